@@ -1,0 +1,112 @@
+"""The one error tree.
+
+VoiceError
+├── ConfigurationError            a wrong option, argument or combination; mend the code
+│   └── CapabilityError           a component lacks what it is asked to do
+├── ProviderError                 a speech, language or realtime provider failed
+│   ├── ProviderConnectionError   could not connect, or the connection was lost   (retryable)
+│   ├── ProviderTimeoutError      a configured limit ran out                      (not retryable)
+│   ├── ProviderStatusError       it answered with an error status
+│   └── ProviderProtocolError     it sent what its protocol does not allow
+├── SessionError                  a call that the session cannot take now
+│   ├── SessionNotStartedError
+│   └── SessionClosedError
+├── RoomError                     joining, publishing or media transport failed
+├── WorkerError                   registration or job dispatch failed
+└── ToolError                     raised by tool code: its text is meant for the model
+"""
+
+from __future__ import annotations
+
+
+class VoiceError(Exception):
+    """Base of every error that vivavoce raises on purpose."""
+
+
+class ConfigurationError(VoiceError, ValueError):
+    """An option, argument or combination that can never work."""
+
+
+class CapabilityError(ConfigurationError):
+    """A component was asked for something that it cannot do.
+
+    Args:
+        provider: The component's name, for example `"espeak"`.
+        capability: What was needed, for example `"can_say"`.
+        remedy: What to do about it, as a full clause.
+    """
+
+    def __init__(self, provider: str, capability: str, remedy: str) -> None:
+        super().__init__(f"{provider} lacks the capability {capability!r}: {remedy}")
+        self.provider = provider
+        self.capability = capability
+        self.remedy = remedy
+
+
+class ProviderError(VoiceError):
+    """A provider failed.
+
+    Args:
+        message: What happened, without user content or secrets.
+        provider: The component's name, for example `"openai"`.
+        retryable: Whether the same request may succeed when sent again. Retry and fallback look at nothing else.
+    """
+
+    def __init__(self, message: str, *, provider: str, retryable: bool = False) -> None:
+        super().__init__(message)
+        self.provider = provider
+        self.retryable = retryable
+
+    def __str__(self) -> str:
+        return f"{self.provider}: {super().__str__()}"
+
+
+class ProviderConnectionError(ProviderError):
+    """No connection to the provider, or a lost one."""
+
+    def __init__(self, message: str, *, provider: str, retryable: bool = True) -> None:
+        super().__init__(message, provider=provider, retryable=retryable)
+
+
+class ProviderTimeoutError(ProviderError):
+    """A configured limit ran out while waiting for the provider."""
+
+
+class ProviderStatusError(ProviderError):
+    """The provider answered with an error status.
+
+    Args:
+        status: The HTTP (or the provider's own numeric) status.
+    """
+
+    def __init__(self, message: str, *, provider: str, status: int, retryable: bool = False) -> None:
+        super().__init__(message, provider=provider, retryable=retryable)
+        self.status = status
+
+
+class ProviderProtocolError(ProviderError):
+    """The provider sent something that its protocol does not allow."""
+
+
+class SessionError(VoiceError):
+    """A call that the session cannot take in its present state."""
+
+
+class SessionNotStartedError(SessionError):
+    """A call that needs a started session."""
+
+
+class SessionClosedError(SessionError):
+    """A call after the session closed; CLOSED is terminal."""
+
+
+class RoomError(VoiceError):
+    """Joining a room, publishing to it or moving media failed."""
+
+
+class WorkerError(VoiceError):
+    """Registering a worker or running a job failed."""
+
+
+class ToolError(VoiceError):
+    """Raised by tool code to tell the model what went wrong; its text reaches the model as it is."""

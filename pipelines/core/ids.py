@@ -1,0 +1,10 @@
+"""Ids: a short prefix that says what is named, and 12 random hexadecimal digits."""
+
+from __future__ import annotations
+
+import secrets
+
+
+def new_id(prefix: str) -> str:
+    """Return a fresh id such as `"turn_3f9a0c1b22de"` (48 random bits)."""
+    return f"{prefix}_{secrets.token_hex(6)}"
