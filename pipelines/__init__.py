@@ -1,0 +1,33 @@
+"""vivavoce.pipelines: how speech is understood and made. The public names are lazy, so that importing this is cheap.
+
+Layers, lowest first: `core` → `media` → the ports (`stt`, `llm`, `tts`, `vad`, `denoise`, `turn_detector`,
+`realtime_model`) → `io` and `pipeline` → `cascading`, `realtime` → `testing`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from vivavoce.pipelines.cascading import CascadingPipeline
+    from vivavoce.pipelines.pipeline import Pipeline
+    from vivavoce.pipelines.realtime import RealtimePipeline
+
+_PLACES = {
+    "CascadingPipeline": "cascading",
+    "Pipeline": "pipeline",
+    "RealtimePipeline": "realtime",
+}
+
+__all__ = ["CascadingPipeline", "Pipeline", "RealtimePipeline"]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,1 @@
+"""The denoise port: a frame in, the cleaned frame out, synchronously."""

@@ -1,0 +1,1 @@
+"""Audio as values: frames, rates, buffers, gain, mixing, WAV. Everything here is synchronous."""

@@ -1,0 +1,1 @@
+"""The realtime model port: speech in, speech out, one remote conversation."""

@@ -1,0 +1,1 @@
+"""The TTS port: text in, audio out as it is made."""

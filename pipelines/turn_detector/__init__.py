@@ -1,0 +1,1 @@
+"""The turn detector port: is the user done speaking?"""

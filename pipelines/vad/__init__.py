@@ -1,0 +1,1 @@
+"""The VAD port: frames in, true speech onsets and offsets out, synchronously."""

@@ -1,0 +1,32 @@
+"""Component: what every provider object (STT, LLM, TTS …) has besides its port."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import ClassVar, Self
+
+
+class Component:
+    """Holds a model and options and may be shared by sessions; `open()` or the request methods are per session.
+
+    Whoever makes a component closes it; the pipeline closes only the streams that it opened.
+    """
+
+    provider: ClassVar[str] = "unknown"
+    """Short name for errors, metrics and records, such as `"deepgram"`."""
+
+    @property
+    def model(self) -> str:
+        """Name of the model in use, for records; empty when there is only one."""
+        return ""
+
+    async def aclose(self) -> None:
+        """Free what is shared between streams. Calling it twice is fine."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()

@@ -1,0 +1,46 @@
+"""Denoiser and DenoiseStream."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from vivavoce.pipelines.core.component import Component
+from vivavoce.pipelines.media.frame import AudioFrame
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DenoiseCapabilities:
+    """What a denoiser needs.
+
+    Args:
+        sample_rate: Hz that `push` takes and returns; the pipeline resamples.
+        delay: Seconds by which the output lags the input.
+    """
+
+    sample_rate: int = 16000
+    delay: float = 0.0
+
+
+class DenoiseStream(ABC):
+    """One session's denoiser."""
+
+    @abstractmethod
+    def push(self, frame: AudioFrame) -> AudioFrame:
+        """Return the cleaned audio, of the same rate and the same number of samples. Must not block."""
+
+    def close(self) -> None:
+        """Free the stream."""
+
+
+class Denoiser(Component, ABC):
+    """Cleans the caller's audio before VAD and STT hear it."""
+
+    @property
+    def capabilities(self) -> DenoiseCapabilities:
+        """Read before opening."""
+        return DenoiseCapabilities()
+
+    @abstractmethod
+    def open(self) -> DenoiseStream:
+        """Return a stream for one session."""

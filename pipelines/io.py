@@ -1,0 +1,134 @@
+"""Where audio comes from and goes to: the AudioSink and Transport ports."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from anyio import TASK_STATUS_IGNORED
+from anyio.abc import TaskStatus
+
+from vivavoce.pipelines.media.frame import AudioFrame
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkCapabilities:
+    """What a sink can say of what it plays.
+
+    Args:
+        sample_rate: Hz that `write` wants.
+        exact_position: Whether `queued()` and `clear()` count to the very sample; else within 10 ms.
+    """
+
+    sample_rate: int = 24000
+    exact_position: bool = True
+
+
+class AudioSink(ABC):
+    """Takes the agent's audio and plays it in real time.
+
+    The playout keeps at most 40 ms in it, so writing never waits: `write` is synchronous and a sink that must wait for
+    something foreign owns a bounded queue.
+    """
+
+    @property
+    @abstractmethod
+    def capabilities(self) -> SinkCapabilities:
+        """Fixed for the life of the sink."""
+
+    @abstractmethod
+    def write(self, frame: AudioFrame) -> None:
+        """Queue one mono frame at the sink's rate. The first one into an empty queue is played now."""
+
+    @abstractmethod
+    def queued(self) -> int:
+        """Return the samples written and not played yet."""
+
+    @abstractmethod
+    def clear(self) -> int:
+        """Drop what is queued, silence within 10 ms; return how many samples were dropped."""
+
+
+class TransportEvents(Protocol):
+    """What a transport tells its session. Synchronous; each call only enqueues, but for `audio`."""
+
+    def audio(self, frame: AudioFrame) -> None:
+        """20 ms of the linked participant, mono, at the transport's input rate."""
+
+    def text(self, text: str) -> None:
+        """The linked participant typed something."""
+
+    def participant_linked(self, identity: str) -> None:
+        """The participant that the session talks to is there (again)."""
+
+    def participant_left(self, identity: str) -> None:
+        """The linked participant is gone; it may come back within the grace time."""
+
+    def closed(self, reason: str) -> None:
+        """The room is gone for good."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TranscriptSegment:
+    """A piece of transcription for the room.
+
+    Args:
+        segment_id: Same for all updates of one segment.
+        text: For the agent, what has been heard so far; for the user, the transcript so far.
+        is_final: Whether this is the last update of the segment.
+    """
+
+    segment_id: str
+    who: Literal["user", "agent"]
+    text: str = field(repr=False)
+    is_final: bool
+
+
+class Transport(ABC):
+    """A session's link to its caller: audio both ways, text, states.
+
+    Outgoing calls are synchronous and enqueue; the transport sends them in order and reports a failure by its log, never
+    to the caller of `send_*`.
+    """
+
+    input_rate: int = 16000
+    """Hz of the frames handed to `TransportEvents.audio`."""
+
+    @abstractmethod
+    async def run(self, events: TransportEvents, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
+        """Join, publish, call `task_status.started()`, then serve until cancelled.
+
+        Raises:
+            RoomError: It cannot be joined (before `started()`).
+        """
+
+    @property
+    @abstractmethod
+    def sink(self) -> AudioSink:
+        """Where the agent's audio goes."""
+
+    @property
+    def is_audible(self) -> bool:
+        """Whether the linked participant receives the agent's audio by now; playout waits for it (limit 10 s)."""
+        return True
+
+    def on_audible(self, callback: Callable[[], None]) -> None:
+        """Call `callback` once when `is_audible` becomes true (at once if it is)."""
+        callback()
+
+    def send_transcript(self, segment: TranscriptSegment) -> None:
+        """Show a transcription to the room."""
+
+    def send_agent_state(self, state: str) -> None:
+        """Show the agent's state to the room."""
+
+    def send_turn_record(self, json_text: str) -> None:
+        """Send a turn record to the linked participant, if the transport was told to."""
+
+    async def leave(self) -> None:
+        """Leave the room. Bounded by the caller; calling it twice is fine."""
+
+    async def aclose(self) -> None:
+        """Free the audio tracks and handlers; the room itself stays with whoever connected it."""

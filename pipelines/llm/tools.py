@@ -1,0 +1,196 @@
+"""What providers need of tools: Tool with its JSON schema, the `function_tool` decorator, calls, outputs, choice.
+
+Running them is `vivavoce.agents.tools`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, get_type_hints, overload
+
+from vivavoce.pipelines.core.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class ToolContext:
+    """Base of what a tool may ask for beside its arguments: a parameter annotated with it (or a subclass such as
+    `RunContext`) is filled in by the session and is not part of the schema."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolChoice:
+    """Which tools a model may call: any (`auto`), at least one (`required`), none, or the one named by `name`."""
+
+    mode: Literal["auto", "required", "none", "named"] = "auto"
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        if (self.mode == "named") != bool(self.name):
+            raise ConfigurationError(f"name goes with mode='named' and only with it, got {self.mode!r}, {self.name!r}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """A call that the model makes; `arguments` is JSON text, not checked yet."""
+
+    call_id: str
+    name: str
+    arguments: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolOutput:
+    """What a call came to, as text for the model."""
+
+    call_id: str
+    name: str
+    output: str = field(repr=False)
+    is_error: bool = False
+
+
+class Tool(Generic[P, R]):
+    """A function that a model may call.
+
+    It stays callable as the function it was, and binds like a method when it is one.
+
+    Args:
+        function: Sync (then run in a thread) or async.
+        name: What the model calls it; the function's name by default.
+        description: What the model is told; the docstring by default.
+        cancel_on_interrupt: Whether an interruption cancels it; by default it runs to the end.
+        timeout: Seconds; None takes the session's `tool_timeout`.
+    """
+
+    def __init__(
+        self,
+        function: Callable[P, R],
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        cancel_on_interrupt: bool = False,
+        timeout: float | None = None,
+    ) -> None:
+        self.function = function
+        self.name = name or function.__name__
+        self.description = description if description is not None else (inspect.getdoc(function) or "")
+        self.cancel_on_interrupt = cancel_on_interrupt
+        self.timeout = timeout
+        self._bound_to: object | None = None
+        self._model: type[BaseModel] | None = None
+        self.__doc__ = self.description
+
+    def __repr__(self) -> str:
+        return f"Tool({self.name!r})"
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        if self._bound_to is not None:
+            return self.function(self._bound_to, *args, **kwargs)  # type: ignore[arg-type]  # self is the first of P
+        return self.function(*args, **kwargs)
+
+    def __get__(self, instance: object | None, owner: type | None = None) -> Tool[P, R]:
+        """Return the tool bound to `instance`, as a function would be."""
+        if instance is None:
+            return self
+        bound = Tool(
+            self.function,
+            name=self.name,
+            description=self.description,
+            cancel_on_interrupt=self.cancel_on_interrupt,
+            timeout=self.timeout,
+        )
+        bound._bound_to = instance
+        bound._model = self._model
+        return bound
+
+    @property
+    def is_async(self) -> bool:
+        """Whether the function is a coroutine function."""
+        return inspect.iscoroutinefunction(self.function)
+
+    @property
+    def context_parameters(self) -> tuple[str, ...]:
+        """Names of the parameters that the session fills in."""
+        return tuple(name for name, kind, _ in self._parameters() if _is_context(kind))
+
+    def parameters_schema(self) -> dict[str, Any]:
+        """Return the JSON schema of the arguments, from type hints, `Annotated` fields and defaults."""
+        schema = self.arguments_model().model_json_schema()
+        schema.pop("title", None)
+        return schema
+
+    def arguments_model(self) -> type[BaseModel]:
+        """Return the pydantic model that checks arguments (unknown ones are refused).
+
+        Raises:
+            ConfigurationError: A parameter has no type hint, or one that pydantic has no schema for.
+        """
+        if self._model is None:
+            from pydantic import ConfigDict, create_model
+            from pydantic.errors import PydanticUserError
+
+            fields: dict[str, Any] = {
+                name: (kind, ... if default is inspect.Parameter.empty else default)
+                for name, kind, default in self._parameters()
+                if not _is_context(kind)
+            }
+            try:
+                self._model = create_model(self.name, __config__=ConfigDict(extra="forbid"), **fields)
+            except PydanticUserError as error:
+                raise ConfigurationError(f"tool {self.name!r}: no JSON schema for its parameters: {error}") from error
+        return self._model
+
+    def _parameters(self) -> list[tuple[str, Any, Any]]:
+        hints = get_type_hints(self.function, include_extras=True)
+        signature = list(inspect.signature(self.function).parameters.values())
+        if self._bound_to is not None or (signature and signature[0].name == "self"):
+            signature = signature[1:]
+        for parameter in signature:
+            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+                raise ConfigurationError(f"tool {self.name!r}: needs named parameters, got {str(parameter)!r}")
+            if parameter.name not in hints:
+                raise ConfigurationError(f"tool {self.name!r}: parameter {parameter.name!r} needs a type hint")
+        return [(p.name, hints[p.name], p.default) for p in signature]
+
+
+def _is_context(kind: Any) -> bool:
+    origin = getattr(kind, "__origin__", kind)
+    return isinstance(origin, type) and issubclass(origin, ToolContext)
+
+
+@overload
+def function_tool(function: Callable[P, R], /) -> Tool[P, R]: ...
+@overload
+def function_tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    cancel_on_interrupt: bool = False,
+    timeout: float | None = None,
+) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
+def function_tool(
+    function: Callable[P, R] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    cancel_on_interrupt: bool = False,
+    timeout: float | None = None,
+) -> Tool[P, R] | Callable[[Callable[P, R]], Tool[P, R]]:
+    """Make a function or method, sync or async, a tool that the model may call.
+
+    The schema comes from type hints, `Annotated` fields and defaults, the description from the docstring.
+    """
+
+    def wrap(inner: Callable[P, R]) -> Tool[P, R]:
+        return Tool(
+            inner, name=name, description=description, cancel_on_interrupt=cancel_on_interrupt, timeout=timeout
+        )
+
+    return wrap if function is None else wrap(function)

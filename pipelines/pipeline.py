@@ -1,0 +1,230 @@
+"""Pipeline and PipelineConnection: the one contract between a session and how speech is understood and made.
+
+A pipeline is a description; `open()` makes the connection of one session. Two choices differ from the first design, both
+to take a task hop out of every event: events are handed to `PipelineContext.emit`, which only enqueues, instead of being
+iterated over; and a connection runs inside one task that the session owns (`run`), instead of owning a group across two
+calls.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from anyio import TASK_STATUS_IGNORED
+from anyio.abc import TaskStatus
+
+from vivavoce.pipelines.core.clock import Clock
+from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent
+from vivavoce.pipelines.llm.tools import Tool
+from vivavoce.pipelines.media.frame import AudioFrame
+from vivavoce.pipelines.tts.base import AudioChunk
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineCapabilities:
+    """What a pipeline can do, read before it is opened.
+
+    Args:
+        can_listen: It understands the caller's audio.
+        can_say: `speak()` speaks given text word for word.
+        can_reply: `generate()` makes answers.
+        decides_turns: Who judges that a user turn is over: the session (`local`) or the model's server (`remote`).
+        generates_audio: `generate()` yields `AudioChunk` beside text; then nothing is sent to `speak()`.
+        truncates: `truncate()` tells the model what was heard of an interrupted answer.
+        sends_transcripts: User transcripts are to be expected.
+        takes_flow: Its answer's text may come from a ConversationFlow.
+        output_rate: Hz of the audio that it makes.
+        vad_silence: Seconds by which its speech ends are reported late.
+        components: What it is made of, kind to (provider, model), for records.
+    """
+
+    can_listen: bool = True
+    can_say: bool = True
+    can_reply: bool = True
+    decides_turns: Literal["local", "remote"] = "local"
+    generates_audio: bool = False
+    truncates: bool = False
+    sends_transcripts: bool = True
+    takes_flow: bool = True
+    output_rate: int = 24000
+    vad_silence: float = 0.0
+    components: tuple[tuple[str, str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class UserSpeechStarted:
+    """The user began to speak at `at` (session clock, the true time)."""
+
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class UserSpeechEnded:
+    """The user stopped speaking at `at` (session clock, the true time)."""
+
+    at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserInterim:
+    """What the user's utterance sounds like so far."""
+
+    text: str = field(repr=False)
+    item_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserFinal:
+    """Settled words of the user.
+
+    Args:
+        audio_seconds: Seconds that the recogniser took for it, for usage.
+    """
+
+    text: str = field(repr=False)
+    item_id: str = ""
+    audio_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class UserTurnPredicted:
+    """A turn detector's verdict on the pause going on."""
+
+    complete: bool
+    probability: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class UserTurnEnded:
+    """The recogniser or the model's server says that the user's turn is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteReplyStarted:
+    """A remote model began an answer by itself; take it with `accept()` or turn it down with `refuse()`."""
+
+    remote_reply_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineFailed:
+    """Something broke beneath the connection. `recovered` tells whether it goes on (a stream was opened again)."""
+
+    error: Exception
+    recovered: bool
+    component: str = ""
+
+
+PipelineEvent = (
+    UserSpeechStarted
+    | UserSpeechEnded
+    | UserInterim
+    | UserFinal
+    | UserTurnPredicted
+    | UserTurnEnded
+    | RemoteReplyStarted
+    | PipelineFailed
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineContext:
+    """What a session gives its connection.
+
+    Args:
+        emit: Takes an event; synchronous, never raises, decides nothing.
+        input_rate: Hz of the frames that will be pushed.
+        instructions, tools: Those of the first agent.
+        open_limit: Seconds for one attempt to open a stream.
+    """
+
+    clock: Clock
+    emit: Callable[[PipelineEvent], None]
+    session_id: str = ""
+    input_rate: int = 16000
+    instructions: str = field(default="", repr=False)
+    tools: Sequence[Tool[..., object]] = ()
+    open_limit: float = 10.0
+
+
+class PipelineConnection(ABC):
+    """One session's connection. All methods are called on the session's event loop."""
+
+    @abstractmethod
+    async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
+        """Connect, call `task_status.started()`, and serve until cancelled.
+
+        Raises:
+            ProviderError: Before `started()`, when it cannot connect. Later failures are `PipelineFailed` events.
+        """
+
+    @abstractmethod
+    def push_audio(self, frame: AudioFrame) -> None:
+        """Take 20 ms of the caller, mono, at the context's `input_rate`. Must not block."""
+
+    @abstractmethod
+    def generate(self, request: GenerateRequest) -> AsyncGenerator[LLMEvent | AudioChunk, None]:
+        """Run one model step; audio only with the capability `generates_audio`.
+
+        Raises:
+            ProviderError: While iterating.
+        """
+
+    @abstractmethod
+    def speak(self, text: str | AsyncIterator[str]) -> AsyncGenerator[AudioChunk, None]:
+        """Speak text, whole or as it comes.
+
+        Raises:
+            ProviderError: While iterating.
+        """
+
+    def commit_audio(self) -> None:
+        """The session ended the user's turn: what was pushed is the turn."""
+
+    def clear_audio(self) -> None:
+        """Forget the user's audio of the open turn."""
+
+    def predict_end_of_turn(self, text: str, agent_text: str) -> None:
+        """Ask the turn detector, if any; the verdict comes as `UserTurnPredicted`."""
+
+    def accept(self, remote_reply_id: str) -> AsyncGenerator[LLMEvent | AudioChunk, None]:
+        """Return the stream of an answer that the remote model began.
+
+        Raises:
+            KeyError: There is no such answer.
+        """
+        raise KeyError(f"no remote answer {remote_reply_id!r}")
+
+    def refuse(self, remote_reply_id: str) -> None:
+        """Turn down an answer that the remote model began."""
+
+    def truncate(self, item_id: str, played_seconds: float, heard_text: str) -> None:
+        """Tell the model how much of its answer was heard."""
+
+    def update(self, instructions: str, tools: Sequence[Tool[..., object]]) -> None:
+        """The agent, its instructions or its tools changed."""
+
+    async def aclose(self) -> None:
+        """Free what `run()` leaves behind; called after it has ended."""
+
+
+class Pipeline(ABC):
+    """A description of how a session listens, thinks and speaks."""
+
+    name: str = "pipeline"
+
+    @property
+    @abstractmethod
+    def capabilities(self) -> PipelineCapabilities:
+        """Read before opening."""
+
+    @abstractmethod
+    def open(self, context: PipelineContext) -> PipelineConnection:
+        """Return the connection of one session; it connects in its `run()`.
+
+        Raises:
+            ConfigurationError: The pipeline is attached to a session already.
+        """

@@ -1,0 +1,82 @@
+"""TTS, its audio chunks and word times."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, AsyncIterator
+from dataclasses import dataclass, field
+
+from vivavoce.pipelines.core.component import Component
+from vivavoce.pipelines.core.errors import CapabilityError
+from vivavoce.pipelines.media.frame import AudioFrame
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TTSCapabilities:
+    """What a voice makes.
+
+    Args:
+        sample_rate: Hz of the audio.
+        emits_words: Whether chunks carry word times.
+        streams_text: Whether `stream()` takes text as it comes; else the pipeline sends sentences.
+    """
+
+    sample_rate: int
+    emits_words: bool = False
+    streams_text: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One spoken word.
+
+    Args:
+        text: As it stands in the input, with its punctuation.
+        start: Seconds from the start of the stream's audio.
+        end: Likewise.
+    """
+
+    text: str = field(repr=False)
+    start: float
+    end: float
+
+
+@dataclass(frozen=True, slots=True)
+class AudioChunk:
+    """A piece of speech.
+
+    Args:
+        frame: Mono audio of any length.
+        words: Word times that became known with this piece; all words of a stream are told before its audio is over.
+        text: The part of the input whose audio begins with this chunk: a sentence on its first chunk, else empty.
+    """
+
+    frame: AudioFrame
+    words: tuple[Word, ...] = ()
+    text: str = field(default="", repr=False)
+
+
+class TTS(Component, ABC):
+    """Text to speech."""
+
+    @property
+    @abstractmethod
+    def capabilities(self) -> TTSCapabilities:
+        """Read before speaking."""
+
+    @abstractmethod
+    def synthesize(self, text: str) -> AsyncGenerator[AudioChunk, None]:
+        """Speak one sentence or more. Closing the generator stops the synthesis.
+
+        Raises:
+            ProviderError: While iterating.
+        """
+
+    def stream(self, text: AsyncIterator[str]) -> AsyncGenerator[AudioChunk, None]:
+        """Speak text as it comes, piece by piece. Only with the capability `streams_text`.
+
+        Raises:
+            CapabilityError: This voice takes whole sentences only.
+            ProviderError: While iterating.
+        """
+        raise CapabilityError(self.provider, "streams_text", "use synthesize() with whole sentences")

@@ -1,0 +1,72 @@
+"""TurnDetector, its stream and its verdict."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+
+from vivavoce.pipelines.core.component import Component
+from vivavoce.pipelines.media.frame import AudioFrame
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnDetectorCapabilities:
+    """What a detector needs.
+
+    Args:
+        needs_audio: Whether it wants every frame of the caller.
+        needs_transcript: Whether a verdict needs the text, so that it is asked after each final.
+        sample_rate: Hz that `push` wants.
+    """
+
+    needs_audio: bool = False
+    needs_transcript: bool = True
+    sample_rate: int = 16000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnContext:
+    """What a verdict may look at: the text of the open turn, and of the agent's last message."""
+
+    text: str = field(repr=False)
+    agent_text: str = field(default="", repr=False)
+    language: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EndOfTurnPrediction:
+    """A verdict: whether the turn sounds complete, and how probable that is (0 … 1)."""
+
+    complete: bool
+    probability: float
+
+
+class TurnDetectorStream(ABC):
+    """One session's detector."""
+
+    @abstractmethod
+    async def predict(self, context: TurnContext) -> EndOfTurnPrediction:
+        """Judge the turn that has just paused.
+
+        Raises:
+            ProviderError: No verdict; the turn then ends as if judged complete.
+        """
+
+    def push(self, frame: AudioFrame) -> None:
+        """Take one mono frame at the capability's rate. Must not block."""
+
+    def close(self) -> None:
+        """Free the stream."""
+
+
+class TurnDetector(Component, ABC):
+    """Judges whether a pause ends the user's turn."""
+
+    @property
+    def capabilities(self) -> TurnDetectorCapabilities:
+        """Read before opening."""
+        return TurnDetectorCapabilities()
+
+    @abstractmethod
+    def open(self) -> TurnDetectorStream:
+        """Return a stream for one session."""

@@ -1,0 +1,92 @@
+"""VAD, VADStream and the events they return."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from vivavoce.pipelines.core.component import Component
+from vivavoce.pipelines.media.frame import AudioFrame
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VADOptions:
+    """When audio counts as speech."""
+
+    threshold: float = 0.5
+    """Speech probability, 0 … 1, from which a window is speech."""
+    min_speech: float = 0.05
+    """Seconds of speech before an onset is reported."""
+    min_silence: float = 0.2
+    """Seconds of silence before an offset is reported."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.threshold < 1:
+            raise ValueError(f"need 0 < threshold < 1, got {self.threshold!r}")
+        if self.min_speech < 0 or self.min_silence < 0:
+            raise ValueError(f"need min_speech and min_silence >= 0 s, got {self.min_speech!r}, {self.min_silence!r}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VADCapabilities:
+    """What a VAD needs and can do.
+
+    Args:
+        sample_rate: Hz that `push` wants; the pipeline resamples.
+        min_silence: Seconds by which offsets are reported late, for the latency budget.
+    """
+
+    sample_rate: int = 16000
+    min_silence: float = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class VADSpeechStarted:
+    """Speech began `ago` seconds before the end of the frame just pushed."""
+
+    ago: float
+
+
+@dataclass(frozen=True, slots=True)
+class VADSpeechEnded:
+    """Speech ended `ago` seconds before the end of the frame just pushed."""
+
+    ago: float
+
+
+VADEvent = VADSpeechStarted | VADSpeechEnded
+
+
+class VADStream(ABC):
+    """One session's voice activity detection. Starts and ends alternate, beginning with a start."""
+
+    @abstractmethod
+    def push(self, frame: AudioFrame) -> Sequence[VADEvent]:
+        """Take one mono frame at the capability's rate and return what became known by it.
+
+        Must not block: it runs on the event loop for every 20 ms frame.
+        """
+
+    def reset(self) -> None:
+        """Forget the audio so far, as if no speech were going on."""
+
+    def close(self) -> None:
+        """Free the stream."""
+
+
+class VAD(Component, ABC):
+    """Voice activity detection."""
+
+    @property
+    def capabilities(self) -> VADCapabilities:
+        """Read before opening."""
+        return VADCapabilities()
+
+    @abstractmethod
+    def open(self) -> VADStream:
+        """Return a stream for one session.
+
+        Raises:
+            ProviderError: The model cannot be loaded.
+        """
