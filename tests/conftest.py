@@ -1,0 +1,135 @@
+"""Leak guards for the whole suite: no test leaves an asyncio task, the run leaves no child process and no thread."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+SETTLING_STEPS = 5
+"""Loop iterations in which callbacks of what was just closed may still run."""
+
+FOREIGN_SETTLING = 1.0
+"""Seconds that an SDK's own tasks get to wind down after a test with real processes."""
+
+CHILD_SETTLING = 3.0
+"""Seconds that child processes get to exit after the last test."""
+
+
+@pytest.fixture(autouse=True)
+def no_leaks(request: pytest.FixtureRequest) -> None:
+    """Watch every test; the loop is looked at only where the test has one."""
+    request.getfixturevalue("children_and_threads")
+    if request.node.get_closest_marker("asyncio") is not None:
+        request.getfixturevalue("no_leaked_task")
+
+
+@pytest.fixture
+async def no_leaked_task(request: pytest.FixtureRequest) -> AsyncIterator[None]:
+    """Fail a test that ends, its fixtures closed, while a task of its loop still runs."""
+    before = asyncio.all_tasks()
+    yield
+    for _ in range(SETTLING_STEPS):
+        if not _others(before):
+            return
+        await asyncio.sleep(0)  # noqa: TID251 - the guard needs the loop itself, not a cancel scope
+    if leaked := _others(before):
+        if request.node.get_closest_marker("e2e") is not None:
+            _, leaked = await asyncio.wait(leaked, timeout=FOREIGN_SETTLING)
+        if leaked:
+            names = "\n".join(f"  {task.get_name()}: {task.get_coro()!r}" for task in leaked)
+            pytest.fail(f"{len(leaked)} task(s) outlived the test; close what started them:\n{names}", pytrace=False)
+
+
+def _others(before: set[asyncio.Task[object]]) -> set[asyncio.Task[object]]:
+    return asyncio.all_tasks() - before - {asyncio.current_task()}
+
+
+class _Seen:
+    """Which test first saw each child process and each thread."""
+
+    def __init__(self) -> None:
+        self.children: dict[int, str] = {}
+        self.threads: dict[threading.Thread, str] = {}
+
+    def look(self, test: str) -> None:
+        for pid in _children():
+            self.children.setdefault(pid, test)
+        for thread in threading.enumerate():
+            if not thread.daemon and thread is not threading.main_thread():
+                self.threads.setdefault(thread, test)
+
+
+@pytest.fixture(scope="session")
+def seen() -> Iterator[_Seen]:
+    """Fail the run if a child process or a non-daemon thread is left at its very end, naming the test that began it."""
+    record = _Seen()
+    yield record
+    left = [
+        f"  process {pid} ({_command(pid)}), first seen in {test}"
+        for pid, test in record.children.items()
+        if not _exits(pid)
+    ]
+    left += [
+        f"  thread {thread.name}, first seen in {test}" for thread, test in record.threads.items() if _runs(thread)
+    ]
+    if left:
+        pytest.fail("left behind; the owner has to end them:\n" + "\n".join(left), pytrace=False)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def seen_from_the_start(seen: _Seen) -> None:
+    """Set up before every other session fixture, so that it is torn down after them (servers may live that long)."""
+
+
+@pytest.fixture
+def children_and_threads(request: pytest.FixtureRequest, seen: _Seen) -> Iterator[None]:
+    """Note what this test started."""
+    yield
+    seen.look(request.node.nodeid)
+
+
+def _runs(thread: threading.Thread) -> bool:
+    thread.join(CHILD_SETTLING)
+    return thread.is_alive()
+
+
+def _children() -> set[int]:
+    tasks = Path("/proc/self/task")
+    if not tasks.is_dir():  # not Linux
+        return set()
+    pids: set[int] = set()
+    for entry in tasks.iterdir():
+        try:
+            pids.update(int(pid) for pid in (entry / "children").read_text().split())
+        except FileNotFoundError:  # the thread ended, or the kernel does not tell
+            continue
+    return pids
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+    except FileNotFoundError:
+        return "gone"
+
+
+def _exits(pid: int) -> bool:
+    """Wait until our child has exited, without reaping it: its owner may still want the status."""
+    if not Path(f"/proc/{pid}").exists() or "resource_tracker" in _command(pid):  # the interpreter's own helper
+        return True
+    done = threading.Event()
+
+    def wait() -> None:
+        try:
+            os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        except ChildProcessError:  # reaped meanwhile
+            pass
+        done.set()
+
+    threading.Thread(target=wait, daemon=True).start()
+    return done.wait(CHILD_SETTLING)

@@ -1,0 +1,194 @@
+"""The house rules as functions from source text to what breaks them, so that each can be shown to fail."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+MAX_FILE_LINES = 500
+MAX_FUNCTION_LINES = 80
+MAX_PUBLIC_METHODS = 15
+MAX_ATTRIBUTES = 20
+MAX_CONSTRUCTOR_PARAMETERS = 8
+MAX_EXAMPLE_LINES = 80
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+REGISTRY_HOSTS = tuple(
+    ".".join(parts)  # in pieces, or this file would break the rule
+    for parts in (
+        ("pypi", "org"),
+        ("pythonhosted", "org"),
+        ("npmjs", "org"),
+        ("npmjs", "com"),
+        ("yarnpkg", "com"),
+        ("proxy", "golang", "org"),
+        ("sum", "golang", "org"),
+        ("crates", "io"),
+        ("rubygems", "org"),
+        ("anaconda", "org"),
+        ("deb", "debian", "org"),
+        ("ghcr", "io"),
+    )
+)
+
+
+def long_file(source: str, limit: int = MAX_FILE_LINES) -> list[str]:
+    """A file has at most `limit` lines."""
+    lines = len(source.splitlines())
+    return [f"{lines} lines, at most {limit}: a second responsibility wants a file of its own"] if lines > limit else []
+
+
+def long_functions(source: str) -> list[str]:
+    """A function has at most `MAX_FUNCTION_LINES` lines, docstring and nested functions included."""
+    return [
+        f"{node.lineno}: {node.name} has {lines} lines, at most {MAX_FUNCTION_LINES}"
+        for node in _functions(ast.parse(source))
+        if (lines := (node.end_lineno or node.lineno) - node.lineno + 1) > MAX_FUNCTION_LINES
+    ]
+
+
+def large_classes(source: str) -> list[str]:
+    """A class has few public methods (properties aside) and few attributes (public and private, fields included)."""
+    broken = []
+    for node in _classes(ast.parse(source)):
+        methods = {f.name for f in _methods(node) if not f.name.startswith("_") and not _is_property(f)}
+        if len(methods) > MAX_PUBLIC_METHODS:
+            broken.append(f"{node.lineno}: {node.name} has {len(methods)} public methods, at most {MAX_PUBLIC_METHODS}")
+        attributes = _attributes(node)
+        if len(attributes) > MAX_ATTRIBUTES and not _is_enumeration(node):
+            broken.append(f"{node.lineno}: {node.name} has {len(attributes)} attributes, at most {MAX_ATTRIBUTES}")
+    return broken
+
+
+def long_constructors(source: str) -> list[str]:
+    """A written `__init__` takes at most `MAX_CONSTRUCTOR_PARAMETERS` parameters; an options object has the rest."""
+    broken = []
+    for node in _classes(ast.parse(source)):
+        for method in _methods(node):
+            parameters = _parameter_count(method.args) - 1
+            if method.name == "__init__" and parameters > MAX_CONSTRUCTOR_PARAMETERS:
+                broken.append(
+                    f"{method.lineno}: {node.name}() takes {parameters} parameters, at most "
+                    f"{MAX_CONSTRUCTOR_PARAMETERS}; put the rest into an options object"
+                )
+    return broken
+
+
+def missing_docstring(source: str) -> list[str]:
+    """A module's docstring says in its first line what the module owns."""
+    docstring = ast.get_docstring(ast.parse(source), clean=False)
+    if docstring is None:
+        return ["1: no module docstring; its first line says what the module owns"]
+    if len(docstring.split("\n", 1)[0].split()) < 3:
+        return ["1: the docstring's first line must say what the module owns, in three words or more"]
+    return []
+
+
+def unreasoned_excepts(source: str) -> list[str]:
+    """Whatever catches everything carries `# noqa: BLE001 - reason` on its line; a bare `except:` is never right."""
+    broken = []
+    lines = source.splitlines()
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.ExceptHandler):
+            continue
+        if node.type is None:
+            broken.append(f"{node.lineno}: bare except")
+        elif _catches_all(node.type) and not re.search(r"#\s*noqa: [A-Z0-9, ]*BLE001 - \S+", lines[node.lineno - 1]):
+            broken.append(f"{node.lineno}: catches everything; say why: `# noqa: BLE001 - reason`")
+    return broken
+
+
+def unreasoned_marks(source: str) -> list[str]:
+    """A `noqa` names its rule and its reason, and so does `no cover`; a `type: ignore` names its error."""
+    broken = []
+    for number, line in enumerate(source.splitlines(), start=1):
+        if re.search(r"#\s*noqa\b", line) and not re.search(r"#\s*noqa: [A-Z]+[0-9]+(, ?[A-Z]+[0-9]+)* - \S+", line):
+            broken.append(f"{number}: a noqa is written `# noqa: CODE - reason`")
+        if re.search(r"#\s*pragma: no (cover|branch)\b(?! - \S)", line):
+            broken.append(f"{number}: a coverage mark is written `# pragma: no cover - reason`")
+        if re.search(r"#\s*type: ignore(?!\[[a-z-]+(, ?[a-z-]+)*\])", line):
+            broken.append(f"{number}: a type: ignore is written `# type: ignore[code]`")
+    return broken
+
+
+def spawned_tasks(source: str) -> list[str]:
+    """Every place that makes an asyncio task outside a task group (a receiver named …tasks, …group or tg)."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.Call):
+            continue
+        name, receiver = _called(node.func)
+        if name == "ensure_future" or (name == "create_task" and not re.search(r"(tasks|group|tg)$", receiver)):
+            found.append(f"{node.lineno}: {ast.unparse(node.func)}")
+    return found
+
+
+def registry_hosts(text: str) -> list[str]:
+    """No file names the host of a package registry: installers know theirs, and users have mirrors."""
+    return [
+        f"{number}: names {host}"
+        for number, line in enumerate(text.splitlines(), start=1)
+        for host in REGISTRY_HOSTS
+        if host in line
+    ]
+
+
+def _functions(tree: ast.AST) -> Iterator[Function]:
+    return (node for node in ast.walk(tree) if isinstance(node, Function))
+
+
+def _classes(tree: ast.AST) -> Iterator[ast.ClassDef]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+
+
+def _methods(node: ast.ClassDef) -> Iterator[Function]:
+    return (child for child in node.body if isinstance(child, Function))
+
+
+def _is_property(function: Function) -> bool:
+    names = {ast.unparse(decorator).rsplit(".", 1)[-1] for decorator in function.decorator_list}
+    return bool(names & {"property", "cached_property", "setter", "deleter"})
+
+
+def _is_enumeration(node: ast.ClassDef) -> bool:
+    return any(re.search(r"(Enum|Flag|TypedDict)$", ast.unparse(base)) for base in node.bases)
+
+
+def _attributes(node: ast.ClassDef) -> set[str]:
+    names: set[str] = set()
+    for child in node.body:
+        if isinstance(child, ast.Assign):
+            names.update(target.id for target in child.targets if isinstance(target, ast.Name))
+        elif isinstance(child, ast.AnnAssign) and "ClassVar" not in ast.unparse(child.annotation):
+            names.add(ast.unparse(child.target))
+    names.discard("__slots__")
+    for method in _methods(node):
+        if method.args.args or method.args.posonlyargs:
+            me = (method.args.posonlyargs + method.args.args)[0].arg
+            names.update(
+                target.attr
+                for target in ast.walk(method)
+                if isinstance(target, ast.Attribute)
+                and isinstance(target.ctx, ast.Store)
+                and isinstance(target.value, ast.Name)
+                and target.value.id == me
+            )
+    return names
+
+
+def _parameter_count(arguments: ast.arguments) -> int:
+    named = len(arguments.posonlyargs) + len(arguments.args) + len(arguments.kwonlyargs)
+    return named + bool(arguments.vararg) + bool(arguments.kwarg)
+
+
+def _catches_all(caught: ast.expr) -> bool:
+    alternatives = caught.elts if isinstance(caught, ast.Tuple) else [caught]
+    return any(ast.unparse(one).rsplit(".", 1)[-1] in {"Exception", "BaseException"} for one in alternatives)
+
+
+def _called(function: ast.expr) -> tuple[str, str]:
+    if isinstance(function, ast.Attribute):
+        return function.attr, ast.unparse(function.value).removesuffix("()")
+    return (function.id, "") if isinstance(function, ast.Name) else ("", "")

@@ -1,0 +1,79 @@
+"""The suite's leak guards (tests/conftest.py), tried on tests that leak."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from house_rules.tree import ROOT
+
+SETTINGS = """
+[pytest]
+asyncio_mode = auto
+addopts = --import-mode=importlib -p no:anyio -p no:cacheprovider
+markers = e2e
+"""
+
+
+def _suite(folder: Path, tests: str) -> str:
+    """Run `tests` under this suite's conftest and return what pytest printed."""
+    shutil.copyfile(ROOT / "tests/conftest.py", folder / "conftest.py")
+    (folder / "pytest.ini").write_text(SETTINGS)
+    (folder / "test_it.py").write_text(f"import asyncio, subprocess, sys, threading\n{tests}")
+    pytest_command = [str(Path(sys.executable).with_name("pytest")), "-q", "--rootdir", str(folder), str(folder)]
+    return subprocess.run(pytest_command, cwd=folder, capture_output=True, text=True, check=False).stdout
+
+
+def test_a_test_that_leaves_a_task_fails(tmp_path: Path) -> None:
+    printed = _suite(
+        tmp_path,
+        "async def test_leaks():\n"
+        "    global task\n"
+        "    task = asyncio.create_task(asyncio.Event().wait(), name='forgotten')\n"
+        "async def test_after_it():\n"
+        "    pass\n",
+    )
+    assert "1 task(s) outlived the test" in printed
+    assert "forgotten" in printed
+    assert "2 passed, 1 error" in printed
+
+
+def test_a_run_that_leaves_a_child_process_fails_and_names_the_test(tmp_path: Path) -> None:
+    printed = _suite(
+        tmp_path,
+        "def test_spawns():\n"
+        "    global child\n"
+        "    child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(30)'])\n"
+        "def test_after_it():\n"
+        "    pass\n",
+    )
+    found = re.search(r"process (\d+) \(.*first seen in test_it.py::test_spawns", printed)
+    assert found is not None, printed
+    os.kill(int(found[1]), signal.SIGKILL)
+
+
+def test_a_run_that_leaves_a_thread_fails_and_names_the_test(tmp_path: Path) -> None:
+    printed = _suite(
+        tmp_path,
+        "import time\n"
+        "def test_starts():\n"
+        "    threading.Thread(target=time.sleep, args=(4,), name='forgotten').start()\n",
+    )
+    assert "thread forgotten, first seen in test_it.py::test_starts" in printed
+
+
+@pytest.mark.parametrize("body", ["task = asyncio.create_task(asyncio.sleep(0)); await task", "pass"])
+def test_a_test_that_cleans_up_passes(tmp_path: Path, body: str) -> None:
+    printed = _suite(
+        tmp_path,
+        f"async def test_clean():\n    {body}\n"
+        "def test_reaps():\n"
+        "    assert subprocess.run([sys.executable, '-c', '']).returncode == 0\n",
+    )
+    assert "2 passed" in printed

@@ -1,0 +1,70 @@
+"""What an installed vivavoce is: one namespace, typed, whole, cheap to import, its public names in order."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from house_rules.tree import PRODUCT, ROOT, files
+
+
+def _run(code: str, cwd: Path) -> str:
+    """Run `code` in an isolated interpreter: no PYTHONPATH, no current folder on `sys.path`."""
+    done = subprocess.run([sys.executable, "-I", "-c", code], cwd=cwd, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("top", PRODUCT)
+def test_installing_vivavoce_takes_no_plain_top_level_name(top: str, tmp_path: Path) -> None:
+    code = f"import importlib.util as u; print(u.find_spec({top!r}) is None, u.find_spec('vivavoce.agents') is None)"
+    assert _run(code, tmp_path).split() == ["True", "False"]
+
+
+def test_plugins_and_vivavoce_stay_open_namespaces() -> None:
+    assert not (ROOT / "plugins/__init__.py").exists(), "third parties could no longer add vivavoce.plugins.<name>"
+    assert not (ROOT / ".paths/vivavoce/__init__.py").exists()
+
+
+def test_every_distributed_package_is_marked_as_typed() -> None:
+    packages = [ROOT / "agents", ROOT / "pipelines", *(f.parent for f in (ROOT / "plugins").glob("*/__init__.py"))]
+    assert [str(package) for package in packages if not (package / "py.typed").is_file()] == []
+
+
+@pytest.mark.parametrize("package", ["vivavoce.agents", "vivavoce.pipelines"])
+def test_importing_a_front_door_loads_nothing_heavy(package: str, tmp_path: Path) -> None:
+    heavy = {"aiohttp", "numpy", "livekit", "pydantic", "aiortc", "av", "rich", "typer", "soxr", "google"}
+    loaded = json.loads(_run(f"import sys, json, {package}; print(json.dumps(sorted(sys.modules)))", tmp_path))
+    assert sorted(heavy & {name.split(".")[0] for name in loaded}) == []
+
+
+@pytest.mark.parametrize("package", ["vivavoce.agents", "vivavoce.pipelines"])
+def test_public_names_are_sorted_and_each_can_be_imported(package: str) -> None:
+    module = importlib.import_module(package)
+    names = list(module.__all__)
+    assert names, "a front door without names"
+    assert names == sorted(set(names))
+    assert [name for name in names if getattr(module, name, None) is None] == []
+
+
+@pytest.mark.timeout(90)
+def test_the_wheel_holds_every_file_of_every_package(tmp_path: Path) -> None:
+    copy = tmp_path / "checkout"
+    for path in files():
+        (copy / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / path, copy / path)
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path), str(copy)]
+    done = subprocess.run(build, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+    (wheel,) = tmp_path.glob("vivavoce-*.whl")
+    shipped = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    wanted = {f"vivavoce/{path}" for path in files() if path.parts[0] in PRODUCT}
+    assert sorted(wanted - shipped) == [], "missing from the wheel: a package without __init__.py, or package-data"
+    assert sorted(shipped - wanted) == []

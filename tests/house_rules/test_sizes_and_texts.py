@@ -1,0 +1,66 @@
+"""The limits that keep the house livable: sizes, docstrings, broad excepts, tasks, names of registries."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+from house_rules import rules
+from house_rules.tree import PRODUCT, ROOT, broken, files, python
+
+EVERYWHERE = (*PRODUCT, "tests", "examples")
+
+
+def _assert_kept(places: list[str]) -> None:
+    assert not places, "\n" + "\n".join(places)
+
+
+def test_no_file_is_longer_than_500_lines() -> None:
+    _assert_kept(broken(rules.long_file, python(*EVERYWHERE)))
+
+
+def test_no_example_is_longer_than_80_lines() -> None:
+    rule = functools.partial(rules.long_file, limit=rules.MAX_EXAMPLE_LINES)
+    _assert_kept(broken(rule, python("examples")))
+
+
+def test_no_function_is_longer_than_80_lines() -> None:
+    _assert_kept(broken(rules.long_functions, python(*EVERYWHERE)))
+
+
+def test_no_class_has_too_many_methods_or_attributes() -> None:
+    _assert_kept(broken(rules.large_classes, python(*EVERYWHERE)))
+
+
+def test_no_constructor_takes_more_than_8_parameters() -> None:
+    _assert_kept(broken(rules.long_constructors, python(*EVERYWHERE)))
+
+
+def test_every_module_says_what_it_owns() -> None:
+    _assert_kept(broken(rules.missing_docstring, python(*PRODUCT, "examples")))
+
+
+def test_nothing_is_caught_broadly_without_a_reason() -> None:
+    _assert_kept(broken(rules.unreasoned_excepts, python(*EVERYWHERE)))
+
+
+def test_every_exception_from_a_check_has_its_reason_beside_it() -> None:
+    # The rules themselves and their bad examples quote the marks.
+    paths = [path for path in python(*EVERYWHERE) if path.parent != Path("tests/house_rules")]
+    _assert_kept(broken(rules.unreasoned_marks, paths))
+
+
+def test_a_session_makes_the_only_task_in_agents_and_pipelines() -> None:
+    embedded = Path("agents/rooms/embedded")
+    places = broken(rules.spawned_tasks, (p for p in python("agents", "pipelines") if not p.is_relative_to(embedded)))
+    assert len(places) <= 1, "one owner for every task: use the task group\n" + "\n".join(places)
+    assert all(place.startswith("agents/session/") for place in places), places
+
+
+def test_no_file_names_a_package_registry() -> None:
+    found = []
+    for path in files():
+        raw = (ROOT / path).read_bytes()
+        if b"\0" not in raw[:8192]:
+            found += [f"{path}:{what}" for what in rules.registry_hosts(raw.decode(errors="replace"))]
+    _assert_kept(found)

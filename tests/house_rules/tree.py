@@ -1,0 +1,33 @@
+"""Which files of the checkout the house rules are about."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PRODUCT = ("agents", "pipelines", "plugins")
+
+
+def files() -> list[Path]:
+    """Return every file that git tracks or would track, relative to the root; symlinks are left out."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    paths = [Path(name) for name in listed.stdout.split("\0") if name]
+    return sorted({path for path in paths if (ROOT / path).is_file() and not (ROOT / path).is_symlink()})
+
+
+def python(*folders: str) -> list[Path]:
+    """Return the Python files under these top-level folders."""
+    return [path for path in files() if path.suffix == ".py" and path.parts[0] in folders]
+
+
+def broken(rule: Callable[[str], list[str]], paths: Iterable[Path]) -> list[str]:
+    """Return one line, `path:line: what`, for each place that breaks the rule."""
+    return [f"{path}:{what}" for path in paths for what in rule((ROOT / path).read_text())]
