@@ -1,0 +1,180 @@
+"""What a session tells its listeners: frozen classes, each with a name to listen to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from vivavoce.agents.records import CloseReport, TurnRecord
+from vivavoce.agents.states import AgentState, UserState
+from vivavoce.pipelines.llm.chat_context import ChatItem
+from vivavoce.pipelines.media.frame import AudioFrame
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionEvent:
+    """Base of all events.
+
+    Args:
+        at: When it truly happened, in seconds of the session's clock from the session's start.
+        sequence: Grows by one with each event of a session.
+        turn_id: The turn that it belongs to; empty where there is none.
+    """
+
+    name: ClassVar[str] = ""
+    at: float
+    sequence: int
+    turn_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started(SessionEvent):
+    """`start()` is done."""
+
+    name: ClassVar[str] = "started"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserStateChanged(SessionEvent):
+    """The user went from `old` to `state`."""
+
+    name: ClassVar[str] = "user_state_changed"
+    old: UserState
+    state: UserState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentStateChanged(SessionEvent):
+    """The agent went from `old` to `state`."""
+
+    name: ClassVar[str] = "agent_state_changed"
+    old: AgentState
+    state: AgentState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserTranscript(SessionEvent):
+    """What the user said; an interim is replaced by the next one."""
+
+    name: ClassVar[str] = "user_transcript"
+    text: str = field(repr=False)
+    is_final: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TranscriptMissing(SessionEvent):
+    """The user spoke and no words came in time: the turn is dropped."""
+
+    name: ClassVar[str] = "transcript_missing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeechCreated(SessionEvent):
+    """A speech was asked for, by `say`, `reply` or a user turn."""
+
+    name: ClassVar[str] = "speech_created"
+    speech_id: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FalseInterruption(SessionEvent):
+    """The agent was paused by sounds without words and goes on."""
+
+    name: ClassVar[str] = "false_interruption"
+    speech_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnCompleted(SessionEvent):
+    """A turn has its outcome."""
+
+    name: ClassVar[str] = "turn_completed"
+    record: TurnRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCalled(SessionEvent):
+    """A tool call was settled."""
+
+    name: ClassVar[str] = "tool_called"
+    tool: str
+    call_id: str
+    arguments: str = field(repr=False)
+    output: str = field(repr=False)
+    is_error: bool
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryItemAdded(SessionEvent):
+    """The history has a new item."""
+
+    name: ClassVar[str] = "history_item_added"
+    item: ChatItem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryItemReplaced(SessionEvent):
+    """An item of the history has new content under its old id."""
+
+    name: ClassVar[str] = "history_item_replaced"
+    item: ChatItem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorOccurred(SessionEvent):
+    """Something failed.
+
+    Args:
+        source: Where: a component ("llm", "tts", "stt"), "tool", "handler", "hook" …
+        is_recovered: The session goes on as if nothing had been.
+    """
+
+    name: ClassVar[str] = "error"
+    error: Exception
+    source: str
+    is_recovered: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Closed(SessionEvent):
+    """The session is over; nothing follows."""
+
+    name: ClassVar[str] = "closed"
+    report: CloseReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeechIn(SessionEvent):
+    """20 ms of the caller, as the pipeline gets them. Not queued: handlers run on the audio path and must not block."""
+
+    name: ClassVar[str] = "on_speech_in"
+    frame: AudioFrame
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeechOut(SessionEvent):
+    """A frame as it is written to the room. Not queued: handlers run on the audio path and must not block."""
+
+    name: ClassVar[str] = "on_speech_out"
+    frame: AudioFrame
+
+
+EVENT_TYPES: tuple[type[SessionEvent], ...] = (
+    AgentStateChanged,
+    Closed,
+    ErrorOccurred,
+    FalseInterruption,
+    HistoryItemAdded,
+    HistoryItemReplaced,
+    SpeechCreated,
+    SpeechIn,
+    SpeechOut,
+    Started,
+    ToolCalled,
+    TranscriptMissing,
+    TurnCompleted,
+    UserStateChanged,
+    UserTranscript,
+)

@@ -1,0 +1,63 @@
+"""The states of agent and user, why a session closed, and which changes are legal."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class AgentState(StrEnum):
+    """What the agent is doing."""
+
+    STARTING = "starting"
+    """`start()` is not done yet."""
+    IDLE = "idle"
+    """Nobody holds the floor."""
+    LISTENING = "listening"
+    """A user turn is open: speech, or an undecided end of turn."""
+    THINKING = "thinking"
+    """From commit, `reply()` or a tool step until the first frame is played."""
+    SPEAKING = "speaking"
+    """Frames are being played; a paused speech stays speaking."""
+    CLOSING = "closing"
+    CLOSED = "closed"
+
+
+class UserState(StrEnum):
+    """What the user is doing."""
+
+    IDLE = "idle"
+    """Silent, and the agent is not audible."""
+    SPEAKING = "speaking"
+    """Speech by the VAD, or transcripts without one."""
+    LISTENING = "listening"
+    """Silent while the agent is audible."""
+    AWAY = "away"
+    """Idle for long, without meaningful activity."""
+
+
+class CloseReason(StrEnum):
+    """Why a session closed."""
+
+    USER_INITIATED = "user_initiated"
+    """`close()` or `leave()` was called."""
+    JOB_ENDED = "job_ended"
+    PARTICIPANT_LEFT = "participant_left"
+    ROOM_CLOSED = "room_closed"
+    ERROR = "error"
+    START_FAILED = "start_failed"
+
+
+_FLOOR = frozenset({AgentState.IDLE, AgentState.LISTENING, AgentState.THINKING, AgentState.SPEAKING})
+
+AGENT_TRANSITIONS: dict[AgentState, frozenset[AgentState]] = {
+    AgentState.STARTING: _FLOOR | {AgentState.CLOSING},
+    **{state: (_FLOOR - {state}) | {AgentState.CLOSING} for state in _FLOOR},
+    AgentState.CLOSING: frozenset({AgentState.CLOSED}),
+    AgentState.CLOSED: frozenset(),
+}
+"""From each agent state, those that may follow. Before `start()` the state is idle, without an event."""
+
+USER_TRANSITIONS: dict[UserState, frozenset[UserState]] = {
+    state: frozenset(UserState) - {state} for state in UserState
+}
+"""From each user state, those that may follow."""
