@@ -1,0 +1,1 @@
+"""The test kit for plugin authors and apps: scripted providers, conformance checks, virtual time."""

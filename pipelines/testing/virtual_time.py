@@ -1,0 +1,178 @@
+"""Virtual time: an event loop whose clock jumps to the next timer when nothing is left to do, and the Clock on it.
+
+Hours pass in milliseconds and every time is exact: the loop's time is set to the very float that a timer was set for,
+never summed up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import math
+import selectors
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import Context
+from itertools import count
+from typing import Any, TypeVar, TypeVarTuple, Unpack
+
+from vivavoce.pipelines.core.clock import TimerHandle
+from vivavoce.pipelines.core.errors import ConfigurationError
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+EPOCH = 1767225600.0
+"""What `VirtualClock.wall()` says at virtual time 0: 2026-01-01 00:00:00 UTC."""
+
+FOREIGN_LIMIT = 10.0
+"""Real seconds that the loop waits for a held thread or a real file descriptor before it gives up."""
+
+
+class VirtualTimeError(AssertionError):
+    """A test stands still: nothing is scheduled, a thread does not come back, or virtual time ran past its limit."""
+
+
+class VirtualTimeLoop(asyncio.SelectorEventLoop):
+    """An event loop whose `time()` begins at 0.0, stands still while work is pending and jumps to the next timer.
+
+    Work in threads started by `run_in_executor` (so `asyncio.to_thread` too) holds time by itself; other threads are
+    told of with `hold()`, which `Clock.hold()` calls.
+
+    Args:
+        limit: Virtual seconds after which a test is taken to run for ever.
+    Raises:
+        VirtualTimeError: Out of the call that runs the loop; see there.
+    """
+
+    def __init__(self, limit: float = 3600.0) -> None:
+        self._now = 0.0
+        self._limit = limit
+        self._holds = 0
+        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._numbers = count()
+        super().__init__(_VirtualSelector(self))
+        self._set_time(0.0)
+
+    def time(self) -> float:
+        """Return virtual seconds."""
+        return self._now
+
+    def call_at(
+        self, when: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        """As usual, and note the time to jump to."""
+        timer = super().call_at(when, callback, *args, context=context)
+        heapq.heappush(self._timers, (when, next(self._numbers), timer))
+        return timer
+
+    def run_in_executor(self, executor: Any, func: Callable[[Unpack[Ts]], T], *args: *Ts) -> asyncio.Future[T]:
+        """As usual, and hold the time until the thread is done."""
+        future = super().run_in_executor(executor, func, *args)
+        self._holds += 1
+        future.add_done_callback(self._let_go)
+        return future
+
+    async def shutdown_default_executor(self, *args: Any, **kwargs: Any) -> None:
+        """As usual, and hold the time meanwhile."""
+        with self.hold():
+            await super().shutdown_default_executor(*args, **kwargs)
+
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        """Return a context in which time stands still, for work that the loop cannot see."""
+        self._holds += 1
+        try:
+            yield
+        finally:
+            self._holds -= 1
+
+    def _let_go(self, _: object) -> None:
+        self._holds -= 1
+
+    def _set_time(self, now: float) -> None:
+        self._now = now
+        # asyncio runs the timers due before now + resolution; one unit in the last place leaves those of exactly now.
+        self._clock_resolution = math.ulp(now)
+
+    def _advance(self) -> None:
+        """Jump to the next timer; called when nothing is ready."""
+        while self._timers and (self._timers[0][2].cancelled() or self._timers[0][0] <= self._now):
+            heapq.heappop(self._timers)
+        if not self._timers:
+            raise self._stuck("nothing is scheduled and nothing is ready, so the test waits for ever")
+        when = self._timers[0][0]
+        if when > self._limit:
+            raise self._stuck(f"the next timer is at {when!r} s, past the limit of {self._limit!r} s")
+        self._set_time(when)
+
+    def _stuck(self, what: str) -> VirtualTimeError:
+        tasks = "\n".join(f"  {task.get_name()}: {task.get_coro()!r}" for task in asyncio.all_tasks(self))
+        return VirtualTimeError(
+            f"virtual time {self._now!r} s: {what}; wake what waits, or hold the clock (Clock.hold()) around work in "
+            f"a thread. Tasks:\n{tasks}"
+        )
+
+
+class _VirtualSelector(selectors.DefaultSelector):
+    """Never waits in real time, unless for a held thread or a foreign file descriptor."""
+
+    def __init__(self, loop: VirtualTimeLoop) -> None:
+        super().__init__()
+        self._loop = loop
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        ready = super().select(0)
+        if ready or (timeout is not None and timeout <= 0):
+            return ready
+        loop = self._loop
+        is_foreign = timeout is None and len(self.get_map()) > 1  # more than the loop's own pipe
+        if not loop._holds and not is_foreign:
+            loop._advance()
+            return ready
+        ready = super().select(FOREIGN_LIMIT)
+        if not ready:
+            raise loop._stuck(f"a thread or descriptor was silent for {FOREIGN_LIMIT} real seconds")
+        return ready
+
+
+class VirtualClock:
+    """The `Clock` of a session that runs on a `VirtualTimeLoop`."""
+
+    def __init__(self, epoch: float = EPOCH) -> None:
+        self._epoch = epoch
+
+    def now(self) -> float:
+        """Return virtual seconds."""
+        return _loop().time()
+
+    def wall(self) -> float:
+        """Return `epoch` plus the virtual seconds."""
+        return self._epoch + _loop().time()
+
+    def call_at(self, when: float, callback: Callable[[], None]) -> TimerHandle:
+        """Call `callback` at virtual time `when`, or at once if that has passed."""
+        return _loop().call_at(when, callback)
+
+    def hold(self) -> AbstractContextManager[None]:
+        """Return a context in which time stands still."""
+        return _loop().hold()
+
+
+def run_virtual(main: Coroutine[Any, Any, T], *, limit: float = 3600.0) -> T:
+    """Run `main` on a `VirtualTimeLoop` of its own from 0.0, close the loop and return the result.
+
+    Args:
+        limit: Virtual seconds after which the run is taken to be endless.
+    Raises:
+        VirtualTimeError: It waits for ever.
+    """
+    with asyncio.Runner(loop_factory=lambda: VirtualTimeLoop(limit)) as runner:
+        return runner.run(main)
+
+
+def _loop() -> VirtualTimeLoop:
+    loop = asyncio.get_running_loop()
+    if not isinstance(loop, VirtualTimeLoop):
+        raise ConfigurationError(f"needed a running VirtualTimeLoop, got {loop!r}; use run_virtual(), or LoopClock")
+    return loop
