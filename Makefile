@@ -1,0 +1,62 @@
+# make demo | test | lint | clean. Needs Python >= 3.11 and make; everything else goes into .venv.
+PYTHON ?= python3
+ARGS ?=
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
+SERVERS := $(wildcard tests/servers/install.py)
+
+.PHONY: help demo test lint clean distclean
+.DELETE_ON_ERROR:
+
+help:
+	@echo "make demo         an agent answers a call, here, without keys or servers (ARGS=... go to: vivavoce demo)"
+	@echo "make test         all tests with coverage; sets up what pip and Go modules can bring"
+	@echo "make lint         ruff, mypy, import contracts"
+	@echo "make clean        remove caches, reports and builds; make distclean also .venv and downloaded test servers"
+
+demo: .venv/.demo
+	@$(BIN)/vivavoce demo $(ARGS)
+
+lint: .venv/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	PYTHONPATH=.paths $(BIN)/lint-imports
+
+# Reports are printed for a failing run too.
+test: .venv/.dev
+	@$(if $(SERVERS),$(BIN)/python $(SERVERS) || [ "$${VIVAVOCE_TEST_ALL:-}" != 1 ])
+	@rm -f .coverage .coverage.*
+	@failed=; \
+	$(BIN)/coverage run $(BIN)/pytest || failed="$$failed tests"; \
+	$(BIN)/coverage combine --quiet || failed="$$failed coverage-data"; \
+	$(BIN)/coverage report --fail-under=90 || failed="$$failed coverage"; \
+	$(BIN)/coverage report --include='agents/turn/*' --fail-under=100 || failed="$$failed coverage-of-agents/turn"; \
+	if [ -n "$$failed" ]; then echo "make test: failed:$$failed" >&2; exit 1; fi
+
+# Changed dependencies or a new plugin folder make a stamp stale; the next call installs again.
+.venv/.demo: pyproject.toml setup.py plugins | $(BIN)/python
+	@echo "Installing vivavoce[demo] into .venv (about a minute, once) ..."
+	@$(PIP) --editable '.[demo]'
+	@touch $@
+
+.venv/.dev: pyproject.toml setup.py plugins | $(BIN)/python
+	@echo "Installing vivavoce[dev] into .venv (about a minute, once) ..."
+	@$(PIP) --editable '.[dev]'
+	@touch $@ .venv/.demo
+
+$(BIN)/python:
+	@command -v $(PYTHON) >/dev/null || { echo "Need Python 3.11 or newer, found no $(PYTHON); install it, or say: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Need Python 3.11 or newer, $(PYTHON) is $$($(PYTHON) --version 2>&1); say: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@echo "Making .venv with $$($(PYTHON) --version) ..."
+	@rm -rf .venv
+	@if $(PYTHON) -c 'import ensurepip' 2>/dev/null; then $(PYTHON) -m venv .venv; \
+	elif $(PYTHON) -m pip --version >/dev/null 2>&1; then $(PYTHON) -m venv --without-pip .venv && $(PYTHON) -m pip --python $(BIN)/python install --quiet pip; \
+	else echo "This Python comes without ensurepip and without pip; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; fi
+
+clean:
+	rm -rf build dist htmlcov *.egg-info .coverage .coverage.* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find agents pipelines plugins tests examples -name __pycache__ -type d -prune -exec rm -rf {} +
+
+distclean: clean
+	rm -rf .venv .cache
