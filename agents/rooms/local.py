@@ -9,6 +9,7 @@ import anyio
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskStatus
 
+from vivavoce.agents.rooms.pacing import PacedQueue
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import ConfigurationError, RoomError
 from vivavoce.pipelines.io import AudioSink, SinkCapabilities, TranscriptSegment, Transport, TransportEvents
@@ -37,13 +38,10 @@ class VirtualSink(AudioSink):
     """
 
     def __init__(self, clock: Clock, *, sample_rate: int = 24000, is_recording: bool = True) -> None:
-        self._clock = clock
         self._capabilities = SinkCapabilities(sample_rate=sample_rate, exact_position=True)
         self._is_recording = is_recording
         self._written: list[PlayedFrame] = []
-        # A run is audio played without a gap; counting samples from its beginning keeps rounding errors from adding up.
-        self._run_began = 0.0
-        self._run_samples = 0
+        self._queue = PacedQueue(clock, sample_rate)
 
     @property
     def capabilities(self) -> SinkCapabilities:
@@ -56,23 +54,17 @@ class VirtualSink(AudioSink):
                 f"the sink plays mono audio of {rate} Hz, got {frame.sample_rate} Hz with "
                 f"{frame.num_channels} channel(s); resample it first"
             )
-        if self.queued() == 0:
-            self._run_began = self._clock.now()
-            self._run_samples = 0
+        at = self._queue.add(frame.samples)
         if self._is_recording and frame.samples:
-            self._written.append(PlayedFrame(self._run_began + self._run_samples / rate, frame))
-        self._run_samples += frame.samples
+            self._written.append(PlayedFrame(at, frame))
 
     def queued(self) -> int:
-        elapsed = self._clock.now() - self._run_began
-        return max(0, self._run_samples - round(elapsed * self._capabilities.sample_rate))
+        return self._queue.queued()
 
     def clear(self) -> int:
-        dropped = self.queued()
+        dropped = self._queue.clear()
         if self._is_recording:
             self._written = _without_tail(self._written, dropped)
-        self._run_samples = 0
-        self._run_began = self._clock.now()
         return dropped
 
     def frames(self) -> list[PlayedFrame]:

@@ -1,0 +1,63 @@
+"""RoomOptions: how a session takes part in a room. Imports no room client, so that it can be named anywhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vivavoce.pipelines.core.errors import ConfigurationError
+
+PARTICIPANT_KINDS = frozenset({"standard", "ingress", "egress", "sip", "agent", "connector", "bridge"})
+"""LiveKit's kinds of participants (`livekit.rtc.ParticipantKind`), in lower case."""
+
+OUTPUT_RATES_HZ = frozenset({8000, 16000, 24000, 32000, 48000})
+INPUT_RATES_HZ = frozenset({8000, 16000, 24000, 48000})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoomOptions:
+    """How a session takes part in a room; limits and times in seconds."""
+
+    audio_input: bool = True
+    """Listen to the linked participant's microphone."""
+    text_input: bool = True
+    """Take what the linked participant types (text streams on topic `lk.chat`) as user turns."""
+    transcription: bool = True
+    """Show what both say to the room (text streams on topic `lk.transcription`)."""
+    publish_turns: bool = False
+    """Send each turn record, as JSON, to the linked participant (text streams on topic `vivavoce.turns`)."""
+    close_on_disconnect: bool = True
+    """Close the session when the linked participant has been gone for `participant_grace`. Off: wait for it, or, if the
+    session was not told whom to talk to, for anybody else."""
+    participant_grace: float = 10.0
+    """How long a participant that has left may take to come back."""
+    participant_kinds: frozenset[str] = frozenset({"standard", "sip", "connector"})
+    """Whom to link when no identity was given. Other agents are left out, or two of them would talk to each other."""
+    audible_limit: float = 10.0
+    """How long playout waits for the linked participant to receive the agent's track."""
+    publish_limit: float = 10.0
+    """How long publishing the agent's track may take."""
+    input_rate: int = 16000
+    """Hz of the caller's audio as the session gets it."""
+    output_rate: int = 24000
+    """Hz of the agent's audio as the room gets it; the room resamples it to Opus' 48 kHz."""
+    track_name: str = "agent"
+    """Name of the agent's audio track."""
+
+    def __post_init__(self) -> None:
+        for name in ("participant_grace", "audible_limit"):
+            if getattr(self, name) < 0:
+                raise ConfigurationError(f"{name} must be 0 s or more, got {getattr(self, name)!r}")
+        if self.publish_limit <= 0:
+            raise ConfigurationError(f"publish_limit must be more than 0 s, got {self.publish_limit!r}")
+        if unknown := set(self.participant_kinds) - PARTICIPANT_KINDS:
+            raise ConfigurationError(
+                f"participant_kinds must be of {sorted(PARTICIPANT_KINDS)}, got {sorted(unknown)!r} too"
+            )
+        if not self.participant_kinds:
+            raise ConfigurationError("participant_kinds is empty, so that nobody could ever be linked; name one")
+        if self.input_rate not in INPUT_RATES_HZ:
+            raise ConfigurationError(f"input_rate must be one of {sorted(INPUT_RATES_HZ)} Hz, got {self.input_rate!r}")
+        if self.output_rate not in OUTPUT_RATES_HZ:
+            raise ConfigurationError(
+                f"output_rate must be one of {sorted(OUTPUT_RATES_HZ)} Hz, got {self.output_rate!r}"
+            )
