@@ -1,0 +1,36 @@
+"""TTSOptions: how the voice sounds beyond rate and pitch, and how long its helper process may take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TTSOptions:
+    """Settings of `espeak.TTS` that seldom change."""
+
+    volume: int = 100
+    """0 … 200; 100 is espeak's normal."""
+    pitch_range: int = 50
+    """0 (monotone) … 100; 50 is normal."""
+    word_gap: float = 0.0
+    """Seconds of extra pause between words, in steps of 0.01, at normal rate."""
+    start_timeout: float = 5.0
+    """Seconds that the helper process may take to start."""
+    chunk_timeout: float = 5.0
+    """Seconds that the helper may take to its next message while it speaks."""
+    close_timeout: float = 1.0
+    """Seconds that the helper gets to end by itself before it is killed."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.volume <= 200:
+            raise ValueError(f"need 0 <= volume <= 200, got {self.volume!r}")
+        if not 0 <= self.pitch_range <= 100:
+            raise ValueError(f"need 0 <= pitch_range <= 100, got {self.pitch_range!r}")
+        if self.word_gap < 0:
+            raise ValueError(f"need word_gap >= 0 s, got {self.word_gap!r}")
+        if min(self.start_timeout, self.chunk_timeout, self.close_timeout) <= 0:
+            raise ValueError(
+                "need start_timeout, chunk_timeout and close_timeout > 0 s, got "
+                f"{self.start_timeout!r}, {self.chunk_timeout!r}, {self.close_timeout!r}"
+            )

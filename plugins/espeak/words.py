@@ -1,0 +1,107 @@
+"""WordTimer: turns espeak's word events and its audio into words of the input with their times. Pure."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable
+
+from vivavoce.pipelines.media.frame import BYTES_PER_SAMPLE
+from vivavoce.pipelines.tts.base import Word
+
+WORD_EVENT = 1
+SILENCE = 100
+"""Samples of this amplitude or less are silence (-50 dB)."""
+
+
+class WordTimer:
+    """Times the words of one text, as espeak goes through it.
+
+    Words are the input's pieces between white space, punctuation included. espeak may tell several events for one of
+    them ("$25") and none for another ("-"): the first event starts a word, and one without events joins the word before
+    it (at the beginning: the word after it). A word ends with its last audible sample before the next one starts.
+
+    Args:
+        text: What is being spoken.
+        sample_rate: Hz of the audio.
+        offset: Samples of the stream before this text's audio.
+    """
+
+    def __init__(self, text: str, sample_rate: int, *, offset: int = 0) -> None:
+        self._text = text
+        self._rate = sample_rate
+        self._offset = offset
+        self._spans = [match.span() for match in re.finditer(r"\S+", text)]
+        self._starts = [start for start, _ in self._spans]
+        self._next = 0
+        """Index of the first word not begun."""
+        self._first = 0
+        """Index of the first piece of the word being spoken."""
+        self._begin = 0
+        self._audio = bytearray()
+        """The samples since `_begin`."""
+
+    def feed(self, pcm: bytes, events: Iterable[tuple[int, int]]) -> tuple[Word, ...]:
+        """Take the next audio and its word events, `(position, sample)`; return the words that it has ended.
+
+        Args:
+            pcm: 16-bit mono.
+            events: Characters before the word plus one, and samples before it, both from the beginning of the text.
+        """
+        self._audio += pcm
+        words = []
+        for position, sample in events:
+            index = bisect_right(self._starts, position - 1) - 1
+            if index < self._next:
+                continue
+            if self._next:
+                words.append(self._word(index, sample))
+                self._first = index
+            else:
+                self._drop(sample)
+            self._next = index + 1
+        return tuple(words)
+
+    def finish(self) -> tuple[Word, ...]:
+        """Return the last word; the audio is over."""
+        if not self._spans:
+            return ()
+        return (self._word(len(self._spans), self._begin + len(self._audio) // BYTES_PER_SAMPLE),)
+
+    def _word(self, until: int, sample: int) -> Word:
+        start = self._begin
+        end = start + _audible(self._audio[: BYTES_PER_SAMPLE * (sample - start)])
+        self._drop(sample)
+        text = self._text[self._spans[self._first][0] : self._spans[until - 1][1]]
+        return Word(text, (self._offset + start) / self._rate, (self._offset + end) / self._rate)
+
+    def _drop(self, sample: int) -> None:
+        del self._audio[: BYTES_PER_SAMPLE * (sample - self._begin)]
+        self._begin = sample
+
+
+def _audible(pcm: bytearray) -> int:
+    """Return the samples up to the last audible one; all of them if none is."""
+    import numpy as np
+
+    samples = np.frombuffer(bytes(pcm), dtype=np.int16)
+    loud = np.flatnonzero((samples > SILENCE) | (samples < -SILENCE))
+    return int(loud[-1]) + 1 if len(loud) else len(samples)
+
+
+MAX_PIECE = 400
+_BREAKS = (re.compile(r"[.!?…]\S*\s+"), re.compile(r"[,;:]\s+"), re.compile(r"\s+"))
+
+
+def pieces(text: str) -> list[str]:
+    """Cut a long text so that each piece is at most `MAX_PIECE` characters, where speech pauses if possible."""
+    cut = []
+    while len(text) > MAX_PIECE:
+        ends = (
+            max((match.end() for match in pattern.finditer(text, 0, MAX_PIECE)), default=0) for pattern in _BREAKS
+        )
+        end = next((end for end in ends if end), MAX_PIECE)
+        cut.append(text[:end])
+        text = text[end:]
+    cut.append(text)
+    return [piece for piece in cut if piece.strip()]

@@ -1,0 +1,72 @@
+"""Segmenter: turns the model's speech probabilities, window by window, into onsets and offsets. Pure."""
+
+from __future__ import annotations
+
+from vivavoce.pipelines.vad.base import VADOptions
+
+HYSTERESIS = 0.15
+"""How far below the threshold a probability must fall to end speech; Silero's own recommendation."""
+
+LOWEST_EXIT = 0.01
+
+
+class Segmenter:
+    """Decides where speech starts and ends. Positions are samples since the last `reset()`.
+
+    Args:
+        options: Threshold and shortest speech and silence.
+        window: Samples per probability.
+        sample_rate: Hz.
+        onset_lag: Seconds by which the model's first speech window starts after the true onset; negative for early.
+        offset_lag: Seconds by which the model's last speech window ends after the true offset.
+    """
+
+    def __init__(
+        self, options: VADOptions, *, window: int, sample_rate: int, onset_lag: float, offset_lag: float
+    ) -> None:
+        self._enter = options.threshold
+        self._exit = max(options.threshold - HYSTERESIS, LOWEST_EXIT)
+        self._min_speech = round(options.min_speech * sample_rate)
+        self._min_silence = round(options.min_silence * sample_rate)
+        self._window = window
+        self._onset_lag = round(onset_lag * sample_rate)
+        self._offset_lag = round(offset_lag * sample_rate)
+        self.reset()
+
+    def reset(self) -> None:
+        """Start again at position 0 in silence."""
+        self._position = 0
+        self._speaking = False
+        self._candidate: int | None = None
+        self._silence: int | None = None
+        self._offset = 0
+
+    def push(self, probability: float) -> tuple[str, int] | None:
+        """Take the next window's probability; return `("started" | "ended", position)` when one becomes known."""
+        start, self._position = self._position, self._position + self._window
+        return self._in_speech(probability, start) if self._speaking else self._in_silence(probability, start)
+
+    def _in_silence(self, probability: float, start: int) -> tuple[str, int] | None:
+        if probability < (self._enter if self._candidate is None else self._exit):
+            self._candidate = None
+            return None
+        if self._candidate is None:
+            self._candidate = start
+        if self._position - self._candidate < self._min_speech:
+            return None
+        onset = max(self._candidate - self._onset_lag, self._offset)
+        self._speaking, self._candidate, self._silence = True, None, None
+        return "started", onset
+
+    def _in_speech(self, probability: float, start: int) -> tuple[str, int] | None:
+        if probability >= self._enter:
+            self._silence = None
+            return None
+        if self._silence is None:
+            if probability >= self._exit:
+                return None
+            self._silence = start - self._offset_lag
+        if self._position - self._silence < self._min_silence:
+            return None
+        self._speaking, self._offset = False, self._silence
+        return "ended", self._offset
