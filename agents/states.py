@@ -57,7 +57,5 @@ AGENT_TRANSITIONS: dict[AgentState, frozenset[AgentState]] = {
 }
 """From each agent state, those that may follow. Before `start()` the state is idle, without an event."""
 
-USER_TRANSITIONS: dict[UserState, frozenset[UserState]] = {
-    state: frozenset(UserState) - {state} for state in UserState
-}
+USER_TRANSITIONS: dict[UserState, frozenset[UserState]] = {state: frozenset(UserState) - {state} for state in UserState}
 """From each user state, those that may follow."""

@@ -1,4 +1,4 @@
-"""What a pipeline tells its session: plain values without asyncio, so that the pure turn machine takes them as they are."""
+"""What a pipeline tells its session: plain values without asyncio, so that the pure turn machine can take them."""
 
 from __future__ import annotations
 

@@ -89,8 +89,8 @@ class TranscriptSegment:
 class Transport(ABC):
     """A session's link to its caller: audio both ways, text, states.
 
-    Outgoing calls are synchronous and enqueue; the transport sends them in order and reports a failure by its log, never
-    to the caller of `send_*`.
+    Outgoing calls are synchronous and enqueue; the transport sends them in order and reports a failure by its log,
+    never to the caller of `send_*`.
     """
 
     input_rate: int = 16000

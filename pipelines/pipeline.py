@@ -1,8 +1,8 @@
 """Pipeline and PipelineConnection: the one contract between a session and how speech is understood and made.
 
-A pipeline is a description; `open()` makes the connection of one session. Two choices differ from the first design, both
-to take a task hop out of every event: events are handed to `PipelineContext.emit`, which only enqueues, instead of being
-iterated over; and a connection runs inside one task that the session owns (`run`), instead of owning a group across two
+A pipeline is a description; `open()` makes the connection of one session. Two choices differ from the first design,
+both to take a task hop out of every event: events are handed to `PipelineContext.emit`, which only enqueues, instead of
+being iterated over; and a connection runs inside one task that the session owns (`run`), instead of owning a group across two
 calls.
 """
 

@@ -189,8 +189,6 @@ def function_tool(
     """
 
     def wrap(inner: Callable[P, R]) -> Tool[P, R]:
-        return Tool(
-            inner, name=name, description=description, cancel_on_interrupt=cancel_on_interrupt, timeout=timeout
-        )
+        return Tool(inner, name=name, description=description, cancel_on_interrupt=cancel_on_interrupt, timeout=timeout)
 
     return wrap if function is None else wrap(function)
