@@ -2,8 +2,8 @@
 
 A pipeline is a description; `open()` makes the connection of one session. Two choices differ from the first design,
 both to take a task hop out of every event: events are handed to `PipelineContext.emit`, which only enqueues, instead of
-being iterated over; and a connection runs inside one task that the session owns (`run`), instead of owning a group across two
-calls.
+being iterated over; and a connection runs inside one task that the session owns (`run`), instead of owning a group
+across two calls.
 """
 
 from __future__ import annotations
