@@ -87,7 +87,7 @@ def missing_docstring(source: str) -> list[str]:
 
 
 def unreasoned_excepts(source: str) -> list[str]:
-    """Whatever catches everything carries `# noqa: BLE001 - reason` on its line; a bare `except:` is never right."""
+    """What catches everything raises it again or carries `# noqa: BLE001 - reason`; a bare `except:` is never right."""
     broken = []
     lines = source.splitlines()
     for node in ast.walk(ast.parse(source)):
@@ -95,6 +95,8 @@ def unreasoned_excepts(source: str) -> list[str]:
             continue
         if node.type is None:
             broken.append(f"{node.lineno}: bare except")
+        elif isinstance(node.body[-1], ast.Raise) and node.body[-1].exc is None:
+            continue
         elif _catches_all(node.type) and not re.search(r"#\s*noqa: [A-Z0-9, ]*BLE001 - \S+", lines[node.lineno - 1]):
             broken.append(f"{node.lineno}: catches everything; say why: `# noqa: BLE001 - reason`")
     return broken
