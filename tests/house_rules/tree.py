@@ -13,7 +13,8 @@ PRODUCT = ("agents", "pipelines", "plugins")
 def files() -> list[Path]:
     """Return every file that git tracks or would track, relative to the root; symlinks are left out."""
     listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        # A container's checkout may belong to another user; listing it is harmless.
+        ["git", "-c", f"safe.directory={ROOT}", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
         check=True,
         capture_output=True,
