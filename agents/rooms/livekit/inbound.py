@@ -1,0 +1,135 @@
+"""What comes from the linked participant: its microphone, frame by frame, and what it types."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+
+import anyio
+from livekit import rtc
+
+from vivavoce.pipelines.media.frame import FRAME_SECONDS, AudioFrame
+
+logger = logging.getLogger(__name__)
+
+AUDIO_CAPACITY = 50
+"""Frames (1 s) kept for a loop that is late; then the oldest are dropped."""
+CLOSE_LIMIT = 2.0
+TEXT_LIMIT = 10.0
+"""Seconds that one typed text may take to arrive."""
+MAX_TEXT_CHARACTERS = 10_000
+MAX_TEXTS = 32
+"""Texts that may wait to be read."""
+
+
+class MicrophoneReader:
+    """Reads one track at a time and hands its frames on, synchronously.
+
+    Args:
+        sample_rate: Hz of the frames handed on.
+        on_frame: Gets each 20 ms frame.
+    """
+
+    def __init__(self, sample_rate: int, on_frame: Callable[[AudioFrame], None]) -> None:
+        self._rate = sample_rate
+        self._on_frame = on_frame
+        self._track: rtc.RemoteAudioTrack | None = None
+        self._reading: anyio.CancelScope | None = None
+        self._changed = anyio.Event()
+
+    def follow(self, track: rtc.RemoteAudioTrack | None) -> None:
+        """Read `track` from now on, or nothing; the same one again changes nothing."""
+        if track is self._track:
+            return
+        self._track = track
+        if self._reading is not None:
+            self._reading.cancel()
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Read until cancelled."""
+        while True:
+            self._changed = anyio.Event()
+            track = self._track
+            if track is None:
+                await self._changed.wait()
+                continue
+            with anyio.CancelScope() as self._reading:
+                await self._read(track)
+            self._reading = None
+            if self._track is track:  # ended by itself: the publisher has gone, or publishes anew
+                self._track = None
+
+    async def _read(self, track: rtc.RemoteAudioTrack) -> None:
+        rate, on_frame = self._rate, self._on_frame
+        stream = rtc.AudioStream(
+            track,
+            capacity=AUDIO_CAPACITY,
+            sample_rate=rate,
+            num_channels=1,
+            frame_size_ms=round(FRAME_SECONDS * 1000),
+        )
+        try:
+            async for event in stream:
+                on_frame(AudioFrame(bytes(event.frame.data), rate))
+        finally:
+            with anyio.move_on_after(CLOSE_LIMIT, shield=True) as limit:
+                await stream.aclose()
+            if limit.cancelled_caught:
+                logger.warning("an audio stream did not close within %s s and was left behind", CLOSE_LIMIT)
+
+
+class TextReader:
+    """Reads the texts that come in, one after another.
+
+    Args:
+        on_text: Gets each complete text.
+    """
+
+    def __init__(self, on_text: Callable[[str], None]) -> None:
+        self._on_text = on_text
+        self._waiting: deque[rtc.TextStreamReader] = deque()
+        self._came = anyio.Event()
+
+    def add(self, reader: rtc.TextStreamReader) -> None:
+        """Take a text that begins to arrive; called by the SDK."""
+        if len(self._waiting) >= MAX_TEXTS:
+            logger.warning("more than %s typed texts are waiting; one is dropped", MAX_TEXTS)
+            reader.close()
+            return
+        self._waiting.append(reader)
+        self._came.set()
+
+    async def run(self) -> None:
+        """Read until cancelled."""
+        try:
+            while True:
+                self._came = anyio.Event()
+                while self._waiting:
+                    text = await self._read(self._waiting.popleft())
+                    if text:
+                        self._on_text(text)
+                await self._came.wait()
+        finally:
+            for reader in self._waiting:
+                reader.close()
+            self._waiting.clear()
+
+    async def _read(self, reader: rtc.TextStreamReader) -> str:
+        parts: list[str] = []
+        size = 0
+        try:
+            with anyio.fail_after(TEXT_LIMIT):
+                async for part in reader:
+                    parts.append(part)
+                    size += len(part)
+                    if size > MAX_TEXT_CHARACTERS:
+                        logger.warning("a typed text is longer than %s characters; dropped", MAX_TEXT_CHARACTERS)
+                        return ""
+        except (ConnectionError, TimeoutError) as error:
+            logger.warning("a typed text did not arrive whole; dropped: %s", error or "too slow")
+            return ""
+        finally:
+            reader.close()
+        return "".join(parts)

@@ -1,0 +1,215 @@
+"""What goes to the room beside audio: transcriptions and turn records, in order, and the agent's state."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import anyio
+import anyio.lowlevel
+from livekit import rtc
+
+from vivavoce.pipelines.io import TranscriptSegment
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+TRANSCRIPTION_TOPIC = "lk.transcription"
+TURNS_TOPIC = "vivavoce.turns"
+SEGMENT_ID = "lk.segment_id"
+TRANSCRIPTION_FINAL = "lk.transcription_final"
+TRANSCRIBED_TRACK_ID = "lk.transcribed_track_id"
+AGENT_STATE = "lk.agent.state"
+
+SEND_LIMIT = 1.0
+"""Seconds for one step of one text; after it the text is given up."""
+STATE_LIMIT = 5.0
+MAX_PENDING = 256
+"""Texts that may wait; updates of one segment count once, since the newest holds the older ones."""
+
+ROOM_STATES = {
+    "starting": "initializing",
+    "idle": "listening",
+    "listening": "listening",
+    "thinking": "thinking",
+    "speaking": "speaking",
+}
+"""Session's name of an agent state → LiveKit's. What is not in it (closing, closed) is not shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Transcript:
+    segment: TranscriptSegment
+    sender: str | None
+    track_sid: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    json_text: str
+    receiver: str
+
+
+@dataclass(slots=True)
+class _OpenSegment:
+    writer: rtc.TextStreamWriter
+    written: str
+
+
+class TextSender:
+    """Sends texts one after another; a segment that changes faster than the room takes it is sent as it is then.
+
+    The agent's segments are streams that grow word by word and end with the final flag. The user's may change as the
+    recogniser thinks better of it, so each of their updates is a stream of its own with the whole text; clients put it
+    in the place of the last one with the same segment id.
+
+    Args:
+        participant: The agent.
+    """
+
+    def __init__(self, participant: rtc.LocalParticipant) -> None:
+        self._participant = participant
+        self._pending: dict[str, _Transcript | _Record] = {}
+        self._open: dict[str, _OpenSegment] = {}
+        self._records = 0
+        self._added = anyio.Event()
+
+    def add_transcript(self, segment: TranscriptSegment, *, sender: str | None, track_sid: str | None) -> None:
+        """Queue an update of a segment; `sender` and `track_sid` name who is transcribed."""
+        self._add(f"{segment.who}:{segment.segment_id}", _Transcript(segment, sender, track_sid))
+
+    def add_record(self, json_text: str, *, receiver: str) -> None:
+        """Queue a turn record for one participant."""
+        self._records += 1
+        self._add(f"record:{self._records}", _Record(json_text, receiver))
+
+    def _add(self, key: str, item: _Transcript | _Record) -> None:
+        self._pending[key] = item  # an update of a waiting segment takes its place in the order
+        if len(self._pending) > MAX_PENDING:
+            del self._pending[next(iter(self._pending))]
+            logger.warning("more than %s texts wait for the room; the oldest is dropped", MAX_PENDING)
+        self._added.set()
+
+    async def run(self) -> None:
+        """Send until cancelled; a text that is being sent is sent to its end first."""
+        while True:
+            self._added = anyio.Event()
+            await self._send_pending()
+            await self._added.wait()
+
+    async def finish(self) -> None:
+        """Send what waits and end the open streams; to be bounded by the caller. `run` must have ended."""
+        await self._send_pending()
+        for key in list(self._open):
+            await self._end_segment(key, {})
+
+    async def _send_pending(self) -> None:
+        while self._pending:
+            item = self._pending.pop(next(iter(self._pending)))
+            with anyio.CancelScope(shield=True):
+                await self._send(item)
+            await anyio.lowlevel.checkpoint_if_cancelled()
+
+    async def _send(self, item: _Transcript | _Record) -> None:
+        try:
+            if isinstance(item, _Record):
+                text = self._participant.send_text(
+                    item.json_text, topic=TURNS_TOPIC, destination_identities=[item.receiver]
+                )
+                await _within(SEND_LIMIT, text)
+            elif item.segment.who == "agent":
+                await self._send_agent_segment(item)
+            else:
+                await self._send_whole(item)
+        except (ConnectionError, RuntimeError, TimeoutError) as error:
+            what = "turn record" if isinstance(item, _Record) else f"{item.segment.who} transcript"
+            logger.warning("the room did not take a %s: %s", what, error or "no answer in time")
+            if isinstance(item, _Transcript):
+                self._open.pop(item.segment.segment_id, None)
+
+    async def _send_agent_segment(self, item: _Transcript) -> None:
+        segment = item.segment
+        key = segment.segment_id
+        opened = self._open.get(key)
+        if opened is not None and not segment.text.startswith(opened.written):
+            await self._end_segment(key, {})  # unsaid: the same segment again, from its beginning
+            opened = None
+        if opened is None:
+            opened = self._open[key] = _OpenSegment(await self._open_stream(item, is_final=False), "")
+        if more := segment.text[len(opened.written) :]:
+            await _within(SEND_LIMIT, opened.writer.write(more))
+            opened.written = segment.text
+        if segment.is_final:
+            await self._end_segment(key, _attributes(item, is_final=True))
+
+    async def _send_whole(self, item: _Transcript) -> None:
+        writer = await self._open_stream(item, is_final=item.segment.is_final)
+        await _within(SEND_LIMIT, writer.write(item.segment.text))
+        await _within(SEND_LIMIT, writer.aclose())
+
+    async def _open_stream(self, item: _Transcript, *, is_final: bool) -> rtc.TextStreamWriter:
+        return await _within(
+            SEND_LIMIT,
+            self._participant.stream_text(
+                topic=TRANSCRIPTION_TOPIC,
+                attributes=_attributes(item, is_final=is_final),
+                sender_identity=item.sender,
+            ),
+        )
+
+    async def _end_segment(self, key: str, attributes: dict[str, str]) -> None:
+        opened = self._open.pop(key)
+        await _within(SEND_LIMIT, opened.writer.aclose(attributes=attributes))
+
+
+class StateSender:
+    """Shows the agent's state as a participant attribute; in a burst only the newest is shown.
+
+    Args:
+        participant: The agent.
+    """
+
+    def __init__(self, participant: rtc.LocalParticipant) -> None:
+        self._participant = participant
+        self._wanted: str | None = None
+        self._shown: str | None = None
+        self._changed = anyio.Event()
+
+    def show(self, state: str) -> None:
+        """Show `state`, a session's agent state, soon."""
+        if (room_state := ROOM_STATES.get(state)) is not None:
+            self._wanted = room_state
+            self._changed.set()
+
+    def show_again(self) -> None:
+        """Show the same state once more: a server that was restarted has forgotten it."""
+        self._shown = None
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Send until cancelled."""
+        while True:
+            self._changed = anyio.Event()
+            while self._wanted is not None and self._wanted != self._shown:
+                wanted = self._wanted
+                try:
+                    await _within(STATE_LIMIT, self._participant.set_attributes({AGENT_STATE: wanted}))
+                except (ConnectionError, RuntimeError, TimeoutError) as error:
+                    logger.warning("the room did not take the state %r: %s", wanted, error or "no answer in time")
+                self._shown = wanted
+            await self._changed.wait()
+
+
+def _attributes(item: _Transcript, *, is_final: bool) -> dict[str, str]:
+    attributes = {SEGMENT_ID: item.segment.segment_id, TRANSCRIPTION_FINAL: "true" if is_final else "false"}
+    if item.track_sid:
+        attributes[TRANSCRIBED_TRACK_ID] = item.track_sid
+    return attributes
+
+
+async def _within(seconds: float, waiting: Awaitable[T]) -> T:
+    with anyio.fail_after(seconds):
+        return await waiting
