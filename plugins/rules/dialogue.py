@@ -1,0 +1,118 @@
+"""Owns the rules: which slots to fill, which tool to call with them, and what to say on the way."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from string import Formatter
+
+from vivavoce.pipelines.core.errors import ConfigurationError
+from vivavoce.plugins.rules.values import Parser, Value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slot:
+    """One thing to find out.
+
+    Args:
+        name: The tool's argument.
+        parser: Finds values in what the user says.
+        ask: The question.
+        heard: Said before the next question once the value is known; `{value}` stands for it.
+        say: A value as it is spoken.
+    """
+
+    name: str
+    parser: Parser
+    ask: str
+    heard: str = ""
+    say: Callable[[Value], str] = str
+
+    def __post_init__(self) -> None:
+        if not self.name.isidentifier() or not self.ask.strip():
+            raise ConfigurationError(f"a slot needs an argument's name and a question, got {self.name!r}, {self.ask!r}")
+        _check_template("heard", self.heard, {"value"})
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What to say when a user's words match `pattern` (a regular expression, searched for without regard to case)
+    and fill no slot; the open question follows."""
+
+    pattern: str
+    text: str
+
+    def __post_init__(self) -> None:
+        try:
+            re.compile(self.pattern)
+        except re.error as error:
+            raise ConfigurationError(f"needed a regular expression, got {self.pattern!r}: {error}") from error
+
+
+YES = r"\b(?:yes|yeah|yep|sure|correct|right|please do|go ahead|okay|ok)\b"
+NO = r"\b(?:no|nope)\b"
+FAREWELL = r"\b(?:good ?bye|bye|that'?s all|that is all|nothing else|no,? thank you|no,? thanks|hang up)\b"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialogue:
+    """A conversation that fills slots and calls one tool with them.
+
+    A value mentioned later replaces the earlier one; once the tool has been called, it is called again with the new
+    values. Templates take the slots' spoken values by name, and `{output}`, what the tool returned.
+
+    Args:
+        slots: Asked for in this order; a user may give several at once, in any order.
+        tool: Called when all slots are filled. Empty: nothing is called, and `done` is said then.
+        done: Said after the tool's first success.
+        changed: Said after a later one; empty: as `done`.
+        failed: Said when the tool failed, before `retry`.
+        retry: Whether to call the tool again with the same values.
+        confirm: A yes-or-no question before the tool is called; empty: it is called at once.
+        change: Asked when the answer to `confirm` is no.
+        anything_else: The question when all is done.
+        answers: Small talk, tried in order.
+        fallback: Said when nothing was understood; the open question follows.
+        goodbye: Said at the end.
+    """
+
+    slots: tuple[Slot, ...] = ()
+    tool: str = ""
+    done: str = ""
+    changed: str = ""
+    failed: str = "I am sorry, that did not work."
+    retry: str = "Shall I try again?"
+    confirm: str = ""
+    change: str = "What shall I change?"
+    anything_else: str = "Is there anything else?"
+    answers: tuple[Answer, ...] = ()
+    fallback: str = "Sorry, I did not understand."
+    goodbye: str = "Goodbye."
+    yes: str = YES
+    no: str = NO
+    farewell: str = FAREWELL
+
+    def __post_init__(self) -> None:
+        names = [slot.name for slot in self.slots]
+        if len(set(names)) < len(names):
+            raise ConfigurationError(f"every slot needs a name of its own, got {names!r}")
+        if not self.slots and not self.answers:
+            raise ConfigurationError("a dialogue needs slots or answers, got neither")
+        for field in ("done", "changed", "failed"):
+            _check_template(field, getattr(self, field), {*names, "output"})
+        _check_template("confirm", self.confirm, set(names))
+
+    def say(self, template: str, values: Mapping[str, Value], output: str = "") -> str:
+        """Return a template with the slots' spoken values and the tool's output in it."""
+        spoken = {slot.name: slot.say(values[slot.name]) for slot in self.slots if slot.name in values}
+        return template.format(**{"output": output, **spoken})
+
+
+def _check_template(field: str, template: str, known: set[str]) -> None:
+    try:
+        used = {name for _, name, _, _ in Formatter().parse(template) if name is not None}
+    except ValueError as error:
+        raise ConfigurationError(f"{field}: needed a template, got {template!r}: {error}") from error
+    if used - known:
+        raise ConfigurationError(f"{field}: {template!r} may use {sorted(known)}, got {sorted(used - known)}")

@@ -1,0 +1,124 @@
+"""LLM: the language model's port on rules. It is no language model."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncGenerator, Iterator
+
+from vivavoce.pipelines.core.errors import ProviderError
+from vivavoce.pipelines.core.ids import new_id
+from vivavoce.pipelines.llm.base import LLM as LLMPort
+from vivavoce.pipelines.llm.base import Done, GenerateRequest, LLMEvent, TextDelta, Usage
+from vivavoce.pipelines.llm.tools import ToolCall
+from vivavoce.plugins.rules.dialogue import Dialogue
+from vivavoce.plugins.rules.state import State, Understood, hear, replay
+
+PROVIDER = "rules"
+
+
+class LLM(LLMPort):
+    """Answers from a `Dialogue`: patterns, slots and tool calls. It is no language model.
+
+    It reads no instructions and knows nothing but its dialogue; it is there so that an agent runs, and is tested,
+    without keys, network or weights. It keeps nothing between requests: each answer follows from the request's history
+    alone (what the user said, which calls were made and what they came to), so interruptions, corrections and
+    preemptive requests need no care. Instructions for one generation are matched as if the user had said them. It
+    streams sentence by sentence, uses no tokens, and takes no time.
+
+    Args:
+        dialogue: The rules.
+    """
+
+    provider = PROVIDER
+
+    def __init__(self, dialogue: Dialogue) -> None:
+        self._dialogue = dialogue
+
+    async def generate(self, request: GenerateRequest) -> AsyncGenerator[LLMEvent, None]:
+        """Run one step.
+
+        Raises:
+            ProviderError: The dialogue's tool is not among those of the request.
+        """
+        state = replay(self._dialogue, request.context)
+        if request.extra_instructions.strip():
+            hear(self._dialogue, state, request.extra_instructions)
+        if request.tool_choice.mode != "none" and self._wants_call(state):
+            yield self._call(state, request)
+            yield Usage()
+            yield Done("tool_calls")
+            return
+        for delta in _sentences(self._text(state)):
+            yield TextDelta(delta)
+        yield Usage()
+        yield Done("stop")
+
+    def _wants_call(self, state: State) -> bool:
+        dialogue = self._dialogue
+        if not dialogue.tool or state.has_failed or state.missing(dialogue) is not None:
+            return False
+        if state.understood not in (Understood.VALUES, Understood.YES):
+            return False
+        return state.called != state.values and (state.is_confirmed or not dialogue.confirm)
+
+    def _call(self, state: State, request: GenerateRequest) -> ToolCall:
+        name = self._dialogue.tool
+        if name not in [tool.name for tool in request.tools]:
+            raise ProviderError(
+                f"the dialogue calls the tool {name!r}, but the agent has {[tool.name for tool in request.tools]!r}; "
+                "give the agent that tool",
+                provider=PROVIDER,
+            )
+        arguments = {slot.name: state.values[slot.name] for slot in self._dialogue.slots}
+        return ToolCall(call_id=new_id("call"), name=name, arguments=json.dumps(arguments))
+
+    def _text(self, state: State) -> str:
+        dialogue = self._dialogue
+        match state.understood:
+            case Understood.FAREWELL:
+                return dialogue.goodbye
+            case Understood.TOOL:
+                return f"{self._outcome(state)} {self._question(state)}"
+            case Understood.VALUES if state.missing(dialogue) is None and (
+                not dialogue.tool or state.called == state.values
+            ):
+                return f"{dialogue.say(dialogue.done, state.values, state.output)} {self._question(state)}"
+            case Understood.VALUES:
+                heard = (slot.heard.format(value=slot.say(state.values[slot.name])) for slot in state.last_filled)
+                return f"{' '.join(heard)} {self._question(state)}"
+            case Understood.SMALL_TALK:
+                return f"{self._small_talk(state)} {self._question(state)}"
+            case Understood.NOTHING:
+                return f"{dialogue.fallback} {self._question(state)}"
+            case Understood.NO if dialogue.confirm and state.missing(dialogue) is None:
+                return dialogue.change
+            case _:
+                return self._question(state)
+
+    def _outcome(self, state: State) -> str:
+        dialogue = self._dialogue
+        if state.has_failed:
+            return dialogue.say(dialogue.failed, state.values, state.output)
+        template = dialogue.changed if dialogue.changed and state.successes > 1 else dialogue.done
+        return dialogue.say(template, state.values, state.output)
+
+    def _small_talk(self, state: State) -> str:
+        return next(a.text for a in self._dialogue.answers if re.search(a.pattern, state.text, re.IGNORECASE))
+
+    def _question(self, state: State) -> str:
+        """Return what is open: the next slot, the confirmation, or whether there is anything else."""
+        dialogue = self._dialogue
+        missing = state.missing(dialogue)
+        if missing is not None:
+            return missing.ask
+        if state.has_failed:
+            return dialogue.retry
+        if dialogue.confirm and not state.is_confirmed:
+            return dialogue.say(dialogue.confirm, state.values)
+        return dialogue.anything_else
+
+
+def _sentences(text: str) -> Iterator[str]:
+    """Yield the text in sentences; joined, they are the text again."""
+    yield from re.findall(r"\S.*?(?:[.!?]+(?:\s+|$)|$)", text.strip(), re.DOTALL)

@@ -1,0 +1,147 @@
+"""Derives where a dialogue stands from a conversation's history, and from nothing else."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from vivavoce.pipelines.llm.chat_context import ChatItem, ChatMessage, FunctionCall, FunctionCallOutput
+from vivavoce.plugins.rules.dialogue import Dialogue, Slot
+from vivavoce.plugins.rules.values import Mention, Value
+
+
+class Understood(Enum):
+    """What the last thing that happened was."""
+
+    NOTHING = auto()
+    """Words that mean nothing here."""
+    OPENING = auto()
+    """Nobody has said anything yet."""
+    VALUES = auto()
+    """At least one slot got a value (perhaps the one that it had)."""
+    YES = auto()
+    NO = auto()
+    FAREWELL = auto()
+    SMALL_TALK = auto()
+    TOOL = auto()
+    """The tool's output came."""
+
+
+@dataclass(slots=True)
+class State:
+    """Where a dialogue stands.
+
+    Args:
+        last_filled: The slots that the last user message gave a value.
+        called: The arguments of the newest call that did not fail; None before one.
+        successes: How many calls have not failed.
+        is_confirmed: The values as they are were confirmed.
+        text: The last user message, in lower case.
+    """
+
+    values: dict[str, Value] = field(default_factory=dict)
+    last_filled: list[Slot] = field(default_factory=list)
+    understood: Understood = Understood.OPENING
+    called: dict[str, Value] | None = None
+    successes: int = 0
+    is_confirmed: bool = False
+    has_failed: bool = False
+    output: str = ""
+    text: str = ""
+
+    def missing(self, dialogue: Dialogue) -> Slot | None:
+        """Return the slot to ask for next."""
+        return next((slot for slot in dialogue.slots if slot.name not in self.values), None)
+
+
+def replay(dialogue: Dialogue, items: Iterable[ChatItem]) -> State:
+    """Return where the dialogue stands after these items."""
+    state = State()
+    calls: dict[str, str] = {}
+    for item in items:
+        if isinstance(item, ChatMessage):
+            if item.role == "user" and not item.backchannel and item.content.strip():
+                hear(dialogue, state, item.content)
+        elif isinstance(item, FunctionCall):
+            if item.name == dialogue.tool:
+                calls[item.call_id] = item.arguments
+        elif item.call_id in calls:
+            _settle(state, calls[item.call_id], item)
+    return state
+
+
+def hear(dialogue: Dialogue, state: State, words: str) -> None:
+    """Take in what the user said."""
+    state.text = words.lower().replace("’", "'")
+    missing = state.missing(dialogue)
+    awaits_yes = bool(dialogue.confirm) and missing is None and not state.is_confirmed
+    found = find_values(dialogue, state.text, missing)
+    state.last_filled = [slot for slot in dialogue.slots if slot.name in found]
+    if found:
+        if any(state.values.get(name) != value for name, value in found.items()):
+            state.is_confirmed = state.has_failed = False
+        state.values.update(found)
+        state.understood = Understood.VALUES
+        if awaits_yes and _matches(dialogue.yes, state.text):
+            state.is_confirmed = True
+        return
+    state.understood = _without_values(dialogue, state, awaits_yes)
+    if state.understood is Understood.YES:
+        state.is_confirmed, state.has_failed = True, False
+
+
+def find_values(dialogue: Dialogue, text: str, expected: Slot | None) -> dict[str, Value]:
+    """Return the value of each slot that `text` mentions; of several mentions of one slot, the last.
+
+    A bare value counts only for the slot that was asked for. Where two slots claim the same words the longer mention
+    wins, then the slot asked for, then the earlier slot. What comes after "not" is no mention.
+    """
+    claims: list[tuple[Mention, Slot]] = []
+    for slot in dialogue.slots:
+        for mention in slot.parser(text):
+            if mention.is_bare and slot is not expected:
+                continue
+            if re.search(r"\bnot (?:(?:at|on|for) )?$", text[: mention.start]):
+                continue
+            claims.append((mention, slot))
+    claims.sort(key=lambda claim: (claim[0].is_bare, claim[0].start - claim[0].end, claim[1] is not expected))
+    kept: list[tuple[Mention, Slot]] = []
+    for mention, slot in claims:
+        if all(mention.end <= other.start or mention.start >= other.end for other, _ in kept):
+            kept.append((mention, slot))
+    kept.sort(key=lambda claim: claim[0].start)
+    return {slot.name: mention.value for mention, slot in kept}
+
+
+def _without_values(dialogue: Dialogue, state: State, awaits_yes: bool) -> Understood:
+    text = state.text
+    if _matches(dialogue.farewell, text):
+        return Understood.FAREWELL
+    is_settled = state.missing(dialogue) is None and not awaits_yes
+    if any(_matches(answer.pattern, text) for answer in dialogue.answers):
+        return Understood.SMALL_TALK
+    if _matches(dialogue.no, text):
+        return Understood.FAREWELL if is_settled else Understood.NO
+    if _matches(dialogue.yes, text):
+        return Understood.YES
+    return Understood.NOTHING
+
+
+def _settle(state: State, arguments: str, output: FunctionCallOutput) -> None:
+    state.understood = Understood.TOOL
+    state.output = output.output
+    state.has_failed = output.is_error
+    if output.is_error:
+        return
+    state.successes += 1
+    try:
+        state.called = json.loads(arguments)
+    except ValueError:  # a call that somebody else made
+        state.called = None
+
+
+def _matches(pattern: str, text: str) -> bool:
+    return re.search(pattern, text, re.IGNORECASE) is not None
