@@ -1,0 +1,221 @@
+"""Owns one room: who is in it, who hears whom, data between them, and when the room ends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from livekit.protocol import models, rtc
+
+from vivavoce.pipelines.core.clock import LoopClock
+
+from .options import LEAVE_LINGER
+from .participant import Participant, new_sid
+from .tracks import PublishedTrack, Subscription
+
+if TYPE_CHECKING:
+    from .hub import Hub
+
+logger = logging.getLogger(__name__)
+
+_STREAM_PARTS = ("stream_header", "stream_chunk", "stream_trailer")
+
+
+class Room:
+    """Participants by identity, and everything that one of them causes at the others."""
+
+    def __init__(self, hub: Hub, name: str, *, empty_timeout: float = 0.0, departure_timeout: float = 0.0) -> None:
+        now = LoopClock().wall()
+        self.hub = hub
+        self.info = models.Room(
+            sid=new_sid("RM"),
+            name=name,
+            creation_time=int(now),
+            creation_time_ms=int(now * 1000),
+            empty_timeout=int(empty_timeout or hub.options.empty_timeout),
+            departure_timeout=int(departure_timeout or hub.options.departure_timeout),
+        )
+        self.participants: dict[str, Participant] = {}
+        self.had_caller = False
+        self.is_closed = False
+        self._departure_timeout = departure_timeout or hub.options.departure_timeout
+        self._expiry: asyncio.TimerHandle | None = None
+        self._expire_in(empty_timeout or hub.options.empty_timeout)
+
+    @property
+    def name(self) -> str:
+        return self.info.name
+
+    def describe(self) -> models.Room:
+        """Return the room as clients and the server API see it."""
+        visible = [p for p in self.participants.values() if not p.info.permission.hidden]
+        self.info.num_participants = len(visible)
+        self.info.num_publishers = sum(1 for p in visible if p.tracks)
+        return self.info
+
+    # Members
+
+    def join(self, participant: Participant) -> None:
+        """Take a participant in; one of the same identity is thrown out first."""
+        previous = self.participants.get(participant.info.identity)
+        if previous is not None:
+            self.remove(previous, models.DUPLICATE_IDENTITY)
+        self.participants[participant.info.identity] = participant
+        if not participant.is_agent:
+            self.had_caller = True
+            self._cancel_expiry()
+        self.send_update([participant.touch()], to=self.others(participant))
+        for other in self.others(participant):
+            for track in other.tracks.values():
+                if participant.auto_subscribe:
+                    self.subscribe(participant, track)
+        logger.info("%s joined room %s", participant.info.identity, self.name)
+
+    def others(self, participant: Participant) -> list[Participant]:
+        return [p for p in self.participants.values() if p is not participant]
+
+    def find_sid(self, sid: str) -> Participant | None:
+        return next((p for p in self.participants.values() if p.info.sid == sid), None)
+
+    def remove(self, participant: Participant, reason: models.DisconnectReason) -> None:
+        """Let a participant go: the others learn it now, its transports close a little later."""
+        if participant.is_gone:
+            return
+        participant.is_gone = True
+        participant.cancel_timer()
+        if self.participants.get(participant.info.identity) is participant:
+            del self.participants[participant.info.identity]
+        for track in list(participant.tracks.values()):
+            self.unpublish(track)
+        for subscription in participant.subscriptions.values():
+            subscription.track.subscriptions.pop(participant.info.sid, None)
+        participant.subscriptions.clear()
+        info = participant.touch()
+        info.state, info.disconnect_reason = models.ParticipantInfo.DISCONNECTED, reason
+        self.send_update([info], to=self.participants.values())
+        if reason != models.CLIENT_INITIATED:
+            participant.send(rtc.SignalResponse(leave=rtc.LeaveRequest(reason=reason)))
+        if participant.link is not None:
+            participant.link.finish()
+        if participant.peer is not None:
+            self.hub.tasks.spawn(self._close_peer(participant), name="close peer")
+        logger.info("%s left room %s (%s)", info.identity, self.name, models.DisconnectReason.Name(reason))
+        if not participant.is_agent and not any(not p.is_agent for p in self.participants.values()):
+            self._expire_in(self._departure_timeout)
+
+    async def _close_peer(self, participant: Participant) -> None:
+        assert participant.peer is not None
+        await self.hub.linger(LEAVE_LINGER)
+        await participant.peer.aclose()
+
+    def lose_link(self, participant: Participant) -> None:
+        """Keep a participant whose websocket is gone for a while: it may resume."""
+        if not participant.is_gone:
+            participant.cancel_timer()
+            participant.timer = asyncio.get_running_loop().call_later(
+                self.hub.options.participant_grace, self.remove, participant, models.SIGNAL_CLOSE
+            )
+
+    # Descriptions
+
+    def announce(self, participant: Participant) -> None:
+        """Send a participant's changed description to everyone, itself included."""
+        if not participant.is_gone:
+            self.send_update([participant.touch()], to=self.participants.values())
+
+    def send_update(self, infos: list[models.ParticipantInfo], *, to: Iterable[Participant]) -> None:
+        """Send descriptions; those of hidden participants go to nobody but themselves."""
+        for participant in to:
+            seen = [i for i in infos if not i.permission.hidden or i.sid == participant.info.sid]
+            if seen:
+                participant.send(rtc.SignalResponse(update=rtc.ParticipantUpdate(participants=seen)))
+
+    # Tracks
+
+    def find_track(self, sid: str) -> PublishedTrack | None:
+        return next((p.tracks[sid] for p in self.participants.values() if sid in p.tracks), None)
+
+    def offer_track(self, track: PublishedTrack) -> None:
+        """Subscribe everyone else who subscribes automatically to a new track."""
+        for participant in self.others(track.publisher):
+            if participant.auto_subscribe:
+                self.subscribe(participant, track)
+                participant.ask_for_offer()
+
+    def subscribe(self, participant: Participant, track: PublishedTrack) -> None:
+        """Add a subscription; nothing happens if it exists, or if the token does not allow it."""
+        sid = track.info.sid
+        if sid in participant.subscriptions or track.publisher is participant or not participant.grants.can_subscribe:
+            return
+        subscription = Subscription(track=track, subscriber=participant)
+        participant.subscriptions[sid] = subscription
+        track.subscriptions[participant.info.sid] = subscription
+        participant.negotiation.subscribe(subscription)
+
+    def unsubscribe(self, participant: Participant, track_sid: str) -> None:
+        subscription = participant.subscriptions.pop(track_sid, None)
+        if subscription is not None:
+            subscription.track.subscriptions.pop(participant.info.sid, None)
+            participant.negotiation.unsubscribe(subscription)
+
+    def unpublish(self, track: PublishedTrack) -> None:
+        """Take a track away from its publisher and from all who hear it."""
+        track.publisher.drop_track(track)
+        for subscription in list(track.subscriptions.values()):
+            self.unsubscribe(subscription.subscriber, track.info.sid)
+            subscription.subscriber.ask_for_offer()
+
+    # Data
+
+    def forward_data(self, sender: Participant, label: str, packet: models.DataPacket) -> None:
+        """Send a data packet on, under its sender's true name, to those it is meant for or to all others."""
+        kind = packet.WhichOneof("value")
+        if kind is None or kind == "speaker":
+            return
+        # Agents publish captions on behalf of the caller: in text streams the name they set stays.
+        if not (sender.is_agent and kind in _STREAM_PARTS and packet.participant_identity):
+            packet.participant_identity = sender.info.identity
+        packet.participant_sid = sender.info.sid
+        destinations = set(packet.destination_identities)
+        if kind == "user":
+            packet.user.participant_identity = sender.info.identity
+            packet.user.participant_sid = sender.info.sid
+            destinations |= set(packet.user.destination_identities)
+        data = packet.SerializeToString()
+        for other in self.others(sender):
+            if destinations and other.info.identity not in destinations:
+                continue
+            if other.peer is None or not other.peer.send_data(label, data):
+                self._refuse_data(other)
+
+    def _refuse_data(self, participant: Participant) -> None:
+        if participant.peer is None:
+            logger.debug("%s has no transport yet and misses data", participant.info.identity)
+            return
+        logger.warning("%s does not read its data: removed from room %s", participant.info.identity, self.name)
+        self.remove(participant, models.STATE_MISMATCH)
+
+    # End
+
+    def close(self, reason: models.DisconnectReason) -> None:
+        """Throw everyone out and end the room's jobs; safe to repeat."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        for participant in list(self.participants.values()):
+            self.remove(participant, reason)
+        self._cancel_expiry()
+        self.hub.forget(self)
+        logger.info("room %s closed (%s)", self.name, models.DisconnectReason.Name(reason))
+
+    def _expire_in(self, seconds: float) -> None:
+        self._cancel_expiry()
+        if not self.is_closed:
+            self._expiry = asyncio.get_running_loop().call_later(seconds, self.close, models.ROOM_CLOSED)
+
+    def _cancel_expiry(self) -> None:
+        if self._expiry is not None:
+            self._expiry.cancel()
+            self._expiry = None
