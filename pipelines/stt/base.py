@@ -77,6 +77,12 @@ class STTStream(ABC):
     async def aclose(self) -> None:
         """End the stream and free its connection. Calling it twice is fine."""
 
+    def speech_started(self, ago: float) -> None:
+        """Take note that, by the VAD, speech began `ago` seconds before the end of the newest frame pushed.
+
+        For recognisers that would rather not listen to silence; the others need not care.
+        """
+
     def flush(self) -> None:
         """Say that speech has ended, so that the final transcript may come at once."""
 
