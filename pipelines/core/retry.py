@@ -1,0 +1,101 @@
+"""Retry of provider streams and connections: how often and how far apart. It looks at `error.retryable` only."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import TypeVar
+
+import anyio
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt
+
+from vivavoce.pipelines.core.errors import ProviderError
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryOptions:
+    """How often, and how far apart, a retryable error is tried again."""
+
+    waits: tuple[float, ...] = (0.1, 2.0)
+    """Seconds before the second try, the third and so on; their number is that of the retries. Empty: never again."""
+
+    def __post_init__(self) -> None:
+        if any(wait < 0 for wait in self.waits):
+            raise ValueError(f"need waits >= 0 s, got {self.waits!r}")
+
+
+async def retry(attempt: Callable[[], Awaitable[T]], options: RetryOptions) -> T:
+    """Return what `attempt()` returns, calling it again after a retryable ProviderError.
+
+    Raises:
+        ProviderError: It is not retryable, or the tries ran out; then the last one.
+    """
+
+    try:
+        return await attempt()
+    except ProviderError as error:
+        failed = [error]
+
+    async def again() -> T:
+        """The first try is over already: tenacity costs 30 µs, which each answer's latency would pay for."""
+        if failed:
+            raise failed.pop()
+        return await attempt()
+
+    def wait(state: RetryCallState) -> float:
+        return options.waits[state.attempt_number - 1]
+
+    retrying = AsyncRetrying(
+        retry=retry_if_exception(_is_retryable),
+        stop=stop_after_attempt(1 + len(options.waits)),
+        wait=wait,
+        sleep=anyio.sleep,
+        before_sleep=_log,
+        reraise=True,
+    )
+    return await retrying(again)
+
+
+async def retry_stream(
+    make: Callable[[], AsyncGenerator[T, None]],
+    options: RetryOptions,
+    is_commitment: Callable[[T], bool] = lambda _: True,
+) -> AsyncGenerator[T, None]:
+    """Yield what `make()` yields, making it anew after a retryable error that comes before its first commitment.
+
+    Args:
+        is_commitment: Whether an item cannot be taken back; items before the first such one are held until it comes.
+    Raises:
+        ProviderError: As `retry()`; and any that comes later.
+    """
+
+    async def begin() -> tuple[AsyncGenerator[T, None], list[T]]:
+        stream = make()
+        held: list[T] = []
+        async for item in stream:
+            held.append(item)
+            if is_commitment(item):
+                break
+        return stream, held
+
+    stream, held = await retry(begin, options)
+    async with aclosing(stream):
+        for item in held:
+            yield item
+        async for item in stream:
+            yield item
+
+
+def _is_retryable(error: BaseException) -> bool:
+    return isinstance(error, ProviderError) and error.retryable
+
+
+def _log(state: RetryCallState) -> None:
+    assert state.outcome is not None
+    logger.warning("try %d failed, next one follows: %s", state.attempt_number, state.outcome.exception())
