@@ -1,0 +1,127 @@
+"""The job that running code belongs to, as sessions and user code see it: the contract, its facts, how to find it.
+
+The worker sets the current job; a session only asks for it. A context variable carries it, so every task started from
+an entrypoint sees the entrypoint's own job, however many run in one process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from vivavoce.pipelines.core.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from livekit import rtc
+
+SessionClose = Callable[[str], Awaitable[None]]
+"""Closes one session; its argument says why the job ended. The caller bounds it."""
+
+ShutdownCallback = Callable[[str], Awaitable[None] | None] | Callable[[], Awaitable[None] | None]
+"""Run when a job has ended; may take the reason as its one argument."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobInfo:
+    """What the server said about a job.
+
+    Args:
+        id: Such as `"AJ_…"`.
+        room: The room's name.
+        agent_name: The name the job was dispatched to; empty for automatic dispatch.
+        metadata: What the dispatcher passed along, as it is.
+        dispatch_id: The dispatch that made the job; empty where the server names none.
+        room_metadata: The room's own metadata.
+        participant_identity: Whom the job is for, when it is for one participant; else empty.
+        attributes: What the dispatcher passed along as key and value.
+    """
+
+    id: str
+    room: str
+    agent_name: str = ""
+    metadata: str = field(default="", repr=False)
+    dispatch_id: str = ""
+    room_metadata: str = field(default="", repr=False)
+    participant_identity: str = ""
+    attributes: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+class CurrentJob(Protocol):
+    """A running job."""
+
+    @property
+    def job(self) -> JobInfo:
+        """What the server said about it."""
+        ...
+
+    @property
+    def room(self) -> rtc.Room:
+        """The job's room, made on first use and joined by `connect()`."""
+        ...
+
+    @property
+    def shared(self) -> dict[str, Any]:
+        """What the worker's prewarm made, one dict for all jobs of the process."""
+        ...
+
+    async def connect(self, *, auto_subscribe: bool = True) -> None:
+        """Join the room; once joined, return at once.
+
+        Raises:
+            RoomError: Joining failed or took too long.
+            WorkerError: The job has ended.
+        """
+        ...
+
+    async def wait_for_participant(
+        self, identity: str | None = None, *, kind: rtc.ParticipantKind.ValueType | None = None, limit: float = 60.0
+    ) -> rtc.RemoteParticipant:
+        """Join the room if need be and wait for a participant."""
+        ...
+
+    def attach_session(self, close: SessionClose) -> None:
+        """Have `close(reason)` called when the job ends, before its shutdown callbacks and before it leaves the room.
+
+        Raises:
+            WorkerError: The job has ended; close what was started.
+        """
+        ...
+
+    def add_shutdown_callback(self, callback: ShutdownCallback) -> None:
+        """Have `callback` called when the job has ended and its sessions are closed, before it leaves the room."""
+        ...
+
+    def shutdown(self, reason: str = "") -> None:
+        """End the job; fine when it has ended already."""
+        ...
+
+
+_current: ContextVar[CurrentJob] = ContextVar("vivavoce_job")
+
+
+def get_job_context() -> CurrentJob:
+    """Return the job that the calling code runs in.
+
+    Raises:
+        ConfigurationError: The caller does not run in a job.
+    """
+    try:
+        return _current.get()
+    except LookupError:
+        raise ConfigurationError(
+            "needed a job, but this code runs in none: call it from a worker's entrypoint, or pass the room "
+            "(`session.start(room)`)"
+        ) from None
+
+
+@contextmanager
+def job_scope(job: CurrentJob) -> Iterator[None]:
+    """Make `job` the current one for this context and for the tasks started from it."""
+    token = _current.set(job)
+    try:
+        yield
+    finally:
+        _current.reset(token)
