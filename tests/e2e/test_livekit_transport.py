@@ -1,0 +1,518 @@
+"""LiveKitTransport in a real room: what it sends reaches another client, what that client sends reaches the session."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Protocol
+
+import anyio
+import numpy as np
+import numpy.typing as npt
+import pytest
+from livekit import api, rtc
+
+from vivavoce.agents.rooms.livekit import LiveKitTransport
+from vivavoce.agents.rooms.options import RoomOptions
+from vivavoce.pipelines.core.clock import LoopClock
+from vivavoce.pipelines.core.errors import RoomError
+from vivavoce.pipelines.core.ids import new_id
+from vivavoce.pipelines.io import TranscriptSegment
+from vivavoce.pipelines.media.frame import AudioFrame
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(60)]
+
+LIMIT = 15.0
+"""Seconds for anything that must come true; all of it takes well under one."""
+PEER_RATE = 48000
+
+
+class Server(Protocol):
+    url: str
+    api_key: str
+    api_secret: str
+
+
+class Watched:
+    """Something that tests wait for."""
+
+    def __init__(self) -> None:
+        self._changed = asyncio.Event()
+
+    def changed(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        with anyio.fail_after(LIMIT):
+            while not condition():
+                await self._changed.wait()
+
+
+class Heard(Watched):
+    """A session's ears: records what the transport tells."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.frames: list[AudioFrame] = []
+        self.texts: list[str] = []
+        self.log: list[str] = []
+
+    def audio(self, frame: AudioFrame) -> None:
+        self.frames.append(frame)
+        self.changed()
+
+    def text(self, text: str) -> None:
+        self.texts.append(text)
+        self.changed()
+
+    def participant_linked(self, identity: str) -> None:
+        self.log.append(f"linked {identity}")
+        self.changed()
+
+    def participant_left(self, identity: str) -> None:
+        self.log.append(f"left {identity}")
+        self.changed()
+
+    def closed(self, reason: str) -> None:
+        self.log.append(f"closed {reason}")
+        self.changed()
+
+
+class Stream(Watched):
+    """One text stream as a client sees it."""
+
+    def __init__(self, sender: str, attributes: dict[str, str]) -> None:
+        super().__init__()
+        self.sender = sender
+        self.attributes = attributes
+        self.chunks: list[str] = []
+
+    @property
+    def is_final(self) -> bool:
+        return self.attributes["lk.transcription_final"] == "true"
+
+
+class Peer(Watched):
+    """A client written for these tests on the plain SDK."""
+
+    def __init__(self, room: rtc.Room) -> None:
+        super().__init__()
+        self.room = room
+        self.samples: list[npt.NDArray[np.int16]] = []
+        self.streams: list[Stream] = []
+        self.states: list[str] = []
+        self.audio_from: list[str] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        room.on("track_subscribed", self._on_track)
+        room.on("participant_attributes_changed", self._on_attributes)
+        for topic in ("lk.transcription", "vivavoce.turns"):
+            room.register_text_stream_handler(topic, self._on_text)
+
+    def _spawn(self, task: asyncio.Task[None]) -> None:
+        self._tasks.add(task)
+
+    def _on_track(self, track: rtc.Track, _: object, participant: rtc.RemoteParticipant) -> None:
+        self.audio_from.append(participant.identity)
+        if participant.identity == "agent":
+            self._spawn(asyncio.create_task(self._listen(track)))
+        self.changed()
+
+    def _on_attributes(self, changed: dict[str, str], participant: rtc.Participant) -> None:
+        if "lk.agent.state" in changed and participant.identity == "agent":
+            self.states.append(changed["lk.agent.state"])
+        self.changed()
+
+    def _on_text(self, reader: rtc.TextStreamReader, sender: str) -> None:
+        stream = Stream(sender, reader.info.attributes or {})
+        self.streams.append(stream)
+        self._spawn(asyncio.create_task(self._read(reader, stream)))
+
+    async def _read(self, reader: rtc.TextStreamReader, stream: Stream) -> None:
+        async for chunk in reader:
+            stream.chunks.append(chunk)
+            self.changed()
+        stream.attributes |= reader.info.attributes or {}
+        self.changed()
+
+    async def _listen(self, track: rtc.Track) -> None:
+        stream = rtc.AudioStream(track, sample_rate=PEER_RATE, num_channels=1)
+        try:
+            async for event in stream:
+                self.samples.append(np.array(event.frame.data, dtype=np.int16))
+                self.changed()
+        finally:
+            await stream.aclose()
+
+    def audio(self) -> npt.NDArray[np.int16]:
+        return np.concatenate(self.samples) if self.samples else np.zeros(0, np.int16)
+
+    async def speak(self, hertz: float, seconds: float) -> None:
+        """Publish a microphone and play a tone into it."""
+        source = rtc.AudioSource(PEER_RATE, 1)
+        track = rtc.LocalAudioTrack.create_audio_track("microphone", source)
+        options = rtc.TrackPublishOptions(source=rtc.TrackSource.SOURCE_MICROPHONE)
+        publication = await self.room.local_participant.publish_track(track, options)
+        with anyio.fail_after(LIMIT):
+            await publication.wait_for_subscription()
+        for frame in tone(hertz, seconds, PEER_RATE):
+            await source.capture_frame(rtc.AudioFrame(frame.data, PEER_RATE, 1, frame.samples))
+        await source.wait_for_playout()
+        await source.aclose()
+
+    async def aclose(self) -> None:
+        self.room.off("track_subscribed", self._on_track)
+        for topic in ("lk.transcription", "vivavoce.turns"):
+            self.room.unregister_text_stream_handler(topic)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.room.disconnect()
+
+
+def token(server: Server, room: str, identity: str, kind: str = "standard") -> str:
+    grants = api.VideoGrants(room_join=True, room=room, can_update_own_metadata=True)
+    access = api.AccessToken(server.api_key, server.api_secret).with_identity(identity).with_grants(grants)
+    return access.with_kind(kind).with_ttl(timedelta(minutes=5)).to_jwt()  # type: ignore[arg-type]  # a Literal there
+
+
+@asynccontextmanager
+async def joined(server: Server, room_name: str, identity: str, kind: str = "standard") -> AsyncIterator[Peer]:
+    room = rtc.Room()
+    peer = Peer(room)
+    await room.connect(server.url, token(server, room_name, identity, kind))
+    try:
+        yield peer
+    finally:
+        await peer.aclose()
+
+
+@pytest.fixture
+def room_name() -> str:
+    return new_id("room")
+
+
+@pytest.fixture
+async def agent_room(room_server: Server, room_name: str) -> AsyncIterator[rtc.Room]:
+    """The agent's room, connected as a job would have it."""
+    room = rtc.Room()
+    await room.connect(room_server.url, token(room_server, room_name, "agent", "agent"))
+    yield room
+    await room.disconnect()
+
+
+def transport_in(room: rtc.Room, *, participant: str | None = None, **options: object) -> LiveKitTransport:
+    return LiveKitTransport(
+        room,
+        participant=participant,
+        options=RoomOptions(**options),  # type: ignore[arg-type]  # each test names what it needs
+        clock=LoopClock(),
+    )
+
+
+def tone(hertz: float, seconds: float, rate: int, amplitude: float = 8000.0) -> list[AudioFrame]:
+    times = np.arange(round(seconds * rate)) / rate
+    data = (amplitude * np.sin(2 * np.pi * hertz * times)).astype(np.int16).tobytes()
+    step = rate // 50 * 2
+    return [AudioFrame(data[at : at + step], rate) for at in range(0, len(data), step)]
+
+
+async def play(transport: LiveKitTransport, frames: list[AudioFrame]) -> None:
+    """Write as playout does: never more than 40 ms ahead."""
+    for frame in frames:
+        ahead = (transport.sink.queued() + frame.samples) / frame.sample_rate
+        await anyio.sleep(ahead - 0.04)
+        transport.sink.write(frame)
+
+
+def loud(samples: npt.NDArray[np.int16]) -> npt.NDArray[np.int16]:
+    """The samples between the first and the last loud one."""
+    where = np.flatnonzero(np.abs(samples.astype(np.int32)) > 1000)
+    return samples[where[0] : where[-1]] if len(where) else samples[:0]
+
+
+def pitch(samples: npt.NDArray[np.int16], rate: int) -> float:
+    spectrum = np.abs(np.fft.rfft(samples * np.hanning(len(samples))))
+    return float(np.argmax(spectrum)) * rate / len(samples)
+
+
+def level(samples: npt.NDArray[np.int16]) -> float:
+    return float(20 * np.log10(np.sqrt(np.mean(samples.astype(np.float64) ** 2)) / 32768))
+
+
+def pcm(frames: list[AudioFrame]) -> npt.NDArray[np.int16]:
+    return np.concatenate([frame.to_numpy() for frame in frames]) if frames else np.zeros(0, np.int16)
+
+
+async def test_tones_cross_the_room_both_ways_with_pitch_and_level(
+    room_server: Server, room_name: str, agent_room: rtc.Room
+) -> None:
+    heard, transport = Heard(), transport_in(agent_room)
+    async with joined(room_server, room_name, "caller") as caller, anyio.create_task_group() as tasks:
+        await tasks.start(transport.run, heard)
+        audible = anyio.Event()
+        transport.on_audible(audible.set)
+        with anyio.fail_after(LIMIT):
+            await audible.wait()
+        tasks.start_soon(caller.speak, 880.0, 1.0)
+        await play(transport, tone(440.0, 1.0, 24000))
+        await caller.until(lambda: len(loud(caller.audio())) >= 0.95 * PEER_RATE)
+        await heard.until(lambda: len(loud(pcm(heard.frames))) >= 0.95 * 16000)
+        await transport.aclose()
+
+    assert {frame.sample_rate for frame in heard.frames} == {16000}
+    assert {frame.samples for frame in heard.frames} == {320}
+    sent = level(pcm(tone(440.0, 1.0, 24000)))
+    at_caller, at_agent = loud(caller.audio())[4800:-4800], loud(pcm(heard.frames))[1600:-1600]
+    assert pitch(at_caller, PEER_RATE) == pytest.approx(440.0, abs=3)
+    assert pitch(at_agent, 16000) == pytest.approx(880.0, abs=3)
+    assert level(at_caller) == pytest.approx(sent, abs=1.5)
+    assert level(at_agent) == pytest.approx(sent, abs=1.5)
+
+
+async def test_cleared_audio_is_dropped_and_counted(room_server: Server, room_name: str, agent_room: rtc.Room) -> None:
+    heard, transport = Heard(), transport_in(agent_room)
+    async with joined(room_server, room_name, "caller") as caller, anyio.create_task_group() as tasks:
+        await tasks.start(transport.run, heard)
+        await caller.until(lambda: "agent" in caller.audio_from)
+        await play(transport, tone(440.0, 0.5, 24000))
+        transport.sink.write(tone(440.0, 0.1, 24000)[0])
+        transport.sink.write(AudioFrame(pcm(tone(440.0, 5.0, 24000)[:20]).tobytes(), 24000))  # 0.4 s ahead
+        queued = transport.sink.queued()
+        dropped = transport.sink.clear()
+        await play(transport, tone(1000.0, 0.3, 24000))
+        await caller.until(lambda: pitch_at_end(caller.audio()) == pytest.approx(1000.0, abs=60))
+        await transport.aclose()
+
+    assert dropped == queued
+    assert 0.4 * 24000 <= dropped <= 0.5 * 24000
+    low = loud(caller.audio())[: -int(0.3 * PEER_RATE)]
+    assert len(low) <= 0.62 * PEER_RATE  # the 0.4 s never played
+
+
+def pitch_at_end(samples: npt.NDArray[np.int16]) -> float:
+    tail = loud(samples)[-4800:]
+    return pitch(tail, PEER_RATE) if len(tail) == 4800 else 0.0
+
+
+async def test_agent_transcript_grows_in_one_stream_and_ends_final(
+    room_server: Server, room_name: str, agent_room: rtc.Room
+) -> None:
+    heard, transport = Heard(), transport_in(agent_room)
+    async with joined(room_server, room_name, "caller") as caller, anyio.create_task_group() as tasks:
+        await tasks.start(transport.run, heard)
+        await heard.until(lambda: "linked caller" in heard.log)
+        for text in ("Hello,", "Hello, there"):
+            transport.send_transcript(TranscriptSegment(segment_id="s1", who="agent", text=text, is_final=False))
+            await caller.until(lambda text=text: said(caller, "s1") == text)  # type: ignore[misc]
+        transport.send_transcript(TranscriptSegment(segment_id="s1", who="agent", text="Hello, there.", is_final=True))
+        await caller.until(lambda: said(caller, "s1") == "Hello, there." and caller.streams[0].is_final)
+        await transport.aclose()
+
+    (stream,) = caller.streams
+    assert stream.sender == "agent"
+    assert stream.chunks == ["Hello,", " there", "."]
+    assert stream.attributes["lk.transcribed_track_id"].startswith("TR_")
+
+
+def said(peer: Peer, segment_id: str) -> str:
+    """What a client shows for a segment: the newest stream of that id."""
+    streams = [each for each in peer.streams if each.attributes.get("lk.segment_id") == segment_id]
+    return "".join(streams[-1].chunks) if streams else ""
+
+
+async def test_agent_transcript_that_is_taken_back_starts_anew(
+    room_server: Server, room_name: str, agent_room: rtc.Room
+) -> None:
+    transport = transport_in(agent_room)
+    async with joined(room_server, room_name, "caller") as caller, anyio.create_task_group() as tasks:
+        await tasks.start(transport.run, Heard())
+        transport.send_transcript(TranscriptSegment(segment_id="s1", who="agent", text="One two three", is_final=False))
+        await caller.until(lambda: said(caller, "s1") == "One two three")
+        transport.send_transcript(TranscriptSegment(segment_id="s1", who="agent", text="One two", is_final=True))
+        await caller.until(lambda: said(caller, "s1") == "One two" and caller.streams[-1].is_final)
+        await transport.aclose()
+    assert len(caller.streams) == 2
+
+
+async def test_user_transcript_appears_under_the_callers_identity(
+    room_server: Server, room_name: str, agent_room: rtc.Room
+) -> None:
+    heard, transport = Heard(), transport_in(agent_room)
+    async with joined(room_server, room_name, "caller") as caller, anyio.create_task_group() as tasks:
+        await tasks.start(transport.run, heard)
+        await heard.until(lambda: "linked caller" in heard.log)
+        transport.send_transcript(TranscriptSegment(segment_id="u1", who="user", text="I scream", is_final=False))
+        await caller.until(lambda: said(caller, "u1") == "I scream")
+        transport.send_transcript(TranscriptSegment(segment_id="u1", who="user", text="Ice cream.", is_final=True))
+        await caller.until(lambda: said(caller, "u1") == "Ice cream.")
+        await transport.aclose()
+    assert [(each.sender, each.is_final) for each in caller.streams] == [("caller", False), ("caller", True)]
+
+
+async def test_texts_that_wait_at_the_end_are_still_sent(
+    room_server: Server, room_name: str, agent_room: rtc.Room
+) -> None:
+    heard, transport = Heard(), transport_in(agent_room, publish_turns=True)
+    async with (
+        joined(room_server, room_name, "caller") as caller,
+        joined(room_server, room_name, "guest") as guest,
+        anyio.create_task_group() as tasks,
+    ):
+        await tasks.start(transport.run, heard)
+        await heard.until(lambda: bool(heard.log))
+        linked, other = (caller, guest) if heard.log == ["linked caller"] else (guest, caller)
+        for number in range(5):
+            transport.send_turn_record(f'{{"turn": {number}}}')
+        transport.send_transcript(TranscriptSegment(segment_id="s9", who="agent", text="Bye.", is_final=True))
+        await transport.leave()
+        await linked.until(lambda: len(linked.streams) == 6 and said(linked, "s9") == "Bye.")
+        await other.until(lambda: said(other, "s9") == "Bye.")
+        await transport.aclose()
+    assert ["".join(each.chunks) for each in linked.streams[:5]] == [f'{{"turn": {number}}}' for number in range(5)]
+    assert len(other.streams) == 1
+    assert not agent_room.isconnected()
+
+
+async def test_only_the_linked_participant_types_to_the_session(
+    room_server: Server, room_name: str, agent_room: rtc.Room
+) -> None:
+    heard, transport = Heard(), transport_in(agent_room, participant="caller")
+    async with (
+        joined(room_server, room_name, "guest") as guest,
+        joined(room_server, room_name, "caller") as caller,
+        anyio.create_task_group() as tasks,
+    ):
+        await tasks.start(transport.run, heard)
+        await heard.until(lambda: bool(heard.log))
+        await guest.room.local_participant.send_text("not for you", topic="lk.chat")
+        for number in range(3):
+            await caller.room.local_participant.send_text(f"text {number}", topic="lk.chat")
+        await heard.until(lambda: len(heard.texts) == 3)
+        await transport.aclose()
+    assert heard.texts == ["text 0", "text 1", "text 2"]
+    assert heard.log == ["linked caller"]
+
+
+async def test_states_are_shown_under_the_rooms_names_and_a_burst_ends_at_the_newest(
+    room_server: Server, room_name: str, agent_room: rtc.Room
+) -> None:
+    transport = transport_in(agent_room)
+    async with joined(room_server, room_name, "caller") as caller, anyio.create_task_group() as tasks:
+        await tasks.start(transport.run, Heard())
+        for state, shown in (("starting", "initializing"), ("idle", "listening"), ("thinking", "thinking")):
+            transport.send_agent_state(state)
+            await caller.until(lambda shown=shown: caller.states[-1:] == [shown])  # type: ignore[misc]
+        for state in ("listening", "thinking", "speaking", "closing", "closed"):
+            transport.send_agent_state(state)
+        await caller.until(lambda: caller.states[-1:] == ["speaking"])
+        await transport.aclose()
+    assert caller.states[:3] == ["initializing", "listening", "thinking"]
+
+
+async def test_other_agents_are_not_linked_and_a_later_phone_call_is(
+    room_server: Server, room_name: str, agent_room: rtc.Room
+) -> None:
+    heard, transport = Heard(), transport_in(agent_room)
+    async with joined(room_server, room_name, "helper", "agent") as helper, anyio.create_task_group() as tasks:
+        await tasks.start(transport.run, heard)
+        await helper.until(lambda: "agent" in helper.audio_from)
+        assert not transport.is_audible
+        async with joined(room_server, room_name, "phone", "sip") as phone:
+            await heard.until(lambda: heard.log == ["linked phone"])
+            tasks.start_soon(phone.speak, 600.0, 0.5)
+            await heard.until(lambda: len(loud(pcm(heard.frames))) > 0.4 * 16000)
+        await transport.aclose()
+
+
+async def test_caller_that_leaves_and_returns_is_linked_and_heard_again(
+    room_server: Server, room_name: str, agent_room: rtc.Room
+) -> None:
+    heard, transport = Heard(), transport_in(agent_room)
+    async with joined(room_server, room_name, "guest") as guest, anyio.create_task_group() as tasks:
+        await tasks.start(transport.run, heard)
+        await heard.until(lambda: heard.log == ["linked guest"])
+        async with joined(room_server, room_name, "stranger"):
+            await guest.room.disconnect()
+            await heard.until(lambda: heard.log[1:] == ["left guest"])
+            assert not transport.is_audible
+            async with joined(room_server, room_name, "guest") as again:
+                await heard.until(lambda: heard.log[2:] == ["linked guest"])
+                tasks.start_soon(again.speak, 700.0, 0.5)
+                await heard.until(lambda: len(loud(pcm(heard.frames))) > 0.4 * 16000)
+                await transport.aclose()
+    assert pitch(loud(pcm(heard.frames)), 16000) == pytest.approx(700.0, abs=5)
+
+
+async def test_somebody_else_is_linked_after_the_grace_time_when_the_session_stays_open(
+    room_server: Server, room_name: str, agent_room: rtc.Room
+) -> None:
+    heard, transport = Heard(), transport_in(agent_room, close_on_disconnect=False, participant_grace=0.3)
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(transport.run, heard)
+        async with joined(room_server, room_name, "first"):
+            await heard.until(lambda: heard.log == ["linked first"])
+        async with joined(room_server, room_name, "second"):
+            await heard.until(lambda: heard.log == ["linked first", "left first", "linked second"])
+        await transport.aclose()
+
+
+async def test_caller_that_publishes_anew_is_heard_again(
+    room_server: Server, room_name: str, agent_room: rtc.Room
+) -> None:
+    heard, transport = Heard(), transport_in(agent_room)
+    async with joined(room_server, room_name, "caller") as caller, anyio.create_task_group() as tasks:
+        await tasks.start(transport.run, heard)
+        for hertz in (500.0, 900.0):
+            heard.frames.clear()
+            await caller.speak(hertz, 0.5)
+            await heard.until(lambda: len(loud(pcm(heard.frames))) > 0.4 * 16000)
+            assert pitch(loud(pcm(heard.frames)), 16000) == pytest.approx(hertz, abs=5)
+            for sid in list(caller.room.local_participant.track_publications):
+                await caller.room.local_participant.unpublish_track(sid)
+        await transport.aclose()
+
+
+async def test_room_that_throws_the_agent_out_is_told_once_and_closing_stays_clean(
+    room_server: Server, room_name: str, agent_room: rtc.Room
+) -> None:
+    heard, transport = Heard(), transport_in(agent_room)
+    async with joined(room_server, room_name, "caller"), anyio.create_task_group() as tasks:
+        await tasks.start(transport.run, heard)
+        async with api.LiveKitAPI(
+            room_server.url.replace("ws", "http", 1), room_server.api_key, room_server.api_secret
+        ) as server_api:
+            await server_api.room.remove_participant(api.RoomParticipantIdentity(room=room_name, identity="agent"))
+        await heard.until(lambda: any(each.startswith("closed") for each in heard.log))
+        transport.sink.write(AudioFrame.silence(0.02, 24000))
+        await transport.aclose()
+        await transport.leave()
+    assert [each for each in heard.log if each.startswith("closed")] == ["closed participant_removed"]
+
+
+async def test_two_sessions_in_one_room_clash_with_advice_and_follow_each_other_well(
+    room_server: Server, room_name: str, agent_room: rtc.Room
+) -> None:
+    first, second, third = (transport_in(agent_room) for _ in range(3))
+    heard = Heard()
+    async with joined(room_server, room_name, "caller") as caller, anyio.create_task_group() as tasks:
+        await tasks.start(first.run, Heard())
+        with pytest.raises(RoomError, match=r"lk\.chat.*text_input=False"):
+            await second.run(Heard())
+        await second.aclose()
+        await first.aclose()
+        await tasks.start(third.run, heard)
+        await caller.until(lambda: caller.audio_from.count("agent") == 2)
+        await caller.room.local_participant.send_text("still there?", topic="lk.chat")
+        await heard.until(lambda: heard.texts == ["still there?"])
+        await third.aclose()
+        await third.aclose()
+
+
+async def test_room_that_is_not_connected_is_refused_with_advice() -> None:
+    transport = transport_in(rtc.Room())
+    with pytest.raises(RoomError, match=r"not connected; await ctx\.connect\(\)"):
+        await transport.run(Heard())
+    await transport.aclose()
