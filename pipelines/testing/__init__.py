@@ -1,1 +1,34 @@
-"""The test kit for plugin authors and apps: scripted providers, conformance checks, virtual time."""
+"""The test kit for plugin authors and apps: scripted providers, a scripted caller, conformance checks, virtual time.
+
+Scripted providers play what a test wrote down, at exact times on virtual time (`virtual_time`), and record what they
+were asked. The checks hold a provider to the promises of its port.
+"""
+
+from __future__ import annotations
+
+from vivavoce.pipelines.testing.script import HANG, ScriptError, Step, StepItem
+from vivavoce.pipelines.testing.scripted_llm import ScriptedLLM
+from vivavoce.pipelines.testing.scripted_stt import ScriptedSTT, ScriptedSTTStream
+from vivavoce.pipelines.testing.scripted_tts import ScriptedTTS, ScriptedTTSOptions, TTSFault
+from vivavoce.pipelines.testing.scripted_vad import ScriptedCaller, ScriptedVAD, ScriptedVADStream
+from vivavoce.pipelines.testing.virtual_time import VirtualClock, VirtualTimeError, VirtualTimeLoop, run_virtual
+
+__all__ = [
+    "HANG",
+    "ScriptError",
+    "ScriptedCaller",
+    "ScriptedLLM",
+    "ScriptedSTT",
+    "ScriptedSTTStream",
+    "ScriptedTTS",
+    "ScriptedTTSOptions",
+    "ScriptedVAD",
+    "ScriptedVADStream",
+    "Step",
+    "StepItem",
+    "TTSFault",
+    "VirtualClock",
+    "VirtualTimeError",
+    "VirtualTimeLoop",
+    "run_virtual",
+]

@@ -1,0 +1,68 @@
+"""What the scripted providers share: script steps, exact waits, tone of an exact length, errors for broken scripts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+
+import anyio
+
+from vivavoce.pipelines.core.errors import ProviderConnectionError
+from vivavoce.pipelines.llm.base import Done, Usage
+from vivavoce.pipelines.llm.tools import ToolCall
+from vivavoce.pipelines.media.frame import FRAME_SECONDS, AudioFrame
+
+HANG = math.inf
+"""In a script: wait for ever."""
+
+LEVEL = 1000
+"""Sample value of scripted speech; silence is 0."""
+
+StepItem = str | float | int | ToolCall | Usage | Done | Exception
+"""A piece of an answer: text, seconds to wait (`HANG`: for ever), tool call, usage, how it ended, error to raise."""
+
+Step = str | Sequence[StepItem]
+"""One answer: text alone, or its pieces in order. `Done` comes by itself at the end."""
+
+
+class ScriptError(AssertionError):
+    """The code under test asked for more, or for less, than the script holds."""
+
+
+def items(step: Step) -> tuple[StepItem, ...]:
+    """Return a step as its pieces.
+
+    Raises:
+        TypeError: Something else than pieces is in it.
+    """
+    pieces = (step,) if isinstance(step, str) else tuple(step)
+    for piece in pieces:
+        if not isinstance(piece, StepItem):
+            raise TypeError(f"a step holds text, seconds, ToolCall, Usage, Done or exceptions, got {piece!r}")
+    return pieces
+
+
+def lost(provider: str) -> ProviderConnectionError:
+    """Return the error that scripted providers fail with by default; it is retryable."""
+    return ProviderConnectionError("the script cut the connection", provider=provider)
+
+
+async def wait(seconds: float) -> None:
+    """Sleep; `HANG` for ever, 0 not even one loop iteration."""
+    if seconds == HANG:
+        await anyio.sleep_forever()
+    if seconds > 0:
+        await anyio.sleep(seconds)
+
+
+@lru_cache(maxsize=64)
+def tone(samples: int, sample_rate: int) -> AudioFrame:
+    """Return `samples` samples of scripted speech: a constant, so that every sample counts and none is silent."""
+    return AudioFrame(LEVEL.to_bytes(2, "little") * samples, sample_rate)
+
+
+def tone_chunks(seconds: float, sample_rate: int, chunk: float = FRAME_SECONDS) -> list[AudioFrame]:
+    """Return `seconds` of scripted speech in pieces of `chunk` seconds, to the very sample."""
+    left, size = round(seconds * sample_rate), round(chunk * sample_rate)
+    return [tone(min(size, left - start), sample_rate) for start in range(0, left, size)]

@@ -1,0 +1,174 @@
+"""ScriptedSTT: a recogniser that says what a test tells it to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator, Callable, Sequence
+
+import anyio
+
+from vivavoce.pipelines.core.errors import ProviderError
+from vivavoce.pipelines.media.frame import AudioFrame
+from vivavoce.pipelines.stt.base import (
+    STT,
+    STTCapabilities,
+    STTEndOfTurn,
+    STTEvent,
+    STTFinal,
+    STTInterim,
+    STTStream,
+)
+from vivavoce.pipelines.testing.script import ScriptError, lost, wait
+
+
+class ScriptedSTT(STT):
+    """Recognises nothing; events come from its script or from the test.
+
+    Each `flush()` (the end of speech, where the pipeline has a VAD) takes the next text of the script and yields it as
+    a final `final_delay` seconds later. When the script has run out, a flush yields nothing. Beside it a test may call
+    `interim()`, `final()`, `end_of_turn()` and `fail()`, which act on the newest open stream at once.
+
+    Args:
+        finals: The script.
+        final_delay: Seconds from a flush to its final.
+        open_delay, close_delay: Seconds that opening and closing a stream take; `HANG` for ever.
+    """
+
+    provider = "scripted"
+
+    def __init__(
+        self,
+        finals: Sequence[str] = (),
+        *,
+        final_delay: float = 0.0,
+        open_delay: float = 0.0,
+        close_delay: float = 0.0,
+        capabilities: STTCapabilities | None = None,
+    ) -> None:
+        self._finals = list(finals)
+        self._final_delay = final_delay
+        self._open_delay = open_delay
+        self._close_delay = close_delay
+        self._capabilities = capabilities or STTCapabilities()
+        self._open_errors: list[ProviderError] = []
+        self.streams: list[ScriptedSTTStream] = []
+        """All streams ever opened, oldest first."""
+        self.open_attempts = 0
+
+    @property
+    def capabilities(self) -> STTCapabilities:
+        """As given."""
+        return self._capabilities
+
+    @property
+    def stream(self) -> ScriptedSTTStream:
+        """The newest stream.
+
+        Raises:
+            ScriptError: None is open.
+        """
+        if not self.streams or self.streams[-1].is_closed:
+            raise ScriptError(f"needed an open stream, got none ({len(self.streams)} opened so far); start the session")
+        return self.streams[-1]
+
+    async def open(self) -> ScriptedSTTStream:
+        """Return a stream, or raise what `fail_open()` planned."""
+        self.open_attempts += 1
+        await wait(self._open_delay)
+        if self._open_errors:
+            raise self._open_errors.pop(0)
+        stream = ScriptedSTTStream(self._next_final, self._final_delay, self._close_delay)
+        self.streams.append(stream)
+        return stream
+
+    def interim(self, text: str) -> None:
+        """Have the newest stream yield an interim."""
+        self.stream.emit(STTInterim(text=text))
+
+    def final(self, text: str, *, audio_seconds: float = 0.0) -> None:
+        """Have the newest stream yield a final."""
+        self.stream.emit(STTFinal(text=text, audio_seconds=audio_seconds))
+
+    def end_of_turn(self) -> None:
+        """Have the newest stream judge that the turn is over."""
+        self.stream.emit(STTEndOfTurn())
+
+    def fail(self, error: ProviderError | None = None) -> None:
+        """Have the newest stream raise, by default a retryable connection error."""
+        self.stream.emit(error or lost(self.provider))
+
+    def fail_open(self, *errors: ProviderError) -> None:
+        """Have the next calls of `open()` raise, one each."""
+        self._open_errors.extend(errors or (lost(self.provider),))
+
+    def assert_done(self) -> None:
+        """Check that the script was used up.
+
+        Raises:
+            ScriptError: Finals are left.
+        """
+        if self._finals:
+            raise ScriptError(f"{len(self._finals)} scripted finals were never asked for: {self._finals!r}")
+
+    def _next_final(self) -> str | None:
+        return self._finals.pop(0) if self._finals else None
+
+
+class ScriptedSTTStream(STTStream):
+    """One stream, with a record of what it was told."""
+
+    def __init__(self, next_final: Callable[[], str | None], final_delay: float, close_delay: float) -> None:
+        self._next_final = next_final
+        self._final_delay = final_delay
+        self._close_delay = close_delay
+        self._send, self._receive = anyio.create_memory_object_stream[tuple[float, STTEvent | Exception]](math.inf)
+        self.is_closed = False
+        self.pushed_seconds = 0.0
+        self.flushes: list[float] = []
+        """Loop times of the calls of `flush()`."""
+        self.discards: list[float] = []
+        """Loop times of the calls of `discard()`."""
+        self.speech_starts: list[float] = []
+        """Loop times at which speech began, by what `speech_started(ago)` was told."""
+
+    def emit(self, event: STTEvent | Exception, *, delay: float = 0.0) -> None:
+        """Have `events()` yield this, or raise it."""
+        self._send.send_nowait((anyio.current_time() + delay, event))
+
+    def push(self, frame: AudioFrame) -> None:
+        """Count it."""
+        self.pushed_seconds += frame.duration
+
+    def speech_started(self, ago: float) -> None:
+        """Note it."""
+        self.speech_starts.append(anyio.current_time() - ago)
+
+    def flush(self) -> None:
+        """Note it, and yield the script's next final."""
+        self.flushes.append(anyio.current_time())
+        if not self.is_closed and (text := self._next_final()) is not None:
+            self.emit(STTFinal(text=text), delay=self._final_delay)
+
+    def discard(self) -> None:
+        """Note it."""
+        self.discards.append(anyio.current_time())
+
+    async def events(self) -> AsyncIterator[STTEvent]:
+        """Yield what the script and the test give, until closed."""
+        try:
+            async for due, event in self._receive:
+                await wait(due - anyio.current_time())
+                if isinstance(event, Exception):
+                    raise event
+                yield event
+        except anyio.ClosedResourceError:
+            return
+
+    async def aclose(self) -> None:
+        """End the stream."""
+        self.is_closed = True
+        self._send.close()
+        try:
+            await wait(self._close_delay)
+        finally:
+            self._receive.close()

@@ -1,0 +1,180 @@
+"""ScriptedTTS: a voice of exact lengths and times, with faults where a test wants them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import anyio
+
+from vivavoce.pipelines.core.errors import ProviderError
+from vivavoce.pipelines.media.frame import FRAME_SECONDS
+from vivavoce.pipelines.testing.script import HANG, tone_chunks, wait
+from vivavoce.pipelines.tts.base import TTS, AudioChunk, TTSCapabilities, Word
+
+
+@dataclass(frozen=True, slots=True)
+class TTSFault:
+    """What goes wrong with one synthesis.
+
+    Args:
+        when: Before the first chunk, in the middle, or after the last chunk.
+        error: What is raised; None: it hangs.
+    """
+
+    when: Literal["before", "middle", "after"]
+    error: ProviderError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptedTTSOptions:
+    """How long scripted speech takes and how it arrives."""
+
+    seconds_per_word: float = 0.2
+    """Length of a word's audio."""
+    duration: float | None = None
+    """Length of each synthesis, whatever its text; the words share it evenly."""
+    chunk_interval: float = 0.0
+    """Seconds between two chunks; 0: all at once after the first."""
+    close_delay: float = 0.0
+    """Seconds that closing a synthesis takes; `HANG` for ever."""
+
+
+class ScriptedTTS(TTS):
+    """Speaks a constant tone in chunks of 20 ms.
+
+    Args:
+        first_byte: Seconds from the request (or the first piece of streamed text) to the first chunk.
+        emits_words: Whether chunks carry word times.
+        streams_text: Whether it takes text as it comes; then each word sounds as soon as it is complete.
+        faults: Index of a synthesis, counted from 0, to what goes wrong with it.
+    """
+
+    provider = "scripted"
+
+    def __init__(
+        self,
+        *,
+        first_byte: float = 0.2,
+        emits_words: bool = False,
+        streams_text: bool = False,
+        sample_rate: int = 24000,
+        faults: Mapping[int, TTSFault] | None = None,
+        options: ScriptedTTSOptions | None = None,
+    ) -> None:
+        self._first_byte = first_byte
+        self._capabilities = TTSCapabilities(
+            sample_rate=sample_rate, emits_words=emits_words, streams_text=streams_text
+        )
+        self._faults = dict(faults or {})
+        self._options = options or ScriptedTTSOptions()
+        self.texts: list[str] = []
+        """The texts spoken, oldest first; a streamed one grows as it comes."""
+        self.requested_at: list[float] = []
+        """Loop times of the requests."""
+        self.cancelled: list[int] = []
+        """Indexes of the syntheses that were closed before they had ended."""
+
+    @property
+    def capabilities(self) -> TTSCapabilities:
+        """As given."""
+        return self._capabilities
+
+    def seconds(self, text: str) -> float:
+        """Return how long `text` sounds."""
+        options = self._options
+        return options.duration if options.duration is not None else options.seconds_per_word * len(text.split())
+
+    async def synthesize(self, text: str) -> AsyncGenerator[AudioChunk, None]:
+        """Speak."""
+        index = self._note(text)
+        try:
+            await wait(self._first_byte)
+            await self._fault(index, "before")
+            chunks = self._chunks(text)
+            for number, chunk in enumerate(chunks):
+                if number == (len(chunks) + 1) // 2:
+                    await self._fault(index, "middle")
+                if number:
+                    await wait(self._options.chunk_interval)
+                yield chunk
+            await self._fault(index, "after")
+        except (GeneratorExit, anyio.get_cancelled_exc_class()):
+            self.cancelled.append(index)
+            raise
+        finally:
+            await self._linger()
+
+    async def stream(self, text: AsyncIterator[str]) -> AsyncGenerator[AudioChunk, None]:
+        """Speak text as it comes: each word once white space or the end follows it."""
+        if not self._capabilities.streams_text:
+            super().stream(text)
+        index = self._note("")
+        spoken, pending = 0.0, ""
+        try:
+            async for piece in text:
+                if not self.texts[index]:
+                    await wait(self._first_byte)
+                    await self._fault(index, "before")
+                self.texts[index] += piece
+                *words, pending = (pending + piece).split(" ")
+                for word in filter(None, words):
+                    for chunk in self._word(word, spoken):
+                        spoken += chunk.frame.duration
+                        yield chunk
+                        await wait(self._options.chunk_interval)
+                if spoken:
+                    await self._fault(index, "middle")
+            if pending.strip():
+                for chunk in self._word(pending.strip(), spoken):
+                    yield chunk
+                    await wait(self._options.chunk_interval)
+            await self._fault(index, "after")
+        except (GeneratorExit, anyio.get_cancelled_exc_class()):
+            self.cancelled.append(index)
+            raise
+        finally:
+            await self._linger()
+
+    def _note(self, text: str) -> int:
+        self.texts.append(text)
+        self.requested_at.append(anyio.current_time())
+        return len(self.texts) - 1
+
+    async def _fault(self, index: int, when: str) -> None:
+        fault = self._faults.get(index)
+        if fault is None or fault.when != when:
+            return
+        if fault.error is not None:
+            raise fault.error
+        await wait(HANG)
+
+    async def _linger(self) -> None:
+        if self._options.close_delay:
+            with anyio.CancelScope(shield=True):
+                await wait(self._options.close_delay)
+
+    def _chunks(self, text: str) -> list[AudioChunk]:
+        """Return the audio of a whole text, each word told with the chunk in which it begins."""
+        seconds, rate = self.seconds(text), self._capabilities.sample_rate
+        frames = tone_chunks(seconds, rate)
+        spoken = text.split()
+        length = seconds / len(spoken) if spoken else 0.0
+        words = [Word(word, number * length, (number + 1) * length) for number, word in enumerate(spoken)]
+        chunks, at = [], 0.0
+        for frame in frames:
+            end = at + frame.duration
+            begun: tuple[Word, ...] = ()
+            if self._capabilities.emits_words:
+                begun = tuple(word for word in words if word.start < end or frame is frames[-1])
+                words = words[len(begun) :]
+            chunks.append(AudioChunk(frame, begun))
+            at = end
+        return chunks
+
+    def _word(self, word: str, start: float) -> list[AudioChunk]:
+        seconds, rate = self._options.seconds_per_word, self._capabilities.sample_rate
+        frames = tone_chunks(seconds, rate, max(FRAME_SECONDS, seconds))
+        told = (Word(word, start, start + seconds),) if self._capabilities.emits_words else ()
+        return [AudioChunk(frame, told if number == 0 else ()) for number, frame in enumerate(frames)]

@@ -1,0 +1,128 @@
+"""ScriptedVAD and ScriptedCaller: speech as frames that are not silent, told of at exact times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import anyio
+
+from vivavoce.pipelines.media.frame import FRAME_SECONDS, AudioFrame
+from vivavoce.pipelines.testing.script import tone
+from vivavoce.pipelines.vad.base import (
+    VAD,
+    VADCapabilities,
+    VADEvent,
+    VADOptions,
+    VADSpeechEnded,
+    VADSpeechStarted,
+    VADStream,
+)
+
+
+class ScriptedVAD(VAD):
+    """Calls a frame speech when its first sample is not 0, and keeps `min_speech` and `min_silence` to the sample.
+
+    An onset is reported with the frame that completes `min_speech` of unbroken speech, an offset with the one that
+    completes `min_silence`; `ago` is exact. `start()` and `end()` report what no frame holds.
+    """
+
+    provider = "scripted"
+
+    def __init__(self, options: VADOptions | None = None, *, sample_rate: int = 16000) -> None:
+        self.options = options or VADOptions()
+        self._sample_rate = sample_rate
+        self.streams: list[ScriptedVADStream] = []
+        """All streams ever opened, oldest first."""
+
+    @property
+    def capabilities(self) -> VADCapabilities:
+        """By the options."""
+        return VADCapabilities(sample_rate=self._sample_rate, min_silence=self.options.min_silence)
+
+    def open(self) -> ScriptedVADStream:
+        """Return a stream."""
+        self.streams.append(ScriptedVADStream(self.options))
+        return self.streams[-1]
+
+    def start(self, ago: float = 0.0) -> None:
+        """Have the newest stream report an onset with the next frame."""
+        self.streams[-1].planned.append(VADSpeechStarted(ago))
+
+    def end(self, ago: float = 0.0) -> None:
+        """Have the newest stream report an offset with the next frame."""
+        self.streams[-1].planned.append(VADSpeechEnded(ago))
+
+
+class ScriptedVADStream(VADStream):
+    """The state of one session."""
+
+    def __init__(self, options: VADOptions) -> None:
+        self._options = options
+        self._position = 0
+        self._onset: int | None = None
+        self._offset = 0
+        self._is_speech = False
+        self.is_closed = False
+        self.planned: list[VADEvent] = []
+        """Reported with the next frame, beside what it holds."""
+
+    def push(self, frame: AudioFrame) -> Sequence[VADEvent]:
+        """Take a frame: speech if its first sample is not 0."""
+        events, self.planned = self.planned, []
+        start = self._position
+        self._position += frame.samples
+        if frame.data[:2] != b"\0\0":
+            self._offset = self._position
+            if self._onset is None:
+                self._onset = start
+            speech = (self._position - self._onset) / frame.sample_rate
+            if not self._is_speech and speech >= self._options.min_speech:
+                self._is_speech = True
+                events.append(VADSpeechStarted(speech))
+        elif not self._is_speech:
+            self._onset = None
+        else:
+            silence = (self._position - self._offset) / frame.sample_rate
+            if silence >= self._options.min_silence:
+                self._is_speech, self._onset = False, None
+                events.append(VADSpeechEnded(silence))
+        return events
+
+    def reset(self) -> None:
+        """Forget the audio so far."""
+        self._is_speech, self._onset = False, None
+
+    def close(self) -> None:
+        """Note it."""
+        self.is_closed = True
+
+
+class ScriptedCaller:
+    """Pushes 20 ms frames at exact times: constant speech where the script says so, silence elsewhere.
+
+    Frame n ends, and is pushed, `n * 0.02` seconds after `run()` was called.
+
+    Args:
+        push: Takes the frames, such as `connection.push_audio`.
+        speech: (start, end) in seconds from the call of `run()`, at multiples of 0.02.
+    """
+
+    def __init__(
+        self, push: Callable[[AudioFrame], None], speech: Sequence[tuple[float, float]], *, sample_rate: int = 16000
+    ) -> None:
+        self._push = push
+        self._samples = round(FRAME_SECONDS * sample_rate)
+        self._rate = sample_rate
+        self._speech = [(self._frames(start), self._frames(end)) for start, end in speech]
+
+    async def run(self, until: float) -> None:
+        """Push what lies before `until` seconds."""
+        began_at = anyio.current_time()
+        silent = AudioFrame.silence(FRAME_SECONDS, self._rate)
+        loud = tone(self._samples, self._rate)
+        for number in range(self._frames(until)):
+            await anyio.sleep_until(began_at + (number + 1) * self._samples / self._rate)
+            self._push(loud if any(start <= number < end for start, end in self._speech) else silent)
+
+    def _frames(self, seconds: float) -> int:
+        return round(seconds * self._rate / self._samples)
