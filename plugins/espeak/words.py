@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from array import array
 from bisect import bisect_right
 from collections.abc import Iterable
 
@@ -12,6 +13,8 @@ from vivavoce.pipelines.tts.base import Word
 WORD_EVENT = 1
 SILENCE = 100
 """Samples of this amplitude or less are silence (-50 dB)."""
+STRIDE = 8
+"""Samples between two looked at when searching for silence; half a period of anything audible is longer."""
 
 
 class WordTimer:
@@ -81,12 +84,12 @@ class WordTimer:
 
 
 def _audible(pcm: bytearray) -> int:
-    """Return the samples up to the last audible one; all of them if none is."""
-    import numpy as np
-
-    samples = np.frombuffer(bytes(pcm), dtype=np.int16)
-    loud = np.flatnonzero((samples > SILENCE) | (samples < -SILENCE))
-    return int(loud[-1]) + 1 if len(loud) else len(samples)
+    """Return the samples up to the last audible one, within a third of a millisecond; all of them if none is."""
+    samples = array("h", bytes(pcm))
+    for index in range(len(samples) - 1, -1, -STRIDE):
+        if abs(samples[index]) > SILENCE:
+            return index + 1
+    return len(samples)
 
 
 MAX_PIECE = 400

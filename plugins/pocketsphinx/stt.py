@@ -1,0 +1,212 @@
+"""STT and its stream: utterances cut by the VAD's word, decoded in a thread of the stream's own."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import logging
+from collections import deque
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from vivavoce.pipelines.core.errors import ConfigurationError, ProviderError, ProviderTimeoutError
+from vivavoce.pipelines.media.frame import AudioFrame
+from vivavoce.pipelines.stt import base
+from vivavoce.pipelines.stt.base import STTCapabilities, STTEvent, STTFinal, STTInterim
+from vivavoce.plugins.pocketsphinx.decoder import DecoderModel
+from vivavoce.plugins.pocketsphinx.grammar import prepare, read_grammar
+from vivavoce.plugins.pocketsphinx.options import STTOptions
+from vivavoce.plugins.pocketsphinx.worker import PROVIDER, SAMPLE_RATE, DecoderThread, Ended, Failed, Heard, Ready, Report
+
+logger = logging.getLogger(__name__)
+
+LANGUAGE = "en-US"
+FILLERS = ("um", "uh", "ah", "ha", "huh", "hmm", "oh")
+"""What people say between words; for `STT(fillers=…)`."""
+
+MAX_AGO = 1.0
+"""Seconds by which the VAD may be late with an onset."""
+
+OVERLAP = 0.15
+"""Seconds before the last `flush()` that the next utterance may hear again as its pre-roll."""
+
+
+class STT(base.STT):
+    """pocketsphinx; share one between sessions.
+
+    Args:
+        grammar: JSGF text or the path of a JSGF file. None recognises general English, and badly: 10 % of a core and
+            94 MB a stream for a word error rate that is useless on many voices.
+        fillers: Words without meaning (`FILLERS`) that may stand around what the grammar allows, or alone, and are
+            dropped. They keep noises from being heard as words, at the price of a "no" heard as "uh oh" now and then.
+        options: The rest.
+    Raises:
+        ConfigurationError: The extra is not installed, or the grammar cannot be read. What else is wrong with it is
+            raised by `open()`, which loads it.
+    """
+
+    provider = PROVIDER
+
+    def __init__(
+        self,
+        *,
+        grammar: str | Path | None = None,
+        fillers: tuple[str, ...] = (),
+        options: STTOptions | None = None,
+    ) -> None:
+        if importlib.util.find_spec("pocketsphinx") is None:
+            raise ConfigurationError(
+                "pocketsphinx.STT needs pocketsphinx, which is missing: `pip install 'vivavoce[pocketsphinx]'`"
+            )
+        self._options = options or STTOptions()
+        self._name = "en-us general" if grammar is None else "en-us grammar"
+        prepared = None if grammar is None else prepare(read_grammar(grammar), tuple(fillers))
+        self._model = DecoderModel(prepared, self._options.pronunciations)
+
+    @property
+    def model(self) -> str:
+        return self._name
+
+    @property
+    def capabilities(self) -> STTCapabilities:
+        return STTCapabilities(sample_rate=SAMPLE_RATE, emits_interims=True, needs_flush=True)
+
+    async def open(self) -> STTStream:
+        stream = STTStream(self._model, self._options)
+        try:
+            await stream.wait_ready()
+        except BaseException:
+            await stream.aclose()
+            raise
+        return stream
+
+
+class STTStream(base.STTStream):
+    """One session's recognition.
+
+    An utterance begins `pre_roll` before the onset told by `speech_started()` and ends with `flush()`; between
+    utterances audio is only kept, so that silence costs nothing.
+    """
+
+    def __init__(self, model: DecoderModel, options: STTOptions) -> None:
+        self._options = options
+        self._recent: deque[AudioFrame] = deque()
+        self._kept = 0
+        self._pushed = 0
+        self._flushed = 0
+        self._utterance = 0
+        self._is_open = False
+        self._discarded = 0
+        self._events: asyncio.Queue[STTEvent | ProviderError | None] = asyncio.Queue()
+        self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._ended = asyncio.Event()
+        self._is_closed = False
+        self._thread = DecoderThread(model, max_backlog=options.max_backlog, report=self._on_report)
+
+    @property
+    def dropped(self) -> int:
+        """Frames that were dropped because the decoder fell behind."""
+        return self._thread.dropped
+
+    async def wait_ready(self) -> None:
+        """Wait until the decoder is loaded.
+
+        Raises:
+            ConfigurationError: The grammar is wrong.
+            ProviderError: The decoder does not load.
+        """
+        limit = self._options.open_timeout
+        try:
+            async with asyncio.timeout(limit):
+                await asyncio.shield(self._ready)
+        except TimeoutError as error:
+            raise ProviderTimeoutError(f"the decoder was not loaded within {limit} s", provider=PROVIDER) from error
+
+    def push(self, frame: AudioFrame) -> None:
+        if frame.sample_rate != SAMPLE_RATE or frame.num_channels != 1:
+            raise ValueError(
+                f"pocketsphinx.STT needs mono frames of {SAMPLE_RATE} Hz, got {frame.sample_rate} Hz with "
+                f"{frame.num_channels} channel(s); resample first"
+            )
+        self._pushed += frame.samples
+        self._recent.append(frame)
+        self._kept += frame.samples
+        while self._kept - self._recent[0].samples >= (self._options.pre_roll + MAX_AGO) * SAMPLE_RATE:
+            self._kept -= self._recent.popleft().samples
+        if self._is_open:
+            self._thread.feed(frame.data)
+
+    def speech_started(self, ago: float) -> None:
+        if self._is_open or self._is_closed:
+            return
+        self._is_open = True
+        self._utterance += 1
+        self._thread.begin(self._utterance)
+        onset = self._pushed - round(ago * SAMPLE_RATE)
+        begin = onset - round(self._options.pre_roll * SAMPLE_RATE)
+        begin = max(begin, min(onset, self._flushed - round(OVERLAP * SAMPLE_RATE)))
+        end = self._pushed - self._kept
+        for frame in self._recent:
+            end += frame.samples
+            if end > begin:
+                self._thread.feed(frame.data)
+
+    def flush(self) -> None:
+        self._flushed = self._pushed
+        if self._is_open:
+            self._is_open = False
+            self._thread.end(self._utterance)
+        elif not self._is_closed:
+            self._events.put_nowait(STTFinal(text="", language=LANGUAGE))
+
+    def discard(self) -> None:
+        self._flushed = self._pushed
+        self._discarded = self._utterance
+        if self._is_open:
+            self._is_open = False
+            self._thread.drop(self._utterance)
+
+    async def events(self) -> AsyncIterator[STTEvent]:
+        while (event := await self._events.get()) is not None:
+            if isinstance(event, ProviderError):
+                raise event
+            yield event
+
+    async def aclose(self) -> None:
+        if not self._is_closed:
+            self._is_closed = True
+            self._is_open = False
+            self._thread.stop()
+            self._events.put_nowait(None)
+            if self.dropped:
+                logger.warning("pocketsphinx fell behind: %d frames were dropped", self.dropped)
+        try:
+            async with asyncio.timeout(self._options.close_timeout):
+                await self._ended.wait()
+        except TimeoutError:
+            logger.warning("pocketsphinx thread did not end within %s s; it is abandoned", self._options.close_timeout)
+
+    def _on_report(self, report: Report) -> None:
+        match report:
+            case Ready():
+                if not self._ready.done():
+                    self._ready.set_result(None)
+            case Failed(error=error):
+                self._fail(error)
+            case Ended():
+                self._ended.set()
+            case Heard() if report.utterance > self._discarded:
+                self._events.put_nowait(_event(report))
+
+    def _fail(self, error: ConfigurationError | ProviderError) -> None:
+        if not self._ready.done():
+            self._ready.set_exception(error)
+        elif isinstance(error, ProviderError):
+            self._events.put_nowait(error)
+
+
+def _event(heard: Heard) -> STTEvent:
+    found = heard.hypothesis
+    if not heard.is_final:
+        return STTInterim(text=found.text, language=LANGUAGE)
+    return STTFinal(text=found.text, language=LANGUAGE, confidence=found.confidence, audio_seconds=heard.seconds)
