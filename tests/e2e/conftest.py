@@ -1,0 +1,76 @@
+"""Fixtures of the end-to-end tests: the same test runs against the embedded room and against a real LiveKit server."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, ExitStack, contextmanager
+from itertools import count
+
+import pytest
+from anyio.from_thread import start_blocking_portal
+from e2e_kit.peer_process import PeerProcess
+from e2e_kit.room_endpoint import RoomEndpoint
+from servers.livekit_server import running_livekit_server
+from vivavoce.agents.rooms.embedded import RoomProcess, RoomServerOptions
+
+ROOM_NUMBERS = count()
+
+
+@contextmanager
+def _embedded() -> Iterator[RoomEndpoint]:
+    # In a loop of its own thread, so that the child's log is read between tests too.
+    with ExitStack() as stack:
+        portal = stack.enter_context(start_blocking_portal())
+        process = RoomProcess(RoomServerOptions(port=0))
+        room = stack.enter_context(portal.wrap_async_context_manager(process))
+        yield RoomEndpoint(url=room.url, api_key=room.api_key, api_secret=room.api_secret, kind="embedded")
+
+
+@contextmanager
+def _livekit() -> Iterator[RoomEndpoint]:
+    with running_livekit_server() as server:
+        yield RoomEndpoint(url=server.url, api_key=server.api_key, api_secret=server.api_secret, kind="livekit")
+
+
+@pytest.fixture(scope="session")
+def embedded_room() -> Iterator[RoomEndpoint]:
+    """The embedded room alone, for what only it promises."""
+    with _embedded() as endpoint:
+        yield endpoint
+
+
+@pytest.fixture(scope="session")
+def livekit_room() -> Iterator[RoomEndpoint]:
+    """A real LiveKit server."""
+    with _livekit() as endpoint:
+        yield endpoint
+
+
+@pytest.fixture(params=["embedded", "livekit"])
+def room_server(request: pytest.FixtureRequest) -> RoomEndpoint:
+    """Both servers, one after the other."""
+    endpoint: RoomEndpoint = request.getfixturevalue(f"{request.param}_room")
+    return endpoint
+
+
+@pytest.fixture
+def room_name() -> str:
+    """A room that no other test uses."""
+    return f"room-{next(ROOM_NUMBERS)}"
+
+
+Connect = Callable[..., Awaitable[PeerProcess]]
+
+
+@pytest.fixture
+async def connect(room_name: str) -> AsyncIterator[Connect]:
+    """Start client processes that join the test's room; they leave when the test ends."""
+    async with AsyncExitStack() as stack:
+
+        async def join(endpoint: RoomEndpoint, identity: str, **token: object) -> PeerProcess:
+            peer = await stack.enter_async_context(PeerProcess())
+            jwt = endpoint.token(identity, room_name, **token)  # type: ignore[arg-type]
+            await peer.call("connect", url=endpoint.url, token=jwt)
+            return peer
+
+        yield join

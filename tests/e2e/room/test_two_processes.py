@@ -1,0 +1,228 @@
+"""Two and more LiveKit clients, each in a process of its own, through the embedded room and through a real server."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from itertools import permutations
+
+import pytest
+from e2e_kit.peer_process import PeerError, PeerProcess
+from e2e_kit.room_endpoint import RoomEndpoint
+from livekit.api import VideoGrants
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(90)]
+
+Connect = Callable[..., Awaitable[PeerProcess]]
+
+SENT_LEVEL = -15.05
+"""dBFS of the sine that e2e_kit/peer.py plays."""
+
+
+async def pair(connect: Connect, server: RoomEndpoint) -> tuple[PeerProcess, PeerProcess]:
+    ann, ben = await asyncio.gather(connect(server, "ann"), connect(server, "ben"))
+    return ann, ben
+
+
+async def test_a_tone_arrives_at_its_level_and_frequency_both_ways(room_server: RoomEndpoint, connect: Connect) -> None:
+    ann, ben = await pair(connect, room_server)
+    await asyncio.gather(ann.call("publish_tone", hertz=440.0), ben.call("publish_tone", hertz=880.0))
+    await asyncio.gather(
+        ann.event("track_subscribed", identity="ben"),
+        ben.event("track_subscribed", identity="ann"),
+        ann.event("local_track_subscribed"),
+        ben.event("local_track_subscribed"),
+    )
+
+    at_ben, at_ann = await asyncio.gather(
+        ben.call("listen", identity="ann", seconds=1.5), ann.call("listen", identity="ben", seconds=1.5)
+    )
+
+    assert at_ben["hertz"] == pytest.approx(440.0, abs=1.0)
+    assert at_ann["hertz"] == pytest.approx(880.0, abs=1.0)
+    assert at_ben["level"] == pytest.approx(SENT_LEVEL, abs=1.0)
+    assert at_ann["level"] == pytest.approx(SENT_LEVEL, abs=1.0)
+
+
+async def test_everyone_of_five_hears_everyone_else(room_server: RoomEndpoint, connect: Connect) -> None:
+    names = ["ann", "ben", "cleo", "dan", "eve"]
+    tones = {name: 400.0 + 150.0 * i for i, name in enumerate(names)}
+    peers = {name: await connect(room_server, name) for name in names}
+    await asyncio.gather(*(peers[name].call("publish_tone", hertz=hertz) for name, hertz in tones.items()))
+    paths = list(permutations(names, 2))
+    await asyncio.gather(*(peers[to].event("track_subscribed", identity=of, limit=20.0) for of, to in paths))
+
+    heard = await asyncio.gather(*(peers[to].call("listen", identity=of, seconds=1.0) for of, to in paths))
+
+    assert {path: round(sound["hertz"]) for path, sound in zip(paths, heard, strict=True)} == pytest.approx(
+        {(of, to): tones[of] for of, to in paths}, abs=1.0
+    )
+
+
+async def test_a_track_taken_back_and_published_again_is_heard_again(
+    room_server: RoomEndpoint, connect: Connect
+) -> None:
+    ann, ben = await pair(connect, room_server)
+    first = await ann.call("publish_tone", hertz=440.0)
+    await ben.event("track_subscribed", identity="ann", sid=first)
+    await ann.call("unpublish")
+    await ben.event("track_unpublished", identity="ann", sid=first)
+
+    second = await ann.call("publish_tone", hertz=660.0)
+    await ben.event("track_subscribed", identity="ann", sid=second)
+
+    heard = await ben.call("listen", identity="ann", seconds=1.0)
+    assert heard["hertz"] == pytest.approx(660.0, abs=1.0)
+
+
+async def test_a_muted_track_is_silent_and_seen_as_muted(room_server: RoomEndpoint, connect: Connect) -> None:
+    ann, ben = await pair(connect, room_server)
+    await ann.call("publish_tone", hertz=440.0)
+    await ben.event("track_subscribed", identity="ann")
+    await ann.call("mute", on=True)
+    await ben.event("track_muted", identity="ann")
+    assert (await ben.call("listen", identity="ann", seconds=1.0))["level"] < -60
+
+    await ann.call("mute", on=False)
+    await ben.event("track_unmuted", identity="ann")
+    assert (await ben.call("listen", identity="ann", seconds=1.0))["level"] == pytest.approx(SENT_LEVEL, abs=1.0)
+
+
+async def test_the_one_who_plays_is_the_active_speaker(room_server: RoomEndpoint, connect: Connect) -> None:
+    ann, ben = await pair(connect, room_server)
+    await ann.call("publish_tone", hertz=440.0)
+
+    await ben.event("active_speakers", identities=["ann"])
+    await ann.call("mute", on=True)
+    await ben.event("active_speakers", identities=[])
+
+
+@pytest.mark.parametrize("reliable", [True, False])
+async def test_data_reaches_the_others_and_the_named_only(
+    room_server: RoomEndpoint, connect: Connect, reliable: bool
+) -> None:
+    ann, ben = await pair(connect, room_server)
+    cleo = await connect(room_server, "cleo")
+    await asyncio.gather(ann.event("participant_connected", identity="cleo"))
+
+    await ann.call("send_data", text="for ben", reliable=reliable, topic="t", to=["ben"])
+    await ann.call("send_data", text="for all", reliable=reliable, topic="t")
+
+    await ben.event("data", identity="ann", topic="t", payload="for ben", reliable=reliable)
+    await ben.event("data", identity="ann", topic="t", payload="for all")
+    await cleo.event("data", identity="ann", topic="t", payload="for all")
+    assert not [event for event in cleo.events if event.get("payload") == "for ben"]
+    assert not [event for event in ann.events if event["event"] == "data"]
+
+
+async def test_a_text_stream_arrives_whole_and_in_order(room_server: RoomEndpoint, connect: Connect) -> None:
+    ann, ben = await pair(connect, room_server)
+    await ben.call("receive_text", topic="lk.chat")
+    chunks = [f"chunk {i}, ünïcode 🎧; " * 50 for i in range(40)]
+
+    await ann.call("send_text", topic="lk.chat", chunks=chunks)
+
+    assert (await ben.event("text", topic="lk.chat", identity="ann"))["text"] == "".join(chunks)
+
+
+async def test_an_agents_captions_of_the_caller_appear_under_the_caller(
+    room_server: RoomEndpoint, connect: Connect, room_name: str
+) -> None:
+    caller = await connect(room_server, "caller")
+    grants = VideoGrants(room_join=True, room=room_name, agent=True, can_update_own_metadata=True)
+    agent = await connect(room_server, "agent", agent=True, grants=grants)
+    await caller.call("receive_text", topic="lk.transcription")
+    segment = {"lk.segment_id": "SG_1", "lk.transcription_final": "true"}
+
+    await agent.call(
+        "send_text", topic="lk.transcription", chunks=["a table ", "for two"], attributes=segment, sender="caller"
+    )
+
+    captions = await caller.event("text", topic="lk.transcription")
+    assert captions["text"] == "a table for two"
+    assert captions["identity"] == "caller"
+    assert captions["attributes"].items() >= segment.items()
+
+
+async def test_nobody_but_an_agent_speaks_under_another_name(room_server: RoomEndpoint, connect: Connect) -> None:
+    ann, ben = await pair(connect, room_server)
+    await ben.call("receive_text", topic="lk.transcription")
+
+    await ann.call("send_text", topic="lk.transcription", chunks=["I am ben"], sender="ben")
+
+    assert (await ben.event("text", topic="lk.transcription"))["identity"] == "ann"
+
+
+@pytest.mark.parametrize("size", [2, 12_000])
+async def test_a_remote_call_is_answered(room_server: RoomEndpoint, connect: Connect, size: int) -> None:
+    ann, ben = await pair(connect, room_server)
+    await ben.call("serve_rpc", method="echo")
+
+    assert await ann.call("call_rpc", to="ben", method="echo", payload="x" * size) == "ann:" + "x" * size
+
+
+async def test_attributes_and_metadata_reach_those_present_and_those_who_come_later(
+    room_server: RoomEndpoint, connect: Connect
+) -> None:
+    ann, ben = await pair(connect, room_server)
+    await ann.call("set_attributes", attributes={"lk.agent.state": "listening", "gone": "soon"})
+    await ben.event("attributes", identity="ann", changed={"lk.agent.state": "listening", "gone": "soon"})
+    await ann.call("set_attributes", attributes={"gone": ""})
+    await ann.call("set_metadata", metadata="m")
+    await ben.event("metadata", identity="ann", metadata="m")
+
+    cleo = await connect(room_server, "cleo")
+
+    seen = (await cleo.call("others"))["ann"]
+    assert seen["attributes"] == {"lk.agent.state": "listening"}
+    assert seen["metadata"] == "m"
+
+
+@pytest.mark.parametrize(
+    ("token", "said"),
+    [
+        ({"api_secret": "another-secret-another-secret-another"}, "another API secret"),
+        ({"ttl": -600.0}, "expired"),
+        ({"grants": VideoGrants(room="r")}, "roomJoin"),
+    ],
+    ids=["wrong secret", "expired", "no grant"],
+)
+async def test_a_bad_token_is_refused_at_once_with_a_reason(
+    room_server: RoomEndpoint, token: dict[str, object], said: str
+) -> None:
+    jwt = room_server.token("ann", "r", **token)  # type: ignore[arg-type]
+    async with PeerProcess() as peer:
+        began = time.monotonic()  # noqa: TID251 - how long a developer waits
+        with pytest.raises(PeerError, match="401") as refusal:
+            await peer.call("connect", url=room_server.url, token=jwt)
+        assert time.monotonic() - began < 1.0  # noqa: TID251
+    if room_server.kind == "embedded":
+        assert said in str(refusal.value)
+        assert jwt not in str(refusal.value)
+
+
+async def test_a_second_client_of_the_same_identity_takes_the_place(
+    room_server: RoomEndpoint, connect: Connect
+) -> None:
+    first = await connect(room_server, "ann")
+    second = await connect(room_server, "ann")
+
+    assert (await first.event("disconnected"))["reason"] == 2  # DUPLICATE_IDENTITY
+    assert not [event for event in second.events if event["event"] == "disconnected"]
+
+
+async def test_a_client_that_leaves_is_gone_at_once(room_server: RoomEndpoint, connect: Connect) -> None:
+    ann, ben = await pair(connect, room_server)
+    await ann.call("disconnect")
+    await ben.event("participant_disconnected", identity="ann", limit=2.0)
+
+
+async def test_a_killed_client_is_seen_leaving(room_server: RoomEndpoint, connect: Connect) -> None:
+    ann, ben = await pair(connect, room_server)
+    await ann.call("publish_tone", hertz=440.0)
+    await ben.event("track_subscribed", identity="ann")
+    ann.kill()
+
+    limit = 12.0 if room_server.kind == "embedded" else 35.0
+    await ben.event("participant_disconnected", identity="ann", limit=limit)

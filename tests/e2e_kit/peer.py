@@ -1,0 +1,187 @@
+"""One LiveKit client in a process of its own: commands come as JSON lines on stdin, answers and events go to stdout.
+
+Nothing of the product is imported: it is the outside view, `livekit.rtc` and numpy only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Coroutine
+from typing import Any
+
+import numpy as np
+from livekit import rtc
+
+RATE = 48_000
+FRAME = RATE // 100
+AMPLITUDE = 0.25  # a sine of this peak has 20·log10(0.25/√2) = −15.05 dBFS
+
+
+class Peer:
+    """The client: each public coroutine is a command."""
+
+    def __init__(self) -> None:
+        self.room = rtc.Room()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._sources: dict[str, tuple[rtc.AudioSource, asyncio.Task[None], str]] = {}
+        self._tracks: dict[str, rtc.Track] = {}
+        self._register()
+
+    def emit(self, event: str, **fields: Any) -> None:
+        print(json.dumps({"event": event, **fields}), flush=True)
+
+    def _spawn(self, coro: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(coro)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _register(self) -> None:
+        room, emit = self.room, self.emit
+        room.on("participant_connected", lambda p: emit("participant_connected", identity=p.identity, kind=int(p.kind)))
+        room.on("participant_disconnected", lambda p: emit("participant_disconnected", identity=p.identity,
+                                                           reason=int(p.disconnect_reason or 0)))
+        room.on("track_subscribed", self._on_subscribed)
+        room.on("track_unsubscribed", lambda t, pub, p: emit("track_unsubscribed", identity=p.identity, sid=pub.sid))
+        room.on("track_unpublished", lambda pub, p: emit("track_unpublished", identity=p.identity, sid=pub.sid))
+        room.on("track_muted", lambda p, pub: emit("track_muted", identity=p.identity))
+        room.on("track_unmuted", lambda p, pub: emit("track_unmuted", identity=p.identity))
+        room.on("local_track_subscribed", lambda track: emit("local_track_subscribed"))
+        room.on("active_speakers_changed", lambda s: emit("active_speakers", identities=[p.identity for p in s]))
+        room.on("connection_quality_changed", lambda p, q: emit("connection_quality", identity=p.identity, quality=int(q)))
+        room.on("participant_attributes_changed", lambda changed, p: emit(
+            "attributes", identity=p.identity, changed=dict(changed)))
+        room.on("participant_metadata_changed", lambda p, old, new: emit("metadata", identity=p.identity, metadata=new))
+        room.on("disconnected", lambda reason: emit("disconnected", reason=int(reason)))
+        room.on("reconnecting", lambda: emit("reconnecting"))
+        room.on("reconnected", lambda: emit("reconnected"))
+        room.on("data_received", lambda d: emit(
+            "data", identity=d.participant.identity if d.participant else "", topic=d.topic,
+            payload=d.data.decode(), reliable=d.kind == rtc.DataPacketKind.KIND_RELIABLE))
+
+    def _on_subscribed(self, track: rtc.Track, publication: Any, participant: Any) -> None:
+        self._tracks[participant.identity] = track
+        self.emit("track_subscribed", identity=participant.identity, sid=publication.sid)
+
+    async def connect(self, url: str, token: str, auto_subscribe: bool = True) -> dict[str, Any]:
+        await self.room.connect(url, token, rtc.RoomOptions(auto_subscribe=auto_subscribe))
+        return {"sid": self.room.local_participant.sid, "others": sorted(self.room.remote_participants)}
+
+    async def disconnect(self) -> None:
+        for name in list(self._sources):
+            await self.unpublish(name)
+        await self.room.disconnect()
+
+    async def others(self) -> dict[str, Any]:
+        return {i: {"attributes": dict(p.attributes), "metadata": p.metadata, "kind": int(p.kind)}
+                for i, p in self.room.remote_participants.items()}
+
+    async def publish_tone(self, hertz: float, name: str = "tone") -> str:
+        source = rtc.AudioSource(RATE, 1, queue_size_ms=100)
+        track = rtc.LocalAudioTrack.create_audio_track(name, source)
+        options = rtc.TrackPublishOptions(source=rtc.TrackSource.SOURCE_MICROPHONE)
+        publication = await self.room.local_participant.publish_track(track, options)
+        feeder = self._spawn(self._feed(source, hertz))
+        self._sources[name] = (source, feeder, publication.sid)
+        return str(publication.sid)
+
+    async def _feed(self, source: rtc.AudioSource, hertz: float) -> None:
+        position = 0
+        while True:
+            times = (position + np.arange(FRAME)) / RATE
+            pcm = (np.sin(2 * np.pi * hertz * times) * AMPLITUDE * 32767).astype(np.int16)
+            await source.capture_frame(rtc.AudioFrame(pcm.tobytes(), RATE, 1, FRAME))
+            position += FRAME
+
+    async def unpublish(self, name: str = "tone") -> None:
+        # A source that is fed after the disconnect aborts the process in the native library: feeder first.
+        source, feeder, sid = self._sources.pop(name)
+        feeder.cancel()
+        await asyncio.wait({feeder})
+        await self.room.local_participant.unpublish_track(sid)
+        await source.aclose()
+
+    async def mute(self, on: bool) -> None:
+        for publication in self.room.local_participant.track_publications.values():
+            track = publication.track
+            assert isinstance(track, rtc.LocalAudioTrack)
+            track.mute() if on else track.unmute()
+
+    async def listen(self, identity: str, seconds: float, skip: float = 0.5) -> dict[str, float]:
+        """Measure what arrives from one participant: level (dBFS) and frequency (Hz) after the first `skip` seconds."""
+        stream = rtc.AudioStream(self._tracks[identity], sample_rate=RATE, num_channels=1)
+        parts: list[np.ndarray[Any, Any]] = []
+        need, have = int((seconds + skip) * RATE), 0
+        async for event in stream:
+            part = np.frombuffer(event.frame.data, dtype=np.int16)
+            parts.append(part)
+            have += len(part)
+            if have >= need:
+                break
+        await stream.aclose()
+        pcm = np.concatenate(parts)[int(skip * RATE):].astype(np.float64) / 32768
+        spectrum = np.abs(np.fft.rfft(pcm * np.hanning(len(pcm)), n=8 * len(pcm)))
+        return {
+            "level": float(20 * np.log10(max(np.sqrt(np.mean(pcm**2)), 1e-9))),
+            "hertz": float(np.argmax(spectrum) * RATE / (8 * len(pcm))),
+        }
+
+    async def send_data(self, text: str, reliable: bool, topic: str = "", to: list[str] | None = None) -> None:
+        await self.room.local_participant.publish_data(text, reliable=reliable, topic=topic, destination_identities=to or [])
+
+    async def receive_text(self, topic: str) -> None:
+        async def read(reader: rtc.TextStreamReader, identity: str) -> None:
+            text = await reader.read_all()
+            self.emit("text", topic=topic, identity=identity, text=text, attributes=dict(reader.info.attributes or {}))
+
+        self.room.register_text_stream_handler(topic, lambda reader, identity: self._spawn(read(reader, identity)))
+
+    async def send_text(self, topic: str, chunks: list[str], attributes: dict[str, str] | None = None,
+                        sender: str | None = None) -> None:  # fmt: skip
+        writer = await self.room.local_participant.stream_text(topic=topic, attributes=attributes, sender_identity=sender)
+        for chunk in chunks:
+            await writer.write(chunk)
+        await writer.aclose()
+
+    async def serve_rpc(self, method: str) -> None:
+        async def answer(data: rtc.RpcInvocationData) -> str:
+            return f"{data.caller_identity}:{data.payload}"
+
+        self.room.local_participant.register_rpc_method(method, answer)
+
+    async def call_rpc(self, to: str, method: str, payload: str) -> str:
+        return await self.room.local_participant.perform_rpc(
+            destination_identity=to, method=method, payload=payload, response_timeout=5.0)
+
+    async def set_attributes(self, attributes: dict[str, str]) -> None:
+        await self.room.local_participant.set_attributes(attributes)
+
+    async def set_metadata(self, metadata: str) -> None:
+        await self.room.local_participant.set_metadata(metadata)
+
+
+async def main() -> None:
+    peer = Peer()
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(limit=1 << 20)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    peer.emit("started")
+    while line := await reader.readline():
+        request = json.loads(line)
+        peer._spawn(answer(peer, request))
+    await peer.disconnect()
+
+
+async def answer(peer: Peer, request: dict[str, Any]) -> None:
+    reply: dict[str, Any] = {"reply": request["id"]}
+    try:
+        reply["result"] = await getattr(peer, request["command"])(**request["arguments"])
+    except Exception as exc:  # noqa: BLE001 - goes to the test, which fails on it
+        reply["error"] = f"{type(exc).__name__}: {exc}"
+    print(json.dumps(reply), flush=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
