@@ -160,17 +160,18 @@ class ScriptedTTS(TTS):
         seconds, rate = self.seconds(text), self._capabilities.sample_rate
         frames = tone_chunks(seconds, rate)
         spoken = text.split()
-        length = seconds / len(spoken) if spoken else 0.0
-        words = [Word(word, number * length, (number + 1) * length) for number, word in enumerate(spoken)]
-        chunks, at = [], 0.0
+        words = [
+            Word(word, seconds * number / len(spoken), seconds * (number + 1) / len(spoken))
+            for number, word in enumerate(spoken)
+        ]
+        chunks, heard = [], 0
         for frame in frames:
-            end = at + frame.duration
+            heard += frame.samples
             begun: tuple[Word, ...] = ()
             if self._capabilities.emits_words:
-                begun = tuple(word for word in words if word.start < end or frame is frames[-1])
+                begun = tuple(word for word in words if word.start < heard / rate or frame is frames[-1])
                 words = words[len(begun) :]
             chunks.append(AudioChunk(frame, begun))
-            at = end
         return chunks
 
     def _word(self, word: str, start: float) -> list[AudioChunk]:

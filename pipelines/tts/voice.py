@@ -41,16 +41,16 @@ class Voice:
         return self._speak_stream(text) if self._streams_text else self._speak_sentences(text)
 
     async def _speak_sentences(self, text: str | AsyncIterator[str]) -> AsyncGenerator[AudioChunk, None]:
-        seconds = 0.0
+        samples, rate = 0, self._tts.capabilities.sample_rate
         retries = self._retries
         async with aclosing(sentences(text)) as parts:
             async for sentence in parts:
-                start, is_first, requested_at = seconds, True, self._clock.now()
+                start, is_first, requested_at = samples / rate, True, self._clock.now()
                 stream = retry_stream(partial(self._tts.synthesize, sentence), retries)
                 retries = NO_RETRY
                 async with aclosing(stream) as chunks:
                     async for chunk in chunks:
-                        seconds += chunk.frame.duration
+                        samples += chunk.frame.samples
                         if is_first:
                             is_first = False
                             yield AudioChunk(chunk.frame, _later(chunk.words, start), sentence, requested_at)
