@@ -8,6 +8,11 @@ from __future__ import annotations
 
 from vivavoce.pipelines.testing.script import HANG, ScriptError, Step, StepItem
 from vivavoce.pipelines.testing.scripted_llm import ScriptedLLM
+from vivavoce.pipelines.testing.scripted_realtime import (
+    RealtimeRecord,
+    ScriptedRealtimeConnection,
+    ScriptedRealtimeModel,
+)
 from vivavoce.pipelines.testing.scripted_stt import ScriptedSTT, ScriptedSTTStream
 from vivavoce.pipelines.testing.scripted_tts import ScriptedTTS, ScriptedTTSOptions, TTSFault
 from vivavoce.pipelines.testing.scripted_vad import ScriptedCaller, ScriptedVAD, ScriptedVADStream
@@ -18,6 +23,9 @@ __all__ = [
     "ScriptError",
     "ScriptedCaller",
     "ScriptedLLM",
+    "RealtimeRecord",
+    "ScriptedRealtimeConnection",
+    "ScriptedRealtimeModel",
     "ScriptedSTT",
     "ScriptedSTTStream",
     "ScriptedTTS",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from functools import lru_cache
 
 import anyio
 
 from vivavoce.pipelines.core.errors import ProviderConnectionError
-from vivavoce.pipelines.llm.base import Done, Usage
+from vivavoce.pipelines.llm.base import Done, LLMEvent, TextDelta, Usage
 from vivavoce.pipelines.llm.tools import ToolCall
 from vivavoce.pipelines.media.frame import FRAME_SECONDS, AudioFrame
 
@@ -54,6 +54,19 @@ async def wait(seconds: float) -> None:
         await anyio.sleep_forever()
     if seconds > 0:
         await anyio.sleep(seconds)
+
+
+async def play(step: Sequence[StepItem]) -> AsyncGenerator[LLMEvent, None]:
+    """Yield a step's events at their times, `Done` last, and raise its exceptions."""
+    for item in step:
+        if isinstance(item, Exception):
+            raise item
+        if isinstance(item, int | float):
+            await wait(item)
+        else:
+            yield TextDelta(item) if isinstance(item, str) else item
+    if not step or not isinstance(step[-1], Done):
+        yield Done()
 
 
 @lru_cache(maxsize=64)

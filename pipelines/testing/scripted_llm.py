@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 
 import anyio
 
-from vivavoce.pipelines.llm.base import LLM, Done, GenerateRequest, LLMCapabilities, LLMEvent, TextDelta
-from vivavoce.pipelines.testing.script import ScriptError, Step, StepItem, items, wait
+from vivavoce.pipelines.llm.base import LLM, GenerateRequest, LLMCapabilities, LLMEvent
+from vivavoce.pipelines.testing.script import ScriptError, Step, StepItem, items, play, wait
 
 
 class ScriptedLLM(LLM):
@@ -60,15 +61,9 @@ class ScriptedLLM(LLM):
         step = self._step(index)
         try:
             await wait(self._delay)
-            for item in step:
-                if isinstance(item, Exception):
-                    raise item
-                if isinstance(item, int | float):
-                    await wait(item)
-                else:
-                    yield TextDelta(item) if isinstance(item, str) else item
-            if not step or not isinstance(step[-1], Done):
-                yield Done()
+            async with aclosing(play(step)) as events:
+                async for event in events:
+                    yield event
         except (GeneratorExit, anyio.get_cancelled_exc_class()):
             self.cancelled.append(index)
             raise

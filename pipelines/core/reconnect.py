@@ -1,0 +1,159 @@
+"""Keeping a provider's stream open for a whole session: opening with tries, noticing a loss, opening anew, closing."""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from typing import Generic, Protocol, TypeVar
+
+import anyio
+from anyio import TASK_STATUS_IGNORED
+from anyio.abc import TaskStatus
+
+from vivavoce.pipelines.core.clock import Clock
+from vivavoce.pipelines.core.errors import ProviderConnectionError, ProviderError, ProviderTimeoutError
+from vivavoce.pipelines.core.retry import RetryOptions, retry
+
+logger = logging.getLogger(__name__)
+
+CLOSE_LIMIT = 1.0
+"""Seconds that closing a stream may take."""
+
+STABLE_AFTER = 5.0
+"""A stream that lived this many seconds, or reported something, gives its successor all tries anew."""
+
+E = TypeVar("E")
+E_co = TypeVar("E_co", covariant=True)
+
+
+class EventStream(Protocol[E_co]):
+    """What is kept open."""
+
+    def events(self) -> AsyncIterator[E_co]:
+        """Yield until closed, or raise ProviderError when lost."""
+        ...
+
+    async def aclose(self) -> None:
+        """End it."""
+        ...
+
+
+S = TypeVar("S", bound=EventStream[object])
+
+
+class ReconnectingStream(ABC, Generic[S, E]):
+    """Serves one session with as many streams as it takes, one after the other.
+
+    Args:
+        provider: Name for errors and logs.
+        retries: Tries for opening; the first one after a loss is immediate.
+        open_limit: Seconds for one try.
+        on_failure: Told of each loss: with True once a successor has taken over, with False when there will be none.
+    """
+
+    def __init__(
+        self,
+        provider: str,
+        *,
+        clock: Clock,
+        retries: RetryOptions,
+        open_limit: float,
+        on_failure: Callable[[ProviderError, bool], None],
+    ) -> None:
+        self._provider = provider
+        self._clock = clock
+        self._retries = retries
+        self._open_limit = open_limit
+        self._on_failure = on_failure
+        self._has_started = False
+        self._lost: ProviderError | None = None
+
+    @abstractmethod
+    async def _open(self) -> S:
+        """Return a new stream, or raise ProviderError."""
+
+    @abstractmethod
+    def _begin(self, stream: S) -> None:
+        """Use this stream from now on."""
+
+    @abstractmethod
+    def _take(self, event: E) -> None:
+        """Take what the stream reports."""
+
+    @abstractmethod
+    def _end(self) -> None:
+        """Stop using the stream: it was lost, or the session ends."""
+
+    @abstractmethod
+    def _give_up(self) -> None:
+        """There will be no stream any more."""
+
+    async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
+        """Open a stream, call `task_status.started()`, and serve until cancelled.
+
+        After the last try it stays idle: `on_failure(error, False)` has told the session, which decides.
+
+        Raises:
+            ProviderError: The first stream cannot be had.
+        """
+        try:
+            while True:
+                await retry(lambda: self._serve(task_status), self._retries)
+        except ProviderError as error:
+            if not self._has_started:
+                raise
+            self._give_up()
+            self._on_failure(error, False)
+        await anyio.sleep_forever()
+
+    async def _serve(self, task_status: TaskStatus[None]) -> None:
+        """Serve with one stream until it is lost. A loss soon after opening raises, so that it counts as a try."""
+        stream = await self._open_in_time()
+        opened_at = self._clock.now()
+        has_reported = False
+        try:
+            self._begin(stream)
+            self._tell_started(task_status)
+            events = stream.events()
+            try:
+                async for event in events:
+                    has_reported = True
+                    self._take(event)  # type: ignore[arg-type]
+            finally:
+                if isinstance(events, AsyncGenerator):
+                    await events.aclose()
+            raise ProviderConnectionError("the stream ended by itself", provider=self._provider)
+        except ProviderError as error:
+            logger.warning("lost a stream: %s", error)
+            self._lost = error
+            is_stable = has_reported or self._clock.now() - opened_at >= STABLE_AFTER
+            if not (error.retryable and is_stable):
+                raise
+        finally:
+            self._end()
+            await self._close(stream)
+
+    async def _open_in_time(self) -> S:
+        try:
+            with anyio.fail_after(self._open_limit):
+                return await self._open()
+        except TimeoutError as error:
+            raise ProviderTimeoutError(f"no stream within {self._open_limit} s", provider=self._provider) from error
+
+    def _tell_started(self, task_status: TaskStatus[None]) -> None:
+        if not self._has_started:
+            self._has_started = True
+            task_status.started()
+        elif self._lost is not None:
+            lost, self._lost = self._lost, None
+            self._on_failure(lost, True)
+
+    async def _close(self, stream: S) -> None:
+        with anyio.move_on_after(CLOSE_LIMIT, shield=True) as scope:
+            try:
+                await stream.aclose()
+            except Exception:  # noqa: BLE001 - a foreign close must not hide why the stream is closed
+                logger.exception("%s: closing a stream failed", self._provider)
+        if scope.cancelled_caught:
+            logger.warning("%s: closing a stream took more than %s s", self._provider, CLOSE_LIMIT)
