@@ -8,6 +8,7 @@ from itertools import count
 
 import pytest
 from anyio.from_thread import start_blocking_portal
+
 from e2e_kit.peer_process import PeerProcess
 from e2e_kit.room_endpoint import RoomEndpoint
 from servers.livekit_server import running_livekit_server

@@ -32,7 +32,10 @@ class Peer:
     def emit(self, event: str, **fields: Any) -> None:
         print(json.dumps({"event": event, **fields}), flush=True)
 
-    def _spawn(self, coro: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def spawn(self, coro: Coroutine[Any, Any, None]) -> None:
+        _ = self._started(coro)
+
+    def _started(self, coro: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(coro)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -50,7 +53,8 @@ class Peer:
         room.on("track_unmuted", lambda p, pub: emit("track_unmuted", identity=p.identity))
         room.on("local_track_subscribed", lambda track: emit("local_track_subscribed"))
         room.on("active_speakers_changed", lambda s: emit("active_speakers", identities=[p.identity for p in s]))
-        room.on("connection_quality_changed", lambda p, q: emit("connection_quality", identity=p.identity, quality=int(q)))
+        room.on("connection_quality_changed", lambda p, q: emit(
+            "connection_quality", identity=p.identity, quality=int(q)))
         room.on("participant_attributes_changed", lambda changed, p: emit(
             "attributes", identity=p.identity, changed=dict(changed)))
         room.on("participant_metadata_changed", lambda p, old, new: emit("metadata", identity=p.identity, metadata=new))
@@ -83,7 +87,7 @@ class Peer:
         track = rtc.LocalAudioTrack.create_audio_track(name, source)
         options = rtc.TrackPublishOptions(source=rtc.TrackSource.SOURCE_MICROPHONE)
         publication = await self.room.local_participant.publish_track(track, options)
-        feeder = self._spawn(self._feed(source, hertz))
+        feeder = self._started(self._feed(source, hertz))
         self._sources[name] = (source, feeder, publication.sid)
         return str(publication.sid)
 
@@ -129,18 +133,23 @@ class Peer:
         }
 
     async def send_data(self, text: str, reliable: bool, topic: str = "", to: list[str] | None = None) -> None:
-        await self.room.local_participant.publish_data(text, reliable=reliable, topic=topic, destination_identities=to or [])
+        await self.room.local_participant.publish_data(
+            text, reliable=reliable, topic=topic, destination_identities=to or [])
 
     async def receive_text(self, topic: str) -> None:
         async def read(reader: rtc.TextStreamReader, identity: str) -> None:
             text = await reader.read_all()
             self.emit("text", topic=topic, identity=identity, text=text, attributes=dict(reader.info.attributes or {}))
 
-        self.room.register_text_stream_handler(topic, lambda reader, identity: self._spawn(read(reader, identity)))
+        def on_stream(reader: rtc.TextStreamReader, identity: str) -> None:
+            self.spawn(read(reader, identity))
+
+        self.room.register_text_stream_handler(topic, on_stream)
 
     async def send_text(self, topic: str, chunks: list[str], attributes: dict[str, str] | None = None,
                         sender: str | None = None) -> None:  # fmt: skip
-        writer = await self.room.local_participant.stream_text(topic=topic, attributes=attributes, sender_identity=sender)
+        writer = await self.room.local_participant.stream_text(
+            topic=topic, attributes=attributes, sender_identity=sender)
         for chunk in chunks:
             await writer.write(chunk)
         await writer.aclose()
@@ -170,7 +179,7 @@ async def main() -> None:
     peer.emit("started")
     while line := await reader.readline():
         request = json.loads(line)
-        peer._spawn(answer(peer, request))
+        peer.spawn(answer(peer, request))
     await peer.disconnect()
 
 

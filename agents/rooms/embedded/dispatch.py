@@ -15,8 +15,8 @@ from livekit.protocol.room import RoomConfiguration
 from vivavoce.pipelines.core.clock import LoopClock
 
 from .auth import Authority
+from .info import new_sid
 from .options import RoomServerOptions
-from .participant import new_sid
 from .tasks import TaskSet
 
 logger = logging.getLogger(__name__)
@@ -163,7 +163,7 @@ class Dispatcher:
             state.dispatches[dispatch.id] = dispatch
         snapshot = models.Room()
         snapshot.CopyFrom(room)
-        task = self._tasks.spawn(self._run(state, dispatch, snapshot, wait_for_return), name="dispatch")
+        task = self._tasks.spawn_task(self._run(state, dispatch, snapshot, wait_for_return), name="dispatch")
         state.tasks.add(task)
         task.add_done_callback(state.tasks.discard)
         return dispatch

@@ -122,7 +122,8 @@ class UdpMux(asyncio.DatagramProtocol):
         except BaseException:
             sock.close()
             raise
-        transport.set_write_buffer_limits(high=WRITE_BUFFER)
+        # Every event loop's datagram transport has it, though typeshed's does not.
+        transport.set_write_buffer_limits(high=WRITE_BUFFER)  # type: ignore[attr-defined]
         mux.address = cast(Address, sock.getsockname())
         return mux
 

@@ -24,7 +24,7 @@ class SocketLink:
         self._transport = transport
         self._queue: asyncio.Queue[bytes | str | None] = asyncio.Queue(max_queued)
         self._is_finishing = False
-        self.finished = tasks.spawn(self._write(), name="websocket writer")
+        self.finished = tasks.spawn_task(self._write(), name="websocket writer")
 
     def put(self, frame: bytes | str) -> None:
         """Queue one frame; a full queue drops the connection."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import secrets
 from typing import TYPE_CHECKING
 
 from google.protobuf.message import DecodeError
@@ -15,10 +14,12 @@ from livekit.protocol import models, rtc
 from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.core.errors import RoomError
 
+from .data import forward_data
+from .info import new_info, new_sid, receive_fmtp
 from .negotiation import Negotiation
 from .options import MAX_TEXT, MAX_TRACKS
 from .peer import RELIABLE, Peer
-from .sdp import parse_offer
+from .sdp import Offer, parse_offer
 from .tracks import PublishedTrack, Subscription
 
 if TYPE_CHECKING:
@@ -28,11 +29,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-def new_sid(prefix: str) -> str:
-    """Return an id such as `PA_x1Y…`; clients check the prefix."""
-    return f"{prefix}_{secrets.token_hex(6)}"
-
-
 class Participant:
     """One member of a room, from the join to the leave; websockets may come and go meanwhile."""
 
@@ -40,7 +36,7 @@ class Participant:
         self.room = room
         self.grants = claims.video or VideoGrants()
         self.auto_subscribe = auto_subscribe
-        self.info = _new_info(claims, self.grants, client)
+        self.info = new_info(claims, self.grants, client)
         self.is_agent = self.info.kind == models.ParticipantInfo.AGENT
         self.is_gone = False
         self.link: SignalLink | None = None
@@ -107,12 +103,12 @@ class Participant:
         hub = self.room.hub
         if self.peer is None:
             self.peer = Peer(hub.mux, hub.certificate, self)
-            hub.tasks.spawn(self._run_peer(self.peer, offer.fingerprints, offer.max_message_size), name="peer")
+            hub.tasks.spawn(self._run_peer(self.peer, offer), name="peer")
         elif offer.ufrag != self._remote_ufrag:
             self.peer.endpoint.restart()
         self._remote_ufrag = offer.ufrag
         self.negotiation.place(offer)
-        fmtp = {track.cid: _receive_fmtp(track.info) for track in self.tracks.values()}
+        fmtp = {track.cid: receive_fmtp(track.info) for track in self.tracks.values()}
         end = (self.peer.endpoint, hub.mux.address, hub.fingerprint)
         self.send(rtc.SignalResponse(answer=self.negotiation.answer(offer, description.id, fmtp, end)))
         changed = self._bind_tracks()
@@ -125,9 +121,10 @@ class Participant:
         self.announce_served()
         self.ask_for_offer()
 
-    async def _run_peer(self, peer: Peer, fingerprints: tuple[object, ...], max_message_size: int) -> None:
+    async def _run_peer(self, peer: Peer, offer: Offer) -> None:
+        limit = self.room.hub.options.join_timeout
         try:
-            await peer.run(list(fingerprints), max_message_size, limit=self.room.hub.options.join_timeout)  # type: ignore[arg-type]
+            await peer.run(list(offer.fingerprints), offer.max_message_size, limit=limit)
         except RoomError as exc:
             if not self.is_gone:
                 logger.warning("participant %s of room %s: %s", self.info.identity, self.room.name, exc)
@@ -293,37 +290,4 @@ class Participant:
         if label == RELIABLE:
             self.last_sequence = packet.sequence
         if self.grants.can_publish_data:
-            self.room.forward_data(self, label, packet)
-
-
-def _new_info(claims: Claims, grants: VideoGrants, client: models.ClientInfo) -> models.ParticipantInfo:
-    is_agent = claims.kind == "agent" or bool(grants.agent)
-    now = LoopClock().wall()
-    return models.ParticipantInfo(
-        sid=new_sid("PA"),
-        identity=claims.identity,
-        name=claims.name,
-        metadata=claims.metadata,
-        attributes=claims.attributes or {},
-        state=models.ParticipantInfo.JOINED,
-        kind=models.ParticipantInfo.AGENT if is_agent else models.ParticipantInfo.STANDARD,
-        joined_at=int(now),
-        joined_at_ms=int(now * 1000),
-        client_protocol=client.client_protocol,
-        capabilities=client.capabilities,
-        permission=models.ParticipantPermission(
-            can_subscribe=bool(grants.can_subscribe),
-            can_publish=bool(grants.can_publish),
-            can_publish_data=bool(grants.can_publish_data),
-            can_update_metadata=bool(grants.can_update_own_metadata),
-            hidden=bool(grants.hidden),
-            agent=is_agent,
-        ),
-    )
-
-
-def _receive_fmtp(info: models.TrackInfo) -> str:
-    fmtp = "minptime=10;useinbandfec=1"
-    if not info.disable_dtx:
-        fmtp += ";usedtx=1"
-    return fmtp + (";stereo=1" if info.stereo else "")
+            forward_data(self, label, packet)

@@ -73,7 +73,7 @@ class Peer:
         self._sctp: Any = RTCSctpTransport(self._dtls)
         self._sctp.on("datachannel", self._on_channel)
         self._channels: dict[str, RTCDataChannel] = {}
-        self._early: deque[bytes] = deque(maxlen=MAX_EARLY_MESSAGES)
+        self._early: dict[str, deque[bytes]] = {label: deque(maxlen=MAX_EARLY_MESSAGES) for label in (RELIABLE, LOSSY)}
 
     async def run(self, fingerprints: list[RTCDtlsFingerprint], max_message_size: int, *, limit: float) -> None:
         """Shake hands within `limit` seconds, report connected, and return when the transport has ended.
@@ -139,10 +139,10 @@ class Peer:
         """
         channel = self._channels.get(label)
         if channel is None or channel.readyState != "open" or not self.is_connected:
-            if label == RELIABLE:
-                if len(self._early) == MAX_EARLY_MESSAGES:
-                    logger.warning("a participant without data channel missed a message: %d wait", MAX_EARLY_MESSAGES)
-                self._early.append(data)
+            # A client's channels open a moment after it has joined: what was said to it meanwhile waits.
+            if label == RELIABLE and len(self._early[label]) == MAX_EARLY_MESSAGES:
+                logger.warning("a participant without data channel missed a message: %d wait", MAX_EARLY_MESSAGES)
+            self._early[label].append(data)
             return True
         if label == LOSSY and channel.bufferedAmount > MAX_LOSSY_QUEUED:
             return True
@@ -164,10 +164,10 @@ class Peer:
             self._events.on_data(label, message.encode() if isinstance(message, str) else message)
 
         channel.on("message", on_message)
-        if label == RELIABLE:
-            early, self._early = self._early, deque(maxlen=MAX_EARLY_MESSAGES)
-            for data in early:
-                self.send_data(label, data)
+        early = list(self._early[label])
+        self._early[label].clear()
+        for data in early:
+            self.send_data(label, data)
 
     def _on_media(self, data: bytes) -> None:
         if not self.is_connected:

@@ -11,16 +11,15 @@ from livekit.protocol import models, rtc
 
 from vivavoce.pipelines.core.clock import LoopClock
 
+from .info import new_sid
 from .options import LEAVE_LINGER
-from .participant import Participant, new_sid
+from .participant import Participant
 from .tracks import PublishedTrack, Subscription
 
 if TYPE_CHECKING:
     from .hub import Hub
 
 logger = logging.getLogger(__name__)
-
-_STREAM_PARTS = ("stream_header", "stream_chunk", "stream_trailer")
 
 
 class Room:
@@ -75,9 +74,6 @@ class Room:
 
     def others(self, participant: Participant) -> list[Participant]:
         return [p for p in self.participants.values() if p is not participant]
-
-    def find_sid(self, sid: str) -> Participant | None:
-        return next((p for p in self.participants.values() if p.info.sid == sid), None)
 
     def remove(self, participant: Participant, reason: models.DisconnectReason) -> None:
         """Let a participant go: the others learn it now, its transports close a little later."""
@@ -166,36 +162,6 @@ class Room:
         for subscription in list(track.subscriptions.values()):
             self.unsubscribe(subscription.subscriber, track.info.sid)
             subscription.subscriber.ask_for_offer()
-
-    # Data
-
-    def forward_data(self, sender: Participant, label: str, packet: models.DataPacket) -> None:
-        """Send a data packet on, under its sender's true name, to those it is meant for or to all others."""
-        kind = packet.WhichOneof("value")
-        if kind is None or kind == "speaker":
-            return
-        # Agents publish captions on behalf of the caller: in text streams the name they set stays.
-        if not (sender.is_agent and kind in _STREAM_PARTS and packet.participant_identity):
-            packet.participant_identity = sender.info.identity
-        packet.participant_sid = sender.info.sid
-        destinations = set(packet.destination_identities)
-        if kind == "user":
-            packet.user.participant_identity = sender.info.identity
-            packet.user.participant_sid = sender.info.sid
-            destinations |= set(packet.user.destination_identities)
-        data = packet.SerializeToString()
-        for other in self.others(sender):
-            if destinations and other.info.identity not in destinations:
-                continue
-            if other.peer is None or not other.peer.send_data(label, data):
-                self._refuse_data(other)
-
-    def _refuse_data(self, participant: Participant) -> None:
-        if participant.peer is None:
-            logger.debug("%s has no transport yet and misses data", participant.info.identity)
-            return
-        logger.warning("%s does not read its data: removed from room %s", participant.info.identity, self.name)
-        self.remove(participant, models.STATE_MISMATCH)
 
     # End
 

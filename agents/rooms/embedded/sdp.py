@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast, get_args
 
 from aiortc import sdp as aiortc_sdp
 from aiortc.rtcdtlstransport import RTCDtlsFingerprint
@@ -15,6 +15,8 @@ AUDIO_LEVEL_URI = "urn:ietf:params:rtp-hdrext:ssrc-audio-level"
 
 Kind = Literal["audio", "video", "application"]
 Direction = Literal["sendrecv", "sendonly", "recvonly", "inactive"]
+_KINDS = get_args(Kind)
+_DIRECTIONS = get_args(Direction)
 
 
 class SdpError(ValueError):
@@ -92,7 +94,7 @@ def parse_offer(text: str) -> Offer:
         raise SdpError("need one bundled transport (a=group:BUNDLE)")
     if transport.dtls is None or not transport.dtls.fingerprints or transport.dtls.role == "server":
         raise SdpError("need a=fingerprint and a=setup:actpass or active")
-    if not transport.ice.usernameFragment or not transport.ice.password:
+    if transport.ice is None or not transport.ice.usernameFragment or not transport.ice.password:
         raise SdpError("need a=ice-ufrag and a=ice-pwd")
     capabilities = next((m.sctpCapabilities for m in parsed.media if m.sctpCapabilities is not None), None)
     return Offer(
@@ -104,12 +106,13 @@ def parse_offer(text: str) -> Offer:
 
 
 def _section(media: aiortc_sdp.MediaDescription, bundled: set[str]) -> OfferedSection:
-    if media.kind not in ("audio", "video", "application") or not media.rtp.muxId:
+    direction = media.direction or "sendrecv"
+    if media.kind not in _KINDS or direction not in _DIRECTIONS or not media.rtp.muxId:
         raise SdpError("need audio, video or application sections with an a=mid")
     codec: tuple[int, str] | None = None
     for candidate in media.rtp.codecs:
         name = candidate.mimeType.partition("/")[2]
-        if media.kind == "audio" and name.lower() != "opus":
+        if candidate.payloadType is None or (media.kind == "audio" and name.lower() != "opus"):
             continue
         channels = f"/{candidate.channels}" if media.kind == "audio" else ""
         codec = (candidate.payloadType, f"{name}/{candidate.clockRate}{channels}")
@@ -118,9 +121,9 @@ def _section(media: aiortc_sdp.MediaDescription, bundled: set[str]) -> OfferedSe
     msid = (media.msid or "").split()
     return OfferedSection(
         mid=media.rtp.muxId,
-        kind=media.kind,
+        kind=cast(Kind, media.kind),
         profile=media.profile,
-        direction=media.direction or "sendrecv",
+        direction=cast(Direction, direction),
         is_bundled=media.rtp.muxId in bundled,
         codec=codec,
         level_extension=level,

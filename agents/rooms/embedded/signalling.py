@@ -185,11 +185,11 @@ class SignalDoor:
     def _resume(self, link: SignalLink, claims: Claims, join: rtc.JoinRequest) -> Participant | None:
         assert claims.video is not None
         room = self._hub.rooms.get(claims.video.room)
-        participant = room.find_sid(join.participant_sid) if room is not None else None
+        participant = room.participants.get(claims.identity) if room is not None else None
         if (
             room is None
             or participant is None
-            or participant.info.identity != claims.identity
+            or participant.info.sid != join.participant_sid
             or participant.peer is None
             or participant.peer.endpoint.is_closed
         ):

@@ -18,7 +18,15 @@ class TaskSet:
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def spawn(self, coro: Coroutine[Any, Any, None], *, name: str) -> asyncio.Task[None]:
+    def spawn(self, coro: Coroutine[Any, Any, None], *, name: str) -> None:
+        """Run it to its end; nobody waits for it but `aclose()`."""
+        _ = self._add(coro, name)
+
+    def spawn_task(self, coro: Coroutine[Any, Any, None], *, name: str) -> asyncio.Task[None]:
+        """Run it, and return the task to cancel or wait for."""
+        return self._add(coro, name)
+
+    def _add(self, coro: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(coro, name=name)
         self._tasks.add(task)
         task.add_done_callback(self._on_done)

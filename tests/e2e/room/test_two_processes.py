@@ -8,9 +8,10 @@ from collections.abc import Awaitable, Callable
 from itertools import permutations
 
 import pytest
+from livekit.api import VideoGrants
+
 from e2e_kit.peer_process import PeerError, PeerProcess
 from e2e_kit.room_endpoint import RoomEndpoint
-from livekit.api import VideoGrants
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(90)]
 
@@ -21,7 +22,10 @@ SENT_LEVEL = -15.05
 
 
 async def pair(connect: Connect, server: RoomEndpoint) -> tuple[PeerProcess, PeerProcess]:
-    ann, ben = await asyncio.gather(connect(server, "ann"), connect(server, "ben"))
+    """Join two, one after the other, so that each knows of the other."""
+    ann = await connect(server, "ann")
+    ben = await connect(server, "ben")
+    await ann.event("participant_connected", identity="ben")
     return ann, ben
 
 
@@ -104,7 +108,7 @@ async def test_data_reaches_the_others_and_the_named_only(
 ) -> None:
     ann, ben = await pair(connect, room_server)
     cleo = await connect(room_server, "cleo")
-    await asyncio.gather(ann.event("participant_connected", identity="cleo"))
+    await ann.event("participant_connected", identity="cleo")
 
     await ann.call("send_data", text="for ben", reliable=reliable, topic="t", to=["ben"])
     await ann.call("send_data", text="for all", reliable=reliable, topic="t")
@@ -214,6 +218,8 @@ async def test_a_second_client_of_the_same_identity_takes_the_place(
 
 async def test_a_client_that_leaves_is_gone_at_once(room_server: RoomEndpoint, connect: Connect) -> None:
     ann, ben = await pair(connect, room_server)
+    await ann.call("publish_tone", hertz=440.0)
+    await ben.event("track_subscribed", identity="ann")
     await ann.call("disconnect")
     await ben.event("participant_disconnected", identity="ann", limit=2.0)
 

@@ -1,0 +1,51 @@
+"""Owns what is told of a participant: ids, the public description made from a token, Opus parameters."""
+
+from __future__ import annotations
+
+import secrets
+
+from livekit.api import VideoGrants
+from livekit.api.access_token import Claims
+from livekit.protocol import models
+
+from vivavoce.pipelines.core.clock import LoopClock
+
+
+def new_sid(prefix: str) -> str:
+    """Return an id such as `PA_x1Y…`; clients check the prefix."""
+    return f"{prefix}_{secrets.token_hex(6)}"
+
+
+def new_info(claims: Claims, grants: VideoGrants, client: models.ClientInfo) -> models.ParticipantInfo:
+    """Describe a participant as its token says, in the state JOINED."""
+    is_agent = claims.kind == "agent" or bool(grants.agent)
+    now = LoopClock().wall()
+    return models.ParticipantInfo(
+        sid=new_sid("PA"),
+        identity=claims.identity,
+        name=claims.name,
+        metadata=claims.metadata,
+        attributes=claims.attributes or {},
+        state=models.ParticipantInfo.JOINED,
+        kind=models.ParticipantInfo.AGENT if is_agent else models.ParticipantInfo.STANDARD,
+        joined_at=int(now),
+        joined_at_ms=int(now * 1000),
+        client_protocol=client.client_protocol,
+        capabilities=client.capabilities,
+        permission=models.ParticipantPermission(
+            can_subscribe=bool(grants.can_subscribe),
+            can_publish=bool(grants.can_publish),
+            can_publish_data=bool(grants.can_publish_data),
+            can_update_metadata=bool(grants.can_update_own_metadata),
+            hidden=bool(grants.hidden),
+            agent=is_agent,
+        ),
+    )
+
+
+def receive_fmtp(info: models.TrackInfo) -> str:
+    """Return the Opus parameters with which the room takes a published track in."""
+    fmtp = "minptime=10;useinbandfec=1"
+    if not info.disable_dtx:
+        fmtp += ";usedtx=1"
+    return fmtp + (";stereo=1" if info.stereo else "")
