@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import Protocol
 
 import anyio
 import numpy as np
@@ -14,11 +13,11 @@ import numpy.typing as npt
 import pytest
 from livekit import api, rtc
 
+from e2e_kit.room_endpoint import RoomEndpoint
 from vivavoce.agents.rooms.livekit import LiveKitTransport
 from vivavoce.agents.rooms.options import RoomOptions
 from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.core.errors import RoomError
-from vivavoce.pipelines.core.ids import new_id
 from vivavoce.pipelines.io import TranscriptSegment
 from vivavoce.pipelines.media.frame import AudioFrame
 
@@ -27,12 +26,6 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(60)]
 LIMIT = 15.0
 """Seconds for anything that must come true; all of it takes well under one."""
 PEER_RATE = 48000
-
-
-class Server(Protocol):
-    url: str
-    api_key: str
-    api_secret: str
 
 
 class Watched:
@@ -172,14 +165,14 @@ class Peer(Watched):
         await self.room.disconnect()
 
 
-def token(server: Server, room: str, identity: str, kind: str = "standard") -> str:
+def token(server: RoomEndpoint, room: str, identity: str, kind: str = "standard") -> str:
     grants = api.VideoGrants(room_join=True, room=room, can_update_own_metadata=True)
     access = api.AccessToken(server.api_key, server.api_secret).with_identity(identity).with_grants(grants)
     return access.with_kind(kind).with_ttl(timedelta(minutes=5)).to_jwt()  # type: ignore[arg-type]  # a Literal there
 
 
 @asynccontextmanager
-async def joined(server: Server, room_name: str, identity: str, kind: str = "standard") -> AsyncIterator[Peer]:
+async def joined(server: RoomEndpoint, room_name: str, identity: str, kind: str = "standard") -> AsyncIterator[Peer]:
     room = rtc.Room()
     peer = Peer(room)
     await room.connect(server.url, token(server, room_name, identity, kind))
@@ -190,12 +183,7 @@ async def joined(server: Server, room_name: str, identity: str, kind: str = "sta
 
 
 @pytest.fixture
-def room_name() -> str:
-    return new_id("room")
-
-
-@pytest.fixture
-async def agent_room(room_server: Server, room_name: str) -> AsyncIterator[rtc.Room]:
+async def agent_room(room_server: RoomEndpoint, room_name: str) -> AsyncIterator[rtc.Room]:
     """The agent's room, connected as a job would have it."""
     room = rtc.Room()
     await room.connect(room_server.url, token(room_server, room_name, "agent", "agent"))
@@ -223,7 +211,7 @@ async def play(transport: LiveKitTransport, frames: list[AudioFrame]) -> None:
     """Write as playout does: never more than 40 ms ahead."""
     for frame in frames:
         ahead = (transport.sink.queued() + frame.samples) / frame.sample_rate
-        await anyio.sleep(ahead - 0.04)
+        await anyio.sleep(max(0.0, ahead - 0.04))
         transport.sink.write(frame)
 
 
@@ -247,7 +235,7 @@ def pcm(frames: list[AudioFrame]) -> npt.NDArray[np.int16]:
 
 
 async def test_tones_cross_the_room_both_ways_with_pitch_and_level(
-    room_server: Server, room_name: str, agent_room: rtc.Room
+    room_server: RoomEndpoint, room_name: str, agent_room: rtc.Room
 ) -> None:
     heard, transport = Heard(), transport_in(agent_room)
     async with joined(room_server, room_name, "caller") as caller, anyio.create_task_group() as tasks:
@@ -272,7 +260,9 @@ async def test_tones_cross_the_room_both_ways_with_pitch_and_level(
     assert level(at_agent) == pytest.approx(sent, abs=1.5)
 
 
-async def test_cleared_audio_is_dropped_and_counted(room_server: Server, room_name: str, agent_room: rtc.Room) -> None:
+async def test_cleared_audio_is_dropped_and_counted(
+    room_server: RoomEndpoint, room_name: str, agent_room: rtc.Room
+) -> None:
     heard, transport = Heard(), transport_in(agent_room)
     async with joined(room_server, room_name, "caller") as caller, anyio.create_task_group() as tasks:
         await tasks.start(transport.run, heard)
@@ -286,7 +276,7 @@ async def test_cleared_audio_is_dropped_and_counted(room_server: Server, room_na
         await caller.until(lambda: pitch_at_end(caller.audio()) == pytest.approx(1000.0, abs=60))
         await transport.aclose()
 
-    assert dropped == queued
+    assert queued - 240 <= dropped <= queued  # time goes on between the two calls
     assert 0.4 * 24000 <= dropped <= 0.5 * 24000
     low = loud(caller.audio())[: -int(0.3 * PEER_RATE)]
     assert len(low) <= 0.62 * PEER_RATE  # the 0.4 s never played
@@ -298,7 +288,7 @@ def pitch_at_end(samples: npt.NDArray[np.int16]) -> float:
 
 
 async def test_agent_transcript_grows_in_one_stream_and_ends_final(
-    room_server: Server, room_name: str, agent_room: rtc.Room
+    room_server: RoomEndpoint, room_name: str, agent_room: rtc.Room
 ) -> None:
     heard, transport = Heard(), transport_in(agent_room)
     async with joined(room_server, room_name, "caller") as caller, anyio.create_task_group() as tasks:
@@ -324,7 +314,7 @@ def said(peer: Peer, segment_id: str) -> str:
 
 
 async def test_agent_transcript_that_is_taken_back_starts_anew(
-    room_server: Server, room_name: str, agent_room: rtc.Room
+    room_server: RoomEndpoint, room_name: str, agent_room: rtc.Room
 ) -> None:
     transport = transport_in(agent_room)
     async with joined(room_server, room_name, "caller") as caller, anyio.create_task_group() as tasks:
@@ -338,7 +328,7 @@ async def test_agent_transcript_that_is_taken_back_starts_anew(
 
 
 async def test_user_transcript_appears_under_the_callers_identity(
-    room_server: Server, room_name: str, agent_room: rtc.Room
+    room_server: RoomEndpoint, room_name: str, agent_room: rtc.Room
 ) -> None:
     heard, transport = Heard(), transport_in(agent_room)
     async with joined(room_server, room_name, "caller") as caller, anyio.create_task_group() as tasks:
@@ -353,7 +343,7 @@ async def test_user_transcript_appears_under_the_callers_identity(
 
 
 async def test_texts_that_wait_at_the_end_are_still_sent(
-    room_server: Server, room_name: str, agent_room: rtc.Room
+    room_server: RoomEndpoint, room_name: str, agent_room: rtc.Room
 ) -> None:
     heard, transport = Heard(), transport_in(agent_room, publish_turns=True)
     async with (
@@ -377,7 +367,7 @@ async def test_texts_that_wait_at_the_end_are_still_sent(
 
 
 async def test_only_the_linked_participant_types_to_the_session(
-    room_server: Server, room_name: str, agent_room: rtc.Room
+    room_server: RoomEndpoint, room_name: str, agent_room: rtc.Room
 ) -> None:
     heard, transport = Heard(), transport_in(agent_room, participant="caller")
     async with (
@@ -397,7 +387,7 @@ async def test_only_the_linked_participant_types_to_the_session(
 
 
 async def test_states_are_shown_under_the_rooms_names_and_a_burst_ends_at_the_newest(
-    room_server: Server, room_name: str, agent_room: rtc.Room
+    room_server: RoomEndpoint, room_name: str, agent_room: rtc.Room
 ) -> None:
     transport = transport_in(agent_room)
     async with joined(room_server, room_name, "caller") as caller, anyio.create_task_group() as tasks:
@@ -413,7 +403,7 @@ async def test_states_are_shown_under_the_rooms_names_and_a_burst_ends_at_the_ne
 
 
 async def test_other_agents_are_not_linked_and_a_later_phone_call_is(
-    room_server: Server, room_name: str, agent_room: rtc.Room
+    room_server: RoomEndpoint, room_name: str, agent_room: rtc.Room
 ) -> None:
     heard, transport = Heard(), transport_in(agent_room)
     async with joined(room_server, room_name, "helper", "agent") as helper, anyio.create_task_group() as tasks:
@@ -428,7 +418,7 @@ async def test_other_agents_are_not_linked_and_a_later_phone_call_is(
 
 
 async def test_caller_that_leaves_and_returns_is_linked_and_heard_again(
-    room_server: Server, room_name: str, agent_room: rtc.Room
+    room_server: RoomEndpoint, room_name: str, agent_room: rtc.Room
 ) -> None:
     heard, transport = Heard(), transport_in(agent_room)
     async with joined(room_server, room_name, "guest") as guest, anyio.create_task_group() as tasks:
@@ -447,7 +437,7 @@ async def test_caller_that_leaves_and_returns_is_linked_and_heard_again(
 
 
 async def test_somebody_else_is_linked_after_the_grace_time_when_the_session_stays_open(
-    room_server: Server, room_name: str, agent_room: rtc.Room
+    room_server: RoomEndpoint, room_name: str, agent_room: rtc.Room
 ) -> None:
     heard, transport = Heard(), transport_in(agent_room, close_on_disconnect=False, participant_grace=0.3)
     async with anyio.create_task_group() as tasks:
@@ -460,7 +450,7 @@ async def test_somebody_else_is_linked_after_the_grace_time_when_the_session_sta
 
 
 async def test_caller_that_publishes_anew_is_heard_again(
-    room_server: Server, room_name: str, agent_room: rtc.Room
+    room_server: RoomEndpoint, room_name: str, agent_room: rtc.Room
 ) -> None:
     heard, transport = Heard(), transport_in(agent_room)
     async with joined(room_server, room_name, "caller") as caller, anyio.create_task_group() as tasks:
@@ -476,7 +466,7 @@ async def test_caller_that_publishes_anew_is_heard_again(
 
 
 async def test_room_that_throws_the_agent_out_is_told_once_and_closing_stays_clean(
-    room_server: Server, room_name: str, agent_room: rtc.Room
+    room_server: RoomEndpoint, room_name: str, agent_room: rtc.Room
 ) -> None:
     heard, transport = Heard(), transport_in(agent_room)
     async with joined(room_server, room_name, "caller"), anyio.create_task_group() as tasks:
@@ -493,12 +483,13 @@ async def test_room_that_throws_the_agent_out_is_told_once_and_closing_stays_cle
 
 
 async def test_two_sessions_in_one_room_clash_with_advice_and_follow_each_other_well(
-    room_server: Server, room_name: str, agent_room: rtc.Room
+    room_server: RoomEndpoint, room_name: str, agent_room: rtc.Room
 ) -> None:
     first, second, third = (transport_in(agent_room) for _ in range(3))
     heard = Heard()
     async with joined(room_server, room_name, "caller") as caller, anyio.create_task_group() as tasks:
         await tasks.start(first.run, Heard())
+        await caller.until(lambda: caller.audio_from.count("agent") == 1)
         with pytest.raises(RoomError, match=r"lk\.chat.*text_input=False"):
             await second.run(Heard())
         await second.aclose()

@@ -81,25 +81,42 @@ class MicrophoneReader:
 
 
 class TextReader:
-    """Reads the texts that come in, one after another.
+    """Reads what the linked participant types, one text after another; others' texts are closed unread.
+
+    A LiveKit server may announce a participant that publishes nothing up to 3 s after it has joined, later than its
+    first text; so texts that come while nobody is linked wait for that.
 
     Args:
+        identity: Whose texts to read, when that is known before anybody is linked.
         on_text: Gets each complete text.
     """
 
-    def __init__(self, on_text: Callable[[str], None]) -> None:
+    def __init__(self, identity: str | None, on_text: Callable[[str], None]) -> None:
+        self._identity = identity
         self._on_text = on_text
+        self._early: list[tuple[rtc.TextStreamReader, str]] = []
         self._waiting: deque[rtc.TextStreamReader] = deque()
         self._came = anyio.Event()
 
-    def add(self, reader: rtc.TextStreamReader) -> None:
+    def link(self, identity: str) -> None:
+        """Read this participant's texts from now on."""
+        self._identity = identity
+        early, self._early = self._early, []
+        for reader, sender in early:
+            self.add(reader, sender)
+
+    def add(self, reader: rtc.TextStreamReader, sender: str) -> None:
         """Take a text that begins to arrive; called by the SDK."""
-        if len(self._waiting) >= MAX_TEXTS:
+        if self._identity is not None and sender != self._identity:
+            reader.close()
+        elif len(self._early) + len(self._waiting) >= MAX_TEXTS:
             logger.warning("more than %s typed texts are waiting; one is dropped", MAX_TEXTS)
             reader.close()
-            return
-        self._waiting.append(reader)
-        self._came.set()
+        elif self._identity is None:
+            self._early.append((reader, sender))
+        else:
+            self._waiting.append(reader)
+            self._came.set()
 
     async def run(self) -> None:
         """Read until cancelled."""
@@ -112,9 +129,10 @@ class TextReader:
                         self._on_text(text)
                 await self._came.wait()
         finally:
-            for reader in self._waiting:
+            for reader in [*self._waiting, *(reader for reader, _ in self._early)]:
                 reader.close()
             self._waiting.clear()
+            self._early.clear()
 
     async def _read(self, reader: rtc.TextStreamReader) -> str:
         parts: list[str] = []

@@ -102,7 +102,7 @@ class LiveKitTransport(Transport):
         assert self._texts is not None
         assert self._states is not None
         microphone = MicrophoneReader(self._options.input_rate, events.audio)
-        typed = TextReader(events.text)
+        typed = TextReader(self._link.identity, events.text)
         self._register(typed)
         await self._publish()
         async with anyio.create_task_group() as tasks:
@@ -114,16 +114,16 @@ class LiveKitTransport(Transport):
             if self._options.text_input:
                 tasks.start_soon(typed.run)
             task_status.started()
-            await self._follow(events, microphone)
+            await self._follow(events, microphone, typed)
 
     # --- the room, as it is now
 
-    async def _follow(self, events: TransportEvents, microphone: MicrophoneReader) -> None:
+    async def _follow(self, events: TransportEvents, microphone: MicrophoneReader, typed: TextReader) -> None:
         timer: TimerHandle | None = None
         try:
             while True:
                 self._changed = anyio.Event()
-                self._look(events, microphone)
+                self._look(events, microphone, typed)
                 if timer is not None:
                     timer.cancel()
                 deadline = self._link.deadline()
@@ -133,7 +133,7 @@ class LiveKitTransport(Transport):
             if timer is not None:
                 timer.cancel()
 
-    def _look(self, events: TransportEvents, microphone: MicrophoneReader) -> None:
+    def _look(self, events: TransportEvents, microphone: MicrophoneReader, typed: TextReader) -> None:
         if self._closed_reason is not None:
             reason, self._closed_reason = self._closed_reason, None
             microphone.follow(None)
@@ -147,6 +147,7 @@ class LiveKitTransport(Transport):
                 events.participant_left(change.identity)
             else:
                 events.participant_linked(change.identity)
+                typed.link(change.identity)
         microphone.follow(self._microphone())
         if self.is_audible:
             waiting, self._on_audible = self._on_audible, []
@@ -185,15 +186,9 @@ class LiveKitTransport(Transport):
         self._changed.set()
 
     def _register(self, typed: TextReader) -> None:
-        def take_text(reader: rtc.TextStreamReader, identity: str) -> None:
-            if identity == self._link.identity:
-                typed.add(reader)
-            else:
-                reader.close()
-
         if self._options.text_input:
             try:
-                self._room.register_text_stream_handler(CHAT_TOPIC, take_text)
+                self._room.register_text_stream_handler(CHAT_TOPIC, typed.add)
             except ValueError as error:
                 raise RoomError(
                     f"text streams on topic {CHAT_TOPIC!r} of this room are taken by somebody else already, perhaps by "
