@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from string import Formatter
+from typing import Literal
 
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.plugins.rules.values import Parser, Value
@@ -70,8 +71,8 @@ class Dialogue:
         failed: Said when the tool failed, before `retry`.
         retry: Whether to call the tool again with the same values.
         confirm: A yes-or-no question before the tool is called; empty: it is called at once.
-        change: Asked when the answer to `confirm` is no.
-        anything_else: The question when all is done.
+        change: Asked when the answer to `confirm` is no, or that to `anything_else` where `ends_on` is "yes".
+        anything_else: The question when all is done; the answer `ends_on` ends the conversation.
         answers: Small talk, tried in order.
         fallback: Said when nothing was understood; the open question follows.
         goodbye: Said at the end.
@@ -86,6 +87,7 @@ class Dialogue:
     confirm: str = ""
     change: str = "What shall I change?"
     anything_else: str = "Is there anything else?"
+    ends_on: Literal["yes", "no"] = "no"
     answers: tuple[Answer, ...] = ()
     fallback: str = "Sorry, I did not understand."
     goodbye: str = "Goodbye."

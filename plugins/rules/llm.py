@@ -91,7 +91,7 @@ class LLM(LLMPort):
                 return f"{self._small_talk(state)} {self._question(state)}"
             case Understood.NOTHING:
                 return f"{dialogue.fallback} {self._question(state)}"
-            case Understood.NO if dialogue.confirm and state.missing(dialogue) is None:
+            case Understood.NO if state.missing(dialogue) is None:
                 return dialogue.change
             case _:
                 return self._question(state)

@@ -121,12 +121,12 @@ def _without_values(dialogue: Dialogue, state: State, awaits_yes: bool) -> Under
     if _matches(dialogue.farewell, text):
         return Understood.FAREWELL
     is_settled = state.missing(dialogue) is None and not awaits_yes
+    ends_on = "no" if state.has_failed else dialogue.ends_on
     if any(_matches(answer.pattern, text) for answer in dialogue.answers):
         return Understood.SMALL_TALK
-    if _matches(dialogue.no, text):
-        return Understood.FAREWELL if is_settled else Understood.NO
-    if _matches(dialogue.yes, text):
-        return Understood.YES
+    for answer, meaning in (("no", Understood.NO), ("yes", Understood.YES)):
+        if _matches(dialogue.no if answer == "no" else dialogue.yes, text):
+            return Understood.FAREWELL if is_settled and answer == ends_on else meaning
     return Understood.NOTHING
 
 

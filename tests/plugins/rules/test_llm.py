@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from vivavoce.pipelines.core.errors import ConfigurationError, ProviderError
 from vivavoce.pipelines.llm.base import Done, GenerateRequest, LLMEvent, TextDelta, Usage
 from vivavoce.pipelines.llm.chat_context import ChatContext, ChatMessage, FunctionCall, FunctionCallOutput
-from vivavoce.pipelines.llm.tools import Tool, ToolCall, ToolChoice, function_tool
+from vivavoce.pipelines.llm.tools import ToolCall, ToolChoice, function_tool
 from vivavoce.plugins import rules
 
 
@@ -48,7 +48,7 @@ class Talk:
 
     async def events(self, **options: Any) -> list[LLMEvent]:
         """Run one step on the history as it is."""
-        tools: tuple[Tool[..., object], ...] = (book,)
+        tools: Any = (book,)
         request = GenerateRequest(**{"context": self.context, "tools": tools, **options})
         return [event async for event in rules.LLM(self.dialogue).generate(request)]
 
@@ -166,6 +166,15 @@ async def test_a_failed_call_is_not_made_again_on_no() -> None:
     await talk.hears("friday at seven for four people")
     assert await talk.hears("no") == "Goodbye."
     assert len(talk.calls) == 1
+
+
+async def test_where_yes_ends_the_conversation_no_asks_what_to_change() -> None:
+    talk = Talk(rules.Dialogue(slots=SLOTS, tool="book", done="Booked.", anything_else="Is it right?", ends_on="yes"))
+    assert await talk.hears("friday at seven for four people") == "Booked. Is it right?"
+    assert await talk.hears("no") == "What shall I change?"
+    await talk.hears("at eight")
+    assert await talk.hears("yes thank you") == "Goodbye."
+    assert len(talk.calls) == 2
 
 
 CONFIRMED = rules.Dialogue(slots=SLOTS, tool="book", done="Booked.", confirm="{day} at {time} for {people}, right?")

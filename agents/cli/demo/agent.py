@@ -1,0 +1,122 @@
+"""The demo's agent: a table host that greets, asks for day, time and party size, and books through a function tool."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vivavoce.agents.agent import Agent
+from vivavoce.pipelines.cascading import CascadingPipeline
+from vivavoce.pipelines.llm.tools import function_tool
+
+if TYPE_CHECKING:
+    from vivavoce.plugins import rules
+
+CALLER_GRAMMAR = Path(__file__).with_name("caller_says.gram")
+"""What the host's speech recogniser understands."""
+
+GREETING = "Hello, this is the corner table."
+
+HOUSE_RULES = (
+    "Please let me read you our house rules. We keep every table for fifteen minutes. The kitchen takes the last order "
+    "at ten in the evening. Children and quiet dogs are welcome in the garden."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Booking:
+    """One booked table."""
+
+    day: str
+    time: str
+    people: int
+
+
+@dataclass(slots=True)
+class Bookings:
+    """What the tool has stored, newest last; the session's userdata."""
+
+    made: list[Booking] = field(default_factory=list)
+
+    @property
+    def current(self) -> Booking | None:
+        """The booking that counts: a correction replaces it."""
+        return self.made[-1] if self.made else None
+
+
+class TableHost(Agent):
+    """Takes one booking.
+
+    Args:
+        bookings: Where `book` stores it.
+    """
+
+    def __init__(self, bookings: Bookings) -> None:
+        super().__init__("You take bookings for the restaurant The Corner Table. Be brief.")
+        self.bookings = bookings
+
+    @function_tool
+    async def book(self, day: str, time: str, people: int) -> str:
+        """Book a table, or change the booking made in this call.
+
+        Args:
+            day: A weekday, "tonight" or "tomorrow".
+            time: Such as "19:30".
+            people: How many will come.
+        """
+        self.bookings.made.append(Booking(day, time, people))
+        return f"booked: {day}, {time}, {people}"
+
+    async def on_enter(self) -> None:
+        await self.session.say(f"{GREETING} {dialogue().slots[0].ask}")
+
+
+@cache
+def dialogue() -> rules.Dialogue:
+    """Return the rules by which the host answers."""
+    from vivavoce.plugins import rules
+
+    def guests(value: rules.Value) -> str:
+        return f"{rules.in_words(value)} {'guest' if value == 1 else 'guests'}"
+
+    return rules.Dialogue(
+        slots=(
+            rules.Slot(
+                name="day", parser=rules.days(), ask="For which day would you like a table?", heard="On {value}."
+            ),
+            rules.Slot(
+                name="time", parser=rules.times(), ask="At what time?", heard="At {value}.", say=rules.time_in_words
+            ),
+            rules.Slot(
+                name="people",
+                parser=rules.party_sizes(largest=12),
+                ask="For how many people?",
+                heard="For {value}.",
+                say=guests,
+            ),
+        ),
+        tool="book",
+        done=f"I have booked {{day}} at {{time}} for {{people}}. {HOUSE_RULES}",
+        changed="I have changed it to {day} at {time} for {people}.",
+        anything_else="Is the booking right?",
+        ends_on="yes",
+        answers=(
+            rules.Answer(r"\b(?:stop|wait)\b", "Certainly."),
+            rules.Answer(r"^(?:hello|hi)\b", "Hello."),
+        ),
+        goodbye="Thank you for calling. Goodbye.",
+    )
+
+
+def pipeline() -> CascadingPipeline:
+    """Return a pipeline of offline parts: Silero, pocketsphinx, the rules, espeak."""
+    from vivavoce.plugins import espeak, pocketsphinx, rules, silero
+
+    return CascadingPipeline(
+        stt=pocketsphinx.STT(grammar=CALLER_GRAMMAR),
+        llm=rules.LLM(dialogue()),
+        tts=espeak.TTS(voice="en-us+f5", rate=160),
+        vad=silero.VAD(),
+    )
