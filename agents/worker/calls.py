@@ -1,0 +1,110 @@
+"""A call of foreign code in a task of its own: waited for within a limit, then cut, then left behind.
+
+Code that swallows its cancellation cannot be ended by anyone; here it holds up neither its job's end nor its room's.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Awaitable, Callable, Sequence
+
+import anyio
+
+from vivavoce.pipelines.core.errors import WorkerError
+
+logger = logging.getLogger(__name__)
+
+UNWIND_LIMIT = 2.0
+"""Seconds that a cut call gets for its `finally` blocks."""
+
+
+class OwnedCall:
+    """One call. Start `run` in a task group; that group is the owner.
+
+    Args:
+        what: For logs, such as `"the entrypoint of job AJ_1"`.
+        call: The foreign code.
+        on_error: Told of an exception, as it happens.
+    """
+
+    def __init__(
+        self, what: str, call: Callable[[], Awaitable[object]], on_error: Callable[[BaseException], None] | None = None
+    ) -> None:
+        self._what = what
+        self._call = call
+        self._on_error = on_error or self._log
+        self._scope = anyio.CancelScope()
+        self._done = anyio.Event()
+
+    async def run(self) -> None:
+        """Make the call; nothing that it raises gets out."""
+        try:
+            with self._scope:
+                await self._call()
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - foreign code fails alone; its owner is told
+            self._on_error(error)
+        except anyio.get_cancelled_exc_class():
+            if anyio.current_effective_deadline() == -math.inf:
+                raise
+            # A future that someone else cancelled: let out, it would take the owner's other tasks along.
+            self._on_error(WorkerError(f"{self._what} ended with a cancellation that nobody here asked for"))
+        finally:
+            self._done.set()
+
+    def cut(self) -> None:
+        """Cancel the call."""
+        self._scope.cancel()
+
+    async def finish(self, limit: float) -> None:
+        """Wait for the end of the call, cutting it after `limit` seconds; return in any case."""
+        await finish_all([self], limit)
+
+    async def wait(self) -> None:
+        """Wait for the end of the call, however long."""
+        await self._done.wait()
+
+    @property
+    def what(self) -> str:
+        """For logs."""
+        return self._what
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the call has ended, in whatever way."""
+        return self._done.is_set()
+
+    def _log(self, error: BaseException) -> None:
+        logger.error("%s failed: %s", self._what, describe(error), exc_info=error)
+
+
+async def finish_all(calls: Sequence[OwnedCall], limit: float) -> None:
+    """Wait for the end of all calls, cutting after `limit` seconds those that still run; return in any case."""
+    with anyio.move_on_after(limit):
+        for call in calls:
+            await call.wait()
+    late = [call for call in calls if not call.is_done]
+    for call in late:
+        logger.warning("%s took longer than %.1f s and is cut", call.what, limit)
+        call.cut()
+    with anyio.move_on_after(UNWIND_LIMIT):
+        for call in late:
+            await call.wait()
+    for call in late:
+        if not call.is_done:
+            logger.error("%s ignores its cancellation and is left behind", call.what)
+
+
+def describe(error: BaseException) -> str:
+    """Return type and text of an error; of a group, those of its leaves."""
+    if isinstance(error, BaseExceptionGroup):
+        return "; ".join(describe(leaf) for leaf in error.exceptions)
+    text = str(error)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def only_leaf(error: BaseException) -> BaseException:
+    """Return the one error that nested groups hold; a group of several as it is."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error

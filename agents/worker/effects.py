@@ -1,0 +1,194 @@
+"""What the worker's supervisor takes in and what it wants done: inputs and effects, plain values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from vivavoce.agents.job import JobInfo
+from vivavoce.agents.worker.protocol import JobAssigned, ServerMessage, WorkerMessage
+from vivavoce.agents.worker.request import Decision
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """The worker is ready to take jobs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connected:
+    """The websocket is open; the server does not know us yet."""
+
+    connection: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageReceived:
+    """The server said something."""
+
+    connection: int
+    message: ServerMessage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionLost:
+    """A connection failed, was lost or is closed; comes exactly once for each `Connect`.
+
+    Args:
+        is_refused: Whether the server refused our credentials.
+    """
+
+    connection: int
+    reason: str
+    is_refused: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobDecided:
+    """The user's request handler is done with an offered job."""
+
+    job_id: str
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobEnded:
+    """A started job is over and has left its room; comes exactly once for each `StartJob`."""
+
+    job_id: str
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadMeasured:
+    """The worker's load, 0 to 1."""
+
+    load: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DrainRequested:
+    """Take no more jobs, let the running ones finish, then end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StopRequested:
+    """End the running jobs, then end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadlinePassed:
+    """`next_deadline()` has come."""
+
+
+Input = (
+    Started
+    | Connected
+    | MessageReceived
+    | ConnectionLost
+    | JobDecided
+    | JobEnded
+    | LoadMeasured
+    | DrainRequested
+    | StopRequested
+    | DeadlinePassed
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connect:
+    """Open a connection and report `Connected` or `ConnectionLost`."""
+
+    connection: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disconnect:
+    """Send what is queued, close the connection, and report `ConnectionLost`."""
+
+    connection: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Send:
+    """Queue a message on a connection."""
+
+    connection: int
+    message: WorkerMessage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskHandler:
+    """Ask the user's request handler about an offered job and report `JobDecided`; its slot is reserved."""
+
+    job: JobInfo
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartJob:
+    """Run a job and report `JobEnded`."""
+
+    assigned: JobAssigned
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndJob:
+    """End a running job; `is_forced` gives its entrypoint no time to return by itself."""
+
+    job_id: str
+    reason: str
+    is_forced: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TellRegistered:
+    """The server knows this worker now."""
+
+    worker_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TellRetry:
+    """The connection is gone; the next one is tried after `delay` seconds."""
+
+    reason: str
+    delay: float
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TellDraining:
+    """No job is taken any more; the running ones may go on for `limit` seconds."""
+
+    job_count: int
+    limit: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finish:
+    """The worker is done; with an error text it has failed."""
+
+    error: str = ""
+
+
+Effect = (
+    Connect | Disconnect | Send | AskHandler | StartJob | EndJob | TellRegistered | TellRetry | TellDraining | Finish
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerStatus:
+    """How the worker stands, for health checks and people."""
+
+    agent_name: str
+    worker_id: str
+    is_registered: bool
+    is_draining: bool
+    failure: str
+    max_jobs: int
+    load: float
+    active_jobs: tuple[JobInfo, ...] = field(repr=False)
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether it has been registered and has not failed; a worker that reconnects keeps its calls, so it is."""
+        return bool(self.worker_id) and not self.failure

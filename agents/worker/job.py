@@ -1,0 +1,254 @@
+"""JobContext: what an entrypoint gets, the job's room and the ways to end it."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from vivavoce.agents.job import JobInfo, SessionClose, ShutdownCallback, get_job_context
+from vivavoce.agents.worker.calls import describe
+from vivavoce.pipelines.core.errors import ConfigurationError, RoomError, WorkerError
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+    from livekit import rtc
+
+__all__ = ["JobContext", "JobInfo", "get_job_context"]
+
+logger = logging.getLogger(__name__)
+
+JOIN_LIMIT = 15.0
+"""Seconds for joining a room, the SDK's own tries included."""
+
+PARTICIPANT_LIMIT = 60.0
+
+
+class _Join:
+    """One attempt to join; every caller of `connect` waits for the same one."""
+
+    def __init__(self) -> None:
+        self.done = anyio.Event()
+        self.error = ""
+
+
+class JobContext:
+    """A running job: its room, its facts, its end. Made by the worker, one for each job.
+
+    Args:
+        job: What the server said about it.
+        url: Where its room is.
+        token: What joins the room as the agent.
+        shared: What the worker's prewarm made.
+        tasks: Owns what the job starts.
+    """
+
+    def __init__(self, job: JobInfo, *, url: str, token: str, shared: dict[str, Any], tasks: TaskGroup) -> None:
+        self._job = job
+        self._url = url
+        self._token = token
+        self._shared = shared
+        self._tasks = tasks
+        self._loop = asyncio.get_running_loop()
+        self._room: rtc.Room | None = None
+        self._join: _Join | None = None
+        self._ended = anyio.Event()
+        self._reason = ""
+        self._news: set[anyio.Event] = set()
+        self._sessions: list[SessionClose] = []
+        self._callbacks: list[Callable[[str], Awaitable[None] | None]] = []
+
+    @property
+    def job(self) -> JobInfo:
+        """What the server said about it."""
+        return self._job
+
+    @property
+    def room(self) -> rtc.Room:
+        """The job's room, made on first use and joined by `connect()`."""
+        if self._room is None:
+            from livekit import rtc
+
+            self._room = rtc.Room(self._loop)
+            self._room.on("disconnected", self._on_disconnected)
+            self._room.on("participant_connected", self._on_news)
+        return self._room
+
+    @property
+    def shared(self) -> dict[str, Any]:
+        """What the worker's prewarm made, one dict for all jobs of the process."""
+        return self._shared
+
+    @property
+    def reason(self) -> str:
+        """Why the job has ended; empty while it runs."""
+        return self._reason
+
+    async def connect(self, *, auto_subscribe: bool = True) -> None:
+        """Join the room; once joined, return at once. Cancelling the caller does not cut the joining.
+
+        Raises:
+            RoomError: Joining failed or took longer than 15 s.
+            WorkerError: The job has ended.
+        """
+        self._check_running("connect()")
+        if self._join is None:
+            self._join = _Join()
+            self._tasks.start_soon(self._join_room, self._join, auto_subscribe)
+        join = self._join
+        await join.done.wait()
+        if join.error:
+            if self._join is join:
+                self._join = None  # the next call tries again
+            raise RoomError(join.error)
+        self._check_running("connect()")
+
+    async def wait_for_participant(
+        self,
+        identity: str | None = None,
+        *,
+        kind: rtc.ParticipantKind.ValueType | None = None,
+        limit: float = PARTICIPANT_LIMIT,
+    ) -> rtc.RemoteParticipant:
+        """Join the room if need be and return the first participant that fits.
+
+        Args:
+            identity: Whom to wait for; None: anybody.
+            kind: Such as `rtc.ParticipantKind.PARTICIPANT_KIND_SIP`; None: any kind, agents only by identity.
+            limit: Seconds to wait once joined.
+        Raises:
+            RoomError: Joining failed, or nobody came within the limit.
+            WorkerError: The job has ended.
+        """
+        await self.connect()
+        with anyio.move_on_after(limit):
+            while True:
+                self._check_running("wait_for_participant()")
+                for participant in self.room.remote_participants.values():
+                    if _fits(participant, identity, kind):
+                        return participant
+                news = anyio.Event()
+                self._news.add(news)
+                try:
+                    await news.wait()
+                finally:
+                    self._news.discard(news)
+        whom = "a participant" if identity is None else f"the participant {identity!r}"
+        raise RoomError(f"{whom} had to join room {self._job.room!r} within {limit} s, nobody did; mind `limit`")
+
+    def attach_session(self, close: SessionClose) -> None:
+        """Have `close(reason)` called when the job ends, before its shutdown callbacks and before it leaves the room.
+
+        Raises:
+            WorkerError: The job has ended; close what was started.
+        """
+        self._check_running("a session")
+        self._sessions.append(close)
+
+    def add_shutdown_callback(self, callback: ShutdownCallback) -> None:
+        """Have `callback` called when the job has ended and its sessions are closed, before it leaves the room.
+
+        Args:
+            callback: Sync or async; takes the reason of the end, or nothing. All run at the same time, within
+                `job_close_timeout`.
+        Raises:
+            ConfigurationError: It cannot be called with one argument nor with none.
+            WorkerError: The job has ended.
+        """
+        self._check_running("add_shutdown_callback()")
+        self._callbacks.append(_taking_reason(callback))
+
+    def shutdown(self, reason: str = "") -> None:
+        """End the job; fine from any thread, and when it has ended already."""
+        reason = reason or "shutdown"
+        try:
+            is_here = asyncio.get_running_loop() is self._loop
+        except RuntimeError:  # a thread without a loop, such as a sync tool's
+            is_here = False
+        if is_here:
+            self.end(reason)
+        else:
+            self._loop.call_soon_threadsafe(self.end, reason)
+
+    def end(self, reason: str) -> None:
+        """Note the job's end; the first reason counts. For the worker: jobs call `shutdown`."""
+        if self._ended.is_set():
+            return
+        self._reason = reason
+        self._ended.set()
+        self._on_news()
+
+    async def wait_ended(self) -> None:
+        """Return when the job has ended; closing it begins then."""
+        await self._ended.wait()
+
+    def take_sessions(self) -> list[SessionClose]:
+        """Return the sessions to close, each once. For the worker."""
+        sessions, self._sessions = self._sessions, []
+        return sessions
+
+    def take_callbacks(self) -> list[Callable[[str], Awaitable[None] | None]]:
+        """Return the shutdown callbacks, each once. For the worker."""
+        callbacks, self._callbacks = self._callbacks, []
+        return callbacks
+
+    async def leave(self) -> None:
+        """Leave the room if it was joined; fine twice. For the worker."""
+        if self._join is not None:
+            await self._join.done.wait()
+        if self._room is not None:
+            await self._room.disconnect()
+
+    async def _join_room(self, join: _Join, auto_subscribe: bool) -> None:
+        from livekit import rtc
+
+        try:
+            # Cut half-way, the SDK would go on joining and leave a participant behind that nobody owns.
+            with anyio.fail_after(JOIN_LIMIT, shield=True):
+                await self.room.connect(self._url, self._token, rtc.RoomOptions(auto_subscribe=auto_subscribe))
+        except TimeoutError:
+            join.error = f"could not join room {self._job.room!r} at {self._url} within {JOIN_LIMIT} s"
+        except Exception as error:  # noqa: BLE001 - whatever the SDK raises reaches the callers of connect()
+            logger.debug("joining failed", exc_info=error)
+            join.error = f"could not join room {self._job.room!r} at {self._url}: {describe(error)}"
+        finally:
+            join.done.set()
+
+    def _on_disconnected(self, reason: rtc.DisconnectReason.ValueType) -> None:
+        from livekit import rtc
+
+        self.end(f"room disconnected: {rtc.DisconnectReason.Name(reason)}")
+
+    def _on_news(self, *_: object) -> None:
+        for news in self._news:
+            news.set()
+
+    def _check_running(self, what: str) -> None:
+        if self._ended.is_set():
+            raise WorkerError(f"{what} needs a running job; job {self._job.id} has ended: {self._reason}")
+
+
+def _fits(participant: rtc.RemoteParticipant, identity: str | None, kind: int | None) -> bool:
+    from livekit import rtc
+
+    if identity is not None and participant.identity != identity:
+        return False
+    if kind is not None:
+        return participant.kind == kind
+    return identity is not None or participant.kind != rtc.ParticipantKind.PARTICIPANT_KIND_AGENT
+
+
+def _taking_reason(callback: Callable[..., Awaitable[None] | None]) -> Callable[[str], Awaitable[None] | None]:
+    signature = inspect.signature(callback)
+    for arguments, adapted in ((("",), callback), ((), lambda _: callback())):
+        try:
+            signature.bind(*arguments)
+        except TypeError:
+            continue
+        return partial(adapted)
+    raise ConfigurationError(f"a shutdown callback takes the reason or nothing, got {callback!r} with {signature}")

@@ -1,0 +1,124 @@
+"""What a worker can be told: options, the agent's permissions in its rooms, and the server's credentials."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit, urlunsplit
+
+from vivavoce.pipelines.core.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from vivavoce.agents.worker.request import JobRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentPermissions:
+    """What the agent may do in the rooms it joins."""
+
+    can_publish: bool = True
+    can_subscribe: bool = True
+    can_publish_data: bool = True
+    can_update_metadata: bool = True
+    """Its own metadata and attributes; `lk.agent.state` needs it."""
+    hidden: bool = False
+    """Whether other participants do not see it; a hidden agent cannot be heard."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerOptions:
+    """Options of a worker; all durations are seconds."""
+
+    url: str | None = None
+    """The LiveKit server, `ws://…` or `wss://…`; None: `LIVEKIT_URL`."""
+    api_key: str | None = None
+    """None: `LIVEKIT_API_KEY`."""
+    api_secret: str | None = field(default=None, repr=False)
+    """None: `LIVEKIT_API_SECRET`."""
+    max_jobs: int = 10
+    """Jobs at the same time; more are left to other workers."""
+    permissions: AgentPermissions = AgentPermissions()
+    identity: str | None = None
+    """The agent's identity in a room, with `{job_id}` and `{room}` replaced; None: `agent-<job id>`."""
+    prewarm: Callable[[dict[str, Any]], None] | None = None
+    """Run once, in a thread, before the worker registers; fills `JobContext.shared` (models and the like)."""
+    on_request: Callable[[JobRequest], Awaitable[None]] | None = None
+    """Accepts or rejects each offered job; None: every job is accepted at once."""
+    request_timeout: float = 1.0
+    """How long `on_request` may take; a server waits 3 s in all, then asks nobody else."""
+    load: Callable[[], float] | None = None
+    """The worker's load, 0 to 1, asked every 2.5 s; servers prefer workers with less. None: jobs per `max_jobs`."""
+    max_retry: int = 16
+    """Failed connections in a row after which the worker gives up."""
+    drain_timeout: float = 1800.0
+    """How long running jobs may go on when the worker is asked to end."""
+    entrypoint_timeout: float = 15.0
+    """How long an entrypoint may go on when its job has ended."""
+    job_close_timeout: float = 10.0
+    """Limit of each step that closes a job: its sessions, its shutdown callbacks, leaving its room."""
+    health_port: int | None = None
+    """Port of the health endpoint (0: any free one); None: no endpoint."""
+    health_host: str = "127.0.0.1"
+
+    def __post_init__(self) -> None:
+        if self.max_jobs < 1:
+            raise ConfigurationError(f"max_jobs must be 1 or more, got {self.max_jobs!r}")
+        if self.max_retry < 0:
+            raise ConfigurationError(f"max_retry must be 0 or more, got {self.max_retry!r}")
+        for name in ("drain_timeout", "entrypoint_timeout", "job_close_timeout"):
+            if getattr(self, name) < 0:
+                raise ConfigurationError(f"{name} must be 0 s or more, got {getattr(self, name)!r}")
+        if not 0 < self.request_timeout <= 2.5:
+            raise ConfigurationError(
+                f"request_timeout must lie in 0 … 2.5 s (a LiveKit server gives up after 3 s), got "
+                f"{self.request_timeout!r}"
+            )
+        if self.health_port is not None and not 0 <= self.health_port <= 65535:
+            raise ConfigurationError(f"health_port must lie in 0 … 65535, got {self.health_port!r}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credentials:
+    """Where the server is and what proves that we may work for it."""
+
+    url: str
+    """With scheme ws or wss, without a trailing slash."""
+    api_key: str
+    api_secret: str = field(repr=False)
+
+
+def credentials(options: WorkerOptions) -> Credentials:
+    """Return the credentials from options and environment.
+
+    Raises:
+        ConfigurationError: One is missing, or the URL is none.
+    """
+    return Credentials(
+        url=websocket_url(_needed("server URL", options.url, "LIVEKIT_URL", "--url", "url")),
+        api_key=_needed("API key", options.api_key, "LIVEKIT_API_KEY", "--api-key", "api_key"),
+        api_secret=_needed("API secret", options.api_secret, "LIVEKIT_API_SECRET", "--api-secret", "api_secret"),
+    )
+
+
+def websocket_url(url: str) -> str:
+    """Return the server's URL with scheme ws or wss and no trailing slash.
+
+    Raises:
+        ConfigurationError: It is no URL of a LiveKit server.
+    """
+    parts = urlsplit(url)
+    scheme = {"http": "ws", "https": "wss"}.get(parts.scheme, parts.scheme)
+    if scheme not in ("ws", "wss") or not parts.hostname:
+        raise ConfigurationError(f"the LiveKit URL must look like wss://host or ws://127.0.0.1:7880, got {url!r}")
+    return urlunsplit((scheme, parts.netloc, parts.path.rstrip("/"), "", ""))
+
+
+def _needed(what: str, option: str | None, variable: str, flag: str, name: str) -> str:
+    value = os.environ.get(variable, "") if option is None else option
+    if not value:
+        raise ConfigurationError(
+            f"a worker needs LiveKit's {what}, got none: set {variable}, pass {flag}, or WorkerOptions({name}=…)"
+        )
+    return value

@@ -1,0 +1,65 @@
+"""The process that holds a worker: its signals, and its heap."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import signal
+
+import anyio
+from anyio import TASK_STATUS_IGNORED, CancelScope
+from anyio.abc import TaskStatus
+
+from vivavoce.agents.worker.calls import only_leaf
+from vivavoce.agents.worker.worker import Worker
+
+logger = logging.getLogger(__name__)
+
+GC_THRESHOLDS = (50_000, 50, 100)
+"""A full collection in the middle of a call is a pause that everybody hears."""
+
+
+async def run_worker(worker: Worker) -> None:
+    """Run a worker as its process's only business.
+
+    SIGTERM drains it (running jobs may go on for `drain_timeout`), SIGINT ends the running jobs; a second signal of
+    either kind ends them too, a third one leaves the rooms and nothing more.
+
+    Raises:
+        ConfigurationError: See `Worker.run`.
+        WorkerError: See `Worker.run`.
+    """
+    try:
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(_obey_signals, worker, tasks.cancel_scope)
+            await worker.prewarm()
+            freeze_heap()
+            await worker.run()
+            tasks.cancel_scope.cancel()
+    except BaseExceptionGroup as group:
+        error = only_leaf(group)
+        raise error from error.__cause__
+
+
+def freeze_heap() -> None:
+    """Take what is loaded out of the garbage collector's sight and have it look less often; for whole processes."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*GC_THRESHOLDS)
+
+
+async def _obey_signals(
+    worker: Worker, scope: CancelScope, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED
+) -> None:
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        task_status.started()
+        count = 0
+        async for number in signals:
+            count += 1
+            logger.info("got %s", number.name)
+            if worker.status is None or count > 2:
+                scope.cancel()
+            elif number == signal.SIGTERM and count == 1:
+                worker.drain()
+            else:
+                worker.stop()

@@ -1,0 +1,70 @@
+"""A job offered to the worker, as the user's request handler sees it: accept or reject."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from vivavoce.agents.job import JobInfo
+from vivavoce.pipelines.core.errors import WorkerError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acceptance:
+    """The job is taken; empty fields are filled by the worker."""
+
+    identity: str = ""
+    name: str = ""
+    metadata: str = field(default="", repr=False)
+    attributes: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejection:
+    """The job is refused; `terminate` ends it instead of passing it to the next worker."""
+
+    terminate: bool = False
+
+
+Decision = Acceptance | Rejection
+
+
+class JobRequest:
+    """An offered job. Call `accept()` or `reject()` once; neither, or raising, rejects it."""
+
+    def __init__(self, job: JobInfo) -> None:
+        self._job = job
+        self._decision: Decision | None = None
+
+    @property
+    def job(self) -> JobInfo:
+        """What the server said about it."""
+        return self._job
+
+    @property
+    def decision(self) -> Decision | None:
+        """What was decided; None until then."""
+        return self._decision
+
+    def accept(
+        self, *, identity: str = "", name: str = "", metadata: str = "", attributes: Mapping[str, str] | None = None
+    ) -> None:
+        """Take the job and join its room as this participant.
+
+        Raises:
+            WorkerError: It is decided already.
+        """
+        self._decide(Acceptance(identity=identity, name=name, metadata=metadata, attributes=dict(attributes or {})))
+
+    def reject(self, *, terminate: bool = False) -> None:
+        """Leave the job to the next worker; `terminate` ends it instead.
+
+        Raises:
+            WorkerError: It is decided already.
+        """
+        self._decide(Rejection(terminate=terminate))
+
+    def _decide(self, decision: Decision) -> None:
+        if self._decision is not None:
+            raise WorkerError(f"job {self._job.id} is decided already: {self._decision!r}; accept or reject it once")
+        self._decision = decision

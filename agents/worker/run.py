@@ -1,0 +1,125 @@
+"""One job from its entrypoint's first line until it has left its room.
+
+When the job ends, in this order, each step limited: its sessions close, the entrypoint may return (it may be waiting
+for a session to close, and have things to save after that), sessions it started meanwhile close, the shutdown
+callbacks run, the room is left. Leaving comes last and always: a participant whose process just vanishes stays visible
+for 20 s, and livekit's native code may abort.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+
+import anyio
+from anyio.abc import TaskGroup
+
+from vivavoce.agents.job import job_scope
+from vivavoce.agents.worker.calls import OwnedCall, describe, finish_all
+from vivavoce.agents.worker.job import JobContext
+from vivavoce.agents.worker.options import WorkerOptions
+from vivavoce.pipelines.core.errors import VoiceError
+
+logger = logging.getLogger(__name__)
+
+LEAVE_LIMIT = 5.0
+"""Seconds for leaving the room."""
+
+CUT_CLOSE_LIMIT = 2.0
+"""Seconds for closing sessions when the worker itself is being cancelled."""
+
+
+class JobRun:
+    """Runs one job.
+
+    Args:
+        context: The job's.
+        entrypoint: The user's.
+        options: The worker's; its limits.
+        tasks: Owns what runs beside.
+    """
+
+    def __init__(
+        self,
+        context: JobContext,
+        entrypoint: Callable[[JobContext], Awaitable[None]],
+        options: WorkerOptions,
+        tasks: TaskGroup,
+    ) -> None:
+        self._context = context
+        self._options = options
+        self._tasks = tasks
+        self._is_forced = False
+        self._error = ""
+        self._id = context.job.id
+        self._entrypoint = OwnedCall(f"the entrypoint of job {self._id}", partial(entrypoint, context), self._failed)
+
+    @property
+    def error(self) -> str:
+        """Why the job failed; empty if it did not."""
+        return self._error
+
+    def end(self, reason: str, *, is_forced: bool) -> None:
+        """End the job; forced, its entrypoint is cancelled at once."""
+        self._context.end(reason)
+        if is_forced:
+            self._is_forced = True
+            self._entrypoint.cut()
+
+    async def run(self) -> None:
+        """Run the job to its end; errors of the job's code end up in `error`."""
+        logger.info("job %s: begins in room %s", self._id, self._context.job.room)
+        try:
+            with job_scope(self._context):
+                self._tasks.start_soon(self._entrypoint.run)
+                await self._context.wait_ended()
+                logger.info("job %s: ends (%s)", self._id, self._context.reason)
+                await self._close_sessions()
+                await self._entrypoint.finish(0.0 if self._is_forced else self._options.entrypoint_timeout)
+                await self._close_sessions()
+                await self._run_callbacks()
+        finally:
+            await self._leave()
+        logger.info("job %s: over, %s", self._id, self._error or "without error")
+
+    async def _close_sessions(self) -> None:
+        reason = self._context.reason
+        await self._call_all("closing a session", [partial(close, reason) for close in self._context.take_sessions()])
+
+    async def _run_callbacks(self) -> None:
+        reason = self._context.reason
+        calls = [partial(_awaited, callback, reason) for callback in self._context.take_callbacks()]
+        await self._call_all("a shutdown callback", calls)
+
+    async def _call_all(self, what: str, calls: Sequence[Callable[[], Awaitable[object]]]) -> None:
+        owned = [OwnedCall(f"{what} of job {self._id}", call) for call in calls]
+        for call in owned:
+            self._tasks.start_soon(call.run)
+        await finish_all(owned, self._options.job_close_timeout)
+
+    async def _leave(self) -> None:
+        with anyio.move_on_after(CUT_CLOSE_LIMIT, shield=True):
+            for close in self._context.take_sessions():  # left over only when this task was cancelled
+                await OwnedCall(
+                    f"closing a session of job {self._id}", partial(close, "the worker was cancelled")
+                ).run()
+        with anyio.move_on_after(LEAVE_LIMIT, shield=True) as scope:
+            await OwnedCall(f"leaving the room of job {self._id}", self._context.leave).run()
+        if scope.cancelled_caught:
+            logger.error("job %s: leaving the room took longer than %.1f s", self._id, LEAVE_LIMIT)
+
+    def _failed(self, error: BaseException) -> None:
+        if self._context.reason and isinstance(error, VoiceError):  # told that the job is over, as it should be
+            logger.info("job %s: the entrypoint stopped: %s", self._id, describe(error))
+            return
+        self._error = describe(error)
+        logger.error("job %s: the entrypoint failed: %s", self._id, self._error, exc_info=error)
+        self._context.end(f"the entrypoint failed: {self._error}")
+
+
+async def _awaited(callback: Callable[[str], Awaitable[None] | None], reason: str) -> None:
+    result = callback(reason)
+    if inspect.isawaitable(result):
+        await result

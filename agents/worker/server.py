@@ -1,0 +1,246 @@
+"""The worker's shell: one loop that feeds the supervisor and does what it decides. Moves bytes, decides nothing."""
+
+from __future__ import annotations
+
+import logging
+import math
+import random
+from typing import assert_never
+
+import anyio
+from anyio import TASK_STATUS_IGNORED
+from anyio.abc import TaskGroup, TaskStatus
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+
+from vivavoce.agents.job import JobInfo
+from vivavoce.agents.worker.calls import OwnedCall
+from vivavoce.agents.worker.connection import Loss, run_connection
+from vivavoce.agents.worker.effects import (
+    AskHandler,
+    Connect,
+    Connected,
+    ConnectionLost,
+    DeadlinePassed,
+    Disconnect,
+    DrainRequested,
+    Effect,
+    EndJob,
+    Finish,
+    Input,
+    JobDecided,
+    JobEnded,
+    LoadMeasured,
+    MessageReceived,
+    Send,
+    Started,
+    StartJob,
+    StopRequested,
+    TellDraining,
+    TellRegistered,
+    TellRetry,
+    WorkerStatus,
+)
+from vivavoce.agents.worker.executor import JobExecutor
+from vivavoce.agents.worker.options import Credentials, WorkerOptions, websocket_url
+from vivavoce.agents.worker.protocol import JobAssigned, encode
+from vivavoce.agents.worker.request import JobRequest, Rejection
+from vivavoce.agents.worker.supervisor import Supervisor
+from vivavoce.pipelines.core.clock import Clock
+from vivavoce.pipelines.core.errors import ConfigurationError, WorkerError
+
+logger = logging.getLogger(__name__)
+
+FLUSH_LIMIT = 2.0
+"""Seconds to send what is queued on a connection that is being closed."""
+
+
+class _Connection:
+    """What the loop holds of a connection that runs in a task."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.outgoing, self.queued = anyio.create_memory_object_stream[bytes](math.inf)
+        self.scope = anyio.CancelScope()
+        self.is_open = False
+
+
+class WorkerServer:
+    """Runs one worker until it is done.
+
+    Args:
+        agent_name: As told to the server.
+        credentials: Where the server is and who we are.
+        options: The worker's.
+        executor: Where jobs run.
+        clock: The loop's time.
+    """
+
+    def __init__(
+        self, agent_name: str, credentials: Credentials, options: WorkerOptions, executor: JobExecutor, clock: Clock
+    ) -> None:
+        self._credentials = credentials
+        self._options = options
+        self._executor = executor
+        self._clock = clock
+        self._supervisor = Supervisor(agent_name, options, random.random)
+        self._inputs: MemoryObjectSendStream[Input] | None = None
+        self._early: list[Input] = []
+        self._tasks: TaskGroup | None = None
+        self._connection: _Connection | None = None
+        self._task_status: TaskStatus[None] | None = None
+
+    def status(self) -> WorkerStatus:
+        """Return how the worker stands."""
+        return self._supervisor.status()
+
+    def drain(self) -> None:
+        """Take no more jobs, let the running ones finish, then end."""
+        self._post(DrainRequested())
+
+    def stop(self) -> None:
+        """End the running jobs, then end."""
+        self._post(StopRequested())
+
+    async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
+        """Work until drained, stopped or failed; `started()` on the first register reply.
+
+        Raises:
+            WorkerError: The server could not be reached, or refused us.
+        """
+        self._task_status = task_status
+        self._inputs, inputs = anyio.create_memory_object_stream[Input](math.inf)
+        with self._inputs, inputs:
+            async with anyio.create_task_group() as self._tasks:
+                await self._tasks.start(self._executor.run, self._on_job_ended)
+                for early in (*self._early, Started()):
+                    self._post(early)
+                error = await self._decide(inputs)
+                self._tasks.cancel_scope.cancel()
+            self._inputs = None
+        if error:
+            raise WorkerError(error)
+
+    async def _decide(self, inputs: MemoryObjectReceiveStream[Input]) -> str:
+        while True:
+            finish = self._step(await self._next_input(inputs))
+            if finish is not None:
+                return finish.error
+
+    async def _next_input(self, inputs: MemoryObjectReceiveStream[Input]) -> Input:
+        deadline = self._supervisor.next_deadline()
+        wait = math.inf if deadline is None else max(0.0, deadline - self._clock.now())
+        with anyio.move_on_after(wait):
+            return await inputs.receive()
+        return DeadlinePassed()
+
+    def _step(self, input: Input) -> Finish | None:
+        if isinstance(input, ConnectionLost):
+            self._connection = None
+        effects: list[Effect] = []
+        if isinstance(input, DeadlinePassed) and self._options.load is not None:
+            effects += self._supervisor.handle(LoadMeasured(load=self._measure()), now=self._clock.now())
+        effects += self._supervisor.handle(input, now=self._clock.now())
+        for effect in effects:
+            if isinstance(effect, Finish):
+                return effect
+            self._do(effect)
+        return None
+
+    def _do(self, effect: Effect) -> None:
+        match effect:
+            case Connect(connection=number):
+                self._connect(number)
+            case Disconnect():
+                self._disconnect()
+            case Send(message=message):
+                if self._connection is not None:
+                    self._connection.outgoing.send_nowait(encode(message))
+            case AskHandler(job=job):
+                self._task_group().start_soon(self._ask, job)
+            case StartJob(assigned=assigned):
+                self._start_job(assigned)
+            case EndJob():
+                self._executor.end(effect.job_id, effect.reason, is_forced=effect.is_forced)
+            case TellRegistered(worker_id=worker_id):
+                logger.info("registered as %s at %s", worker_id, self._credentials.url)
+                if self._task_status is not None:
+                    self._task_status.started()
+                    self._task_status = None
+            case TellRetry():
+                logger.warning("%s; try %d in %.1f s", effect.reason, effect.attempt, effect.delay)
+            case TellDraining():
+                logger.info("draining: %d jobs may go on for %.0f s", effect.job_count, effect.limit)
+            case Finish():
+                raise AssertionError("ends the loop")
+            case _:
+                assert_never(effect)
+
+    def _connect(self, number: int) -> None:
+        self._connection = _Connection(number)
+        self._task_group().start_soon(self._hold, self._connection)
+
+    def _disconnect(self) -> None:
+        connection = self._connection
+        if connection is None:
+            return
+        if connection.is_open:
+            connection.outgoing.close()
+            connection.scope.deadline = self._clock.now() + FLUSH_LIMIT
+        else:
+            connection.scope.cancel()
+
+    async def _hold(self, connection: _Connection) -> None:
+        def on_open() -> None:
+            connection.is_open = True
+            self._post(Connected(connection=connection.number))
+
+        loss = Loss(reason="the server did not answer in time")
+        with connection.outgoing, connection.queued:
+            with connection.scope:
+                loss = await run_connection(
+                    self._credentials,
+                    connection.queued,
+                    on_open,
+                    lambda message: self._post(MessageReceived(connection=connection.number, message=message)),
+                )
+        lost = ConnectionLost(connection=connection.number, reason=loss.reason, is_refused=loss.is_refused)
+        self._post(lost)
+
+    async def _ask(self, job: JobInfo) -> None:
+        assert self._options.on_request is not None, "asked for only where there is a handler"
+        handler, request = self._options.on_request, JobRequest(job)
+        call = OwnedCall(f"the request handler, asked about job {job.id},", lambda: handler(request))
+        self._task_group().start_soon(call.run)
+        await call.finish(self._options.request_timeout)
+        if request.decision is None:
+            logger.warning("job %s is rejected: the request handler did not decide on it", job.id)
+        self._post(JobDecided(job_id=job.id, decision=request.decision or Rejection()))
+
+    def _start_job(self, assigned: JobAssigned) -> None:
+        try:
+            url = websocket_url(assigned.url) if assigned.url else self._credentials.url
+        except ConfigurationError as error:
+            self._on_job_ended(assigned.job.id, str(error))
+        else:
+            self._executor.start(assigned, url)
+
+    def _measure(self) -> float:
+        assert self._options.load is not None
+        try:
+            return float(self._options.load())
+        except Exception as error:  # noqa: BLE001 - a failing user callback must not end the worker
+            logger.error("the load function failed: %s", error, exc_info=error)
+            return self._supervisor.status().load
+
+    def _on_job_ended(self, job_id: str, error: str) -> None:
+        self._post(JobEnded(job_id=job_id, error=error))
+
+    def _post(self, input: Input) -> None:
+        if self._inputs is None:
+            self._early.append(input)  # asked to end while still warming up
+        else:
+            self._inputs.send_nowait(input)
+
+    def _task_group(self) -> TaskGroup:
+        assert self._tasks is not None, "run() comes first"
+        return self._tasks

@@ -1,0 +1,397 @@
+"""The worker's decisions: connections and retries, slots, job reports, draining. Pure: no I/O, no clock, no task.
+
+One input in, effects out; `next_deadline()` says when to come back with `DeadlinePassed`. Reserving a slot before the
+answer is sent makes over-booking impossible; reports stay here until a connection has carried them and lived on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import assert_never
+
+from vivavoce.agents.job import JobInfo
+from vivavoce.agents.worker.effects import (
+    AskHandler,
+    Connect,
+    Connected,
+    ConnectionLost,
+    DeadlinePassed,
+    Disconnect,
+    DrainRequested,
+    Effect,
+    EndJob,
+    Finish,
+    Input,
+    JobDecided,
+    JobEnded,
+    LoadMeasured,
+    MessageReceived,
+    Send,
+    Started,
+    StartJob,
+    StopRequested,
+    TellDraining,
+    TellRegistered,
+    TellRetry,
+    WorkerStatus,
+)
+from vivavoce.agents.worker.options import WorkerOptions
+from vivavoce.agents.worker.protocol import (
+    AnswerAvailability,
+    AvailabilityAsked,
+    GoAway,
+    JobAssigned,
+    JobTerminated,
+    MigrateJobs,
+    Register,
+    Registered,
+    ServerMessage,
+    UpdateWorker,
+    WorkerMessage,
+)
+from vivavoce.agents.worker.reports import JobReports
+from vivavoce.agents.worker.request import Acceptance, Decision, Rejection
+
+REGISTER_LIMIT = 10.0
+"""Seconds from dialling to the register reply."""
+
+STATUS_INTERVAL = 2.5
+"""Seconds between two reports of the worker's load."""
+
+ASSIGNMENT_LIMIT = 7.5
+"""Seconds that a slot stays reserved for a job which we said yes to."""
+
+DECISION_GRACE = 0.2
+"""Seconds beyond `request_timeout` for a handler that is being cancelled."""
+
+BACKOFF_STEP = 2.0
+MAX_BACKOFF = 10.0
+
+LEAVE_LIMIT = 3.0
+"""Seconds to deliver the last job reports, and to close the connection, when the worker ends."""
+
+
+class _Stage(Enum):
+    REQUESTED = "the user's handler is asked"
+    ANSWERED = "waiting for the assignment"
+    RUNNING = "running"
+
+
+@dataclass(slots=True)
+class _Slot:
+    job: JobInfo
+    stage: _Stage
+    deadline: float | None
+    is_ending: bool = False
+    is_forced: bool = False
+
+
+class _Phase(Enum):
+    APART = "no connection"
+    DIALLING = "not registered yet"
+    REGISTERED = "registered"
+    CLOSING = "closing"
+
+
+class Supervisor:
+    """Decides for one worker.
+
+    Args:
+        agent_name: As told to the server.
+        options: The worker's.
+        jitter: Returns 0 … 1 s to add to a back-off, so that workers do not come back all at once.
+    """
+
+    def __init__(self, agent_name: str, options: WorkerOptions, jitter: Callable[[], float]) -> None:
+        self._agent_name = agent_name
+        self._options = options
+        self._jitter = jitter
+        self._phase = _Phase.APART
+        self._connection = 0
+        self._connect_at: float | None = None
+        self._register_deadline = 0.0
+        self._retries = 0
+        self._worker_id = ""
+        self._slots: dict[str, _Slot] = {}
+        self._reports = JobReports()
+        self._measured_load: float | None = None
+        self._status_at = 0.0
+        self._is_draining = False
+        self._drain_deadline: float | None = None
+        self._leave_deadline: float | None = None
+        self._failure = ""
+        self._is_finished = False
+        self._effects: list[Effect] = []
+
+    def handle(self, input: Input, *, now: float) -> list[Effect]:
+        """Take one input and return what to do, in order."""
+        if self._is_finished:
+            return []
+        available = self._is_available()
+        jobs = len(self._slots)
+        self._take(input, now)
+        self._pass_deadlines(now)
+        if self._phase is _Phase.REGISTERED and (available, jobs) != (self._is_available(), len(self._slots)):
+            self._send_status(now)
+        self._leave_when_done(now)
+        effects, self._effects = self._effects, []
+        return effects
+
+    def next_deadline(self) -> float | None:
+        """Return when `DeadlinePassed` is due; None when only an input can change anything."""
+        if self._is_finished:
+            return None
+        deadlines = [self._connect_at, self._drain_deadline, self._leave_deadline]
+        deadlines += [slot.deadline for slot in self._slots.values()]
+        if self._phase is _Phase.DIALLING:
+            deadlines.append(self._register_deadline)
+        if self._phase is _Phase.REGISTERED:
+            deadlines.append(self._status_at)
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+
+    def status(self) -> WorkerStatus:
+        """Return how the worker stands."""
+        return WorkerStatus(
+            agent_name=self._agent_name,
+            worker_id=self._worker_id,
+            is_registered=self._phase is _Phase.REGISTERED,
+            is_draining=self._is_draining,
+            failure=self._failure,
+            max_jobs=self._options.max_jobs,
+            load=self._load(),
+            active_jobs=tuple(slot.job for slot in self._slots.values() if slot.stage is _Stage.RUNNING),
+        )
+
+    def _take(self, input: Input, now: float) -> None:
+        match input:
+            case Started():
+                if self._phase is _Phase.APART and not self._connection:
+                    self._connect_at = now
+            case Connected(connection=connection):
+                if connection == self._connection and self._phase is _Phase.DIALLING:
+                    self._send(Register(agent_name=self._agent_name, permissions=self._options.permissions))
+            case MessageReceived(connection=connection, message=message):
+                if connection == self._connection and self._phase in (_Phase.DIALLING, _Phase.REGISTERED):
+                    self._take_message(message, now)
+            case ConnectionLost():
+                if input.connection == self._connection and self._phase is not _Phase.APART:
+                    self._lose_connection(input, now)
+            case JobDecided(job_id=job_id, decision=decision):
+                slot = self._slots.get(job_id)
+                if slot is not None and slot.stage is _Stage.REQUESTED:
+                    self._answer(slot, decision, now)
+            case JobEnded(job_id=job_id, error=error):
+                slot = self._slots.get(job_id)
+                if slot is not None and slot.stage is _Stage.RUNNING:
+                    del self._slots[job_id]
+                    self._reports.ended(job_id, error)
+                    self._send_reports(now)
+            case LoadMeasured(load=load):
+                self._measured_load = min(1.0, max(0.0, load))
+            case DrainRequested():
+                self._drain(now)
+            case StopRequested():
+                self._drain(now)
+                self._end_jobs("the worker is stopping", is_forced=True)
+            case DeadlinePassed():
+                pass
+            case _:
+                assert_never(input)
+
+    def _take_message(self, message: ServerMessage, now: float) -> None:
+        if self._phase is _Phase.DIALLING:
+            if isinstance(message, Registered):
+                self._registered(message, now)
+            else:
+                self._close_connection()
+            return
+        match message:
+            case AvailabilityAsked(job=job):
+                self._offered(job, now)
+            case JobAssigned():
+                self._assigned(message, now)
+            case JobTerminated(job_id=job_id):
+                slot = self._slots.get(job_id)
+                if slot is not None and slot.stage is _Stage.RUNNING:
+                    self._end_job(slot, "the server ended the job", is_forced=False)
+                elif slot is not None:
+                    del self._slots[job_id]
+            case GoAway():
+                self._close_connection()
+            case Registered():
+                pass
+            case _:
+                assert_never(message)
+
+    # Connections
+
+    def _registered(self, message: Registered, now: float) -> None:
+        self._phase = _Phase.REGISTERED
+        self._retries = 0
+        self._worker_id = message.worker_id
+        self._effects.append(TellRegistered(worker_id=message.worker_id))
+        self._send_status(now)
+        running = tuple(slot.job.id for slot in self._slots.values() if slot.stage is _Stage.RUNNING)
+        if running:
+            self._send(MigrateJobs(job_ids=running))
+        self._send_reports(now)
+
+    def _connect(self, now: float) -> None:
+        self._connect_at = None
+        self._connection += 1
+        self._phase = _Phase.DIALLING
+        self._register_deadline = now + REGISTER_LIMIT
+        self._effects.append(Connect(connection=self._connection))
+
+    def _close_connection(self) -> None:
+        self._phase = _Phase.CLOSING
+        self._effects.append(Disconnect(connection=self._connection))
+
+    def _lose_connection(self, lost: ConnectionLost, now: float) -> None:
+        was_leaving = self._phase is _Phase.CLOSING and self._leave_deadline is not None
+        self._phase = _Phase.APART
+        if was_leaving:
+            self._leave_deadline = now
+            return
+        self._reports.connection_lost(now)
+        for job_id in [job_id for job_id, slot in self._slots.items() if slot.stage is not _Stage.RUNNING]:
+            del self._slots[job_id]  # its assignment cannot come any more
+        if self._failure:
+            return
+        self._retries += 1
+        if (lost.is_refused and not self._worker_id) or self._retries > self._options.max_retry:
+            tries = "" if lost.is_refused else f" (tried {self._retries} times)"
+            self._failure = f"could not register with the LiveKit server: {lost.reason}{tries}"
+            self._drain(now)
+            return
+        delay = min(BACKOFF_STEP * (self._retries - 1), MAX_BACKOFF) + self._jitter()
+        self._connect_at = now + delay
+        self._effects.append(TellRetry(reason=lost.reason, delay=delay, attempt=self._retries))
+
+    def _send(self, message: WorkerMessage) -> None:
+        self._effects.append(Send(connection=self._connection, message=message))
+
+    # Jobs
+
+    def _offered(self, job: JobInfo, now: float) -> None:
+        if job.id in self._slots or not self._is_available():
+            self._send(AnswerAvailability(job_id=job.id, is_available=False))
+            return
+        slot = self._slots[job.id] = _Slot(job, _Stage.REQUESTED, now + self._options.request_timeout + DECISION_GRACE)
+        if self._options.on_request is None:
+            self._answer(slot, Acceptance(), now)
+        else:
+            self._effects.append(AskHandler(job=job))
+
+    def _answer(self, slot: _Slot, decision: Decision, now: float) -> None:
+        job = slot.job
+        if isinstance(decision, Rejection) or self._is_draining:
+            del self._slots[job.id]
+            terminate = isinstance(decision, Rejection) and decision.terminate
+            self._send(AnswerAvailability(job_id=job.id, is_available=False, terminate=terminate))
+            return
+        slot.stage, slot.deadline = _Stage.ANSWERED, now + ASSIGNMENT_LIMIT
+        template = decision.identity or self._options.identity or "agent-{job_id}"
+        answer = AnswerAvailability(
+            job_id=job.id,
+            is_available=True,
+            identity=template.replace("{job_id}", job.id).replace("{room}", job.room),
+            name=decision.name,
+            metadata=decision.metadata,
+            attributes=decision.attributes,
+        )
+        self._send(answer)
+
+    def _assigned(self, assigned: JobAssigned, now: float) -> None:
+        job_id = assigned.job.id
+        slot = self._slots.get(job_id)
+        if slot is None and not self._is_available():  # later than its slot was kept
+            why = "is ending" if self._is_draining else "has no slot left"
+            self._reports.ended(job_id, f"assigned too late (limit {ASSIGNMENT_LIMIT} s): the worker {why}")
+            self._send_reports(now)
+        elif slot is None or slot.stage is not _Stage.RUNNING:
+            self._slots[job_id] = _Slot(assigned.job, _Stage.RUNNING, None)
+            self._effects.append(StartJob(assigned=assigned))
+            self._reports.running(job_id)
+            self._send_reports(now)
+
+    def _end_job(self, slot: _Slot, reason: str, *, is_forced: bool) -> None:
+        if slot.is_ending and (slot.is_forced or not is_forced):
+            return
+        slot.is_ending = True
+        slot.is_forced = is_forced
+        self._effects.append(EndJob(job_id=slot.job.id, reason=reason, is_forced=is_forced))
+
+    def _end_jobs(self, reason: str, *, is_forced: bool) -> None:
+        for slot in list(self._slots.values()):
+            if slot.stage is _Stage.RUNNING:
+                self._end_job(slot, reason, is_forced=is_forced)
+            else:
+                del self._slots[slot.job.id]
+
+    def _send_reports(self, now: float) -> None:
+        if self._phase is _Phase.REGISTERED:
+            for report in self._reports.take(now):
+                self._send(report)
+
+    def _send_status(self, now: float) -> None:
+        self._status_at = now + STATUS_INTERVAL
+        status = UpdateWorker(
+            is_available=self._is_available(),
+            load=self._load(),
+            job_count=len(self._slots),
+            is_draining=self._is_draining,
+        )
+        self._send(status)
+
+    def _is_available(self) -> bool:
+        return not self._is_draining and len(self._slots) < self._options.max_jobs
+
+    def _load(self) -> float:
+        by_jobs = len(self._slots) / self._options.max_jobs
+        return by_jobs if self._measured_load is None else self._measured_load
+
+    # Time, and the end
+
+    def _pass_deadlines(self, now: float) -> None:
+        for slot in list(self._slots.values()):
+            if slot.deadline is not None and slot.deadline <= now:
+                if slot.stage is _Stage.REQUESTED:
+                    self._answer(slot, Rejection(), now)
+                else:
+                    del self._slots[slot.job.id]  # the server gave the job to nobody, or to someone else
+        if self._drain_deadline is not None and self._drain_deadline <= now:
+            self._drain_deadline = None
+            self._end_jobs("the worker is ending", is_forced=False)
+        if self._connect_at is not None and self._connect_at <= now:
+            self._connect(now)
+        if self._phase is _Phase.DIALLING and self._register_deadline <= now:
+            self._close_connection()
+        if self._phase is _Phase.REGISTERED and self._status_at <= now:
+            self._reports.confirm(now)
+            self._send_status(now)
+
+    def _drain(self, now: float) -> None:
+        if self._is_draining:
+            return
+        self._is_draining = True
+        self._drain_deadline = now + self._options.drain_timeout
+        self._effects.append(TellDraining(job_count=len(self._slots), limit=self._options.drain_timeout))
+        for slot in [slot for slot in self._slots.values() if slot.stage is _Stage.REQUESTED]:
+            self._answer(slot, Rejection(), now)
+
+    def _leave_when_done(self, now: float) -> None:
+        if not self._is_draining or self._slots:
+            return
+        self._drain_deadline = None
+        if self._leave_deadline is None:
+            self._leave_deadline = now + LEAVE_LIMIT
+        nothing_to_say = bool(self._failure) or not self._reports.has_unsent()
+        if self._phase is _Phase.REGISTERED or (self._phase is _Phase.DIALLING and nothing_to_say):
+            self._leave_deadline = now + LEAVE_LIMIT
+            self._close_connection()
+        elif self._leave_deadline <= now or (self._phase is _Phase.APART and nothing_to_say):
+            self._is_finished = True
+            self._effects.append(Finish(error=self._failure))

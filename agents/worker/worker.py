@@ -1,0 +1,156 @@
+"""Worker: takes jobs from a LiveKit server and runs an entrypoint for each."""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import Any
+
+import anyio
+from anyio import TASK_STATUS_IGNORED
+from anyio.abc import TaskStatus
+
+from vivavoce.agents.worker.calls import only_leaf
+from vivavoce.agents.worker.effects import WorkerStatus
+from vivavoce.agents.worker.executor import Entrypoint, TaskExecutor
+from vivavoce.agents.worker.health import serve_health
+from vivavoce.agents.worker.options import WorkerOptions, credentials
+from vivavoce.agents.worker.server import WorkerServer
+from vivavoce.pipelines.core.clock import LoopClock
+from vivavoce.pipelines.core.component import Component
+from vivavoce.pipelines.core.errors import WorkerError
+
+logger = logging.getLogger(__name__)
+
+DEFAULT_OPTIONS = WorkerOptions()
+
+COMPONENT_CLOSE_LIMIT = 5.0
+
+
+class Worker:
+    """Takes jobs from a LiveKit server; make one at the module level of an app, `vivavoce start app.py` runs it.
+
+    Args:
+        entrypoint: Run once for each job; may return long before the job ends.
+        agent_name: Only jobs dispatched to this name come here; empty: `LIVEKIT_AGENT_NAME`, and if that is empty too,
+            every new room.
+        options: See there.
+    """
+
+    def __init__(
+        self, entrypoint: Entrypoint, *, agent_name: str = "", options: WorkerOptions = DEFAULT_OPTIONS
+    ) -> None:
+        self._entrypoint = entrypoint
+        self._agent_name = agent_name
+        self._options = options
+        self._shared: dict[str, Any] = {}
+        self._is_warm = False
+        self._server: WorkerServer | None = None
+        self._over: anyio.Event | None = None
+        self._health_port: int | None = None
+
+    @property
+    def agent_name(self) -> str:
+        """The name that jobs are dispatched to; empty: every new room."""
+        return self._agent_name or os.environ.get("LIVEKIT_AGENT_NAME", "")
+
+    @property
+    def options(self) -> WorkerOptions:
+        """As given."""
+        return self._options
+
+    @property
+    def status(self) -> WorkerStatus | None:
+        """How the worker stands; None unless it runs."""
+        return None if self._server is None else self._server.status()
+
+    @property
+    def health_port(self) -> int | None:
+        """Port of the health endpoint while it is open."""
+        return self._health_port
+
+    async def prewarm(self) -> None:
+        """Load what every job needs, once: livekit's native library, and whatever the prewarm option makes."""
+        if self._is_warm:
+            return
+        self._is_warm = True
+        from livekit import api, rtc  # noqa: F401 - loaded here, not in the first job's answer time
+
+        if self._options.prewarm is not None:
+            await anyio.to_thread.run_sync(self._options.prewarm, self._shared)
+
+    async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
+        """Work until closed or drained; `started()` once the server knows the worker.
+
+        Raises:
+            ConfigurationError: URL, key or secret are missing.
+            WorkerError: It runs already, the server refused us or could not be reached (`max_retry`), or the health
+                port is taken.
+        """
+        if self._over is not None:
+            raise WorkerError("the worker runs already; make a second Worker for a second registration")
+        account = credentials(self._options)
+        executor = TaskExecutor(self._entrypoint, self._options, self._shared)
+        self._over = anyio.Event()
+        self._server = WorkerServer(self.agent_name, account, self._options, executor, LoopClock())
+        try:
+            await self._serve(self._server, task_status)
+        except BaseExceptionGroup as group:
+            error = only_leaf(group)
+            raise error from error.__cause__
+        finally:
+            self._server = None
+            self._health_port = None
+            with anyio.CancelScope(shield=True):
+                await self._close_shared()
+            self._over.set()
+            self._over = None
+
+    def drain(self) -> None:
+        """Take no more jobs and end when the running ones have, or after `drain_timeout`; fine when it does not run."""
+        if self._server is not None:
+            self._server.drain()
+
+    def stop(self) -> None:
+        """End the running jobs, then the worker; fine when it does not run."""
+        if self._server is not None:
+            self._server.stop()
+
+    async def aclose(self, *, drain: bool = False) -> None:
+        """End the worker and wait for it; idempotent.
+
+        Args:
+            drain: Whether running jobs may go on for `drain_timeout`; a second call with False ends them then.
+        """
+        over = self._over
+        if over is None:
+            return
+        if drain:
+            self.drain()
+        else:
+            self.stop()
+        await over.wait()
+
+    async def _serve(self, server: WorkerServer, task_status: TaskStatus[None]) -> None:
+        options = self._options
+        async with anyio.create_task_group() as tasks:
+            if options.health_port is not None:
+                host, port = options.health_host, options.health_port
+                self._health_port = await tasks.start(serve_health, server.status, host, port)
+            await self.prewarm()
+            await server.run(task_status=task_status)
+            tasks.cancel_scope.cancel()
+
+    async def _close_shared(self) -> None:
+        """Close the components that prewarm made."""
+        components = {name: value for name, value in self._shared.items() if isinstance(value, Component)}
+        self._shared.clear()
+        self._is_warm = False
+        for name, component in components.items():
+            with anyio.move_on_after(COMPONENT_CLOSE_LIMIT) as scope:
+                try:
+                    await component.aclose()
+                except Exception as error:  # noqa: BLE001 - the others are closed all the same
+                    logger.error("closing shared[%r] failed: %s", name, error, exc_info=error)
+            if scope.cancelled_caught:
+                logger.error("closing shared[%r] took longer than %.1f s", name, COMPONENT_CLOSE_LIMIT)
