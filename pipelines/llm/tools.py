@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 
 
 class ToolContext:
@@ -55,7 +56,7 @@ class ToolOutput:
     is_error: bool = False
 
 
-class Tool(Generic[P, R]):
+class Tool(Generic[P, R_co]):
     """A function that a model may call.
 
     It stays callable as the function it was, and binds like a method when it is one.
@@ -70,7 +71,7 @@ class Tool(Generic[P, R]):
 
     def __init__(
         self,
-        function: Callable[P, R],
+        function: Callable[P, R_co],
         *,
         name: str | None = None,
         description: str | None = None,
@@ -89,12 +90,12 @@ class Tool(Generic[P, R]):
     def __repr__(self) -> str:
         return f"Tool({self.name!r})"
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         if self._bound_to is not None:
             return self.function(self._bound_to, *args, **kwargs)  # type: ignore[arg-type]  # self is the first of P
         return self.function(*args, **kwargs)
 
-    def __get__(self, instance: object | None, owner: type | None = None) -> Tool[P, R]:
+    def __get__(self, instance: object | None, owner: type | None = None) -> Tool[P, R_co]:
         """Return the tool bound to `instance`, as a function would be."""
         if instance is None:
             return self
