@@ -1,0 +1,246 @@
+"""Conformance checks of what listens: STT, VAD, denoiser, turn detector. Each takes a factory."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
+
+import anyio
+
+from vivavoce.pipelines.denoise.base import Denoiser
+from vivavoce.pipelines.media.frame import FRAME_SECONDS, AudioFrame
+from vivavoce.pipelines.stt.base import STT, STTEndOfTurn, STTEvent, STTFinal, STTInterim, STTStream
+from vivavoce.pipelines.testing.promises import LIMIT, check_closing, frames_of, require, within
+from vivavoce.pipelines.turn_detector.base import TurnContext, TurnDetector
+from vivavoce.pipelines.vad.base import VAD, VADEvent, VADSpeechEnded, VADSpeechStarted, VADStream
+
+SILENCE = 1.0
+"""Seconds of silence around the speech."""
+
+TOLERANCE = 0.001
+"""Seconds by which times may differ from what was promised: one sample and rounding."""
+
+
+async def check_stt(
+    make: Callable[[], STT], speech: AudioFrame, *, expected: str | None = None, pace: float = 0.0, limit: float = LIMIT
+) -> None:
+    """Check the promises of an STT.
+
+    A stream takes audio at once and hears words in `speech`; events are of the promised kinds; `speech_started`,
+    `flush` and `discard` are taken at any time; streams do not disturb each other; a closed stream ends its events,
+    takes frames without complaint and may be closed twice.
+
+    Args:
+        speech: One utterance, mono, any rate.
+        expected: What is said, compared without case and punctuation at its ends; None accepts any words.
+        pace: Seconds between two frames, for providers that want real time.
+        limit: Seconds for each wait.
+    """
+    async with AsyncExitStack() as stack:
+        stt = make()
+        stack.push_async_callback(stt.aclose)
+        with within(limit, stt, "open() to return a stream"):
+            streams = [await stt.open() for _ in range(2)]
+        for one in streams:
+            stack.push_async_callback(one.aclose)
+        for one in streams:  # the second one goes on when the first one is closed
+            events = one.events()
+            heard = await _recognize(stt, one, events, speech, expected, pace, limit)
+            require(bool(_words(heard)), stt, f"a final transcript with words within {limit} s", heard)
+            if expected is not None:
+                require(_words(heard) == _plain(expected), stt, f"the words {expected!r}", _words(heard))
+            _check_events(stt, heard)
+            one.discard()
+            await _check_stream_end(stt, one, events, limit)
+        await check_closing(stt, limit=limit)
+
+
+async def check_vad(make: Callable[[], VAD], speech: AudioFrame, *, min_share: float = 0.5) -> None:
+    """Check the promises of a VAD.
+
+    Silence is no speech; starts and ends alternate, beginning with a start; `ago` lies in the audio pushed, an end at
+    least `min_silence` back; it works with frames of 10, 20 and 30 ms; streams do not disturb each other; `reset()`
+    forgets an open speech.
+
+    Args:
+        speech: One utterance, mono, any rate, with no silence around it.
+        min_share: Share of it that must be found to be speech.
+    """
+    vad = make()
+    rate = vad.capabilities.sample_rate
+    silence = AudioFrame.silence(SILENCE, speech.sample_rate)
+    whole = AudioFrame(silence.data + speech.data + silence.data, speech.sample_rate)
+    busy = vad.open()
+    for frame in frames_of(speech, rate):
+        busy.push(frame)
+    for seconds in (0.01, 0.02, 0.03):
+        stream = vad.open()
+        quiet = _push_all(vad, stream, frames_of(silence, rate, seconds))
+        require(not quiet, vad, "no events in silence", quiet)
+        stream.reset()
+        found = _push_all(vad, stream, frames_of(whole, rate, seconds))
+        _check_alternation(vad, [event for _, event in found])
+        total = _speech_seconds(found)
+        require(
+            total + TOLERANCE >= min_share * speech.duration,
+            vad,
+            f"speech found in {min_share:.0%} of {speech.duration:.2f} s ({seconds * 1000:.0f} ms frames)",
+            f"{total:.2f} s",
+        )
+        stream.close()
+    busy.reset()
+    after = _push_all(vad, busy, frames_of(whole, rate))
+    _check_alternation(vad, [event for _, event in after])
+    busy.close()
+    await check_closing(vad)
+
+
+async def check_denoiser(make: Callable[[], Denoiser], noisy: AudioFrame) -> None:
+    """Check the promises of a denoiser: same rate, same number of samples, mono; two streams at once.
+
+    Args:
+        noisy: Mono audio, any rate.
+    """
+    denoiser = make()
+    rate = denoiser.capabilities.sample_rate
+    first, second = denoiser.open(), denoiser.open()
+    for number, frame in enumerate(frames_of(noisy, rate)):
+        for stream in (first, second) if number % 2 else (first,):
+            clean = stream.push(frame)
+            same = (clean.sample_rate, clean.samples, clean.num_channels) == (rate, frame.samples, 1)
+            require(same, denoiser, f"{frame.samples} mono samples of {rate} Hz", clean)
+    require(denoiser.capabilities.delay >= 0, denoiser, "delay >= 0 s", denoiser.capabilities.delay)
+    first.close()
+    second.close()
+    await check_closing(denoiser)
+
+
+async def check_turn_detector(
+    make: Callable[[], TurnDetector], complete: TurnContext, incomplete: TurnContext, *, limit: float = 1.0
+) -> None:
+    """Check the promises of a turn detector: in time, a probability from 0 to 1, and the right order of two turns.
+
+    Args:
+        complete, incomplete: Turns of which the first sounds clearly more complete.
+        limit: Seconds for one verdict; the pipeline waits 1.0 by default.
+    """
+    detector = make()
+    wants = detector.capabilities
+    stream, other = detector.open(), detector.open()
+    if wants.needs_audio:
+        for frame in frames_of(AudioFrame.silence(SILENCE, wants.sample_rate), wants.sample_rate):
+            stream.push(frame)
+    verdicts = []
+    for context in (complete, incomplete):
+        with within(limit, detector, "a verdict"):
+            verdict = await stream.predict(context)
+        require(0 <= verdict.probability <= 1, detector, "0 <= probability <= 1", verdict)
+        verdicts.append(verdict)
+    require(
+        verdicts[0].probability > verdicts[1].probability,
+        detector,
+        "a higher probability for the complete turn",
+        verdicts,
+    )
+    stream.close()
+    with within(limit, detector, "a verdict of a stream while another one is closed"):
+        await other.predict(complete)
+    other.close()
+    await check_closing(detector)
+
+
+async def _recognize(
+    stt: STT,
+    stream: STTStream,
+    events: AsyncIterator[STTEvent],
+    speech: AudioFrame,
+    expected: str | None,
+    pace: float,
+    limit: float,
+) -> list[STTEvent]:
+    """Push silence, speech, silence as a pipeline does; return what comes until the words are there, or the limit."""
+    rate = stt.capabilities.sample_rate
+    silence = frames_of(AudioFrame.silence(SILENCE, rate), rate)
+    heard: list[STTEvent] = []
+
+    async def push() -> None:
+        for frame in silence:
+            stream.push(frame)
+            await anyio.sleep(pace)
+        stream.speech_started(0.0)
+        for frame in frames_of(speech, rate):
+            stream.push(frame)
+            await anyio.sleep(pace)
+        for frame in silence:
+            stream.push(frame)
+            await anyio.sleep(pace)
+        stream.flush()
+
+    sound = speech.duration + 2 * SILENCE
+    with anyio.move_on_after(limit + pace * sound / FRAME_SECONDS):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(push)
+            async for event in events:
+                heard.append(event)
+                if _words(heard) and (expected is None or _words(heard) == _plain(expected)):
+                    break
+            tasks.cancel_scope.cancel()
+    return heard
+
+
+def _check_events(stt: STT, heard: list[STTEvent]) -> None:
+    promises = stt.capabilities
+    for event in heard:
+        require(isinstance(event, STTInterim | STTFinal | STTEndOfTurn), stt, "an STTEvent", event)
+        if isinstance(event, STTInterim):
+            require(promises.emits_interims, stt, "no interims, by its capabilities", event)
+        if isinstance(event, STTEndOfTurn):
+            require(promises.emits_end_of_turn, stt, "no STTEndOfTurn, by its capabilities", event)
+        if isinstance(event, STTFinal):
+            sure = event.confidence is None or 0 <= event.confidence <= 1
+            require(sure, stt, "0 <= confidence <= 1 or None", event.confidence)
+
+
+async def _check_stream_end(stt: STT, stream: STTStream, events: AsyncIterator[STTEvent], limit: float) -> None:
+    with within(limit, stt, "aclose() to return and the events to end"):
+        await stream.aclose()
+        await stream.aclose()
+        async for _ in events:
+            pass
+    rate = stt.capabilities.sample_rate
+    stream.push(AudioFrame.silence(0.02, rate))
+    stream.flush()
+
+
+def _words(events: list[STTEvent]) -> str:
+    return _plain(" ".join(event.text for event in events if isinstance(event, STTFinal)))
+
+
+def _plain(text: str) -> str:
+    return " ".join(word.strip(".,;:!?") for word in text.casefold().split())
+
+
+def _push_all(vad: VAD, stream: VADStream, frames: list[AudioFrame]) -> list[tuple[float, VADEvent]]:
+    """Push frames; return the events with their true times, checked against what was pushed."""
+    found: list[tuple[float, VADEvent]] = []
+    now = 0.0
+    for frame in frames:
+        now += frame.duration
+        for event in stream.push(frame):
+            require(0 <= event.ago <= now + TOLERANCE, vad, f"0 <= ago <= {now:.3f} s of audio", event)
+            if isinstance(event, VADSpeechEnded):
+                silence = vad.capabilities.min_silence
+                require(event.ago >= silence - TOLERANCE, vad, f"an end at least min_silence={silence} s ago", event)
+            found.append((now - event.ago, event))
+    return found
+
+
+def _check_alternation(vad: VAD, events: list[VADEvent]) -> None:
+    kinds = [type(event) for event in events]
+    alternating = [(VADSpeechStarted, VADSpeechEnded)[number % 2] for number in range(len(kinds))]
+    require(kinds == alternating, vad, "starts and ends that alternate, beginning with a start", events)
+    require(len(kinds) % 2 == 0, vad, "every speech to end in the silence after it", events)
+
+
+def _speech_seconds(found: list[tuple[float, VADEvent]]) -> float:
+    return sum(at if isinstance(event, VADSpeechEnded) else -at for at, event in found)

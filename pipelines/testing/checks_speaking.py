@@ -1,0 +1,223 @@
+"""Conformance checks of what answers: LLM, TTS, realtime model. Each takes a factory and raises AssertionError."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AsyncExitStack
+
+import anyio
+
+from vivavoce.pipelines.core.component import Component
+from vivavoce.pipelines.core.errors import CapabilityError
+from vivavoce.pipelines.llm.base import LLM, Done, GenerateRequest, LLMEvent, TextDelta, Usage
+from vivavoce.pipelines.llm.tools import ToolCall
+from vivavoce.pipelines.media.frame import AudioFrame
+from vivavoce.pipelines.realtime_model.base import RealtimeConnection, RealtimeModel
+from vivavoce.pipelines.testing.promises import LIMIT, check_audio, check_closing, frames_of, require, take, within
+from vivavoce.pipelines.tts.base import TTS, AudioChunk, Word
+
+WORD_TOLERANCE = 0.05
+"""Seconds by which a word may lie outside of the audio."""
+
+
+async def check_tts(
+    make: Callable[[], TTS], *, text: str = "Hello there. How are you today?", limit: float = LIMIT
+) -> None:
+    """Check the promises of a TTS.
+
+    Audio is mono, of the promised rate and audible; word times come if promised, in order, inside the audio, and with
+    all words of the text; closing a synthesis stops it and the next one works; two at once do not mix; text without
+    words is no error; `stream()` speaks pieces as they come, or raises CapabilityError.
+
+    Args:
+        text: Some words, at least two.
+        limit: Seconds for each wait.
+    """
+    async with AsyncExitStack() as stack:
+        tts = make()
+        stack.push_async_callback(tts.aclose)
+        with within(limit, tts, "the speech to end"):
+            chunks = [chunk async for chunk in tts.synthesize(text)]
+        seconds = _check_speech(tts, chunks, text)
+        with within(limit, tts, "a synthesis to be closed"):
+            await take(tts.synthesize(text), 1)
+        with within(2 * limit, tts, "two syntheses at once"):
+            await _check_two_at_once(tts, text, seconds)
+        with within(limit, tts, "text without words to end"):
+            async for _ in tts.synthesize("…"):
+                pass
+        with within(limit, tts, "streamed text to end"):
+            await _check_streaming(tts, text)
+        await check_closing(tts, limit=limit)
+
+
+async def check_llm(
+    make: Callable[[], LLM], *requests: GenerateRequest, limit: float = LIMIT
+) -> list[tuple[LLMEvent, ...]]:
+    """Check the promises of an LLM, and return what it answered.
+
+    Each request yields text or whole tool calls (of tools that were offered, with JSON objects for arguments and ids of
+    their own) and ends with exactly one `Done`; closing an answer after its first piece cancels it and the next request
+    works; requests do not disturb each other.
+
+    Args:
+        requests: At least one that is answered with text, or calls a tool.
+        limit: Seconds for each answer.
+    """
+    async with AsyncExitStack() as stack:
+        llm = make()
+        stack.push_async_callback(llm.aclose)
+        answers = []
+        for request in requests:
+            with within(limit, llm, "an answer"):
+                answers.append(tuple([event async for event in llm.generate(request)]))
+            _check_answer(llm, answers[-1], request)
+        with within(limit, llm, "an answer to be closed, and two at once after it"):
+            await take(llm.generate(requests[0]), 1)
+            await _check_answers_at_once(llm, requests[0])
+        await check_closing(llm, limit=limit)
+        return answers
+
+
+async def check_realtime_model(
+    make: Callable[[], RealtimeModel], request: GenerateRequest, speech: AudioFrame, *, limit: float = LIMIT
+) -> None:
+    """Check the promises of a realtime model.
+
+    A connection takes audio; an answer ends with exactly one `Done` and holds audio of the promised rate, or none by
+    its capabilities; closing an answer cancels it and the next one works; unknown answers are refused with KeyError;
+    `say()` works or raises CapabilityError; a closed connection ends its events and may be closed twice.
+
+    Args:
+        request: One that is answered.
+        speech: Mono, any rate; pushed before it.
+    """
+    async with AsyncExitStack() as stack:
+        model = make()
+        stack.push_async_callback(model.aclose)
+        with within(limit, model, "open() to return a connection"):
+            connection = await model.open(request.instructions, request.tools)
+        stack.push_async_callback(connection.aclose)
+        for frame in frames_of(speech, model.capabilities.input_rate):
+            connection.push(frame)
+        connection.commit()
+        for _ in range(2):
+            with within(limit, model, "an answer"):
+                _check_spoken_answer(model, [item async for item in connection.generate(request)], request)
+            with within(limit, model, "an answer to be closed"):
+                await take(connection.generate(request), 1)
+        try:
+            connection.accept("no such answer")
+        except KeyError:
+            pass
+        else:
+            raise AssertionError(f"{model.provider}: needed KeyError for an answer that there is not, got a stream")
+        await _check_say(model, connection, limit)
+        connection.clear()
+        connection.refuse("no such answer")
+        connection.update(request.instructions, request.tools)
+        with within(limit, model, "the connection to be closed and its events to end"):
+            await connection.aclose()
+            await connection.aclose()
+            async for _ in connection.events():
+                pass
+        await check_closing(model, limit=limit)
+
+
+def _check_speech(tts: TTS, chunks: Sequence[AudioChunk], text: str) -> float:
+    promises = tts.capabilities
+    seconds = check_audio(tts, chunks, promises.sample_rate)
+    words = [word for chunk in chunks for word in chunk.words]
+    if not promises.emits_words:
+        require(not words, tts, "no word times, by its capabilities", words)
+        return seconds
+    same = _bare("".join(word.text for word in words)) == _bare(text)
+    require(same, tts, f"all words of {text!r}, as they stand", [word.text for word in words])
+    _check_word_times(tts, words, seconds)
+    return seconds
+
+
+def _bare(text: str) -> str:
+    return "".join(text.split())
+
+
+def _check_word_times(tts: TTS, words: Sequence[Word], seconds: float) -> None:
+    last = 0.0
+    for word in words:
+        require(last <= word.start <= word.end, tts, f"words in order (the one before begins at {last:.3f} s)", word)
+        require(word.end <= seconds + WORD_TOLERANCE, tts, f"words inside the {seconds:.3f} s of audio", word)
+        last = word.start
+
+
+async def _check_two_at_once(tts: TTS, text: str, seconds: float) -> None:
+    lengths: list[float] = []
+
+    async def speak() -> None:
+        lengths.append(_check_speech(tts, [chunk async for chunk in tts.synthesize(text)], text))
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(speak)
+        tasks.start_soon(speak)
+    require(all(0.8 * seconds <= one <= 1.2 * seconds for one in lengths), tts, f"about {seconds:.2f} s each", lengths)
+
+
+async def _check_streaming(tts: TTS, text: str) -> None:
+    async def pieces() -> AsyncGenerator[str, None]:
+        for start in range(0, len(text), 5):
+            yield text[start : start + 5]
+
+    if not tts.capabilities.streams_text:
+        try:
+            await take(tts.stream(pieces()), 1)
+        except CapabilityError:
+            return
+        raise AssertionError(f"{tts.provider}: needed CapabilityError from stream(), by its capabilities, got a stream")
+    _check_speech(tts, [chunk async for chunk in tts.stream(pieces())], text)
+
+
+async def _check_answers_at_once(llm: LLM, request: GenerateRequest) -> None:
+    async def ask() -> None:
+        _check_answer(llm, [event async for event in llm.generate(request)], request)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(ask)
+        tasks.start_soon(ask)
+
+
+def _check_answer(who: Component, answer: Sequence[LLMEvent], request: GenerateRequest) -> None:
+    kinds = [type(event).__name__ for event in answer]
+    require(kinds.count("Done") == 1 and isinstance(answer[-1], Done), who, "exactly one Done, at the end", kinds)
+    for event in answer:
+        require(isinstance(event, TextDelta | ToolCall | Usage | Done), who, "an LLMEvent", event)
+    calls = [event for event in answer if isinstance(event, ToolCall)]
+    says = any(isinstance(event, TextDelta) and event.text for event in answer)
+    require(says or bool(calls), who, "text or a tool call", kinds)
+    require(len({call.call_id for call in calls}) == len(calls), who, "a call_id for each call", calls)
+    offered = {tool.name for tool in request.tools}
+    for call in calls:
+        require(call.name in offered, who, f"a tool of {sorted(offered)}", call.name)
+        require(isinstance(json.loads(call.arguments), dict), who, "a JSON object for arguments", call.arguments)
+
+
+def _check_spoken_answer(
+    model: RealtimeModel, answer: Sequence[LLMEvent | AudioChunk], request: GenerateRequest
+) -> None:
+    chunks = [item for item in answer if isinstance(item, AudioChunk)]
+    _check_answer(model, [item for item in answer if not isinstance(item, AudioChunk)], request)
+    require(isinstance(answer[-1], Done), model, "Done at the very end", answer[-1])
+    if model.capabilities.generates_audio:
+        check_audio(model, chunks, model.capabilities.output_rate)
+    else:
+        require(not chunks, model, "no audio, by its capabilities", f"{len(chunks)} chunks")
+
+
+async def _check_say(model: RealtimeModel, connection: RealtimeConnection, limit: float) -> None:
+    try:
+        with within(limit, model, "say() to end"):
+            chunks = [chunk async for chunk in connection.say("Hello there.")]
+    except CapabilityError:
+        require(not model.capabilities.can_say, model, "say(), by its capabilities", "CapabilityError")
+    else:
+        require(model.capabilities.can_say, model, "CapabilityError from say(), by its capabilities", chunks)
+        check_audio(model, chunks, model.capabilities.output_rate)

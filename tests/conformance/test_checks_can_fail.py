@@ -1,0 +1,294 @@
+"""Each conformance check fails on a provider that breaks a promise, and says which one."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Sequence
+from typing import Any
+
+import anyio
+import pytest
+
+from vivavoce.pipelines.core.errors import ProviderConnectionError
+from vivavoce.pipelines.denoise.base import Denoiser, DenoiseStream
+from vivavoce.pipelines.llm.base import LLM, Done, GenerateRequest, LLMEvent, TextDelta
+from vivavoce.pipelines.llm.chat_context import ChatContext
+from vivavoce.pipelines.llm.tools import ToolCall
+from vivavoce.pipelines.media.frame import AudioFrame
+from vivavoce.pipelines.realtime_model.base import RealtimeCapabilities
+from vivavoce.pipelines.stt.base import STT, STTCapabilities, STTEvent, STTFinal, STTInterim, STTStream
+from vivavoce.pipelines.testing import (
+    HANG,
+    ScriptedLLM,
+    ScriptedRealtimeModel,
+    ScriptedSTT,
+    ScriptedTTS,
+    check_denoiser,
+    check_failure,
+    check_llm,
+    check_realtime_model,
+    check_stt,
+    check_tts,
+    check_turn_detector,
+    check_vad,
+    run_virtual,
+)
+from vivavoce.pipelines.testing.script import tone, tone_chunks
+from vivavoce.pipelines.tts.base import TTS, AudioChunk, TTSCapabilities, Word
+from vivavoce.pipelines.turn_detector.base import (
+    EndOfTurnPrediction,
+    TurnContext,
+    TurnDetector,
+    TurnDetectorStream,
+)
+from vivavoce.pipelines.vad.base import (
+    VAD,
+    VADEvent,
+    VADSpeechEnded,
+    VADSpeechStarted,
+    VADStream,
+)
+
+SPEECH = tone(16000, 16000)
+REQUEST = GenerateRequest(context=ChatContext())
+
+
+def fails(check: Coroutine[Any, Any, object], promise: str) -> None:
+    with pytest.raises(AssertionError, match=promise):
+        run_virtual(check)
+
+
+class Voice(TTS):
+    """Speaks the chunks that it is given."""
+
+    provider = "broken"
+
+    def __init__(self, chunks: Sequence[AudioChunk], *, emits_words: bool = False) -> None:
+        self._chunks = chunks
+        self._emits_words = emits_words
+
+    @property
+    def capabilities(self) -> TTSCapabilities:
+        return TTSCapabilities(sample_rate=24000, emits_words=self._emits_words)
+
+    async def synthesize(self, text: str) -> AsyncGenerator[AudioChunk, None]:
+        for chunk in self._chunks:
+            yield chunk
+
+
+def voice(*words: Word, rate: int = 24000, emits_words: bool = False) -> Voice:
+    frames = tone_chunks(1.0, rate)
+    chunks = [AudioChunk(frame, words if number == 0 else ()) for number, frame in enumerate(frames)]
+    return Voice(chunks, emits_words=emits_words)
+
+
+@pytest.mark.parametrize(
+    ("tts", "promise"),
+    [
+        (voice(rate=16000), "audio of 24000 Hz"),
+        (Voice([AudioChunk(AudioFrame.silence(1, 24000))]), "audible"),
+        (Voice([AudioChunk(AudioFrame(b"\1\0\1\0", 24000, 2))]), "mono"),
+        (voice(Word("one", 0, 0.5)), "no word times"),
+        (voice(Word("one", 0, 0.5), emits_words=True), "all words"),
+        (voice(Word("one", 0.5, 0.9), Word("two", 0.1, 0.2), emits_words=True), "words in order"),
+        (voice(Word("one", 0.5, 0.9), Word("two", 1.1, 1.2), emits_words=True), "inside the 1.000 s"),
+        (ScriptedTTS(first_byte=HANG), "speech to end within 10.0 s"),
+    ],
+)
+def test_a_voice_that_breaks_a_promise_is_found_out(tts: TTS, promise: str) -> None:
+    fails(check_tts(lambda: tts, text="one two"), promise)
+
+
+class Model(LLM):
+    """Answers with the events that it is given."""
+
+    provider = "broken"
+
+    def __init__(self, *events: LLMEvent) -> None:
+        self._events = events
+
+    async def generate(self, request: GenerateRequest) -> AsyncGenerator[LLMEvent, None]:
+        for event in self._events:
+            yield event
+
+
+@pytest.mark.parametrize(
+    ("llm", "promise"),
+    [
+        (Model(TextDelta("hello")), "exactly one Done"),
+        (Model(Done(), TextDelta("hello")), "exactly one Done"),
+        (Model(Done()), "text or a tool call"),
+        (Model(ToolCall(call_id="1", name="fly", arguments="{}"), Done()), "a tool of"),
+        (ScriptedLLM([HANG]), "an answer within"),
+    ],
+)
+def test_a_model_that_breaks_a_promise_is_found_out(llm: LLM, promise: str) -> None:
+    fails(check_llm(lambda: llm, REQUEST), promise)
+
+
+class Ear(VAD):
+    """Returns with each frame what it is told to, by the number of frames so far."""
+
+    provider = "broken"
+
+    def __init__(self, plan: dict[int, VADEvent]) -> None:
+        self._plan = plan
+
+    def open(self) -> VADStream:
+        return EarStream(self._plan)
+
+
+class EarStream(VADStream):
+    def __init__(self, plan: dict[int, VADEvent]) -> None:
+        self._plan = plan
+        self._number = 0
+
+    def push(self, frame: AudioFrame) -> Sequence[VADEvent]:
+        self._number += 1
+        return [self._plan[self._number]] if self._number in self._plan else []
+
+
+@pytest.mark.parametrize(
+    ("plan", "promise"),
+    [
+        ({10: VADSpeechStarted(0.0)}, "no events in silence"),
+        ({110: VADSpeechStarted(0.0), 111: VADSpeechStarted(0.0)}, "alternate"),
+        ({110: VADSpeechStarted(0.0)}, "every speech to end"),
+        ({110: VADSpeechStarted(5.0)}, "0 <= ago"),
+        ({110: VADSpeechStarted(0.0), 120: VADSpeechEnded(0.1)}, "min_silence"),
+        ({}, "speech found"),
+    ],
+)
+def test_a_vad_that_breaks_a_promise_is_found_out(plan: dict[int, VADEvent], promise: str) -> None:
+    fails(check_vad(lambda: Ear(plan), SPEECH), promise)
+
+
+class Recogniser(STT):
+    """Opens streams of the class that it is given."""
+
+    provider = "broken"
+
+    def __init__(self, stream: type[STTStream]) -> None:
+        self._stream = stream
+
+    async def open(self) -> STTStream:
+        return self._stream()
+
+
+class Endless(STTStream):
+    """Never ends its events."""
+
+    def push(self, frame: AudioFrame) -> None: ...
+
+    async def events(self) -> AsyncIterator[STTEvent]:
+        async for event in ScriptedEvents():
+            yield event
+
+    async def aclose(self) -> None: ...
+
+
+class ScriptedEvents:
+    """One final with words, then nothing for ever."""
+
+    def __init__(self) -> None:
+        self._is_first = True
+
+    def __aiter__(self) -> ScriptedEvents:
+        return self
+
+    async def __anext__(self) -> STTEvent:
+        if not self._is_first:
+            await anyio.sleep_forever()
+        self._is_first = False
+        return STTFinal(text="hello")
+
+
+def test_a_recogniser_that_breaks_a_promise_is_found_out() -> None:
+    fails(check_stt(lambda: ScriptedSTT(), SPEECH), "a final transcript")
+    fails(check_stt(lambda: ScriptedSTT(["good bye"]), SPEECH, expected="hello"), "the words 'hello'")
+    fails(check_stt(lambda: ScriptedSTT(open_delay=HANG), SPEECH), "return a stream")
+    fails(check_stt(lambda: Recogniser(Endless), SPEECH), "events to end")
+
+
+def test_a_recogniser_that_says_what_it_did_not_promise_is_found_out() -> None:
+    async def main() -> None:
+        stt = ScriptedSTT(["hello"], capabilities=STTCapabilities(emits_interims=False))
+
+        async def talk() -> None:
+            await anyio.sleep(0.1)
+            stt.streams[0].emit(STTInterim(text="hel"))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(talk)
+            await check_stt(lambda: stt, SPEECH, pace=0.02)
+
+    with pytest.raises(ExceptionGroup) as caught:
+        run_virtual(main())
+    assert caught.group_contains(AssertionError, match="no interims")
+
+
+class Shortener(Denoiser, DenoiseStream):
+    """Returns half of what it gets."""
+
+    provider = "broken"
+
+    def open(self) -> DenoiseStream:
+        return self
+
+    def push(self, frame: AudioFrame) -> AudioFrame:
+        return AudioFrame(frame.data[: frame.samples // 2 * 2], frame.sample_rate)
+
+
+class Copier(Shortener):
+    """Returns what it gets."""
+
+    def push(self, frame: AudioFrame) -> AudioFrame:
+        return frame
+
+
+def test_a_denoiser_that_loses_samples_is_found_out() -> None:
+    fails(check_denoiser(Shortener, SPEECH), "320 mono samples")
+    run_virtual(check_denoiser(Copier, SPEECH))
+
+
+class Judge(TurnDetector, TurnDetectorStream):
+    """Answers with the probabilities that it is given, by text."""
+
+    provider = "broken"
+
+    def __init__(self, **probabilities: float) -> None:
+        self._probabilities = probabilities
+
+    def open(self) -> TurnDetectorStream:
+        return self
+
+    async def predict(self, context: TurnContext) -> EndOfTurnPrediction:
+        probability = self._probabilities[context.text]
+        await anyio.sleep(100.0 if probability == HANG else 0.0)
+        return EndOfTurnPrediction(complete=probability > 0.5, probability=probability)
+
+
+def test_a_turn_detector_that_breaks_a_promise_is_found_out() -> None:
+    done, open_ = TurnContext(text="done"), TurnContext(text="and")
+    run_virtual(check_turn_detector(lambda: Judge(done=0.9, **{"and": 0.1}), done, open_))
+    fails(check_turn_detector(lambda: Judge(done=1.9, **{"and": 0.1}), done, open_), "0 <= probability <= 1")
+    fails(check_turn_detector(lambda: Judge(done=0.1, **{"and": 0.9}), done, open_), "higher probability")
+    fails(check_turn_detector(lambda: Judge(done=HANG, **{"and": 0.9}), done, open_), "a verdict within")
+
+
+def test_a_realtime_model_that_breaks_a_promise_is_found_out() -> None:
+    silent = ScriptedRealtimeModel("One.", seconds_per_word=0.0)
+    fails(check_realtime_model(lambda: silent, REQUEST, SPEECH), "audible")
+    hanging = ScriptedRealtimeModel([HANG], capabilities=RealtimeCapabilities())
+    fails(check_realtime_model(lambda: hanging, REQUEST, SPEECH), "an answer within")
+
+
+def test_a_failure_that_is_no_provider_error_is_found_out() -> None:
+    async def raises(error: Exception) -> None:
+        raise error
+
+    async def returns() -> None: ...
+
+    fails(check_failure(lambda: raises(KeyError("text"))), "map foreign errors")
+    fails(check_failure(lambda: raises(ProviderConnectionError("lost", provider="unknown"))), "names its provider")
+    fails(check_failure(returns), "the request succeeded")
+    fails(check_failure(anyio.sleep_forever), "within 10.0 s")
