@@ -1,0 +1,90 @@
+"""vivavoce.agents: agents, sessions, rooms and workers. The public names are lazy, so that importing this is cheap.
+
+Layers, lowest first: `states` → `turn` → (`agent`, `events`, `records`, `job`) → (`rooms`, `tools`, `observe`) →
+`speech` → `session` → `worker` → `cli`; `testing` stands on top.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from vivavoce.agents.agent import Agent, CompletedTurn, StopResponse
+    from vivavoce.agents.job import get_job_context
+    from vivavoce.agents.records import SessionReport, TurnRecord
+    from vivavoce.agents.rooms.options import RoomOptions
+    from vivavoce.agents.session.options import SessionOptions
+    from vivavoce.agents.session.session import AgentSession
+    from vivavoce.agents.speech.handle import SpeechHandle
+    from vivavoce.agents.speech.host import SpeechLimits
+    from vivavoce.agents.states import AgentState, CloseReason, UserState
+    from vivavoce.agents.tools.context import RunContext
+    from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions
+    from vivavoce.agents.worker import JobContext, Worker, WorkerOptions
+    from vivavoce.pipelines.core.errors import ToolError
+    from vivavoce.pipelines.llm.tools import Tool, ToolChoice, function_tool
+
+_PLACES = {
+    "Agent": "vivavoce.agents.agent",
+    "AgentSession": "vivavoce.agents.session.session",
+    "AgentState": "vivavoce.agents.states",
+    "CloseReason": "vivavoce.agents.states",
+    "CompletedTurn": "vivavoce.agents.agent",
+    "EndpointingOptions": "vivavoce.agents.turn.options",
+    "InterruptionOptions": "vivavoce.agents.turn.options",
+    "JobContext": "vivavoce.agents.worker",
+    "RoomOptions": "vivavoce.agents.rooms.options",
+    "RunContext": "vivavoce.agents.tools.context",
+    "SessionOptions": "vivavoce.agents.session.options",
+    "SessionReport": "vivavoce.agents.records",
+    "SpeechHandle": "vivavoce.agents.speech.handle",
+    "SpeechLimits": "vivavoce.agents.speech.host",
+    "StopResponse": "vivavoce.agents.agent",
+    "Tool": "vivavoce.pipelines.llm.tools",
+    "ToolChoice": "vivavoce.pipelines.llm.tools",
+    "ToolError": "vivavoce.pipelines.core.errors",
+    "TurnRecord": "vivavoce.agents.records",
+    "UserState": "vivavoce.agents.states",
+    "Worker": "vivavoce.agents.worker",
+    "WorkerOptions": "vivavoce.agents.worker",
+    "function_tool": "vivavoce.pipelines.llm.tools",
+    "get_job_context": "vivavoce.agents.job",
+}
+
+__all__ = [
+    "Agent",
+    "AgentSession",
+    "AgentState",
+    "CloseReason",
+    "CompletedTurn",
+    "EndpointingOptions",
+    "InterruptionOptions",
+    "JobContext",
+    "RoomOptions",
+    "RunContext",
+    "SessionOptions",
+    "SessionReport",
+    "SpeechHandle",
+    "SpeechLimits",
+    "StopResponse",
+    "Tool",
+    "ToolChoice",
+    "ToolError",
+    "TurnRecord",
+    "UserState",
+    "Worker",
+    "WorkerOptions",
+    "function_tool",
+    "get_job_context",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_PLACES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

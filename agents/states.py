@@ -52,10 +52,12 @@ _FLOOR = frozenset({AgentState.IDLE, AgentState.LISTENING, AgentState.THINKING, 
 AGENT_TRANSITIONS: dict[AgentState, frozenset[AgentState]] = {
     AgentState.STARTING: _FLOOR | {AgentState.CLOSING},
     **{state: (_FLOOR - {state}) | {AgentState.CLOSING} for state in _FLOOR},
+    AgentState.IDLE: (_FLOOR - {AgentState.IDLE}) | {AgentState.STARTING, AgentState.CLOSING},
     AgentState.CLOSING: frozenset({AgentState.CLOSED}),
     AgentState.CLOSED: frozenset(),
 }
-"""From each agent state, those that may follow. Before `start()` the state is idle, without an event."""
+"""From each agent state, those that may follow. Before `start()` the state is idle, without an event; only
+that idle goes to starting."""
 
 USER_TRANSITIONS: dict[UserState, frozenset[UserState]] = {state: frozenset(UserState) - {state} for state in UserState}
 """From each user state, those that may follow."""

@@ -95,6 +95,8 @@ class Transport(ABC):
 
     input_rate: int = 16000
     """Hz of the frames handed to `TransportEvents.audio`."""
+    wants_turn_records: bool = False
+    """Whether `send_turn_record` does anything."""
 
     @abstractmethod
     async def run(self, events: TransportEvents, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:

@@ -1,0 +1,1 @@
+"""Running tools: arguments checked, sync ones in threads, every call settled exactly once."""

@@ -9,4 +9,5 @@ def ramp(data: bytes, start: float, end: float) -> bytes:
 
     samples = np.frombuffer(data, dtype=np.int16)
     gains = np.linspace(start, end, num=len(samples), dtype=np.float32)
-    return np.clip(samples * gains, -32768, 32767).astype(np.int16).tobytes()
+    faded: bytes = np.clip(samples * gains, -32768, 32767).astype(np.int16).tobytes()
+    return faded

@@ -1,0 +1,162 @@
+"""Agent: instructions, tools and hooks, written by the application's author."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from vivavoce.agents.turn.inputs import WhenBusy
+from vivavoce.pipelines.core.errors import ConfigurationError, SessionNotStartedError
+from vivavoce.pipelines.llm.chat_context import ChatContext
+from vivavoce.pipelines.llm.tools import Tool, ToolChoice, function_tool
+from vivavoce.pipelines.media.frame import AudioFrame, VideoFrame
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+
+class Speech(Protocol):
+    """What an agent's code needs of a SpeechHandle."""
+
+    @property
+    def outcome(self) -> Any: ...
+    @property
+    def interrupted(self) -> bool: ...
+    @property
+    def heard_text(self) -> str: ...
+    def interrupt(self, *, force: bool = False) -> None: ...
+    def __await__(self) -> Generator[Any, Any, Any]: ...
+
+
+class Session(Protocol):
+    """What an agent's code needs of its AgentSession."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def userdata(self) -> Any: ...
+    @property
+    def history(self) -> Any: ...
+    def say(
+        self,
+        text: str | AsyncIterator[str],
+        *,
+        audio: AudioFrame | None = None,
+        interruptible: bool = True,
+        add_to_history: bool = True,
+        priority: int = 0,
+        when_busy: WhenBusy = "queue",
+    ) -> Speech: ...
+    def reply(
+        self,
+        instructions: str,
+        wait_for_playback: bool = True,
+        *,
+        interruptible: bool = True,
+        frames: Sequence[VideoFrame] | None = None,
+        tool_choice: ToolChoice | None = None,
+        priority: int = 0,
+        when_busy: WhenBusy = "discard",
+    ) -> Speech: ...
+    def interrupt(self, *, force: bool = False) -> Awaitable[None]: ...
+    async def close(self) -> Any: ...
+    async def leave(self) -> Any: ...
+
+
+class StopResponse(Exception):  # noqa: N818 - a signal, named as the field does
+    """Raised in `on_user_turn_completed` to drop the turn: no item in the history, no answer."""
+
+
+@dataclass(slots=True)
+class CompletedTurn:
+    """A user turn that has just been committed. The hook may change `text` and add `instructions`.
+
+    Args:
+        text: What the user said; a changed text replaces it in the history.
+        instructions: Given to the model for this answer only, such as passages that were looked up.
+        history: The conversation, the turn's message included; a copy.
+    """
+
+    turn_id: str
+    text: str = field(repr=False)
+    history: ChatContext
+    instructions: str = field(default="", repr=False)
+
+
+class Agent:
+    """Who talks to the caller. Subclass it, give it tools and hooks.
+
+    Args:
+        instructions: What the model is told to be and do.
+        tools: Functions beside the methods marked with `function_tool`.
+        id: For records; the class's name by default.
+    Raises:
+        ConfigurationError: Two tools have one name.
+    """
+
+    def __init__(
+        self, instructions: str, *, tools: Sequence[Tool[..., Any] | Callable[..., Any]] = (), id: str | None = None
+    ) -> None:
+        self.instructions = instructions
+        self.id = id or type(self).__name__
+        self._session: Session | None = None
+        self.hears = self.overrides("on_speech_in")
+        self.is_heard = self.overrides("on_speech_out")
+        """Whether the subclass observes audio, so that those that do not pay nothing."""
+        found = [getattr(self, name) for name, value in _class_attributes(type(self)) if isinstance(value, Tool)]
+        found += [tool if isinstance(tool, Tool) else function_tool(tool) for tool in tools]
+        names = [tool.name for tool in found]
+        if len(set(names)) < len(names):
+            double = sorted({name for name in names if names.count(name) > 1})
+            raise ConfigurationError(f"tools of one agent need names of their own, got {double!r} twice")
+        self._tools = tuple(found)
+
+    @property
+    def tools(self) -> tuple[Tool[..., Any], ...]:
+        """All tools of this agent."""
+        return self._tools
+
+    @property
+    def session(self) -> Session:
+        """The session that this agent is in.
+
+        Raises:
+            SessionNotStartedError: It is in none.
+        """
+        if self._session is None:
+            raise SessionNotStartedError(f"agent {self.id!r} is in no session; use it in an AgentSession and start()")
+        return self._session
+
+    def attach(self, session: Session | None) -> None:
+        """Called by the session when the agent takes or gives back the floor."""
+        self._session = session
+
+    async def on_enter(self) -> None:
+        """The agent takes the conversation over; a good place for a greeting."""
+
+    async def on_exit(self) -> None:
+        """The agent gives the conversation up, or the session closes; it may still `say`."""
+
+    async def on_user_turn_completed(self, turn: CompletedTurn) -> None:
+        """A user turn was committed and will be answered; edit it, add to it, or raise `StopResponse`."""
+
+    def on_speech_in(self, frame: AudioFrame) -> None:
+        """20 ms of the caller, as the pipeline gets them. On the audio path: must not block."""
+
+    def on_speech_out(self, frame: AudioFrame) -> None:
+        """A frame as it is written to the room. On the audio path: must not block."""
+
+    async def cleanup(self) -> None:
+        """The session is over; free what the agent holds."""
+
+    def overrides(self, hook: Literal["on_speech_in", "on_speech_out", "on_user_turn_completed"]) -> bool:
+        """Tell whether a subclass has its own `hook`, so that those of others cost nothing."""
+        return getattr(type(self), hook) is not getattr(Agent, hook)
+
+
+def _class_attributes(cls: type) -> list[tuple[str, object]]:
+    seen: dict[str, object] = {}
+    for base in reversed(cls.__mro__):
+        seen.update(vars(base))
+    return list(seen.items())

@@ -1,0 +1,89 @@
+"""TurnRecordBuilder: collects the times of one turn as they happen and makes its TurnRecord."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from vivavoce.agents.records import StageOwner, StageRecord, ToolRecord, TurnOutcome, TurnRecord
+from vivavoce.agents.turn.effects import TurnTiming
+
+
+class TurnRecordBuilder:
+    """Builds one record. Stages are contiguous from the true end of the user's speech to the first frame played.
+
+    Args:
+        session_start: Session clock at the session's start; the record's times count from it.
+        now: When the turn's speech was created.
+    """
+
+    def __init__(
+        self, turn_id: str, kind: Literal["turn", "say", "reply"], *, session_start: float, now: float
+    ) -> None:
+        self.turn_id = turn_id
+        self.kind = kind
+        self.user_text = ""
+        self.agent_text: list[str] = []
+        self.heard_text: list[str] = []
+        self.error = ""
+        self._session_start = session_start
+        self._created_at = now
+        self._speech_ended_at: float | None = None
+        self._first_played_at: float | None = None
+        self._boundary = now
+        self._stages: dict[str, StageRecord] = {}
+        self._tools: list[ToolRecord] = []
+
+    def committed(self, timing: TurnTiming, user_text: str) -> None:
+        """Take what the turn machine knows of the end of the user's turn."""
+        self.user_text = user_text
+        self._speech_ended_at = self._boundary = timing.speech_ended_at
+        self.mark("vad_silence", "config", timing.end_reported_at)
+        self.mark("transcript_wait", "provider", timing.final_at)
+        self.mark("end_of_turn_decision", "provider", timing.predicted_at)
+        self.mark("endpointing_wait", "config", timing.committed_at)
+
+    def mark(self, name: str, owner: StageOwner, at: float | None) -> None:
+        """End a stage at `at`; it began where the one before ended. Stages of one name add up."""
+        if at is None or self._first_played_at is not None or at <= self._boundary:
+            return
+        before = self._stages.get(name)
+        seconds = at - self._boundary + (before.seconds if before else 0.0)
+        self._stages[name] = StageRecord(name, owner, seconds)
+        self._boundary = at
+
+    def played(self, at: float) -> None:
+        """The first frame of a step is played; only the turn's first one counts."""
+        self.mark("playout", "runtime", at)
+        if self._first_played_at is None:
+            self._first_played_at = at
+
+    def add_tool(self, tool: ToolRecord) -> None:
+        """A tool call was settled."""
+        self._tools.append(tool)
+
+    def build(self, outcome: TurnOutcome, now: float) -> TurnRecord:
+        """Return the record of the turn that ended now."""
+        latency = None
+        if self._speech_ended_at is not None and self._first_played_at is not None:
+            latency = self._first_played_at - self._speech_ended_at
+        stages = list(self._stages.values()) if latency is not None else []
+        if latency is not None:
+            rest = latency - sum(stage.seconds for stage in stages)
+            if abs(rest) > 1e-6:
+                stages.append(StageRecord("unattributed", "runtime", rest))
+        return TurnRecord(
+            turn_id=self.turn_id,
+            kind=self.kind,
+            user_text=self.user_text,
+            agent_text=" ".join(text for text in self.agent_text if text),
+            heard_text=" ".join(text for text in self.heard_text if text),
+            outcome=outcome,
+            interrupted=outcome == "interrupted",
+            e2e_latency=latency,
+            stages=tuple(stages),
+            tools=tuple(self._tools),
+            started_at=(self._created_at if self._speech_ended_at is None else self._speech_ended_at)
+            - self._session_start,
+            ended_at=now - self._session_start,
+            error=self.error,
+        )

@@ -1,0 +1,140 @@
+"""SessionEmitter: hands events to handlers, on pyee, so that no handler can hurt the session or another handler."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+from pyee import EventEmitter
+
+from vivavoce.agents.events import EVENT_TYPES, ErrorOccurred, SessionEvent, SpeechIn, SpeechOut
+from vivavoce.pipelines.core.errors import ConfigurationError
+
+logger = logging.getLogger(__name__)
+
+Handler = Callable[[Any], Awaitable[None] | None]
+EventKey = str | type[SessionEvent]
+
+
+class SessionEmitter:
+    """Sync handlers run at once; async ones in the session's group, one ordered queue for each handler.
+
+    Args:
+        report: Told of a handler's error, so that it becomes an `error` event.
+        timeout: Seconds for one run of an async handler.
+    """
+
+    def __init__(self, *, report: Callable[[Exception, str], None], timeout: float) -> None:
+        self._names = {event.name for event in EVENT_TYPES}
+        self._emitter = EventEmitter()
+        self._report = report
+        self._timeout = timeout
+        self._group: TaskGroup | None = None
+        self._wrapped: dict[tuple[str, Handler], Callable[[SessionEvent], None]] = {}
+        self._running = 0
+        self.has_speech_in = False
+        self.has_speech_out = False
+        """Whether anybody observes audio: frames are made into events only then."""
+        self._idle = anyio.Event()
+
+    def open(self, group: TaskGroup) -> None:
+        """Let async handlers run in `group`."""
+        self._group = group
+
+    def name_of(self, key: EventKey) -> str:
+        """Return the event's name.
+
+        Raises:
+            ConfigurationError: There is no such event.
+        """
+        name = key if isinstance(key, str) else key.name
+        if name not in self._names:
+            raise ConfigurationError(f"there is no event {name!r}; events: {', '.join(sorted(self._names))}")
+        return name
+
+    def on(self, key: EventKey, handler: Handler, *, once: bool = False) -> None:
+        """Call `handler` with each such event, or with the next one only."""
+        name = self.name_of(key)
+        if (name, handler) in self._wrapped:
+            raise ConfigurationError(f"this handler listens to {name!r} already; call off() first")
+        listener = self._listener(name, handler, once=once)
+        self._wrapped[name, handler] = listener
+        self._emitter.add_listener(name, listener)
+        self._note_audio_listeners()
+
+    def off(self, key: EventKey, handler: Handler) -> None:
+        """Stop calling `handler`; fine if it does not listen."""
+        listener = self._wrapped.pop((self.name_of(key), handler), None)
+        if listener is not None:
+            self._emitter.remove_listener(self.name_of(key), listener)
+            self._note_audio_listeners()
+
+    def _note_audio_listeners(self) -> None:
+        self.has_speech_in = bool(self._emitter.listeners(SpeechIn.name))
+        self.has_speech_out = bool(self._emitter.listeners(SpeechOut.name))
+
+    def emit(self, event: SessionEvent) -> None:
+        """Hand `event` to its handlers."""
+        # pyee raises for an `error` that nobody listens to.
+        if event.name != ErrorOccurred.name or self._emitter.listeners(event.name):
+            self._emitter.emit(event.name, event)
+
+    async def wait_idle(self) -> None:
+        """Wait until no async handler is running; the caller bounds it."""
+        while self._running:
+            self._idle = anyio.Event()
+            await self._idle.wait()
+
+    def _listener(self, name: str, handler: Handler, *, once: bool) -> Callable[[SessionEvent], None]:
+        queue: deque[SessionEvent] = deque()
+
+        def call(event: SessionEvent) -> None:
+            if once:
+                self.off(name, handler)
+            if _is_async(handler):
+                queue.append(event)
+                if len(queue) == 1:
+                    self._start(handler, queue, name)
+                return
+            try:
+                handler(event)
+            except Exception as error:  # noqa: BLE001 - the user-callback boundary
+                self._failed(error, name)
+
+        return call
+
+    def _start(self, handler: Handler, queue: deque[SessionEvent], name: str) -> None:
+        if self._group is None:
+            logger.warning("An async handler of %r was not run: the session is not open", name)
+            queue.clear()
+            return
+        self._running += 1
+        self._group.start_soon(self._drain, handler, queue, name, name=f"handler of {name}")
+
+    async def _drain(self, handler: Handler, queue: deque[SessionEvent], name: str) -> None:
+        try:
+            while queue:
+                try:
+                    with anyio.fail_after(self._timeout):
+                        await handler(queue[0])  # type: ignore[misc]  # only async handlers come here
+                except Exception as error:  # noqa: BLE001 - the user-callback boundary
+                    self._failed(error, name)
+                queue.popleft()
+        finally:
+            queue.clear()
+            self._running -= 1
+            self._idle.set()
+
+    def _failed(self, error: Exception, name: str) -> None:
+        logger.warning("A handler of %r raised %s", name, type(error).__name__, exc_info=error)
+        if name != ErrorOccurred.name:  # an error of the error handler is logged, never handed to it again
+            self._report(error, "handler")
+
+
+def _is_async(handler: Handler) -> bool:
+    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(getattr(handler, "__call__", None))  # noqa: B004 - its kind, not its presence

@@ -1,0 +1,108 @@
+"""SessionHistory: the conversation, its only writer, and who is told of changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TypedDict
+
+from vivavoce.pipelines.core.clock import Clock
+from vivavoce.pipelines.llm.chat_context import (
+    ChatContext,
+    ChatItem,
+    ChatMessage,
+    FunctionCall,
+    FunctionCallOutput,
+    Role,
+)
+from vivavoce.pipelines.llm.tools import ToolCall, ToolOutput
+
+
+class _Stamp(TypedDict):
+    turn_id: str
+    sequence: int
+    created_at: float
+
+
+class SessionHistory:
+    """Readable during and after the session.
+
+    Args:
+        on_added, on_replaced: Told of each change.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        on_added: Callable[[ChatItem], None],
+        on_replaced: Callable[[ChatItem], None],
+    ) -> None:
+        self._clock = clock
+        self._context = ChatContext()
+        self._on_added = on_added
+        self._on_replaced = on_replaced
+        self._sequence = 0
+
+    @property
+    def items(self) -> tuple[ChatItem, ...]:
+        """All items, oldest first."""
+        return self._context.items
+
+    def messages(self, role: Role | None = None) -> list[ChatMessage]:
+        """Return the messages, of one role if given."""
+        return self._context.messages(role)
+
+    def copy(self) -> ChatContext:
+        """Return the conversation as it is now."""
+        return self._context.copy()
+
+    def add_message(
+        self, role: Role, text: str, *, turn_id: str = "", interrupted: bool = False, backchannel: bool = False
+    ) -> ChatMessage:
+        """Append a message and return it."""
+        message = ChatMessage(
+            role=role, content=text, interrupted=interrupted, backchannel=backchannel, **self._stamp(turn_id)
+        )
+        self._add(message)
+        return message
+
+    def replace_text(self, item: ChatMessage, text: str) -> ChatMessage:
+        """Give a message new text under its id; return the new item."""
+        new = replace(item, content=text)
+        self._context.replace(new)
+        self._on_replaced(new)
+        return new
+
+    def remove(self, item: ChatItem) -> None:
+        """Take an item out."""
+        self._context.remove(item.id)
+
+    def user_item(self, turn_id: str) -> ChatMessage | None:
+        """Return the user's message of a turn."""
+        return next((m for m in reversed(self.messages("user")) if m.turn_id == turn_id), None)
+
+    def add_calls(self, calls: Sequence[ToolCall], outputs: Sequence[ToolOutput], turn_id: str) -> None:
+        """Append settled calls with their outputs, calls first, both in the order of the calls."""
+        for call in calls:
+            self._add(
+                FunctionCall(call_id=call.call_id, name=call.name, arguments=call.arguments, **self._stamp(turn_id))
+            )
+        for output in outputs:
+            self._add(
+                FunctionCallOutput(
+                    call_id=output.call_id,
+                    name=output.name,
+                    output=output.output,
+                    is_error=output.is_error,
+                    **self._stamp(turn_id),
+                )
+            )
+
+    def _add(self, item: ChatItem) -> None:
+        self._context.append(item)
+        self._on_added(item)
+
+    def _stamp(self, turn_id: str) -> _Stamp:
+        self._sequence += 1
+        return _Stamp(turn_id=turn_id, sequence=self._sequence, created_at=self._clock.now())

@@ -1,0 +1,30 @@
+"""SessionInput: what the application feeds into a session in the user's stead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from vivavoce.agents.turn import inputs as i
+
+
+class SessionInput:
+    """`session.input`.
+
+    Args:
+        post: Enqueues an input; raises when the session is not open.
+    """
+
+    def __init__(self, post: Callable[[i.TurnInput], None]) -> None:
+        self._post = post
+
+    def text(self, text: str) -> None:
+        """Take `text` as a whole user turn: it interrupts and is answered like a spoken one."""
+        self._post(i.TextReceived(text))
+
+    def commit_turn(self) -> None:
+        """End the user's turn now, with the words there are."""
+        self._post(i.TurnCommitRequested())
+
+    def clear_turn(self) -> None:
+        """Drop the user's open turn."""
+        self._post(i.TurnClearRequested())

@@ -1,0 +1,89 @@
+"""Journal: what a session keeps of itself, states, turns, usage, and the events it has yet to hand out."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import replace
+from typing import Any, Literal, TypeVar
+
+from vivavoce.agents.events import SessionEvent
+from vivavoce.agents.records import CloseReport, SessionReport, StateRecord, TurnRecord, UsageRecord
+from vivavoce.agents.session.emitter import SessionEmitter
+from vivavoce.pipelines.core.clock import Clock
+from vivavoce.pipelines.llm.base import Usage
+
+E = TypeVar("E", bound=SessionEvent)
+
+
+class Journal:
+    """Events are noted when they happen and handed out by `flush()`, after all effects of a step.
+
+    Args:
+        session_id: For the report.
+    """
+
+    def __init__(self, session_id: str, clock: Clock, emitter: SessionEmitter) -> None:
+        self._session_id = session_id
+        self._clock = clock
+        self._emitter = emitter
+        self._pending: deque[SessionEvent] = deque()
+        self._sequence = 0
+        self._states: list[StateRecord] = []
+        self.turns: list[TurnRecord] = []
+        self.usage = UsageRecord()
+        self.started_at = 0.0
+        """Session clock at `start()`."""
+        self.started_wall = 0.0
+        self.room = ""
+
+    def begin(self, room: str) -> None:
+        """The session starts now, in that room."""
+        self.started_at = self._clock.now()
+        self.started_wall = self._clock.wall()
+        self.room = room
+
+    def note(self, event: type[E], /, *, at: float | None = None, turn_id: str = "", **fields: Any) -> None:
+        """Note an event that happened at `at` (session clock), by default now."""
+        self._sequence += 1
+        moment = (self._clock.now() if at is None else at) - self.started_at
+        self._pending.append(event(at=moment, sequence=self._sequence, turn_id=turn_id, **fields))
+
+    def note_state(self, who: Literal["user", "agent"], state: str, at: float) -> None:
+        """Note a change of state for the report."""
+        self._states.append(StateRecord(who=who, state=state, at=at - self.started_at))
+
+    def add_usage(self, usage: Usage | None, *, characters: int, audio_seconds: float, heard_seconds: float) -> None:
+        """Count what was used."""
+        usage = usage or Usage()
+        old = self.usage
+        self.usage = replace(
+            old,
+            llm_input_tokens=old.llm_input_tokens + usage.input_tokens,
+            llm_output_tokens=old.llm_output_tokens + usage.output_tokens,
+            llm_cached_tokens=old.llm_cached_tokens + usage.cached_tokens,
+            tts_characters=old.tts_characters + characters,
+            tts_audio_seconds=old.tts_audio_seconds + audio_seconds,
+            stt_audio_seconds=old.stt_audio_seconds + heard_seconds,
+        )
+
+    @property
+    def has_pending(self) -> bool:
+        """Whether events wait to be handed out."""
+        return bool(self._pending)
+
+    def flush(self) -> None:
+        """Hand out what has been noted, in order."""
+        while self._pending:
+            self._emitter.emit(self._pending.popleft())
+
+    def report(self, close: CloseReport | None) -> SessionReport:
+        """Return everything kept so far."""
+        return SessionReport(
+            session_id=self._session_id,
+            started_at=self.started_wall,
+            room=self.room,
+            turns=tuple(self.turns),
+            states=tuple(self._states),
+            usage=self.usage,
+            close=close,
+        )

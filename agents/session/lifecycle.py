@@ -1,0 +1,247 @@
+"""SessionLifecycle: the session's one task, from the first step of start to the last of close."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+import anyio
+from anyio.abc import TaskGroup
+
+from vivavoce.agents import events as ev
+from vivavoce.agents.agent import Agent, Session
+from vivavoce.agents.records import CloseReport, CloseStep
+from vivavoce.agents.session.emitter import SessionEmitter
+from vivavoce.agents.session.options import SessionOptions
+from vivavoce.agents.session.room_link import RoomLink
+from vivavoce.agents.session.runtime import SessionRuntime
+from vivavoce.agents.session.services import Service
+from vivavoce.agents.states import CloseReason
+from vivavoce.agents.turn import inputs as i
+from vivavoce.pipelines.core.clock import Clock
+from vivavoce.pipelines.pipeline import Pipeline, PipelineConnection, PipelineContext
+
+if TYPE_CHECKING:
+    from vivavoce.pipelines.io import Transport
+
+logger = logging.getLogger(__name__)
+
+STEP_RESERVE = 0.05
+"""Part of the close timeout that is kept for each step still to come, so that a hanging one cannot starve them."""
+
+
+class SessionLifecycle:
+    """Starts and closes a session. `main()` is its task's body."""
+
+    def __init__(
+        self,
+        session: Session,
+        agent: Agent,
+        pipeline: Pipeline,
+        runtime: SessionRuntime,
+        emitter: SessionEmitter,
+        *,
+        clock: Clock,
+        options: SessionOptions,
+    ) -> None:
+        self._session = session
+        self._agent = agent
+        self._pipeline = pipeline
+        self._runtime = runtime
+        self._emitter = emitter
+        self._clock = clock
+        self._options = options
+        self._connection: PipelineConnection | None = None
+        self._services: dict[str, Service] = {}
+        self._entering = anyio.CancelScope()
+        self._close_asked = anyio.Event()
+        self._reason = CloseReason.USER_INITIATED
+        self._cause: Exception | None = None
+        self._is_leaving = False
+        self.ready = anyio.Event()
+        """Set when start is done or has failed."""
+        self.closed = anyio.Event()
+        """Set when close is done."""
+        self.failure: BaseException | None = None
+        """What start failed with."""
+        self.report: CloseReport | None = None
+        self.is_closing = False
+        self.accepts_speech = True
+        """Off once `on_exit` is done: nothing more can be said."""
+
+    def request_close(self, reason: CloseReason, cause: Exception | None = None, *, leave: bool = False) -> None:
+        """Ask for the close; the first reason counts. Synchronous and callable from any task of the loop."""
+        self._is_leaving = self._is_leaving or leave
+        if self._close_asked.is_set():
+            return
+        self._reason, self._cause = reason, cause
+        self._close_asked.set()
+        self._entering.cancel()
+
+    def close_unstarted(self) -> CloseReport:
+        """Close a session that was never started: there is nothing to do."""
+        if self.report is None:
+            self.report = CloseReport(reason=CloseReason.USER_INITIATED.value, seconds=0.0)
+            self.closed.set()
+        return self.report
+
+    async def main(self, transport: Transport) -> None:
+        """Start, wait for the close, close."""
+        link = RoomLink(transport, self._runtime, self._emitter, self._clock, on_closed=self._on_room_closed)
+        try:
+            async with anyio.create_task_group() as group:
+                self._emitter.open(group)
+                await self._start(group, link)
+                if not self._close_asked.is_set():
+                    await self._close_asked.wait()
+                # Whoever cancels the session's task from outside still gets an orderly, bounded close.
+                with anyio.CancelScope(shield=True):
+                    await self._close(link)
+                group.cancel_scope.cancel()
+        except BaseException as error:
+            if self.report is None:
+                with anyio.CancelScope(shield=True):
+                    self._reason, self._cause = CloseReason.ERROR, _as_exception(error)
+                    await self._close(link)
+            self.failure = self.failure or error
+            if not isinstance(error, Exception):
+                raise
+            logger.error("The session ended by an error", exc_info=error)
+        finally:
+            self._runtime.end()
+            self.ready.set()
+            self.closed.set()
+
+    # --- start
+
+    async def _start(self, group: TaskGroup, link: RoomLink) -> None:
+        runtime, limit = self._runtime, self._options.start_step
+        try:
+            capabilities = self._pipeline.capabilities
+            self._connection = self._pipeline.open(
+                PipelineContext(
+                    clock=self._clock,
+                    emit=runtime.post,
+                    session_id=self._session.id,
+                    input_rate=link.transport.input_rate,
+                    instructions=self._agent.instructions,
+                    tools=self._agent.tools,
+                )
+            )
+            self._agent.attach(self._session)
+            link.open(group, self._agent, self._connection, capabilities)
+            runtime.step(i.SessionStarting())
+            group.start_soon(runtime.run, name=f"session {self._session.id}")
+            await self._serve("pipeline", self._connection.run, group, limit)
+            await self._serve("room audio", link.run, group, limit)
+            with self._entering:
+                await self._agent.on_enter()
+            if self._entering.cancelled_caught or self._close_asked.is_set():
+                self.failure = self._cause
+                return
+            runtime.step(i.SessionStarted())
+            runtime.journal.note(ev.Started)
+            runtime.journal.flush()
+        except Exception as error:  # noqa: BLE001 - handed to the caller of start()
+            self.failure = error
+            self.request_close(CloseReason.START_FAILED, error)
+        finally:
+            self.ready.set() if self.failure is None else None
+
+    async def _serve(self, name: str, run: Callable[..., Awaitable[None]], group: TaskGroup, limit: float) -> None:
+        service = Service(name, run, on_crash=self._on_crash)
+        self._services[name] = service
+        await service.start(group, limit)
+
+    def _on_crash(self, name: str, error: Exception) -> None:
+        logger.error("The %s ended by an error", name, exc_info=error)
+        self._runtime.report_error(error, name)
+        self.request_close(CloseReason.ERROR, error)
+
+    def _on_room_closed(self, reason: str) -> None:
+        logger.info("The room is gone: %s", reason)
+        self.request_close(CloseReason.ROOM_CLOSED)
+
+    # --- close
+
+    async def _close(self, link: RoomLink) -> None:
+        self.is_closing = True
+        runtime, began = self._runtime, self._clock.now()
+        steps: list[CloseStep] = []
+        plan: list[tuple[str, Callable[[], Awaitable[None]]]] = [
+            ("input", link.stop_input),
+            ("speech", self._cut_speech),
+            ("tools", runtime.tools.cancel),
+            ("on_exit", self._exit_agent),
+            ("pipeline", self._close_pipeline),
+            ("agent cleanup", self._agent.cleanup),
+            ("room audio", self._close_room_audio(link)),
+            *([("leave room", link.transport.leave)] if self._is_leaving else []),
+        ]
+        for index, (name, step) in enumerate(plan):
+            steps.append(await self._close_step(name, step, began, later=len(plan) - index - 1))
+        runtime.step(i.SessionClosed())
+        self.report = CloseReport(
+            reason=self._reason.value,
+            seconds=self._clock.now() - began,
+            steps=tuple(steps),
+            error=f"{type(self._cause).__name__}: {self._cause}" if self._cause is not None else "",
+        )
+        runtime.journal.note(ev.Closed, report=self.report)
+        runtime.journal.flush()
+        with anyio.move_on_after(self._left(began, later=0)):
+            await self._emitter.wait_idle()
+        self._agent.attach(None)
+
+    def _left(self, began: float, *, later: int) -> float:
+        budget = self._options.close_timeout
+        left = budget - (self._clock.now() - began) - later * STEP_RESERVE * budget
+        return max(left, STEP_RESERVE * budget)
+
+    async def _close_step(
+        self, name: str, step: Callable[[], Awaitable[None]], began: float, *, later: int
+    ) -> CloseStep:
+        started, error = self._clock.now(), ""
+        limit = self._left(began, later=later)
+        try:
+            with anyio.fail_after(limit):
+                await step()
+        except TimeoutError:
+            error = f"did not end within {limit:.2f} s"
+        except Exception as problem:  # noqa: BLE001 - the later steps still run, and the report names this one
+            error = f"{type(problem).__name__}: {problem}"
+        if error:
+            logger.warning("Closing: %s %s", name, error)
+        return CloseStep(name=name, seconds=self._clock.now() - started, error=error)
+
+    async def _cut_speech(self) -> None:
+        self._runtime.step(i.SessionClosing())
+        await self._runtime.wait_silent()
+
+    async def _exit_agent(self) -> None:
+        try:
+            await self._agent.on_exit()
+        finally:
+            self.accepts_speech = False
+            self._runtime.step(i.SessionClosing())
+
+    async def _close_pipeline(self) -> None:
+        if "pipeline" in self._services:
+            await self._services["pipeline"].stop()
+        if self._connection is not None:
+            await self._connection.aclose()
+
+    def _close_room_audio(self, link: RoomLink) -> Callable[[], Awaitable[None]]:
+        async def close() -> None:
+            if "room audio" in self._services:
+                await self._services["room audio"].stop()
+            await link.transport.aclose()
+
+        return close
+
+
+def _as_exception(error: BaseException) -> Exception | None:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error if isinstance(error, Exception) else None

@@ -1,0 +1,48 @@
+"""SessionOptions: everything that may be set about a session besides its agent and its pipeline. Times in seconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from vivavoce.agents.speech.host import SpeechLimits
+from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionOptions:
+    """How a session behaves."""
+
+    endpointing: EndpointingOptions = field(default_factory=EndpointingOptions)
+    interruption: InterruptionOptions = field(default_factory=InterruptionOptions)
+    speech: SpeechLimits = field(default_factory=SpeechLimits)
+    tool_timeout: float = 30.0
+    """For a tool without a timeout of its own."""
+    max_tool_threads: int = 8
+    """Sync tools that run at a time."""
+    callback_timeout: float = 10.0
+    """For one run of an async event handler."""
+    start_step: float = 15.0
+    """For each step of start, except `on_enter`."""
+    close_timeout: float = 5.0
+    """Over all steps of close."""
+    max_errors: int = 3
+    """Turns that fail in a row until the session closes with reason `error`."""
+    latency_budget: float = 1.0
+    """Start warns when the configured waits after the user's speech add up to more."""
+
+    def __post_init__(self) -> None:
+        for name in ("tool_timeout", "callback_timeout", "start_step", "close_timeout"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"need {name} > 0 (s), got {getattr(self, name)!r}")
+        if self.max_tool_threads < 1 or self.max_errors < 1:
+            raise ValueError(
+                f"need max_tool_threads, max_errors >= 1, got {self.max_tool_threads!r}, {self.max_errors!r}"
+            )
+
+    def configured_waits(self, vad_silence: float) -> dict[str, float]:
+        """Return what is waited for by configuration between the end of the user's speech and the commit.
+
+        The endpointing delay counts from the true end of speech, so the VAD's own silence is inside it.
+        """
+        rest = max(0.0, self.endpointing.min_delay - vad_silence)
+        return {"vad.min_silence": vad_silence, "endpointing.min_delay beyond it": rest}

@@ -1,0 +1,132 @@
+"""RoomLink: between a session and its transport: the caller's audio and text in, who is there, when to play."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from anyio import TASK_STATUS_IGNORED
+from anyio.abc import TaskGroup, TaskStatus
+
+from vivavoce.agents import events as ev
+from vivavoce.agents.agent import Agent
+from vivavoce.agents.session.emitter import SessionEmitter
+from vivavoce.agents.session.runtime import SessionRuntime
+from vivavoce.agents.turn import inputs as i
+from vivavoce.pipelines.core.clock import Clock, TimerHandle
+from vivavoce.pipelines.io import Transport, TransportEvents
+from vivavoce.pipelines.media.frame import AudioFrame
+from vivavoce.pipelines.pipeline import PipelineCapabilities, PipelineConnection
+
+logger = logging.getLogger(__name__)
+
+AUDIBLE_LIMIT = 10.0
+"""Seconds that playout waits for the caller to receive the agent's track."""
+
+
+class RoomLink(TransportEvents):
+    """Takes what the transport reports. Audio goes straight to the pipeline; everything else is an input."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        runtime: SessionRuntime,
+        emitter: SessionEmitter,
+        clock: Clock,
+        *,
+        on_closed: Callable[[str], None],
+    ) -> None:
+        self.transport = transport
+        self.is_muted = False
+        self._runtime = runtime
+        self._emitter = emitter
+        self._clock = clock
+        self._on_closed = on_closed
+        self._push: Callable[[AudioFrame], None] | None = None
+        self._agent: Agent | None = None
+        self._limit: TimerHandle | None = None
+        self._is_audible = False
+
+    def open(
+        self, group: TaskGroup, agent: Agent, connection: PipelineConnection, capabilities: PipelineCapabilities
+    ) -> None:
+        """Link the runtime to this room and to `connection`."""
+        self._agent = agent
+        self._push = connection.push_audio
+        self._runtime.open(
+            group=group,
+            agent=agent,
+            connection=connection,
+            capabilities=capabilities,
+            transport=self.transport,
+            on_written=self._observe_out,
+        )
+
+    async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
+        """Serve the transport until cancelled."""
+        try:
+            await self.transport.run(self, task_status=task_status)
+        finally:
+            if self._limit is not None:
+                self._limit.cancel()
+
+    async def stop_input(self) -> None:
+        """Hear and read nothing from now on."""
+        self._push = None
+
+    # --- TransportEvents
+
+    def audio(self, frame: AudioFrame) -> None:
+        """20 ms of the caller."""
+        push = self._push
+        if push is None or self.is_muted:
+            return
+        push(frame)
+        if self._emitter.has_speech_in:
+            self._observe(ev.SpeechIn, frame)
+        if self._agent is not None and self._agent.hears:
+            self._agent.on_speech_in(frame)
+
+    def text(self, text: str) -> None:
+        """The caller typed something."""
+        if self._push is not None:
+            self._runtime.post(i.TextReceived(text))
+
+    def participant_linked(self, identity: str) -> None:
+        """The caller is there."""
+        self._runtime.post(i.ParticipantLinked())
+        if not self._is_audible and self._limit is None:
+            self._limit = self._clock.call_at(self._clock.now() + AUDIBLE_LIMIT, self._on_audible_limit)
+            self.transport.on_audible(self._begin_playout)
+
+    def participant_left(self, identity: str) -> None:
+        """The caller is gone, maybe for good."""
+        self._runtime.post(i.ParticipantLeft())
+
+    def closed(self, reason: str) -> None:
+        """The room is gone."""
+        self._on_closed(reason)
+
+    # --- audio out
+
+    def _begin_playout(self) -> None:
+        if not self._is_audible:
+            self._is_audible = True
+            if self._limit is not None:
+                self._limit.cancel()
+            self._runtime.playout.open()
+
+    def _on_audible_limit(self) -> None:
+        if not self._is_audible:
+            logger.warning("The caller has not subscribed to the agent's track within %s s; playing", AUDIBLE_LIMIT)
+            self._begin_playout()
+
+    def _observe_out(self, frame: AudioFrame) -> None:
+        if self._emitter.has_speech_out:
+            self._observe(ev.SpeechOut, frame)
+        if self._agent is not None and self._agent.is_heard:
+            self._agent.on_speech_out(frame)
+
+    def _observe(self, kind: type[ev.SpeechIn] | type[ev.SpeechOut], frame: AudioFrame) -> None:
+        journal = self._runtime.journal
+        self._emitter.emit(kind(at=self._clock.now() - journal.started_at, sequence=0, frame=frame))

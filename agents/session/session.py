@@ -1,0 +1,382 @@
+"""AgentSession: the face of one conversation."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+
+import anyio
+
+from vivavoce.agents import events as ev
+from vivavoce.agents.agent import Agent
+from vivavoce.agents.job import get_job_context
+from vivavoce.agents.records import CloseReport, SessionReport, TurnRecord, UsageRecord
+from vivavoce.agents.session.emitter import EventKey, Handler, SessionEmitter
+from vivavoce.agents.session.history import SessionHistory
+from vivavoce.agents.session.input import SessionInput
+from vivavoce.agents.session.journal import Journal
+from vivavoce.agents.session.lifecycle import SessionLifecycle
+from vivavoce.agents.session.options import SessionOptions
+from vivavoce.agents.session.runtime import SessionRuntime
+from vivavoce.agents.session.tool_room import ToolRoom
+from vivavoce.agents.session.wiring import check_wiring, make_machine, make_transport
+from vivavoce.agents.speech.handle import SpeechHandle
+from vivavoce.agents.speech.host import SpeechRequest
+from vivavoce.agents.states import AgentState, CloseReason, UserState
+from vivavoce.agents.turn import inputs as i
+from vivavoce.pipelines.core.clock import Clock, LoopClock
+from vivavoce.pipelines.core.errors import SessionClosedError, SessionError, SessionNotStartedError
+from vivavoce.pipelines.core.ids import new_id
+from vivavoce.pipelines.llm.tools import ToolChoice
+from vivavoce.pipelines.media.frame import AudioFrame, VideoFrame
+from vivavoce.pipelines.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from livekit import rtc
+
+    from vivavoce.agents.rooms.options import RoomOptions
+    from vivavoce.pipelines.io import Transport
+
+UserdataT = TypeVar("UserdataT")
+
+
+class AgentSession(Generic[UserdataT]):
+    """One conversation between a caller and an agent.
+
+    Calls only enqueue; what they lead to is decided by the session's own loop. They may come from any task of the loop
+    that the session was started on, and from threads.
+
+    Args:
+        agent: Who talks.
+        pipeline: How it listens, thinks and speaks; one pipeline serves one session at a time.
+        userdata: Yours; tools get it by their `RunContext`.
+        options: Everything else.
+        id: For records and logs; made if not given.
+        clock: Time; virtual in tests.
+    Raises:
+        ConfigurationError: Agent and pipeline do not fit.
+    """
+
+    def __init__(
+        self,
+        agent: Agent,
+        pipeline: Pipeline,
+        *,
+        userdata: UserdataT | None = None,
+        options: SessionOptions | None = None,
+        id: str | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        options = options or SessionOptions()
+        check_wiring(agent, pipeline)
+        self.id = id or new_id("session")
+        self.agent = agent
+        self.pipeline = pipeline
+        self.userdata = userdata
+        self._options = options
+        self._clock: Clock = clock or LoopClock()
+        self.created_at = self._clock.wall()
+        self._emitter = SessionEmitter(report=self._report_handler_error, timeout=options.callback_timeout)
+        self._journal = Journal(self.id, self._clock, self._emitter)
+        self.history = SessionHistory(
+            self._clock,
+            on_added=lambda item: self._journal.note(ev.HistoryItemAdded, turn_id=item.turn_id, item=item),
+            on_replaced=lambda item: self._journal.note(ev.HistoryItemReplaced, turn_id=item.turn_id, item=item),
+        )
+        self._machine = make_machine(options, pipeline)
+        tools = ToolRoom(
+            self,
+            clock=self._clock,
+            history=self.history,
+            journal=self._journal,
+            timeout=options.tool_timeout,
+            max_threads=options.max_tool_threads,
+            report_error=lambda error, source: self._runtime.report_error(error, source),
+        )
+        self._runtime = SessionRuntime(
+            self._machine,
+            clock=self._clock,
+            options=options,
+            journal=self._journal,
+            history=self.history,
+            request_close=self._on_close_wanted,
+            tools=tools,
+        )
+        self._lifecycle = SessionLifecycle(
+            self, agent, pipeline, self._runtime, self._emitter, clock=self._clock, options=options
+        )
+        self.input = SessionInput(self._post_user)
+        self._task: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = 0
+
+    def __repr__(self) -> str:
+        return f"AgentSession({self.id!r}, agent={self.agent.id!r}, state={self.agent_state.value!r})"
+
+    # --- life
+
+    async def start(
+        self,
+        room: rtc.Room | Transport | None = None,
+        *,
+        participant: str | None = None,
+        room_options: RoomOptions | None = None,
+    ) -> None:
+        """Start the conversation, once.
+
+        Args:
+            room: A connected room, or a transport; None for the room of the job that this code runs in.
+            participant: Identity of whom to talk to; None for the first caller in the room.
+            room_options: How to take part in the room.
+        Raises:
+            SessionError: It was started before, or a step took longer than `start_step`.
+            ConfigurationError: No room was given and the code runs in no job.
+            VoiceError: A step failed; everything is rolled back and the session is closed.
+        """
+        if self._task is not None:
+            raise SessionError("the session was started before; a session starts once, make another one")
+        if self._lifecycle.closed.is_set():
+            raise SessionClosedError("the session is closed; make another one")
+        job = None
+        if room is None:
+            job = get_job_context()
+            await job.connect()
+            room = job.room
+            job.attach_session(self._close_with_job)
+        transport = make_transport(room, participant, room_options, self._clock)
+        self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
+        self._journal.begin(job.job.room if job is not None else getattr(room, "name", ""))
+        # The one task of the session; anyio's groups belong to the task that enters and leaves them, so start() and
+        # close() cannot hold one.
+        self._task = asyncio.create_task(self._lifecycle.main(transport), name=f"session {self.id}")
+        try:
+            await self._lifecycle.ready.wait()
+        except BaseException:
+            self._lifecycle.request_close(CloseReason.START_FAILED)
+            with anyio.CancelScope(shield=True):  # bounded by close_timeout
+                await self._lifecycle.closed.wait()
+            raise
+        if self._lifecycle.failure is not None:
+            await self._join()
+            raise self._lifecycle.failure
+        if self._lifecycle.is_closing:
+            await self._join()
+
+    async def close(self, reason: CloseReason = CloseReason.USER_INITIATED) -> CloseReport:
+        """Close, once; concurrent callers wait for the same close and get the same report.
+
+        Within `close_timeout`, even when a step hangs; the report names it.
+        """
+        return await self._end(reason, leave=False)
+
+    async def leave(self) -> CloseReport:
+        """Close and leave the room."""
+        return await self._end(CloseReason.USER_INITIATED, leave=True)
+
+    async def wait_closed(self) -> CloseReport:
+        """Wait until the session has closed, for whatever reason."""
+        if self._task is None and not self._lifecycle.closed.is_set():
+            raise SessionNotStartedError("the session was not started; call start() first")
+        await self._join()
+        assert self._lifecycle.report is not None
+        return self._lifecycle.report
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with anyio.CancelScope(shield=True):  # bounded by close_timeout
+            await self.close()
+
+    # --- speech
+
+    def say(
+        self,
+        text: str | AsyncIterator[str],
+        *,
+        audio: AudioFrame | None = None,
+        interruptible: bool = True,
+        add_to_history: bool = True,
+        priority: int = 0,
+        when_busy: i.WhenBusy = "queue",
+    ) -> SpeechHandle:
+        """Speak `text` as it is, without the model. Awaiting the handle means "played out".
+
+        Args:
+            audio: Played instead of a synthesis; `text` is then what it says, for history and transcription.
+            interruptible: Whether the caller's words may cut it.
+            priority: Higher is spoken earlier, among what waits.
+            when_busy: What to do when somebody has the floor: wait, give up, or take it.
+        Raises:
+            SessionNotStartedError, SessionClosedError: It cannot speak now.
+        """
+        request = SpeechRequest(text=text, audio=audio, add_to_history=add_to_history)
+        return self._ask("say", request, interruptible, priority, when_busy)
+
+    def reply(
+        self,
+        instructions: str,
+        wait_for_playback: bool = True,
+        *,
+        interruptible: bool = True,
+        frames: Sequence[VideoFrame] | None = None,
+        tool_choice: ToolChoice | None = None,
+        priority: int = 0,
+        when_busy: i.WhenBusy = "discard",
+    ) -> SpeechHandle:
+        """Let the model speak, by `instructions` (for this once) and the history.
+
+        Args:
+            wait_for_playback: Whether awaiting the handle means "played out" or only "generated".
+            frames: Pictures for the model.
+            when_busy: What to do while another `reply()` runs; behind the answer to a user turn it queues.
+        Raises:
+            SessionNotStartedError, SessionClosedError: It cannot speak now.
+            CapabilityError: The pipeline makes no replies.
+        """
+        request = SpeechRequest(
+            instructions=instructions,
+            wait_for_playback=wait_for_playback,
+            frames=tuple(frames or ()),
+            tool_choice=tool_choice or ToolChoice(),
+        )
+        return self._ask("reply", request, interruptible, priority, when_busy)
+
+    def interrupt(self, *, force: bool = False) -> Awaitable[None]:
+        """Stop what the agent is saying and drop what waits, up to the first protected speech.
+
+        It acts when called; awaiting it means that the audio has stopped. Nothing to interrupt is fine.
+
+        Args:
+            force: Stop protected speech too.
+        """
+        self._check_open()
+        self._post(i.InterruptRequested(force=force))
+        return self._runtime.silence()
+
+    @property
+    def current_speech(self) -> SpeechHandle | None:
+        """The speech that has the floor."""
+        return self._runtime.current_handle
+
+    # --- what it is and was
+
+    @property
+    def agent_state(self) -> AgentState:
+        """What the agent is doing."""
+        return self._machine.agent_state
+
+    @property
+    def user_state(self) -> UserState:
+        """What the user is doing."""
+        return self._machine.user_state
+
+    @property
+    def turns(self) -> tuple[TurnRecord, ...]:
+        """Records of all turns that have ended."""
+        return tuple(self._journal.turns)
+
+    @property
+    def usage(self) -> UsageRecord:
+        """What was used so far."""
+        return self._journal.usage
+
+    def report(self) -> SessionReport:
+        """Return everything kept so far."""
+        return self._journal.report(self._lifecycle.report)
+
+    # --- events
+
+    def on(self, event: EventKey, handler: Handler | None = None) -> Any:
+        """Call `handler` with each such event (a class of `agents.events` or its name); without one, decorate.
+
+        Raises:
+            ConfigurationError: There is no such event.
+        """
+        return self._listen(event, handler, once=False)
+
+    def once(self, event: EventKey, handler: Handler | None = None) -> Any:
+        """Call `handler` with the next such event only."""
+        return self._listen(event, handler, once=True)
+
+    def off(self, event: EventKey, handler: Handler) -> None:
+        """Stop calling `handler`."""
+        self._emitter.off(event, handler)
+
+    def _listen(self, event: EventKey, handler: Handler | None, *, once: bool) -> Any:
+        if handler is None:
+            self._emitter.name_of(event)
+
+            def decorate(function: Handler) -> Handler:
+                self._emitter.on(event, function, once=once)
+                return function
+
+            return decorate
+        self._emitter.on(event, handler, once=once)
+        return handler
+
+    # --- inside
+
+    def _ask(
+        self, kind: i.SpeechKind, request: SpeechRequest, interruptible: bool, priority: int, when_busy: i.WhenBusy
+    ) -> SpeechHandle:
+        self._check_open()
+        handle = SpeechHandle(new_id("speech"), kind, interruptible=interruptible, interrupt=self._interrupt_one)
+        asked = i.SpeechRequested(
+            speech_id=handle.id, kind=kind, interruptible=interruptible, priority=priority, when_busy=when_busy
+        )
+        self._run_on_loop(lambda: self._runtime.request_speech(handle, request, asked))
+        return handle
+
+    def _interrupt_one(self, speech_id: str, force: bool) -> None:
+        self._post(i.InterruptRequested(force=force, speech_id=speech_id))
+
+    def _post(self, event: i.TurnInput) -> None:
+        self._run_on_loop(lambda: self._runtime.post(event))
+
+    def _post_user(self, event: i.TurnInput) -> None:
+        self._check_open()
+        self._post(event)
+
+    def _run_on_loop(self, call: Callable[[], None]) -> None:
+        assert self._loop is not None
+        if threading.get_ident() == self._thread:
+            call()
+        else:
+            self._loop.call_soon_threadsafe(call)
+
+    def _check_open(self) -> None:
+        if self._task is None and not self._lifecycle.closed.is_set():
+            raise SessionNotStartedError("the session was not started; call start() first")
+        if self._lifecycle.closed.is_set() or not self._lifecycle.accepts_speech:
+            raise SessionClosedError("the session is closed; make another one")
+
+    def _report_handler_error(self, error: Exception, source: str) -> None:
+        self._runtime.report_error(error, source)
+
+    def _on_close_wanted(self, reason: CloseReason, cause: Exception | None) -> None:
+        self._lifecycle.request_close(reason, cause)
+
+    async def _close_with_job(self, reason: str) -> None:
+        await self.close(CloseReason.JOB_ENDED)
+
+    async def _end(self, reason: CloseReason, *, leave: bool) -> CloseReport:
+        if self._task is None:
+            return self._lifecycle.close_unstarted()
+        if asyncio.current_task() is self._task and self._lifecycle.is_closing:
+            raise SessionError("the session is closing and waits for this code; return from it instead of closing")
+        self._lifecycle.request_close(reason, leave=leave)
+        await self._join()
+        assert self._lifecycle.report is not None
+        return self._lifecycle.report
+
+    async def _join(self) -> None:
+        assert self._task is not None
+        await self._lifecycle.closed.wait()
+        if asyncio.current_task() is not self._task:
+            await asyncio.wait({self._task})

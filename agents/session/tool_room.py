@@ -1,0 +1,110 @@
+"""ToolRoom: the session's running tool calls, outside every reply's scope, and their way into the history."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+
+from vivavoce.agents import events as ev
+from vivavoce.agents.agent import Session
+from vivavoce.agents.session.history import SessionHistory
+from vivavoce.agents.session.journal import Journal
+from vivavoce.agents.speech.handle import SpeechHandle, running_tool_of
+from vivavoce.agents.tools.context import RunContext
+from vivavoce.agents.tools.executor import ToolBatch, ToolExecutor
+from vivavoce.pipelines.core.clock import Clock
+from vivavoce.pipelines.llm.chat_context import ChatContext, FunctionCall, FunctionCallOutput
+from vivavoce.pipelines.llm.tools import Tool, ToolCall, ToolOutput
+
+STILL_RUNNING = "The call is still running; its result will follow. Do not call it again."
+
+
+class ToolRoom:
+    """Starts batches of calls, cancels them at close, and commits each batch when all of it is settled.
+
+    Args:
+        report_error: Told of what tools raise.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        *,
+        clock: Clock,
+        history: SessionHistory,
+        journal: Journal,
+        timeout: float,
+        max_threads: int,
+        report_error: Callable[[Exception, str], None],
+    ) -> None:
+        self._session = session
+        self._history = history
+        self._journal = journal
+        self._pending: dict[int, tuple[ToolBatch, str]] = {}
+        self._idle = anyio.Event()
+        self._executor = ToolExecutor(
+            clock,
+            timeout=timeout,
+            max_threads=max_threads,
+            on_settled=self._on_settled,
+            on_error=lambda error: report_error(error, "tool"),
+        )
+
+    def start(
+        self,
+        group: TaskGroup,
+        handle: SpeechHandle,
+        calls: Sequence[ToolCall],
+        tools: Sequence[Tool[..., Any]],
+        turn_id: str,
+    ) -> ToolBatch:
+        """Run `calls` for the speech of `handle` and return at once."""
+        token = running_tool_of.set(handle.id)  # inherited by the tasks started here
+        try:
+            batch = self._executor.start(
+                group, calls, tools, lambda call: RunContext(self._session, handle, call.call_id)
+            )
+        finally:
+            running_tool_of.reset(token)
+        self._pending[id(batch)] = (batch, turn_id)
+        return batch
+
+    def with_pending(self, context: ChatContext) -> ChatContext:
+        """Add the calls still running to a model's context, each with an output that says so."""
+        for batch, turn_id in self._pending.values():
+            for call in batch.calls:
+                context.append(
+                    FunctionCall(call_id=call.call_id, name=call.name, arguments=call.arguments, turn_id=turn_id)
+                )
+            for call in batch.calls:
+                context.append(
+                    FunctionCallOutput(call_id=call.call_id, name=call.name, output=STILL_RUNNING, turn_id=turn_id)
+                )
+        return context
+
+    async def cancel(self) -> None:
+        """Cancel all calls and wait until each has settled; the caller bounds it."""
+        self._executor.cancel()
+        while self._pending:
+            self._idle = anyio.Event()
+            await self._idle.wait()
+
+    def _on_settled(self, call: ToolCall, output: ToolOutput, seconds: float) -> None:
+        for key, (batch, turn_id) in list(self._pending.items()):
+            if batch.is_settled:
+                del self._pending[key]
+                self._history.add_calls(batch.calls, [o for o in batch.outputs if o is not None], turn_id)
+        self._journal.note(
+            ev.ToolCalled,
+            tool=call.name,
+            call_id=call.call_id,
+            arguments=call.arguments,
+            output=output.output,
+            is_error=output.is_error,
+            seconds=seconds,
+        )
+        if not self._pending:
+            self._idle.set()

@@ -1,0 +1,77 @@
+"""Wiring: whether agent, pipeline and options fit, and what a session is made of by them."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from vivavoce.agents.agent import Agent
+from vivavoce.agents.session.options import SessionOptions
+from vivavoce.agents.turn.machine import TurnMachine
+from vivavoce.agents.turn.options import TurnOptions
+from vivavoce.pipelines.core.clock import Clock
+from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError
+from vivavoce.pipelines.io import Transport
+from vivavoce.pipelines.pipeline import Pipeline
+
+if TYPE_CHECKING:
+    from livekit import rtc
+
+    from vivavoce.agents.rooms.options import RoomOptions
+
+logger = logging.getLogger(__name__)
+
+
+def check_wiring(agent: Agent, pipeline: Pipeline) -> None:
+    """Refuse what can never work.
+
+    Raises:
+        ConfigurationError: `agent` or `pipeline` is of another kind.
+        CapabilityError: The pipeline can neither speak nor answer.
+    """
+    if not isinstance(agent, Agent):
+        raise ConfigurationError(f"agent must be an Agent, got {agent!r}; AgentSession(agent, pipeline)")
+    if not isinstance(pipeline, Pipeline):
+        raise ConfigurationError(f"pipeline must be a Pipeline, got {pipeline!r}; for example CascadingPipeline(...)")
+    capabilities = pipeline.capabilities
+    if not (capabilities.can_say or capabilities.can_reply):
+        raise CapabilityError(pipeline.name, "can_say", "give the pipeline a tts, or a model that speaks")
+
+
+def make_machine(options: SessionOptions, pipeline: Pipeline) -> TurnMachine:
+    """Return the turn machine for these options, and warn of waits that add up to more than the budget."""
+    capabilities = pipeline.capabilities
+    waits = options.configured_waits(capabilities.vad_silence)
+    if sum(waits.values()) > options.latency_budget:
+        named = ", ".join(f"{name} {seconds:g} s" for name, seconds in waits.items())
+        logger.warning(
+            "Configured waits after the user's speech add up to more than latency_budget %g s: %s",
+            options.latency_budget,
+            named,
+        )
+    return TurnMachine(
+        TurnOptions(
+            endpointing=options.endpointing,
+            interruption=options.interruption,
+            max_errors=options.max_errors,
+            uses_turn_detector=any(kind == "turn_detector" for kind, _, _ in capabilities.components),
+        )
+    )
+
+
+def make_transport(
+    room: rtc.Room | Transport, participant: str | None, options: RoomOptions | None, clock: Clock
+) -> Transport:
+    """Return `room` itself if it is a transport, else one for a LiveKit room.
+
+    Raises:
+        ConfigurationError: Room options or a participant were given with a ready transport.
+    """
+    if isinstance(room, Transport):
+        if participant is not None or options is not None:
+            raise ConfigurationError("participant and room_options go with a LiveKit room, not with a ready transport")
+        return room
+    from vivavoce.agents.rooms.livekit import LiveKitTransport
+    from vivavoce.agents.rooms.options import RoomOptions
+
+    return LiveKitTransport(room, participant=participant, options=options or RoomOptions(), clock=clock)

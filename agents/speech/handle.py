@@ -1,0 +1,120 @@
+"""SpeechHandle: what `say()` and `reply()` return."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextvars import ContextVar
+from typing import Any
+
+import anyio
+
+from vivavoce.agents.records import TurnOutcome
+from vivavoce.agents.turn.inputs import SpeechKind
+from vivavoce.pipelines.core.errors import SessionError
+
+running_tool_of: ContextVar[str] = ContextVar("running_tool_of", default="")
+"""In a tool's task, the id of the speech that called it."""
+
+
+class SpeechHandle:
+    """One speech. Awaiting it never raises and resolves when everything it started is played out or dropped.
+
+    Args:
+        interrupt: Called by `interrupt()` with `force`; enqueues and returns at once.
+    """
+
+    def __init__(
+        self,
+        speech_id: str,
+        kind: SpeechKind,
+        *,
+        interruptible: bool,
+        interrupt: Callable[[str, bool], None],
+    ) -> None:
+        self.id = speech_id
+        self.kind = kind
+        self.interruptible = interruptible
+        self._interrupt = interrupt
+        self._done = anyio.Event()
+        self._outcome: TurnOutcome | None = None
+        self._error: Exception | None = None
+        self._heard_text = ""
+        self._played_seconds = 0.0
+        self._callbacks: list[Callable[[SpeechHandle], None]] = []
+
+    def __repr__(self) -> str:
+        return f"SpeechHandle({self.id!r}, {self.kind!r}, outcome={self._outcome!r})"
+
+    def __await__(self) -> Generator[Any, Any, SpeechHandle]:
+        return self._wait().__await__()
+
+    async def _wait(self) -> SpeechHandle:
+        if running_tool_of.get() == self.id and not self._done.is_set():
+            raise SessionError(
+                f"speech {self.id!r} cannot be awaited inside a tool that it runs: it ends after the tool; "
+                "return from the tool, or say() something else and await that"
+            )
+        await self._done.wait()
+        return self
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the handle has resolved."""
+        return self._done.is_set()
+
+    @property
+    def outcome(self) -> TurnOutcome | None:
+        """What became of it; None until it is known."""
+        return self._outcome
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether it was cut short while it could be heard."""
+        return self._outcome == "interrupted"
+
+    @property
+    def heard_text(self) -> str:
+        """What the caller has heard of it; grows step by step."""
+        return self._heard_text
+
+    @property
+    def played_seconds(self) -> float:
+        """Seconds of it that were played."""
+        return self._played_seconds
+
+    def exception(self) -> Exception | None:
+        """Return what made it fail, if it has failed."""
+        return self._error
+
+    def interrupt(self, *, force: bool = False) -> None:
+        """Stop it; a protected one needs `force`. Await the handle to know when it has stopped."""
+        self._interrupt(self.id, force)
+
+    def add_done_callback(self, callback: Callable[[SpeechHandle], None]) -> None:
+        """Call `callback` once with the handle when it resolves, at once if it has. It must not block or raise."""
+        if self._done.is_set():
+            callback(self)
+        else:
+            self._callbacks.append(callback)
+
+    # For the reply that carries it.
+
+    def add_heard(self, text: str, seconds: float) -> None:
+        """Note what was heard of one step."""
+        self._heard_text = f"{self._heard_text} {text}".strip()
+        self._played_seconds += seconds
+
+    def set_outcome(self, outcome: TurnOutcome, error: Exception | None = None) -> None:
+        """Note the outcome and resolve."""
+        self._outcome = outcome
+        self._error = error
+        self.resolve()
+
+    def resolve(self) -> None:
+        """Wake who awaits; the outcome may still be open when only the generation was waited for."""
+        if self._done.is_set():
+            return
+        self._done.set()
+        callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback(self)

@@ -1,0 +1,119 @@
+"""HeardText: which part of a text the caller has heard at a position of its audio."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+
+from vivavoce.pipelines.tts.base import Word
+
+DEFAULT_CHARS_PER_SECOND = 15.0
+"""How fast a voice is taken to speak while neither word times nor its whole audio is there yet."""
+
+
+@dataclass(slots=True)
+class _Segment:
+    """A piece of text whose audio begins at `sample`, with the words told of it."""
+
+    sample: int
+    char_start: int
+    char_end: int
+    word_ends: list[int]
+    word_chars: list[int]
+
+
+class HeardText:
+    """Maps samples to text: by word times where the voice gives them, else by proportion, snapped down to a word.
+
+    A word counts as heard when it has been played to its end.
+
+    Args:
+        sample_rate: Hz of the positions.
+    """
+
+    def __init__(self, sample_rate: int) -> None:
+        self._rate = sample_rate
+        self._text = ""
+        self._segments: list[_Segment] = []
+        self._total: int | None = None
+
+    @property
+    def text(self) -> str:
+        """The whole text so far."""
+        return self._text
+
+    def add_text(self, text: str) -> None:
+        """Append text that was sent to the voice."""
+        self._text += text
+
+    def begin_segment(self, text: str, sample: int) -> None:
+        """Say that the audio of `text`, a part of what was added, begins at `sample`."""
+        start_from = self._segments[-1].char_end if self._segments else 0
+        stripped = text.strip()
+        found = self._text.find(stripped, start_from)
+        # A voice may speak a filtered text: then the segment takes the next characters, as many as it has.
+        start = found if found >= 0 else start_from
+        self._segments.append(_Segment(sample, start, min(start + len(stripped), len(self._text)), [], []))
+
+    def add_words(self, words: tuple[Word, ...]) -> None:
+        """Take word times, in seconds from the start of the audio, in order."""
+        if not self._segments:
+            self.begin_segment(self._text, 0)
+        for word in words:
+            segment = self._segment_of(round(word.start * self._rate))
+            cursor = segment.word_chars[-1] if segment.word_chars else segment.char_start
+            found = self._text.find(word.text, cursor)
+            end = found + len(word.text) if found >= 0 else min(cursor + len(word.text) + 1, segment.char_end)
+            segment.word_ends.append(round(word.end * self._rate))
+            segment.word_chars.append(end)
+
+    def finish(self, total_samples: int) -> None:
+        """Say that the audio is complete."""
+        self._total = total_samples
+
+    def at(self, sample: int) -> str:
+        """Return the text heard when `sample` samples have been played."""
+        if sample <= 0:
+            return ""
+        if self._total is not None and sample >= self._total:
+            return self._text.strip()
+        if not self._segments:
+            return self._cut(0, len(self._text), self._text_samples(len(self._text)), sample)
+        index = bisect_right(self._segments, sample, key=lambda s: s.sample) - 1
+        if index < 0:
+            return ""
+        segment = self._segments[index]
+        if segment.word_ends:
+            heard = bisect_right(segment.word_ends, sample)
+            return self._text[: segment.word_chars[heard - 1] if heard else segment.char_start].strip()
+        length = self._segment_samples(index)
+        return self._cut(segment.char_start, segment.char_end, length, sample - segment.sample)
+
+    def _segment_of(self, sample: int) -> _Segment:
+        index = bisect_right(self._segments, sample, key=lambda s: s.sample) - 1
+        return self._segments[max(0, index)]
+
+    def _segment_samples(self, index: int) -> int:
+        segment = self._segments[index]
+        if index + 1 < len(self._segments):
+            return self._segments[index + 1].sample - segment.sample
+        if self._total is not None:
+            return self._total - segment.sample
+        return self._text_samples(segment.char_end - segment.char_start)
+
+    def _text_samples(self, characters: int) -> int:
+        if self._total is not None and not self._segments:
+            return self._total
+        last = self._segments[-1] if self._segments else None
+        if last is not None and last.sample > 0 and last.char_start > 0:  # the pace of what is complete
+            return round(characters * last.sample / last.char_start)
+        return round(characters / DEFAULT_CHARS_PER_SECOND * self._rate)
+
+    def _cut(self, start: int, end: int, length: int, played: int) -> str:
+        if length <= 0 or played >= length:
+            return self._text[:end].strip()
+        stop = start + int((end - start) * played / length)
+        if stop < len(self._text) and not self._text[stop].isspace():
+            while stop > start and not self._text[stop - 1].isspace():
+                stop -= 1
+        return self._text[:stop].strip()

@@ -1,0 +1,106 @@
+"""SpeechHost: what a reply needs of its session, and the limits it keeps."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from vivavoce.agents.agent import Agent
+from vivavoce.agents.records import TurnOutcome
+from vivavoce.agents.speech.handle import SpeechHandle
+from vivavoce.agents.speech.playout import Playout
+from vivavoce.agents.tools.executor import ToolBatch
+from vivavoce.agents.turn.inputs import TurnInput
+from vivavoce.pipelines.core.clock import Clock
+from vivavoce.pipelines.llm.base import Usage
+from vivavoce.pipelines.llm.chat_context import ChatContext, ChatMessage
+from vivavoce.pipelines.llm.tools import ToolCall, ToolChoice
+from vivavoce.pipelines.media.frame import AudioFrame, VideoFrame
+from vivavoce.pipelines.pipeline import PipelineCapabilities, PipelineConnection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeechLimits:
+    """How long a reply waits for its providers and hooks, in seconds; then the turn fails."""
+
+    llm_first_token: float = 10.0
+    llm_stall: float = 10.0
+    tts_first_byte: float = 5.0
+    tts_stall: float = 5.0
+    hook_timeout: float = 10.0
+    max_tool_steps: int = 5
+    fade: float = 0.05
+
+    def __post_init__(self) -> None:
+        for name in ("llm_first_token", "llm_stall", "tts_first_byte", "tts_stall", "hook_timeout"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"need {name} > 0 (s), got {getattr(self, name)!r}")
+        if self.max_tool_steps < 0 or self.fade < 0:
+            raise ValueError(f"need max_tool_steps, fade >= 0, got {self.max_tool_steps!r}, {self.fade!r}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeechRequest:
+    """What is to be spoken or answered.
+
+    Args:
+        text: Spoken as it is (`say`); None where the model answers.
+        audio: Spoken instead of a synthesis of `text`.
+        instructions: For this generation only (`reply`).
+        user_item: The user's message that is answered.
+        remote_reply_id: The answer that a remote model began by itself.
+    """
+
+    text: str | AsyncIterator[str] | None = field(default=None, repr=False)
+    audio: AudioFrame | None = None
+    add_to_history: bool = True
+    instructions: str = field(default="", repr=False)
+    frames: tuple[VideoFrame, ...] = ()
+    tool_choice: ToolChoice = ToolChoice()
+    wait_for_playback: bool = True
+    user_item: ChatMessage | None = None
+    remote_reply_id: str = ""
+
+
+class SpeechHost(Protocol):
+    """The session, as a reply sees it."""
+
+    clock: Clock
+    limits: SpeechLimits
+
+    @property
+    def playout(self) -> Playout: ...
+    @property
+    def agent(self) -> Agent: ...
+    @property
+    def connection(self) -> PipelineConnection: ...
+    @property
+    def capabilities(self) -> PipelineCapabilities: ...
+
+    def post(self, event: TurnInput) -> None:
+        """Enqueue an input of the turn machine."""
+
+    def context(self) -> ChatContext:
+        """Return a copy of the conversation for a model, calls still running included."""
+
+    def add_assistant_message(self, text: str, *, interrupted: bool, turn_id: str) -> None:
+        """Note what the caller heard."""
+
+    def replace_user_text(self, item: ChatMessage, text: str) -> None:
+        """Change a user's message as the agent's hook wants it."""
+
+    def remove_user_item(self, item: ChatMessage) -> None:
+        """Take a dropped turn's message back."""
+
+    def run_tools(self, handle: SpeechHandle, calls: Sequence[ToolCall], turn_id: str) -> ToolBatch:
+        """Run calls outside the reply's scope; the history gets each call with its output when all are settled."""
+
+    def add_usage(self, usage: Usage | None = None, *, characters: int = 0, audio_seconds: float = 0.0) -> None:
+        """Count what was used."""
+
+    def report_error(self, error: Exception, source: str) -> None:
+        """Emit an `error` event."""
+
+    def speech_ended(self, handle: SpeechHandle, outcome: TurnOutcome) -> None:
+        """The reply is over: emit its record."""

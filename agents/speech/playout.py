@@ -1,0 +1,290 @@
+"""Playout: one utterance at a time into the sink, paced by timers, with a position exact to the sample.
+
+No task runs here: pushes and timers are synchronous calls. The position is what was written less what the sink still
+queues, so that a pause, which clears the sink, goes on later at the very sample where its fade began.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import anyio
+
+from vivavoce.agents.speech.heard import HeardText
+from vivavoce.pipelines.core.clock import Clock, TimerHandle
+from vivavoce.pipelines.io import AudioSink
+from vivavoce.pipelines.media.frame import BYTES_PER_SAMPLE, FRAME_SECONDS, AudioFrame
+from vivavoce.pipelines.media.gain import ramp
+from vivavoce.pipelines.media.resample import Resampler
+from vivavoce.pipelines.tts.base import AudioChunk
+
+SINK_SECONDS = 2 * FRAME_SECONDS
+"""The most that is kept in the sink."""
+REWIND_SECONDS = 0.2
+"""Played audio that is kept for a pause: more than any sink's queue."""
+LOOKAHEAD_SECONDS = 10.0
+"""Unplayed audio from which `Utterance.room()` waits, so that a fast voice does not fill the memory."""
+
+
+class Utterance:
+    """The audio of one step of a speech, and how far it has been played.
+
+    Args:
+        speech_id: Whose it is.
+        rate: Hz of the sink.
+    """
+
+    def __init__(self, speech_id: str, rate: int) -> None:
+        self.speech_id = speech_id
+        self.rate = rate
+        self.heard = HeardText(rate)
+        self.is_last = True
+        """Whether no other step of the speech follows; set before `finish()`."""
+        self.done = anyio.Event()
+        """Set when it is played out or dropped."""
+        self.started_at: float | None = None
+        self.ended_at: float | None = None
+        self.is_finished = False
+        self.written = 0
+        self.total = 0
+        self._base = 0
+        self._data = bytearray()
+        self._resampler: Resampler | None = None
+        self._room: anyio.Event | None = None
+        self._on_data: Callable[[], None] | None = None
+
+    def watch(self, on_data: Callable[[], None]) -> None:
+        """Call `on_data` whenever there is more to play."""
+        self._on_data = on_data
+
+    def push(self, chunk: AudioChunk) -> None:
+        """Take the next piece of audio, of any length and rate."""
+        if chunk.text:
+            self.heard.begin_segment(chunk.text, self.total)
+        if chunk.words:
+            self.heard.add_words(chunk.words)
+        frame = chunk.frame
+        if frame.sample_rate != self.rate:
+            if self._resampler is None or self._resampler.input_rate != frame.sample_rate:
+                self._flush_resampler()
+                self._resampler = Resampler(frame.sample_rate, self.rate)
+            frame = self._resampler.push(frame)
+        self._append(frame)
+
+    def finish(self) -> None:
+        """Say that no more audio comes."""
+        self._flush_resampler()
+        self.is_finished = True
+        self.heard.finish(self.total)
+        if self._on_data is not None:
+            self._on_data()
+
+    async def room(self) -> None:
+        """Wait until less than the lookahead is left to play."""
+        while not self.done.is_set() and self.total - self.written > LOOKAHEAD_SECONDS * self.rate:
+            self._room = anyio.Event()
+            await self._room.wait()
+
+    def read(self, samples: int) -> AudioFrame:
+        """Return up to `samples` samples from the write position, and go on behind them."""
+        frame = self.peek(samples)
+        self.written += frame.samples
+        surplus = self.written - self._base - int(REWIND_SECONDS * self.rate)
+        if surplus > self.rate:  # trimmed a second at a time, since it moves all that follows
+            del self._data[: surplus * BYTES_PER_SAMPLE]
+            self._base += surplus
+        if self._room is not None and self.total - self.written <= LOOKAHEAD_SECONDS * self.rate:
+            self._room.set()
+            self._room = None
+        return frame
+
+    def peek(self, samples: int) -> AudioFrame:
+        """Return up to `samples` samples from the write position."""
+        start = (self.written - self._base) * BYTES_PER_SAMPLE
+        return AudioFrame(bytes(self._data[start : start + samples * BYTES_PER_SAMPLE]), self.rate)
+
+    def rewind(self, samples: int) -> None:
+        """Take back `samples` that were written and not played."""
+        self.written = max(self._base, self.written - samples)
+
+    def release(self) -> None:
+        """Free the audio: it is played out or dropped."""
+        self._data = bytearray()
+        self._base = self.written
+        self._resampler = None
+        if self._room is not None:
+            self._room.set()
+            self._room = None
+        self.done.set()
+
+    def _append(self, frame: AudioFrame) -> None:
+        if frame.data and not self.done.is_set():
+            self._data += frame.data
+            self.total += frame.samples
+            if self._on_data is not None:
+                self._on_data()
+
+    def _flush_resampler(self) -> None:
+        if self._resampler is not None:
+            self._append(self._resampler.flush())
+
+
+class Playout:
+    """Plays utterances into a sink.
+
+    Args:
+        on_started, on_finished: Called with the utterance when its first frame is played and when its last one has
+            been; never for one that was stopped.
+        on_written: Called with each frame written, if given.
+        on_progress: Called with the utterance, the samples of it played so far, and whether it is over.
+    """
+
+    def __init__(
+        self,
+        sink: AudioSink,
+        clock: Clock,
+        *,
+        on_started: Callable[[Utterance], None],
+        on_finished: Callable[[Utterance], None],
+        on_written: Callable[[AudioFrame], None] | None = None,
+        on_progress: Callable[[Utterance, int, bool], None] | None = None,
+    ) -> None:
+        self._sink = sink
+        self._clock = clock
+        self._on_started = on_started
+        self._on_finished = on_finished
+        self._on_written = on_written
+        self._on_progress = on_progress
+        self.rate = sink.capabilities.sample_rate
+        self._frame = round(FRAME_SECONDS * self.rate)
+        self._current: Utterance | None = None
+        self._is_paused = False
+        self._is_open = False
+        self._timer: TimerHandle | None = None
+
+    @property
+    def current(self) -> Utterance | None:
+        """The utterance being played, or held."""
+        return self._current
+
+    def open(self) -> None:
+        """Begin to play: the caller hears the agent now. Before, everything waits."""
+        self._is_open = True
+        self._tick()
+
+    def play(self, utterance: Utterance) -> None:
+        """Play `utterance` from its start, as its audio comes. The one before must be over."""
+        assert self._current is None, "the floor holds one speech at a time"
+        self._current = utterance
+        utterance.watch(self._on_data)
+        self._on_data()
+
+    def position(self, utterance: Utterance) -> int:
+        """Return how many samples of `utterance` have been played."""
+        if utterance is not self._current or self._is_paused:
+            return utterance.written
+        return max(0, utterance.written - self._sink.queued())
+
+    def pause(self, fade: float = 0.0) -> None:
+        """Hold the current utterance, or the next one before it begins."""
+        if self._is_paused:
+            return
+        self._is_paused = True
+        self._cancel_timer()
+        if self._current is not None:
+            self._silence(self._current, fade)
+
+    def resume(self) -> None:
+        """Go on where the pause's fade began."""
+        if self._is_paused:
+            self._is_paused = False
+            self._tick()
+
+    def stop(self, utterance: Utterance, fade: float = 0.0) -> int:
+        """Drop `utterance`, and return how many samples of it were played before the fade."""
+        if utterance is not self._current:
+            utterance.release()
+            return utterance.written
+        if not self._is_paused:
+            self._silence(utterance, fade)
+        self._end(utterance)
+        return utterance.written
+
+    def silent_at(self) -> float:
+        """Return when the sink will have played what it holds, a fade included."""
+        return self._clock.now() + self._sink.queued() / self.rate
+
+    def close(self) -> None:
+        """Stop at once; nothing is played or reported any more."""
+        self._is_open = False
+        if self._current is not None:
+            self._sink.clear()
+            self._end(self._current)
+
+    def _silence(self, utterance: Utterance, fade: float) -> None:
+        utterance.rewind(self._sink.clear())
+        if fade > 0 and utterance.started_at is not None:
+            tail = utterance.peek(round(fade * self.rate))
+            if tail.samples:
+                self._write(AudioFrame(ramp(tail.data, 1.0, 0.0), self.rate))
+
+    def _end(self, utterance: Utterance) -> None:
+        self._cancel_timer()
+        self._current = None
+        self._is_paused = False
+        utterance.ended_at = self._clock.now()
+        if self._on_progress is not None and utterance.started_at is not None:
+            self._on_progress(utterance, utterance.written, True)
+        utterance.release()
+
+    def _on_data(self) -> None:
+        # While a timer is pending the sink has enough; it will come for more.
+        if self._timer is None:
+            self._tick()
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self._tick()
+
+    def _tick(self) -> None:
+        utterance = self._current
+        if utterance is None or self._is_paused or not self._is_open:
+            return
+        self._cancel_timer()
+        # Half a sample of slack: a clock's float must not make a frame wait for another tick.
+        most = round(SINK_SECONDS * self.rate) - self._frame
+        queued = self._sink.queued()
+        while queued <= most:
+            missing = utterance.total - utterance.written
+            if missing < self._frame and not utterance.is_finished:
+                break  # a frame is not full yet: its audio will call again
+            if not missing:
+                break
+            self._write(utterance.read(self._frame))
+            if utterance.started_at is None:
+                utterance.started_at = self._clock.now()
+                self._on_started(utterance)
+            queued = self._sink.queued()
+        if self._on_progress is not None and utterance.started_at is not None:
+            self._on_progress(utterance, self.position(utterance), False)
+        if utterance.written < utterance.total or not utterance.is_finished:
+            if queued > most:
+                self._arm((queued - most) / self.rate)
+        elif queued:
+            self._arm(queued / self.rate)
+        else:
+            self._end(utterance)
+            self._on_finished(utterance)
+
+    def _write(self, frame: AudioFrame) -> None:
+        self._sink.write(frame)
+        if self._on_written is not None:
+            self._on_written(frame)
+
+    def _arm(self, seconds: float) -> None:
+        self._timer = self._clock.call_at(self._clock.now() + seconds, self._on_timer)
+
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

@@ -1,0 +1,349 @@
+"""Reply: one speech from the floor to its outcome: hook, model steps, voice, playout, tools, heard text.
+
+The model's stream, the voice's stream and the playout live in one cancel scope; tools do not. A reply never decides
+whether it may speak: it is granted the floor, paused, resumed and cancelled from outside.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from typing import Any
+
+import anyio
+from anyio import CancelScope
+
+from vivavoce.agents.agent import CompletedTurn, StopResponse
+from vivavoce.agents.observe.turn_record import TurnRecordBuilder
+from vivavoce.agents.records import TurnOutcome
+from vivavoce.agents.speech.handle import SpeechHandle
+from vivavoce.agents.speech.host import SpeechHost, SpeechRequest
+from vivavoce.agents.speech.playout import Utterance
+from vivavoce.agents.speech.text_channel import TextChannel
+from vivavoce.agents.tools.executor import ToolBatch
+from vivavoce.agents.turn.inputs import SpeechEnded, ToolsAwaited, ToolsFinished, ToolsStarted
+from vivavoce.pipelines.core.errors import ProviderTimeoutError, VoiceError
+from vivavoce.pipelines.core.watchdog import Watchdog
+from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent, TextDelta, Usage
+from vivavoce.pipelines.llm.tools import ToolCall, ToolChoice
+from vivavoce.pipelines.tts.base import AudioChunk
+
+logger = logging.getLogger(__name__)
+
+
+class Reply:
+    """Runs one speech.
+
+    Args:
+        record: Collects the turn's times; the session makes the record of it when the reply has ended.
+    """
+
+    def __init__(
+        self, host: SpeechHost, handle: SpeechHandle, request: SpeechRequest, record: TurnRecordBuilder
+    ) -> None:
+        self.handle = handle
+        self.record = record
+        self.is_withdrawn = False
+        self.is_running = False
+        """Whether it was granted the floor once, so that its task runs."""
+        self._host = host
+        self._request = request
+        self._scope = CancelScope()
+        self._floor = anyio.Event()
+        self._stopped: TurnOutcome | None = None
+        self._error: Exception | None = None
+        self._utterance: Utterance | None = None
+        self._calls: list[ToolCall] = []
+        self._extra_instructions = request.instructions
+        self.has_generated = False
+
+    # --- from outside, synchronous
+
+    def grant(self) -> None:
+        """The speech has the floor (again)."""
+        self.record.mark("queue", "runtime", self._host.clock.now())
+        self.is_running = True
+        self._floor.set()
+
+    def cancel(self, outcome: TurnOutcome, *, is_withdrawn: bool = False) -> None:
+        """Silence the speech now, note what was heard, and let its task end."""
+        self._stopped = outcome
+        self.is_withdrawn = is_withdrawn
+        self._stop_utterance()
+        self._scope.cancel()
+
+    def on_played(self, utterance: Utterance) -> None:
+        """All of a step has been played."""
+        self._commit_heard(utterance, utterance.total, interrupted=False)
+
+    # --- the task
+
+    async def run(self) -> None:
+        """Carry the speech to its outcome; never raises but for the cancellation of the whole session."""
+        outcome: TurnOutcome = "cancelled"
+        try:
+            with self._scope:
+                outcome = await self._perform()
+        except StopResponse:
+            outcome = "discarded"
+        except Exception as error:  # noqa: BLE001 - the reply boundary: user code and providers end here
+            outcome, self._error = "failed", _first_error(error)
+            self._report_failure(self._error)
+        finally:
+            if self._stopped is not None:
+                outcome = self._stopped
+            self._stop_utterance()
+            self._end(outcome)
+
+    def _report_failure(self, error: Exception) -> None:
+        # Foreign errors may quote content; ours do not.
+        text = f": {error}" if isinstance(error, VoiceError) else ""
+        self.record.error = f"{type(error).__name__}{text}"
+        logger.warning("Speech %s failed: %s", self.handle.id, self.record.error, exc_info=error)
+        source = getattr(error, "component", "") or ("llm" if not self.has_generated else "tts")
+        self._host.report_error(error, source)
+
+    def _end(self, outcome: TurnOutcome) -> None:
+        self._host.post(SpeechEnded(self.handle.id, outcome))
+        self.handle.set_outcome(outcome, self._error)
+        self._host.speech_ended(self.handle, outcome)
+
+    async def _perform(self) -> TurnOutcome:
+        if self._request.user_item is not None and self._host.agent.overrides("on_user_turn_completed"):
+            await self._run_hook(self._request.user_item)
+        if self._request.text is not None or self._request.audio is not None:
+            await self._say()
+            return "completed"
+        limit = self._host.limits.max_tool_steps
+        for step in range(limit + 1):
+            await self._floor.wait()
+            batch = await self._generate_step(may_call=step < limit, is_first=step == 0)
+            if batch is None:
+                break
+            await self._await_tools(batch)
+        if not self.record.agent_text:
+            logger.warning("Speech %s: the model's answer is empty", self.handle.id)
+        return "completed"
+
+    async def _run_hook(self, item: Any) -> None:
+        turn = CompletedTurn(turn_id=item.turn_id, text=item.content, history=self._host.context())
+        try:
+            with anyio.fail_after(self._host.limits.hook_timeout):
+                await self._host.agent.on_user_turn_completed(turn)
+        except StopResponse:
+            self._host.remove_user_item(item)
+            raise
+        except Exception as error:  # noqa: BLE001 - a user callback: the turn is answered without it
+            logger.warning("on_user_turn_completed failed: %s", type(error).__name__, exc_info=error)
+            self._host.report_error(error, "hook")
+        if turn.text != item.content:
+            self._host.replace_user_text(item, turn.text)
+        self._extra_instructions = "\n".join(part for part in (self._extra_instructions, turn.instructions) if part)
+        self.record.mark("hook", "user_code", self._host.clock.now())
+
+    # --- given text
+
+    async def _say(self) -> None:
+        request, utterance = self._request, self._open_utterance()
+        self.has_generated = True
+        if request.audio is not None:
+            text = request.text if isinstance(request.text, str) else ""
+            utterance.heard.add_text(text)
+            self.record.agent_text.append(text)
+            utterance.push(AudioChunk(request.audio, text=text))
+            utterance.finish()
+        elif isinstance(request.text, str):
+            utterance.heard.add_text(request.text)
+            self.record.agent_text.append(request.text)
+            await self._voice(request.text, utterance, None)
+            utterance.finish()
+        else:
+            assert request.text is not None
+            await self._voice(self._noting(request.text, utterance), utterance, None)
+            utterance.finish()
+            self.record.agent_text.append(utterance.heard.text)
+        await self._played(utterance)
+
+    async def _noting(self, text: AsyncIterator[str], utterance: Utterance) -> AsyncGenerator[str, None]:
+        async for piece in text:
+            utterance.heard.add_text(piece)
+            yield piece
+
+    # --- a model's step
+
+    def _request_for(self, *, may_call: bool, is_first: bool) -> GenerateRequest:
+        agent = self._host.agent
+        return GenerateRequest(
+            context=self._host.context(),
+            instructions=agent.instructions,
+            extra_instructions=self._extra_instructions,
+            tools=agent.tools if may_call else (),
+            tool_choice=self._request.tool_choice if is_first and may_call else ToolChoice(),
+            turn_id=self.record.turn_id,
+        )
+
+    async def _generate_step(self, *, may_call: bool, is_first: bool) -> ToolBatch | None:
+        """Run one step until its text is played out; return its tool calls, which run since the model was done."""
+        self._calls, self._utterance = [], None
+        batch: ToolBatch | None = None
+        channel = TextChannel()
+        host = self._host
+        if is_first and self._request.remote_reply_id:
+            source = host.connection.accept(self._request.remote_reply_id)
+        else:
+            source = host.connection.generate(self._request_for(may_call=may_call, is_first=is_first))
+        async with anyio.create_task_group() as group:
+            watchdog = Watchdog(host.clock, group.cancel_scope.cancel)
+            try:
+                watchdog.arm(host.limits.llm_first_token)
+                async with aclosing(source) as events:
+                    async for event in events:
+                        watchdog.arm(host.limits.llm_stall)
+                        speaks = self._take(event, channel)
+                        if speaks and not host.capabilities.generates_audio:
+                            group.start_soon(self._speak_channel, channel, speaks)
+                watchdog.disarm()
+                self._generation_ended()
+                if self._calls:
+                    batch = self._start_tools(self._calls)
+                channel.close()
+            finally:
+                watchdog.close()
+        if watchdog.has_expired:
+            raise ProviderTimeoutError(
+                f"the model sent nothing for {host.limits.llm_first_token:g} s (first token) "
+                f"or {host.limits.llm_stall:g} s (stall)",
+                provider="llm",
+            )
+        if self._utterance is not None and host.capabilities.generates_audio:
+            await self._played(self._utterance)
+        return batch
+
+    def _take(self, event: LLMEvent | AudioChunk, channel: TextChannel) -> Utterance | None:
+        """Take one event of the model; return the utterance when this event began it."""
+        opened = None
+        if isinstance(event, TextDelta):
+            self.record.mark("model_first_token", "provider", self._host.clock.now())
+            if self._utterance is None:
+                if not event.text.strip():
+                    return None
+                opened = self._open_utterance()
+                self.record.agent_text.append("")
+            assert self._utterance is not None
+            self._utterance.heard.add_text(event.text)
+            self.record.agent_text[-1] += event.text
+            channel.push(event.text)
+        elif isinstance(event, ToolCall):
+            self.record.mark("model_first_token", "provider", self._host.clock.now())
+            self._calls.append(event)
+        elif isinstance(event, AudioChunk):
+            self.record.mark("model_first_token", "provider", self._host.clock.now())
+            if self._utterance is None:
+                opened = self._open_utterance()
+                self.record.agent_text.append("")
+            assert self._utterance is not None
+            self._utterance.push(event)
+        elif isinstance(event, Usage):
+            self._host.add_usage(event)
+        return opened
+
+    def _generation_ended(self) -> None:
+        self.has_generated = True
+        is_last = not self._calls
+        if self._utterance is not None:
+            self._utterance.is_last = is_last
+            if self._host.capabilities.generates_audio:
+                self._utterance.finish()
+        if not self._request.wait_for_playback and is_last:
+            self.handle.resolve()
+
+    async def _speak_channel(self, channel: TextChannel, utterance: Utterance) -> None:
+        await self._voice(channel, utterance, channel)
+        utterance.finish()
+        await self._played(utterance)
+
+    async def _voice(self, text: str | AsyncIterator[str], utterance: Utterance, channel: TextChannel | None) -> None:
+        """Synthesise `text` into `utterance`. The voice's limits count only while all text is in."""
+        host, limits = self._host, self._host.limits
+        await self._floor.wait()
+        with CancelScope() as scope:
+            watchdog = Watchdog(host.clock, scope.cancel)
+            if channel is None:
+                watchdog.arm(limits.tts_first_byte)
+            else:
+                channel.on_close = lambda: watchdog.arm(limits.tts_first_byte)
+            try:
+                async with aclosing(host.connection.speak(text)) as chunks:
+                    async for chunk in chunks:
+                        watchdog.disarm()
+                        if chunk.requested_at is not None:
+                            self.record.mark("first_sentence", "provider", chunk.requested_at)
+                        self.record.mark("tts_first_byte", "provider", host.clock.now())
+                        utterance.push(chunk)
+                        await utterance.room()
+                        if channel is None or channel.is_closed:
+                            watchdog.arm(limits.tts_stall)
+            finally:
+                if channel is not None:
+                    channel.on_close = None
+                watchdog.close()
+                host.add_usage(characters=len(utterance.heard.text), audio_seconds=utterance.total / utterance.rate)
+        if watchdog.has_expired:
+            raise ProviderTimeoutError(
+                f"the voice sent nothing for {limits.tts_first_byte:g} s (first audio) "
+                f"or {limits.tts_stall:g} s (stall)",
+                provider="tts",
+            )
+
+    # --- playout
+
+    def _open_utterance(self) -> Utterance:
+        playout = self._host.playout
+        self._utterance = Utterance(self.handle.id, playout.rate)
+        playout.play(self._utterance)
+        return self._utterance
+
+    async def _played(self, utterance: Utterance) -> None:
+        # Bounded by the audio's own length and by whoever paused it: a pause ends in resume or cancel.
+        await utterance.done.wait()
+
+    def _stop_utterance(self) -> None:
+        utterance, self._utterance = self._utterance, None
+        if utterance is None or utterance.done.is_set():
+            return
+        position = self._host.playout.stop(utterance, self._host.limits.fade)
+        self._commit_heard(utterance, position, interrupted=True)
+
+    def _commit_heard(self, utterance: Utterance, samples: int, *, interrupted: bool) -> None:
+        heard = utterance.heard.at(samples)
+        self.handle.add_heard(heard, samples / utterance.rate)
+        self.record.heard_text.append(heard)
+        if heard and self._request.add_to_history:
+            self._host.add_assistant_message(heard, interrupted=interrupted, turn_id=self.record.turn_id)
+
+    # --- tools
+
+    def _start_tools(self, calls: list[ToolCall]) -> ToolBatch:
+        self._host.post(ToolsStarted(self.handle.id))
+        return self._host.run_tools(self.handle, calls, self.record.turn_id)
+
+    async def _await_tools(self, batch: ToolBatch) -> None:
+        host = self._host
+        if not batch.is_settled:
+            self._floor = anyio.Event()
+            host.post(ToolsAwaited(self.handle.id))
+            # Bounded by the tools' own timeouts.
+            await batch.settled.wait()
+            host.post(ToolsFinished(self.handle.id))
+        self.record.mark("tools", "user_code", host.clock.now())
+        for record in batch.records:
+            assert record is not None
+            self.record.add_tool(record)
+
+
+def _first_error(error: Exception) -> Exception:
+    """Return the first plain exception inside nested groups."""
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -1,0 +1,52 @@
+"""TextChannel: a model's text on its way to the voice, in the order and the pieces that the voice asks for."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+
+import anyio
+
+
+class TextChannel(AsyncIterator[str]):
+    """Pieces pushed while nobody reads are joined into one."""
+
+    def __init__(self) -> None:
+        self._pending = ""
+        self._is_closed = False
+        self._wake: anyio.Event | None = None
+        self.on_close: Callable[[], None] | None = None
+        """Called when the last text is in."""
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether all text is in."""
+        return self._is_closed
+
+    def push(self, text: str) -> None:
+        """Append text."""
+        self._pending += text
+        self._notify()
+
+    def close(self) -> None:
+        """Say that no more comes."""
+        self._is_closed = True
+        if self.on_close is not None:
+            self.on_close()
+        self._notify()
+
+    def _notify(self) -> None:
+        if self._wake is not None:
+            self._wake.set()
+            self._wake = None
+
+    def __aiter__(self) -> TextChannel:
+        return self
+
+    async def __anext__(self) -> str:
+        while not self._pending:
+            if self._is_closed:
+                raise StopAsyncIteration
+            self._wake = anyio.Event()
+            await self._wake.wait()
+        text, self._pending = self._pending, ""
+        return text

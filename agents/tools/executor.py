@@ -1,0 +1,163 @@
+"""ToolExecutor: runs the calls of one model step and settles each of them exactly once."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+
+from vivavoce.agents.records import ToolRecord
+from vivavoce.pipelines.core.clock import Clock
+from vivavoce.pipelines.core.errors import ToolError
+from vivavoce.pipelines.llm.tools import Tool, ToolCall, ToolContext, ToolOutput
+
+logger = logging.getLogger(__name__)
+
+SettledCallback = Callable[[ToolCall, ToolOutput, float], None]
+
+
+@dataclass(slots=True)
+class ToolBatch:
+    """The calls of one step; `outputs` keep their order and are complete when `settled` is set."""
+
+    calls: tuple[ToolCall, ...]
+    outputs: list[ToolOutput | None]
+    records: list[ToolRecord | None]
+    settled: anyio.Event = field(default_factory=anyio.Event)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether every call has its output."""
+        return all(output is not None for output in self.outputs)
+
+    def settle(self, index: int, output: ToolOutput, seconds: float) -> None:
+        """Give call `index` its output, once."""
+        call = self.calls[index]
+        assert self.outputs[index] is None, "a call settles once"
+        self.outputs[index] = output
+        self.records[index] = ToolRecord(
+            name=call.name,
+            arguments=call.arguments,
+            output=output.output,
+            is_error=output.is_error,
+            seconds=seconds,
+        )
+        if self.is_settled:
+            self.settled.set()
+
+
+class ToolExecutor:
+    """Runs tools for one session, each call in a task of the session's tool group.
+
+    Args:
+        timeout: Seconds for a tool without a timeout of its own.
+        max_threads: Sync tools that run at a time; more wait.
+        on_settled: Told of each settled call with its seconds.
+        on_error: Told of what a tool raised, other than a `ToolError`.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        timeout: float,
+        max_threads: int,
+        on_settled: SettledCallback,
+        on_error: Callable[[Exception], None],
+    ) -> None:
+        self._clock = clock
+        self._timeout = timeout
+        self._max_threads = max_threads
+        self._limiter: anyio.CapacityLimiter | None = None
+        self._on_settled = on_settled
+        self._on_error = on_error
+        self._scopes: set[anyio.CancelScope] = set()
+        self.abandoned_threads = 0
+        """Sync tools that ran past their timeout; their threads go on and nobody waits for them."""
+
+    def start(
+        self,
+        group: TaskGroup,
+        calls: Sequence[ToolCall],
+        tools: Sequence[Tool[..., Any]],
+        context: Callable[[ToolCall], ToolContext],
+    ) -> ToolBatch:
+        """Run `calls` side by side in `group` and return their batch at once.
+
+        Args:
+            context: Makes what a tool's context parameter gets.
+        """
+        batch = ToolBatch(tuple(calls), [None] * len(calls), [None] * len(calls))
+        by_name = {tool.name: tool for tool in tools}
+        for index, call in enumerate(batch.calls):
+            group.start_soon(self._run, batch, index, by_name, context(call), name=f"tool {call.name}")
+        return batch
+
+    def cancel(self) -> None:
+        """Cancel all calls; each settles as cancelled."""
+        for scope in self._scopes:
+            scope.cancel()
+
+    async def _run(self, batch: ToolBatch, index: int, tools: dict[str, Tool[..., Any]], context: ToolContext) -> None:
+        call = batch.calls[index]
+        started = self._clock.now()
+        text, is_error = "The call was cancelled.", True
+        scope = anyio.CancelScope()
+        self._scopes.add(scope)
+        try:
+            with scope:
+                text, is_error = await self._call(call, tools, context)
+        finally:
+            self._scopes.discard(scope)
+            output = ToolOutput(call_id=call.call_id, name=call.name, output=text, is_error=is_error)
+            seconds = self._clock.now() - started
+            batch.settle(index, output, seconds)
+            self._on_settled(call, output, seconds)
+
+    async def _call(self, call: ToolCall, tools: dict[str, Tool[..., Any]], context: ToolContext) -> tuple[str, bool]:
+        from pydantic import ValidationError
+        from pydantic_core import PydanticSerializationError, to_json
+
+        tool = tools.get(call.name)
+        if tool is None:
+            return f"There is no tool named {call.name!r}. Tools: {', '.join(sorted(tools)) or 'none'}.", True
+        try:
+            model = tool.arguments_model().model_validate_json(call.arguments or "{}")
+        except ValidationError as error:
+            problems = "; ".join(f"{'.'.join(map(str, p['loc'])) or 'arguments'}: {p['msg']}" for p in error.errors())
+            return f"The arguments are not valid: {problems}.", True
+        arguments = {name: getattr(model, name) for name in type(model).model_fields}
+        arguments.update(dict.fromkeys(tool.context_parameters, context))
+        timeout = self._timeout if tool.timeout is None else tool.timeout
+        try:
+            with anyio.fail_after(timeout):
+                result = await self._invoke(tool, arguments)
+            return (result if isinstance(result, str) else to_json(result).decode()), False
+        except TimeoutError:
+            if not tool.is_async:
+                self.abandoned_threads += 1
+            logger.warning("Tool %s did not end within %s s", tool.name, timeout)
+            return f"The tool did not answer within {timeout:g} seconds.", True
+        except ToolError as error:
+            return str(error), True
+        except PydanticSerializationError as error:
+            self._on_error(error)
+            return f"The tool returned something that is not JSON ({type(result).__name__}).", True
+        except Exception as error:  # noqa: BLE001 - the tool boundary: whatever user code raises becomes an output
+            logger.warning("Tool %s raised %s", tool.name, type(error).__name__, exc_info=error)
+            self._on_error(error)
+            return f"The tool failed ({type(error).__name__}).", True
+
+    async def _invoke(self, tool: Tool[..., Any], arguments: dict[str, Any]) -> Any:
+        if tool.is_async:
+            return await tool(**arguments)
+        if self._limiter is None:
+            self._limiter = anyio.CapacityLimiter(self._max_threads)
+        with self._clock.hold():
+            return await anyio.to_thread.run_sync(
+                lambda: tool(**arguments), limiter=self._limiter, abandon_on_cancel=True
+            )

@@ -1,0 +1,156 @@
+"""What the turn machine wants done, in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from vivavoce.agents.states import AgentState, UserState
+
+
+@dataclass(frozen=True, slots=True)
+class SetAgentState:
+    """The agent's state changed at `at`."""
+
+    old: AgentState
+    state: AgentState
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class SetUserState:
+    """The user's state changed at `at`."""
+
+    old: UserState
+    state: UserState
+    at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnTiming:
+    """When the parts of an end of turn became known (session clock); None for what did not happen.
+
+    Args:
+        speech_ended_at: The true end of the user's speech; where there was none (text), the arrival.
+        end_reported_at: When the VAD told of it.
+        final_at: When the last words arrived.
+        predicted_at: When the turn detector's verdict arrived.
+        committed_at: When the turn was committed.
+    """
+
+    speech_ended_at: float
+    end_reported_at: float | None
+    final_at: float | None
+    predicted_at: float | None
+    committed_at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitUserTurn:
+    """The user's turn is over: `text` goes into the history and a speech of this id answers it.
+
+    Args:
+        merged: The turn was committed before and went on: its item is replaced by one with this (joined) text.
+        remote_reply_id: The answer that a remote model began by itself, if it did.
+    """
+
+    turn_id: str
+    speech_id: str
+    text: str = field(repr=False)
+    timing: TurnTiming
+    merged: bool = False
+    remote_reply_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AddBackchannel:
+    """The user's "mhm": kept in the history, answered by nobody."""
+
+    turn_id: str
+    text: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class DropUserTurn:
+    """The user's turn came to nothing."""
+
+    turn_id: str
+    reason: Literal["noise", "transcript_missing", "cleared"]
+
+
+@dataclass(frozen=True, slots=True)
+class GrantFloor:
+    """That speech may generate and play now."""
+
+    speech_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class CancelSpeech:
+    """Stop that speech: fade, silence, end with `outcome`.
+
+    Args:
+        is_withdrawn: The turn that it answers goes on under the same id, so that this was not the turn's outcome.
+    """
+
+    speech_id: str
+    outcome: Literal["interrupted", "cancelled", "discarded"]
+    is_withdrawn: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PauseSpeech:
+    """Hold that speech's playout where it is, or before it begins."""
+
+    speech_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeSpeech:
+    """Let that speech's playout go on. `is_false_interruption` if sounds without words had paused what was heard."""
+
+    speech_id: str
+    is_false_interruption: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PredictEndOfTurn:
+    """Ask the turn detector about the pause going on."""
+
+    text: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ClearAudio:
+    """The pipeline forgets the audio of the open turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class RefuseRemoteReply:
+    """Turn down the answer that the remote model began."""
+
+    remote_reply_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class CloseSession:
+    """The conversation cannot or need not go on."""
+
+    reason: Literal["participant_left", "error"]
+
+
+Effect = (
+    SetAgentState
+    | SetUserState
+    | CommitUserTurn
+    | AddBackchannel
+    | DropUserTurn
+    | GrantFloor
+    | CancelSpeech
+    | PauseSpeech
+    | ResumeSpeech
+    | PredictEndOfTurn
+    | ClearAudio
+    | RefuseRemoteReply
+    | CloseSession
+)

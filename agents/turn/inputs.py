@@ -1,0 +1,198 @@
+"""What the turn machine is told. Pipeline events are inputs too, as they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from vivavoce.pipelines.events import (
+    RemoteReplyStarted,
+    UserFinal,
+    UserInterim,
+    UserSpeechEnded,
+    UserSpeechStarted,
+    UserTurnEnded,
+    UserTurnPredicted,
+)
+
+__all__ = [
+    "EndedAs",
+    "InterruptRequested",
+    "ParticipantLeft",
+    "ParticipantLinked",
+    "PlayoutFinished",
+    "PlayoutStarted",
+    "RemoteReplyStarted",
+    "SessionClosed",
+    "SessionClosing",
+    "SessionStarted",
+    "SessionStarting",
+    "SpeechEnded",
+    "SpeechKind",
+    "SpeechRequested",
+    "TextReceived",
+    "Tick",
+    "ToolsAwaited",
+    "ToolsFinished",
+    "ToolsStarted",
+    "TurnClearRequested",
+    "TurnCommitRequested",
+    "TurnInput",
+    "UserFinal",
+    "UserInterim",
+    "UserSpeechEnded",
+    "UserSpeechStarted",
+    "UserTurnEnded",
+    "UserTurnPredicted",
+    "WhenBusy",
+]
+
+SpeechKind = Literal["say", "reply", "turn"]
+WhenBusy = Literal["queue", "discard", "interrupt"]
+EndedAs = Literal["completed", "interrupted", "failed", "cancelled", "discarded"]
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A deadline has come; nothing else has."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionStarting:
+    """`start()` was called."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionStarted:
+    """`start()` is done."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionClosing:
+    """Closing has begun: input off, current speech cut, all timers off."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionClosed:
+    """Closing is done."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextReceived:
+    """The user typed: a whole turn at once."""
+
+    text: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TurnCommitRequested:
+    """The application says that the user's turn is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnClearRequested:
+    """The application drops the user's open turn."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeechRequested:
+    """`say()` or `reply()` was called."""
+
+    speech_id: str
+    kind: SpeechKind
+    interruptible: bool = True
+    priority: int = 0
+    when_busy: WhenBusy = "queue"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InterruptRequested:
+    """`interrupt()` was called, on the session or on one speech."""
+
+    force: bool = False
+    speech_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PlayoutStarted:
+    """The first frame of a step of that speech is being played."""
+
+    speech_id: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class PlayoutFinished:
+    """The last frame of a step of that speech has been played; `is_last` when no other step follows."""
+
+    speech_id: str
+    at: float
+    is_last: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ToolsStarted:
+    """Tools of that speech run: from now on new words are a new turn."""
+
+    speech_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolsAwaited:
+    """That speech has nothing left to play and waits for its tools: it gives up the floor."""
+
+    speech_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolsFinished:
+    """All tools of that speech's step are settled: it wants the floor again."""
+
+    speech_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechEnded:
+    """That speech is over and everything it started is played out or dropped."""
+
+    speech_id: str
+    outcome: EndedAs
+
+
+@dataclass(frozen=True, slots=True)
+class ParticipantLinked:
+    """The participant that the session talks to is there."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParticipantLeft:
+    """The linked participant is gone."""
+
+
+TurnInput = (
+    Tick
+    | SessionStarting
+    | SessionStarted
+    | SessionClosing
+    | SessionClosed
+    | TextReceived
+    | TurnCommitRequested
+    | TurnClearRequested
+    | SpeechRequested
+    | InterruptRequested
+    | PlayoutStarted
+    | PlayoutFinished
+    | ToolsStarted
+    | ToolsAwaited
+    | ToolsFinished
+    | SpeechEnded
+    | ParticipantLinked
+    | ParticipantLeft
+    | UserSpeechStarted
+    | UserSpeechEnded
+    | UserInterim
+    | UserFinal
+    | UserTurnPredicted
+    | UserTurnEnded
+    | RemoteReplyStarted
+)

@@ -1,0 +1,86 @@
+"""What a user may set about turn-taking; defaults are those of a telephone conversation. All times in seconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+BACKCHANNELS = frozenset(
+    "mhm mm hm hmm uh-huh uhuh yeah yep yes ok okay right sure alright aha i see got it go on oh ah".split()
+)
+"""English words that take no floor while the agent speaks, when a turn is made only of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndpointingOptions:
+    """When a pause ends the user's turn, counted from the true end of speech."""
+
+    min_delay: float = 0.4
+    """Silence that ends a turn judged complete, or not judged at all."""
+    max_delay: float = 3.0
+    """Silence that ends a turn judged incomplete."""
+    transcript_timeout: float = 1.0
+    """Silence after which the last interim stands in for a missing final."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.min_delay <= self.max_delay:
+            raise ValueError(f"need 0 <= min_delay <= max_delay (s), got {self.min_delay!r}, {self.max_delay!r}")
+        if self.transcript_timeout <= 0:
+            raise ValueError(f"need transcript_timeout > 0 (s), got {self.transcript_timeout!r}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InterruptionOptions:
+    """When the user's speech takes the floor from the agent."""
+
+    enabled: bool = True
+    mode: Literal["pause", "immediate"] = "pause"
+    """`pause`: speech pauses the agent, words interrupt it, silence lets it go on. `immediate`: speech cuts."""
+    min_duration: float = 0.5
+    """Speech shorter than this does not touch the agent when it sounds."""
+    min_words: int = 0
+    """Words needed to interrupt; fewer are treated as sounds."""
+    false_timeout: float = 1.0
+    """Silence without words after which a paused agent goes on."""
+    thinking_min_duration: float = 0.3
+    """Speech shorter than this releases a held-back answer at once."""
+    stable_interim: float = 0.2
+    """An interim unchanged for this long counts as words."""
+    fade: float = 0.05
+    """Fade-out when the agent is paused or cut."""
+    backchannels: frozenset[str] = field(default=BACKCHANNELS)
+    """Lower-case words; a turn made only of these does not take the floor while the agent speaks."""
+
+    def __post_init__(self) -> None:
+        for name in ("min_duration", "false_timeout", "thinking_min_duration", "stable_interim", "fade"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"need {name} >= 0 (s), got {getattr(self, name)!r}")
+        if self.min_words < 0:
+            raise ValueError(f"need min_words >= 0, got {self.min_words!r}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnOptions:
+    """All of turn-taking."""
+
+    endpointing: EndpointingOptions = EndpointingOptions()
+    interruption: InterruptionOptions = InterruptionOptions()
+    max_errors: int = 3
+    """Turns that fail in a row until the session closes with reason `error`."""
+    participant_grace: float = 10.0
+    """Time for the participant who left to come back."""
+    close_on_disconnect: bool = True
+    """Whether the session closes when the grace time is over."""
+    uses_turn_detector: bool = False
+    """Whether a verdict on the pause is to be asked for and waited for."""
+    detector_timeout: float = 1.0
+    """Silence after which a verdict that has not come counts as complete."""
+
+    def __post_init__(self) -> None:
+        if self.max_errors < 1:
+            raise ValueError(f"need max_errors >= 1, got {self.max_errors!r}")
+        if self.participant_grace < 0 or self.detector_timeout < 0:
+            raise ValueError(
+                "need participant_grace and detector_timeout >= 0 (s), got "
+                f"{self.participant_grace!r}, {self.detector_timeout!r}"
+            )

@@ -1,0 +1,51 @@
+"""Watchdog: a limit that is fed often and checked seldom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from vivavoce.pipelines.core.clock import Clock, TimerHandle
+
+
+class Watchdog:
+    """Calls `on_expired` when it was not fed for its limit.
+
+    Feeding only notes the time, so that it may be done for every token; one timer looks now and then.
+
+    Args:
+        on_expired: Called once, synchronously; usually a cancel scope's `cancel`.
+    """
+
+    def __init__(self, clock: Clock, on_expired: Callable[[], None]) -> None:
+        self._clock = clock
+        self._on_expired = on_expired
+        self._deadline: float | None = None
+        self._timer: TimerHandle | None = None
+        self.has_expired = False
+
+    def arm(self, seconds: float) -> None:
+        """Expire in `seconds` from now, unless armed or disarmed before."""
+        self._deadline = self._clock.now() + seconds
+        if self._timer is None:
+            self._timer = self._clock.call_at(self._deadline, self._look)
+
+    def disarm(self) -> None:
+        """Wait for nothing; the timer looks once more and finds nothing."""
+        self._deadline = None
+
+    def close(self) -> None:
+        """Drop the timer."""
+        self._deadline = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _look(self) -> None:
+        self._timer = None
+        if self._deadline is None:
+            return
+        if self._clock.now() >= self._deadline:
+            self.has_expired = True
+            self._on_expired()
+        else:
+            self._timer = self._clock.call_at(self._deadline, self._look)
