@@ -99,19 +99,23 @@ class Peer(Watched):
         self.states: list[str] = []
         self.audio_from: list[str] = []
         self._tasks: set[asyncio.Task[None]] = set()
+        self._listening: dict[str, asyncio.Task[None]] = {}
         room.on("track_subscribed", self._on_track)
+        room.on("track_unsubscribed", self._on_track_gone)
         room.on("participant_attributes_changed", self._on_attributes)
         for topic in ("lk.transcription", "vivavoce.turns"):
             room.register_text_stream_handler(topic, self._on_text)
 
-    def _spawn(self, task: asyncio.Task[None]) -> None:
-        self._tasks.add(task)
-
     def _on_track(self, track: rtc.Track, _: object, participant: rtc.RemoteParticipant) -> None:
         self.audio_from.append(participant.identity)
         if participant.identity == "agent":
-            self._spawn(asyncio.create_task(self._listen(track)))
+            self._listening[track.sid] = asyncio.create_task(self._listen(track))
+            self._tasks.add(self._listening[track.sid])
         self.changed()
+
+    def _on_track_gone(self, track: rtc.Track) -> None:
+        if track.sid in self._listening:  # the SDK goes on delivering, even a later track in the place of this one
+            self._listening.pop(track.sid).cancel()
 
     def _on_attributes(self, changed: dict[str, str], participant: rtc.Participant) -> None:
         if "lk.agent.state" in changed and participant.identity == "agent":
@@ -121,7 +125,7 @@ class Peer(Watched):
     def _on_text(self, reader: rtc.TextStreamReader, sender: str) -> None:
         stream = Stream(sender, reader.info.attributes or {})
         self.streams.append(stream)
-        self._spawn(asyncio.create_task(self._read(reader, stream)))
+        self._tasks.add(asyncio.create_task(self._read(reader, stream)))
 
     async def _read(self, reader: rtc.TextStreamReader, stream: Stream) -> None:
         async for chunk in reader:
@@ -480,6 +484,42 @@ async def test_room_that_throws_the_agent_out_is_told_once_and_closing_stays_cle
         await transport.aclose()
         await transport.leave()
     assert [each for each in heard.log if each.startswith("closed")] == ["closed participant_removed"]
+
+
+@pytest.mark.parametrize("scenario", ["SIMULATE_SIGNAL_RECONNECT", "SIMULATE_FULL_RECONNECT"])
+async def test_session_goes_on_after_the_agents_connection_was_made_anew(
+    room_server: RoomEndpoint, room_name: str, agent_room: rtc.Room, scenario: str
+) -> None:
+    heard, transport = Heard(), transport_in(agent_room)
+    async with joined(room_server, room_name, "caller") as caller, anyio.create_task_group() as tasks:
+        await tasks.start(transport.run, heard)
+        transport.send_agent_state("thinking")
+        await caller.until(lambda: "agent" in caller.audio_from)
+        reconnected = anyio.Event()
+        agent_room.on("reconnected", reconnected.set)
+        tasks.start_soon(caller.speak, 800.0, 8.0)
+        await heard.until(lambda: len(loud(pcm(heard.frames))) > 0.4 * 16000)
+        await agent_room.simulate_scenario(rtc.SimulateScenarioKind.Value(scenario))
+        with anyio.fail_after(LIMIT):
+            await reconnected.wait()
+        heard.frames.clear()
+        await heard.until(lambda: len(loud(pcm(heard.frames))) > 0.4 * 16000)
+        assert pitch(loud(pcm(heard.frames)), 16000) == pytest.approx(800.0, abs=5)
+        await caller.until(lambda: agent_state(caller) == "thinking")
+        transport.send_transcript(TranscriptSegment(segment_id="s2", who="agent", text="Still here.", is_final=True))
+        await caller.until(lambda: said(caller, "s2") == "Still here.")
+        caller.samples.clear()
+        await play(transport, tone(440.0, 1.0, 24000))
+        await caller.until(lambda: len(loud(caller.audio())) > 0.9 * PEER_RATE)
+        assert pitch(loud(caller.audio()), PEER_RATE) == pytest.approx(440.0, abs=3)
+        await transport.aclose()
+        tasks.cancel_scope.cancel()
+    assert not any(each.startswith("closed") for each in heard.log)
+
+
+def agent_state(peer: Peer) -> str | None:
+    agent = peer.room.remote_participants.get("agent")
+    return None if agent is None else agent.attributes.get("lk.agent.state")
 
 
 async def test_two_sessions_in_one_room_clash_with_advice_and_follow_each_other_well(
