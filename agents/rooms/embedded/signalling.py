@@ -9,6 +9,8 @@ import logging
 import zlib
 from typing import TYPE_CHECKING
 
+import anyio
+import anyio.lowlevel
 from aiohttp import WSMsgType, web
 from google.protobuf.message import DecodeError
 from livekit.api.access_token import Claims
@@ -134,6 +136,8 @@ class SignalDoor:
 
     async def _read(self, ws: web.WebSocketResponse, participant: Participant, link: SignalLink) -> None:
         while True:
+            # Buffered messages are received without a pause: one client's burst must not hold all others up.
+            await anyio.lowlevel.checkpoint()
             try:
                 message = await ws.receive(timeout=PING_TIMEOUT)
             except TimeoutError:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 
+import anyio
+import anyio.lowlevel
 from aiohttp import WSCloseCode, WSMessage, WSMsgType, web
 from google.protobuf import json_format
 from google.protobuf.message import DecodeError
@@ -87,6 +89,7 @@ class WorkerDoor:
         link.send(agent.ServerMessage(register=reply))
         try:
             while True:
+                await anyio.lowlevel.checkpoint()  # as at the signalling door
                 received = await ws.receive()
                 if received.type not in (WSMsgType.BINARY, WSMsgType.TEXT):
                     return
