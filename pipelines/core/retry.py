@@ -9,7 +9,15 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import anyio
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt
+from tenacity import (
+    AsyncRetrying,
+    RetryCallState,
+    retry_if_exception,
+    stop_after_attempt,
+    wait_chain,
+    wait_fixed,
+    wait_none,
+)
 
 from vivavoce.pipelines.core.errors import ProviderError
 
@@ -48,13 +56,10 @@ async def retry(attempt: Callable[[], Awaitable[T]], options: RetryOptions) -> T
             raise failed.pop()
         return await attempt()
 
-    def wait(state: RetryCallState) -> float:
-        return options.waits[state.attempt_number - 1]
-
     retrying = AsyncRetrying(
         retry=retry_if_exception(_is_retryable),
         stop=stop_after_attempt(1 + len(options.waits)),
-        wait=wait,
+        wait=wait_chain(*map(wait_fixed, options.waits)) if options.waits else wait_none(),
         sleep=anyio.sleep,
         before_sleep=_log,
         reraise=True,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import anyio
 
 from vivavoce.pipelines.media.frame import FRAME_SECONDS, AudioFrame
-from vivavoce.pipelines.testing.script import tone
+from vivavoce.pipelines.testing.script import LEVEL, tone
 from vivavoce.pipelines.vad.base import (
     VAD,
     VADCapabilities,
@@ -18,9 +18,12 @@ from vivavoce.pipelines.vad.base import (
     VADStream,
 )
 
+SPEECH_LEVEL = LEVEL // 10
+"""Sample value from which scripted audio is speech: well above a resampler's dither."""
+
 
 class ScriptedVAD(VAD):
-    """Calls a frame speech when its first sample is not 0, and keeps `min_speech` and `min_silence` to the sample.
+    """Calls a frame speech when its first sample is at least `SPEECH_LEVEL`, and keeps `min_speech` and `min_silence` to the sample.
 
     An onset is reported with the frame that completes `min_speech` of unbroken speech, an offset with the one that
     completes `min_silence`; `ago` is exact. `start()` and `end()` report what no frame holds.
@@ -67,11 +70,11 @@ class ScriptedVADStream(VADStream):
         """Reported with the next frame, beside what it holds."""
 
     def push(self, frame: AudioFrame) -> Sequence[VADEvent]:
-        """Take a frame: speech if its first sample is not 0."""
+        """Take a frame."""
         events, self.planned = self.planned, []
         start = self._position
         self._position += frame.samples
-        if frame.data[:2] != b"\0\0":
+        if abs(int.from_bytes(frame.data[:2], "little", signed=True)) >= SPEECH_LEVEL:
             self._offset = self._position
             if self._onset is None:
                 self._onset = start
