@@ -1,0 +1,1 @@
+"""Where a session takes place: a LiveKit room, a room of one process, the development room server."""

@@ -70,7 +70,7 @@ class LiveKitTransport(Transport):
         self._texts: TextSender | None = None
         self._states: StateSender | None = None
         self._closed_reason: str | None = None
-        self._is_leaving = False
+        self._is_gone = False
         self._changed = anyio.Event()
         self._running = anyio.CancelScope()
         self._ended: anyio.Event | None = None
@@ -137,8 +137,8 @@ class LiveKitTransport(Transport):
         if self._closed_reason is not None:
             reason, self._closed_reason = self._closed_reason, None
             microphone.follow(None)
-            if not self._is_leaving:
-                events.closed(reason)
+            events.closed(reason)
+        if self._is_gone:
             return
         for change in self._link.update(self._room.remote_participants, now=self._clock.now()):
             logger.debug("participant %r has %s", change.identity, change.what)
@@ -182,6 +182,7 @@ class LiveKitTransport(Transport):
 
     def _note_disconnected(self, reason: rtc.DisconnectReason.ValueType) -> None:
         self._sink.stop()
+        self._is_gone = True
         self._closed_reason = rtc.DisconnectReason.Name(reason).lower()
         self._changed.set()
 
@@ -243,7 +244,7 @@ class LiveKitTransport(Transport):
     # --- what the session shows
 
     def send_transcript(self, segment: TranscriptSegment) -> None:
-        if self._texts is None or not self._options.transcription:
+        if self._texts is None or self._is_gone or not self._options.transcription:
             return
         if segment.who == "agent":
             sid = None if self._publication is None else self._publication.sid
@@ -252,12 +253,13 @@ class LiveKitTransport(Transport):
             self._texts.add_transcript(segment, sender=self._link.identity, track_sid=self._microphone_sid)
 
     def send_agent_state(self, state: str) -> None:
-        if self._states is not None:
+        if self._states is not None and not self._is_gone:
             self._states.show(state)
 
     def send_turn_record(self, json_text: str) -> None:
-        if self._texts is not None and self._options.publish_turns and self._link.identity is not None:
-            self._texts.add_record(json_text, receiver=self._link.identity)
+        receiver = self._link.identity
+        if self._texts is not None and not self._is_gone and self._options.publish_turns and receiver is not None:
+            self._texts.add_record(json_text, receiver=receiver)
 
     async def _flush(self, texts: TextSender) -> None:
         if not self._room.isconnected():
@@ -271,7 +273,6 @@ class LiveKitTransport(Transport):
 
     async def leave(self) -> None:
         await self._end_run()
-        self._is_leaving = True
         with anyio.move_on_after(LEAVE_LIMIT, shield=True) as limit:
             await self._room.disconnect()
         if limit.cancelled_caught:
