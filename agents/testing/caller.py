@@ -1,0 +1,166 @@
+"""Caller: what a scripted caller does, and when: speech, noise, words as they are recognised, typed text."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import Protocol
+
+from vivavoce.agents.rooms.local import LocalTransport
+from vivavoce.pipelines.core.clock import Clock, TimerHandle
+from vivavoce.pipelines.media.frame import FRAME_SECONDS, AudioFrame
+
+LOUD = 1000
+"""Sample value of the caller's sounds; silence is 0, which is what `ScriptedVAD` tells apart."""
+SECONDS_PER_WORD = 0.3
+"""How fast the caller speaks where a test gives no end."""
+RECOGNITION_DELAY = 0.2
+"""From the end of speech to its final transcript where a test gives no time."""
+
+
+class Recognises(Protocol):
+    """Where the caller's words go: called with text, whether it is final, and the utterance's id."""
+
+    def __call__(self, text: str, is_final: bool, item_id: str) -> None: ...
+
+
+class Caller:
+    """The other end of the line. All times are seconds from the session's start, at multiples of 0.02 for sounds.
+
+    It may be scripted before the session starts and at any time while it runs. No task runs here: one timer carries
+    sounds, words and typed text in order; at one moment sounds come first.
+
+    Args:
+        identity: Who is in the room.
+    """
+
+    def __init__(self, recognises: Recognises, *, identity: str = "caller") -> None:
+        self.identity = identity
+        self.error: Exception | None = None
+        """What a scripted action raised; the harness raises it at the end."""
+        self._recognises = recognises
+        self._bursts: list[tuple[int, int]] = []
+        self._agenda: list[tuple[float, int, Callable[[], None]]] = []
+        self._numbers = count(1)
+        self._frames = 0
+        self._clock: Clock | None = None
+        self._transport: LocalTransport | None = None
+        self._began_at = 0.0
+        self._timer: TimerHandle | None = None
+
+    # --- the script
+
+    def says(
+        self,
+        text: str,
+        start: float | None = None,
+        end: float | None = None,
+        *,
+        final_at: float | None = None,
+        interims: Sequence[tuple[float, str]] = (),
+    ) -> float:
+        """Speak `text`, and have it recognised; return when its final transcript comes.
+
+        Args:
+            start, end: When it sounds; by default from now, 0.3 s a word.
+            final_at: When its final transcript comes; by default 0.2 s after `end`.
+            interims: (time, text) of interim transcripts.
+        """
+        start = self._soon() if start is None else start
+        end = start + SECONDS_PER_WORD * len(text.split()) if end is None else end
+        final_at = end + RECOGNITION_DELAY if final_at is None else final_at
+        item_id = f"item_{next(self._numbers)}"
+        self.makes_noise(start, end)
+        for at, words in interims:
+            self._plan(at, lambda words=words: self._recognises(words, False, item_id))  # type: ignore[misc]
+        self._plan(final_at, lambda: self._recognises(text, True, item_id))
+        return final_at
+
+    def makes_noise(self, start: float, end: float) -> None:
+        """Be heard without words."""
+        if not 0 <= start < end:
+            raise ValueError(f"a sound needs 0 <= start < end (s), got {start!r}, {end!r}")
+        self._bursts.append((round(start / FRAME_SECONDS), round(end / FRAME_SECONDS)))
+
+    def is_recognised(self, text: str, at: float, *, is_final: bool = True) -> None:
+        """Have words recognised at `at`, whatever is heard: late, early, or without any sound."""
+        item_id = f"item_{next(self._numbers)}"
+        self._plan(at, lambda: self._recognises(text, is_final, item_id))
+
+    def types(self, text: str, at: float | None = None) -> None:
+        """Type `text`, by default now."""
+        self._plan(self._soon() if at is None else at, lambda: self._room.send_text(text))
+
+    def leaves(self, at: float | None = None) -> None:
+        """Leave the room."""
+        self._plan(self._soon() if at is None else at, lambda: self._room.drop(self.identity))
+
+    def joins(self, at: float | None = None, *, identity: str | None = None) -> None:
+        """Come (back) into the room, or let somebody else in."""
+        self._plan(self._soon() if at is None else at, lambda: self._room.join(identity or self.identity))
+
+    # --- for the harness
+
+    def begin(self, transport: LocalTransport, clock: Clock) -> None:
+        """Play the script from now on."""
+        self._transport, self._clock, self._began_at = transport, clock, clock.now()
+        self._arm()
+
+    def stop(self) -> None:
+        """Fall silent for good."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._clock = None
+
+    @property
+    def _room(self) -> LocalTransport:
+        assert self._transport is not None, "the script is played after begin()"
+        return self._transport
+
+    def _soon(self) -> float:
+        """Return the beginning of the next frame to be pushed."""
+        return self._frames * FRAME_SECONDS
+
+    def _plan(self, at: float, action: Callable[[], None]) -> None:
+        heapq.heappush(self._agenda, (at, next(self._numbers), action))
+        if self._clock is not None:
+            self._arm()
+
+    def _arm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        assert self._clock is not None
+        when = (self._frames + 1) * FRAME_SECONDS
+        if self._agenda:
+            when = min(when, self._agenda[0][0])
+        self._timer = self._clock.call_at(self._began_at + when, self._on_timer)
+
+    def _on_timer(self) -> None:
+        assert self._clock is not None
+        self._timer = None
+        try:
+            self._play_until(self._clock.now() - self._began_at + 1e-9)
+        except Exception as error:  # noqa: BLE001 - a timer has no caller; the harness raises it
+            self.error = self.error or error
+            return
+        if self._clock is not None:
+            self._arm()
+
+    def _play_until(self, now: float) -> None:
+        while True:
+            frame_at = (self._frames + 1) * FRAME_SECONDS
+            action_at = self._agenda[0][0] if self._agenda else float("inf")
+            if min(frame_at, action_at) > now:
+                return
+            if frame_at <= action_at:
+                self._push_frame()
+            else:
+                heapq.heappop(self._agenda)[2]()
+
+    def _push_frame(self) -> None:
+        rate, number = self._room.input_rate, self._frames
+        self._frames += 1
+        is_loud = any(start <= number < end for start, end in self._bursts)
+        samples = round(FRAME_SECONDS * rate)
+        self._room.push_audio(AudioFrame((LOUD if is_loud else 0).to_bytes(2, "little") * samples, rate))

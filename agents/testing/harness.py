@@ -1,0 +1,274 @@
+"""SessionHarness: one session from start to close in a test, with a scripted caller and everything recorded."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import anyio
+import anyio.lowlevel
+
+from vivavoce.agents.agent import Agent
+from vivavoce.agents.events import SessionEvent, ToolCalled
+from vivavoce.agents.records import CloseReport
+from vivavoce.agents.rooms.local import LocalTransport, VirtualSink
+from vivavoce.agents.session.options import SessionOptions
+from vivavoce.agents.session.session import AgentSession
+from vivavoce.agents.testing.caller import Caller, Recognises
+from vivavoce.agents.testing.recording import Played, Recording, stretches
+from vivavoce.pipelines.cascading import CascadingPipeline
+from vivavoce.pipelines.core.clock import Clock, LoopClock
+from vivavoce.pipelines.core.errors import SessionNotStartedError
+from vivavoce.pipelines.pipeline import Pipeline
+from vivavoce.pipelines.realtime import RealtimePipeline
+from vivavoce.pipelines.testing import (
+    ScriptedLLM,
+    ScriptedRealtimeModel,
+    ScriptedSTT,
+    ScriptedTTS,
+    ScriptedVAD,
+    VirtualClock,
+    VirtualTimeLoop,
+    run_virtual,
+)
+
+E = TypeVar("E", bound=SessionEvent)
+
+Scenario = Callable[["SessionHarness"], Awaitable[None]]
+"""What a test does while the session runs: an async function of the harness."""
+
+
+class SessionHarness:
+    """Runs one session and records it.
+
+    A plain test function calls `run()`, which brings a loop of virtual time of its own, so it needs no asyncio plugin::
+
+        def test_the_host_books_a_table():
+            harness = SessionHarness(Host(), ScriptedLLM("For how many?"))
+            harness.caller.says("a table please", 0.5, 2.0)
+            harness.run(until=6.0)
+            harness.expect_history(("user", "a table please"), ("assistant", "For how many?"))
+
+    A test that owns its loop writes `async with SessionHarness(...) as harness:`; time is then that loop's, virtual
+    under `run_virtual`, real otherwise. One harness runs one session, once.
+
+    Args:
+        agent: The agent under test.
+        llm, stt, tts: Parts of a cascading pipeline, with a `ScriptedVAD`; made without a script where not given.
+        model: A speech-to-speech model instead, with a `ScriptedVAD`.
+        pipeline: A whole pipeline of the test's own; `stt` or `model` then says where the caller's words go.
+        options, userdata: The session's.
+    """
+
+    def __init__(
+        self,
+        agent: Agent,
+        llm: ScriptedLLM | None = None,
+        *,
+        stt: ScriptedSTT | None = None,
+        tts: ScriptedTTS | None = None,
+        model: ScriptedRealtimeModel | None = None,
+        pipeline: Pipeline | None = None,
+        options: SessionOptions | None = None,
+        userdata: Any = None,
+    ) -> None:
+        self.agent = agent
+        self.stt = stt or ScriptedSTT()
+        self.llm = llm or ScriptedLLM()
+        self.tts = tts or ScriptedTTS()
+        self.model = model
+        self.caller = Caller(_recogniser(self.stt, model))
+        self.recording = Recording()
+        self._pipeline = pipeline or self._make_pipeline()
+        self._options = options
+        self._userdata = userdata
+        self._session: AgentSession[Any] | None = None
+        self._transport: LocalTransport | None = None
+        self._clock: Clock | None = None
+        self._began_at = 0.0
+        self._tasks_before: set[asyncio.Task[Any]] = set()
+        self.close_report: CloseReport | None = None
+        """How the session ended."""
+
+    def _make_pipeline(self) -> Pipeline:
+        if self.model is not None:
+            return RealtimePipeline(self.model, vad=ScriptedVAD())
+        return CascadingPipeline(stt=self.stt, llm=self.llm, tts=self.tts, vad=ScriptedVAD())
+
+    # --- running
+
+    def run(self, scenario: Scenario | None = None, *, until: float = 0.0, limit: float = 3600.0) -> Self:
+        """Start the session on virtual time, run `scenario`, go on to `until`, close, and check that nothing is left.
+
+        Args:
+            limit: Virtual seconds after which the run is taken to be endless.
+        Returns:
+            The harness, so that `expect_…` can follow.
+        """
+
+        async def main() -> None:
+            async with self:
+                if scenario is not None:
+                    await scenario(self)
+                await self.until(until)
+
+        run_virtual(main(), limit=limit)
+        return self
+
+    async def __aenter__(self) -> Self:
+        if self._session is not None:
+            raise RuntimeError("this harness has run its session; make another one")
+        loop = asyncio.get_running_loop()
+        self._tasks_before = asyncio.all_tasks(loop)
+        self._clock = VirtualClock() if isinstance(loop, VirtualTimeLoop) else LoopClock()
+        self._began_at = self._clock.now()
+        self._transport = LocalTransport(self._clock, participant=self.caller.identity)
+        self._session = AgentSession(
+            self.agent, self._pipeline, userdata=self._userdata, options=self._options, clock=self._clock
+        )
+        self.recording.listen(self._session)
+        self.caller.begin(self._transport, self._clock)
+        try:
+            await self._session.start(self._transport)
+        except BaseException:
+            self.caller.stop()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with anyio.CancelScope(shield=True):  # bounded by the session's close_timeout
+            self.close_report = await self.session.close()
+            self.caller.stop()
+            await anyio.lowlevel.checkpoint()  # done callbacks of the last tasks
+        if error is not None:
+            return
+        if self.caller.error is not None:
+            raise self.caller.error
+        left = {task for task in asyncio.all_tasks() - self._tasks_before if not task.done()}
+        if left:
+            names = "\n".join(f"  {task.get_name()}: {task.get_coro()!r}" for task in left)
+            raise AssertionError(f"{len(left)} task(s) outlived the session:\n{names}")
+
+    # --- waiting
+
+    @property
+    def now(self) -> float:
+        """Seconds since the session's start."""
+        assert self._clock is not None, "there is no time before the harness runs"
+        return self._clock.now() - self._began_at
+
+    async def until(self, seconds: float) -> None:
+        """Let time pass until `seconds` from the session's start; at once if that has passed."""
+        await anyio.sleep(max(0.0, seconds - self.now))
+
+    async def next(self, kind: type[E], *, limit: float = 60.0) -> E:
+        """Wait for the next event of a kind.
+
+        Raises:
+            AssertionError: None came within `limit` seconds.
+        """
+        came = anyio.Event()
+        found: list[E] = []
+
+        def note(event: E) -> None:
+            found.append(event)
+            came.set()
+
+        self.session.once(kind, note)
+        with anyio.move_on_after(limit):
+            await came.wait()
+        self.session.off(kind, note)
+        if not found:
+            raise AssertionError(f"no {kind.name!r} came within {limit:g} s; since the start: {self._event_names()}")
+        return found[0]
+
+    # --- what happened
+
+    @property
+    def session(self) -> AgentSession[Any]:
+        """The session.
+
+        Raises:
+            SessionNotStartedError: The harness does not run yet.
+        """
+        if self._session is None:
+            raise SessionNotStartedError("the session is made by run(), or by `async with harness`")
+        return self._session
+
+    @property
+    def room(self) -> LocalTransport:
+        """The caller's side of the room: transcripts and states shown, `join`, `drop`, `end`."""
+        assert self._transport is not None, "there is no room before the harness runs"
+        return self._transport
+
+    @property
+    def states(self) -> list[tuple[str, str, float]]:
+        """Return (who, state, at) of each change of state."""
+        return self.recording.states()
+
+    @property
+    def messages(self) -> list[tuple[str, str]]:
+        """(role, text) of each message of the history."""
+        return [(message.role, message.content) for message in self.session.history.messages()]
+
+    @property
+    def played(self) -> list[Played]:
+        """What the caller has heard: stretches of audio without a gap."""
+        assert isinstance(self.room.sink, VirtualSink)
+        return stretches(self.room.sink.frames(), began_at=self._began_at)
+
+    @property
+    def tools(self) -> list[ToolCalled]:
+        """The tool calls that were settled."""
+        return self.recording.of(ToolCalled)
+
+    def _event_names(self) -> list[str]:
+        return [event.name for event in self.recording.events]
+
+    # --- assertions; each returns the harness
+
+    def expect_states(self, who: str, *expected: tuple[str, float]) -> Self:
+        """Expect these changes, (state, at), of "agent" or "user", from the idleness after start to the close."""
+        found = [(state, at) for name, state, at in self.states if name == who]
+        if found[:1] == [("starting", 0.0)]:
+            del found[: 2 if found[1:2] == [("idle", 0.0)] else 1]
+        return self._expect(
+            f"states of the {who}", [pair for pair in found if pair[0] not in ("closing", "closed")], expected
+        )
+
+    def expect_history(self, *expected: tuple[str, str]) -> Self:
+        """Expect exactly these messages, (role, text)."""
+        return self._expect("history", self.messages, expected)
+
+    def expect_played(self, *expected: tuple[float, float]) -> Self:
+        """Expect exactly these stretches of audio, (start, seconds)."""
+        return self._expect("played audio", [tuple(stretch) for stretch in self.played], expected)
+
+    def expect_tools(self, *expected: tuple[str, str]) -> Self:
+        """Expect exactly these settled calls, (name, output), in the order in which they were settled."""
+        return self._expect("tool calls", [(event.tool, event.output) for event in self.tools], expected)
+
+    def expect_outcomes(self, *expected: str) -> Self:
+        """Expect exactly these outcomes of the turns, in the order in which they ended."""
+        return self._expect("outcomes", [turn.outcome for turn in self.session.turns], expected)
+
+    def _expect(self, what: str, found: Sequence[object], expected: Sequence[object]) -> Self:
+        if list(found) != list(expected):
+            raise AssertionError(f"{what}: expected {list(expected)!r}, got {list(found)!r}")
+        return self
+
+
+def _recogniser(stt: ScriptedSTT, model: ScriptedRealtimeModel | None) -> Recognises:
+    def recognise(text: str, is_final: bool, item_id: str) -> None:
+        if model is not None:
+            model.transcript(text, item_id=item_id, is_final=is_final)
+        elif is_final:
+            stt.final(text)
+        else:
+            stt.interim(text)
+
+    return recognise

@@ -1,0 +1,71 @@
+"""Recording: what a session did, in the form that tests compare."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from vivavoce.agents.events import EVENT_TYPES, AgentStateChanged, SessionEvent, SpeechIn, SpeechOut, UserStateChanged
+from vivavoce.agents.rooms.local import PlayedFrame
+
+if TYPE_CHECKING:
+    from vivavoce.agents.session.session import AgentSession
+
+E = TypeVar("E", bound=SessionEvent)
+
+DIGITS = 6
+"""Times are rounded to a microsecond: clocks add floats."""
+
+
+class Played(NamedTuple):
+    """A stretch of audio without a gap, as the caller heard it: when it began and how long it was, in seconds."""
+
+    start: float
+    seconds: float
+
+
+class Recording:
+    """Every event of a session but its audio, oldest first."""
+
+    def __init__(self) -> None:
+        self.events: list[SessionEvent] = []
+        self.times: list[float] = []
+        """When each event was handed out, in the loop's seconds; its own `at` says when it truly happened."""
+
+    def listen(self, session: AgentSession[object]) -> None:
+        """Record `session` from now on."""
+        from vivavoce.pipelines.core.clock import LoopClock
+
+        clock = LoopClock()
+
+        def note(event: SessionEvent) -> None:
+            self.events.append(event)
+            self.times.append(round(clock.now(), DIGITS))
+
+        for kind in EVENT_TYPES:
+            if kind not in (SpeechIn, SpeechOut):
+                session.on(kind, note)
+
+    def of(self, kind: type[E]) -> list[E]:
+        """Return the events of one kind."""
+        return [event for event in self.events if isinstance(event, kind)]
+
+    def states(self) -> list[tuple[str, str, float]]:
+        """Return (who, state, at) of each change of state, in order."""
+        return [
+            ("agent" if isinstance(event, AgentStateChanged) else "user", event.state.value, round(event.at, DIGITS))
+            for event in self.events
+            if isinstance(event, AgentStateChanged | UserStateChanged)
+        ]
+
+
+def stretches(frames: Iterable[PlayedFrame], *, began_at: float) -> list[Played]:
+    """Join frames that follow each other without a gap."""
+    found: list[tuple[float, float]] = []
+    for played in frames:
+        start, seconds = played.at - began_at, played.frame.duration
+        if found and abs(found[-1][0] + found[-1][1] - start) < 1e-6:
+            found[-1] = (found[-1][0], found[-1][1] + seconds)
+        else:
+            found.append((start, seconds))
+    return [Played(round(start, DIGITS), round(seconds, DIGITS)) for start, seconds in found]

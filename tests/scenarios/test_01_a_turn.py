@@ -1,0 +1,29 @@
+"""Scenario 1 of the semantics: a plain turn, with exact times, on both kinds of pipeline."""
+
+from __future__ import annotations
+
+import pytest
+from vivavoce.agents import Agent
+from vivavoce.agents.testing import ScriptedLLM, ScriptedRealtimeModel, ScriptedTTS, ScriptedTTSOptions, SessionHarness
+
+ANSWER = "Sure, I can help you with that right away, madam."
+
+
+def cascading() -> SessionHarness:
+    tts = ScriptedTTS(first_byte=0.2, options=ScriptedTTSOptions(duration=2.0))
+    return SessionHarness(Agent("Be nice."), ScriptedLLM([0.1, ANSWER]), tts=tts)
+
+
+def realtime() -> SessionHarness:
+    return SessionHarness(Agent("Be nice."), model=ScriptedRealtimeModel([0.3, ANSWER], seconds_per_word=0.2))
+
+
+@pytest.mark.parametrize("make", [cascading, realtime])
+def test_a_turn_is_answered_at_the_exact_times(make):
+    harness = make()
+    harness.caller.says("hello there", 0.5, 2.5, final_at=2.7)
+    harness.run(until=6.0)
+    harness.expect_states("user", ("speaking", 0.5), ("idle", 2.5), ("listening", 3.2), ("idle", 5.2))
+    harness.expect_states("agent", ("listening", 0.5), ("thinking", 2.9), ("speaking", 3.2), ("idle", 5.2))
+    harness.expect_history(("user", "hello there"), ("assistant", ANSWER))
+    harness.expect_played((3.2, 2.0)).expect_outcomes("completed")
