@@ -49,7 +49,9 @@ class Request:
             async with asyncio.timeout(limit):
                 message = await self._messages.get()
         except TimeoutError as error:
-            raise ProviderTimeoutError(f"no audio from the helper process within {limit} s", provider=PROVIDER) from error
+            raise ProviderTimeoutError(
+                f"no audio from the helper process within {limit} s", provider=PROVIDER
+            ) from error
         if isinstance(message, ProviderError):
             raise message
         return message

@@ -11,7 +11,7 @@ from vivavoce.pipelines.tts import base
 from vivavoce.pipelines.tts.base import AudioChunk, TTSCapabilities
 from vivavoce.plugins.espeak.options import TTSOptions
 from vivavoce.plugins.espeak.process import PROVIDER, Helper
-from vivavoce.plugins.espeak.voices import require_voice
+from vivavoce.plugins.espeak.voices import resolve_voice
 from vivavoce.plugins.espeak.words import WORD_EVENT, WordTimer, pieces
 
 SAMPLE_RATE = 22050
@@ -41,13 +41,12 @@ class TTS(base.TTS):
             raise ConfigurationError(f"pitch must be 0 … 99, got {pitch!r}")
         self._options = options or TTSOptions()
         library, data = _paths()
-        require_voice(voice, data)
         self._voice = voice
         self._settings = {
             "library": library,
             "data": data,
             "sample_rate": SAMPLE_RATE,
-            "voice": voice,
+            "voice": resolve_voice(voice, data),
             "rate": rate,
             "pitch": pitch,
             "pitch_range": self._options.pitch_range,

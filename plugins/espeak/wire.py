@@ -1,6 +1,7 @@
 """What TTS and its helper process say to each other: framed messages, sans-I/O.
 
-A frame is two big-endian 32-bit lengths, a JSON header and a payload of 16-bit PCM (empty but for audio). To the helper:
+A frame is two big-endian 32-bit lengths, a JSON header and a payload, 16-bit PCM for audio and else empty.
+To the helper:
 
     {"op": "speak", "id": n, "text": …}       speak it; requests are served in order
     {"op": "cancel", "id": n}                 stop that one

@@ -100,9 +100,7 @@ def pieces(text: str) -> list[str]:
     """Cut a long text so that each piece is at most `MAX_PIECE` characters, where speech pauses if possible."""
     cut = []
     while len(text) > MAX_PIECE:
-        ends = (
-            max((match.end() for match in pattern.finditer(text, 0, MAX_PIECE)), default=0) for pattern in _BREAKS
-        )
+        ends = (max((match.end() for match in pattern.finditer(text, 0, MAX_PIECE)), default=0) for pattern in _BREAKS)
         end = next((end for end in ends if end), MAX_PIECE)
         cut.append(text[:end])
         text = text[end:]

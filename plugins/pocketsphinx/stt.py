@@ -16,7 +16,16 @@ from vivavoce.pipelines.stt.base import STTCapabilities, STTEvent, STTFinal, STT
 from vivavoce.plugins.pocketsphinx.decoder import DecoderModel
 from vivavoce.plugins.pocketsphinx.grammar import prepare, read_grammar
 from vivavoce.plugins.pocketsphinx.options import STTOptions
-from vivavoce.plugins.pocketsphinx.worker import PROVIDER, SAMPLE_RATE, DecoderThread, Ended, Failed, Heard, Ready, Report
+from vivavoce.plugins.pocketsphinx.worker import (
+    PROVIDER,
+    SAMPLE_RATE,
+    DecoderThread,
+    Ended,
+    Failed,
+    Heard,
+    Ready,
+    Report,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -37,8 +46,9 @@ class STT(base.STT):
     Args:
         grammar: JSGF text or the path of a JSGF file. None recognises general English, and badly: 10 % of a core and
             94 MB a stream for a word error rate that is useless on many voices.
-        fillers: Words without meaning (`FILLERS`) that may stand around what the grammar allows, or alone, and are
-            dropped. They keep noises from being heard as words, at the price of a "no" heard as "uh oh" now and then.
+        fillers: Words without meaning (`FILLERS`) that an utterance may consist of, instead of what the grammar allows;
+            it is then empty. They keep voiced noises from being heard as words, at the price of a short word taken for
+            a filler now and then.
         options: The rest.
     Raises:
         ConfigurationError: The extra is not installed, or the grammar cannot be read. What else is wrong with it is
@@ -206,7 +216,6 @@ class STTStream(base.STTStream):
 
 
 def _event(heard: Heard) -> STTEvent:
-    found = heard.hypothesis
     if not heard.is_final:
-        return STTInterim(text=found.text, language=LANGUAGE)
-    return STTFinal(text=found.text, language=LANGUAGE, confidence=found.confidence, audio_seconds=heard.seconds)
+        return STTInterim(text=heard.text, language=LANGUAGE)
+    return STTFinal(text=heard.text, language=LANGUAGE, audio_seconds=heard.seconds)

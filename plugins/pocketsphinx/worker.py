@@ -13,7 +13,7 @@ from typing import Literal
 
 from vivavoce.pipelines.core.errors import ConfigurationError, ProviderError
 from vivavoce.pipelines.media.frame import BYTES_PER_SAMPLE
-from vivavoce.plugins.pocketsphinx.decoder import Decoder, DecoderModel, Hypothesis
+from vivavoce.plugins.pocketsphinx.decoder import Decoder, DecoderModel
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ class Heard:
     """What utterance number `utterance` sounds like."""
 
     utterance: int
-    hypothesis: Hypothesis
+    text: str
     is_final: bool
     seconds: float = 0.0
 
@@ -145,26 +145,25 @@ class DecoderThread:
 
     def _decode(self, decoder: Decoder) -> None:
         self._tell(Ready())
-        is_open, text, size = False, "", 0
+        is_open, text, utterance = False, "", 0
         while (item := self._take()) is not None:
-            if isinstance(item, bytes):
-                if not is_open:
-                    continue
-                size += len(item)
-                hypothesis = decoder.feed(item)
-                if hypothesis.text != text:
-                    text = hypothesis.text
-                    self._tell(Heard(utterance, hypothesis, is_final=False))
-                time.sleep(0)  # noqa: TID251 - lets the event loop have the interpreter between two frames
-            elif item.kind == "begin":
-                utterance, is_open, text, size = item.utterance, True, "", 0
-                decoder.begin()
+            if isinstance(item, _Order):
+                if is_open:
+                    self._finish(decoder, item, utterance)
+                is_open, text, utterance = item.kind == "begin", "", item.utterance
+                if is_open:
+                    decoder.begin()
             elif is_open:
-                is_open = False
-                hypothesis = decoder.end()
-                if item.kind == "end":
-                    seconds = size / BYTES_PER_SAMPLE / SAMPLE_RATE
-                    self._tell(Heard(utterance, hypothesis, is_final=True, seconds=seconds))
+                before, text = text, decoder.feed(item)
+                if text != before:
+                    self._tell(Heard(utterance, text, is_final=False))
+                _let_others_run()
+
+    def _finish(self, decoder: Decoder, order: _Order, utterance: int) -> None:
+        if order.kind == "end":
+            self._tell(Heard(utterance, decoder.end(_let_others_run), is_final=True, seconds=decoder.seconds))
+        else:
+            decoder.abandon()
 
     def _tell(self, report: Report) -> None:
         try:
@@ -172,3 +171,8 @@ class DecoderThread:
         except RuntimeError:  # the loop is closed: its owner forgot aclose()
             logger.debug("the event loop is gone; nobody is left to tell")
             self._is_stopped = True
+
+
+def _let_others_run() -> None:
+    """Give the event loop the interpreter, which the decoder holds for as long as it computes."""
+    time.sleep(0)  # noqa: TID251 - a thread of its own, and no time passes

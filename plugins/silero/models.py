@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from vivavoce.pipelines.core.errors import ConfigurationError
 
@@ -76,8 +77,7 @@ class OnnxModel:
     """
 
     def __init__(self, path: Path) -> None:
-        import onnxruntime
-
+        onnxruntime: Any = importlib.import_module("onnxruntime")  # no dependency of ours: types are not at hand
         settings = onnxruntime.SessionOptions()
         settings.inter_op_num_threads = settings.intra_op_num_threads = 1
         settings.log_severity_level = 4
@@ -114,6 +114,8 @@ class OnnxModel:
 class _OnnxNetwork:
     def __init__(self, model: OnnxModel) -> None:
         self._model = model
+        self._samples: npt.NDArray[np.float32]
+        self._state: npt.NDArray[np.float32]
         self.reset()
 
     def probability(self, window: bytes) -> float:

@@ -14,8 +14,11 @@ from vivavoce.plugins.silero.segmenter import Segmenter
 
 logger = logging.getLogger(__name__)
 
-ONSET_LAG = 0.0
-OFFSET_LAG = 0.0
+ONSET_LAG = 0.015
+"""Seconds by which the first speech window starts after the true onset, half of a window's own grid being in it."""
+
+OFFSET_LAG = 0.06
+"""Seconds by which the last speech window ends after the true offset: the network hangs on a little."""
 
 
 class VAD(base.VAD):
