@@ -23,7 +23,7 @@ SPEECH_LEVEL = LEVEL // 10
 
 
 class ScriptedVAD(VAD):
-    """Calls a frame speech when its first sample is at least `SPEECH_LEVEL`, and keeps `min_speech` and `min_silence` to the sample.
+    """Calls a frame speech when its first sample is at least `SPEECH_LEVEL`, and is exact to the sample.
 
     An onset is reported with the frame that completes `min_speech` of unbroken speech, an offset with the one that
     completes `min_silence`; `ago` is exact. `start()` and `end()` report what no frame holds.
