@@ -1,0 +1,179 @@
+"""Vivavoce's adapter for the runtime-overhead benchmark (`bench/SPEC.md` beside the project): the product's own session,
+cascading pipeline, playout and room-less transport around the harness's simulated providers.
+
+Run by hand: `python run.py --peers null vivavoce` from the benchmark's folder. With BENCH_DEFAULTS=1 the session keeps
+its default waits instead of the lowest that it accepts.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from importlib.metadata import version
+
+import anyio
+import harness as h  # type: ignore[import-not-found]  # stands in the benchmark's folder, on its PYTHONPATH
+
+from vivavoce.agents import Agent, AgentSession, EndpointingOptions, InterruptionOptions, SessionOptions, SpeechLimits
+from vivavoce.agents.rooms.local import LocalTransport
+from vivavoce.agents.rooms.pacing import PacedQueue
+from vivavoce.pipelines import CascadingPipeline
+from vivavoce.pipelines.core.clock import LoopClock
+from vivavoce.pipelines.io import AudioSink, SinkCapabilities
+from vivavoce.pipelines.llm.base import LLM, Done, GenerateRequest, LLMEvent, TextDelta
+from vivavoce.pipelines.media.frame import AudioFrame
+from vivavoce.pipelines.stt.base import STT, STTEvent, STTFinal, STTStream
+from vivavoce.pipelines.tts.base import TTS, AudioChunk, TTSCapabilities
+from vivavoce.pipelines.vad.base import VAD, VADCapabilities, VADEvent, VADSpeechEnded, VADSpeechStarted, VADStream
+
+logging.getLogger("vivavoce").setLevel(logging.ERROR)
+CLOCK = LoopClock()
+
+
+class GateVADStream(VADStream):
+    def __init__(self) -> None:
+        self._gate = h.SpeechGate()
+
+    def push(self, frame: AudioFrame) -> Sequence[VADEvent]:
+        edge = self._gate.feed(frame.data)
+        if not edge:
+            return ()
+        return (VADSpeechStarted(h.FRAME_S),) if edge > 0 else (VADSpeechEnded(h.FRAME_S),)
+
+
+class GateVAD(VAD):
+    provider = "bench"
+
+    @property
+    def capabilities(self) -> VADCapabilities:
+        return VADCapabilities(sample_rate=h.IN_RATE, min_silence=0.0)
+
+    def open(self) -> VADStream:
+        return GateVADStream()
+
+
+class DelaySTTStream(STTStream):
+    """One final transcript `stt` seconds after it saw the first silent frame."""
+
+    def __init__(self, delay: float) -> None:
+        self._delay = delay
+        self._gate = h.SpeechGate()
+        self._send, self._receive = anyio.create_memory_object_stream[float](100)
+
+    def push(self, frame: AudioFrame) -> None:
+        if self._gate.feed(frame.data) < 0:
+            self._send.send_nowait(h.now() + self._delay)
+
+    async def events(self) -> AsyncIterator[STTEvent]:
+        async for due in self._receive:
+            if (wait := due - h.now()) > 0:
+                await anyio.sleep(wait)
+            yield STTFinal(text=h.USER_TEXT)
+
+    async def aclose(self) -> None:
+        self._send.close()
+        self._receive.close()
+
+
+class DelaySTT(STT):
+    provider = "bench"
+
+    def __init__(self, delay: float) -> None:
+        self._delay = delay
+
+    async def open(self) -> STTStream:
+        return DelaySTTStream(self._delay)
+
+
+class TokenLLM(LLM):
+    provider = "bench"
+
+    def __init__(self, delays: h.Delays) -> None:
+        self._delays = delays
+
+    async def generate(self, request: GenerateRequest) -> AsyncGenerator[LLMEvent, None]:
+        async for token in h.llm_tokens(self._delays):
+            yield TextDelta(token)
+        yield Done()
+
+
+class WordTTS(TTS):
+    provider = "bench"
+
+    def __init__(self, delays: h.Delays) -> None:
+        self._delays = delays
+
+    @property
+    def capabilities(self) -> TTSCapabilities:
+        return TTSCapabilities(sample_rate=h.OUT_RATE, streams_text=True)
+
+    async def synthesize(self, text: str) -> AsyncGenerator[AudioChunk, None]:
+        async for pcm in h.Voice(self._delays).speak(text):
+            yield AudioChunk(AudioFrame(pcm, h.OUT_RATE))
+
+    async def stream(self, text: AsyncIterator[str]) -> AsyncGenerator[AudioChunk, None]:
+        voice = h.Voice(self._delays)
+        async for piece in text:
+            async for pcm in voice.speak(piece):
+                yield AudioChunk(AudioFrame(pcm, h.OUT_RATE))
+
+
+class ProbeSink(AudioSink):
+    """Reports each frame at the moment it reaches the output; plays in real time."""
+
+    def __init__(self, probe: h.Probe) -> None:
+        self._probe = probe
+        self._queue = PacedQueue(CLOCK, h.OUT_RATE)
+
+    @property
+    def capabilities(self) -> SinkCapabilities:
+        return SinkCapabilities(sample_rate=h.OUT_RATE)
+
+    def write(self, frame: AudioFrame) -> None:
+        self._queue.add(frame.samples)
+        self._probe.audio(frame.duration)
+
+    def queued(self) -> int:
+        return self._queue.queued()
+
+    def clear(self) -> int:
+        self._probe.clear()
+        return self._queue.clear()
+
+
+class BenchSession:
+    def __init__(self, session: AgentSession[None], transport: LocalTransport) -> None:
+        self._session = session
+        self._transport = transport
+
+    async def push(self, pcm: bytes) -> None:
+        self._transport.push_audio(AudioFrame(pcm, h.IN_RATE))
+
+    async def say(self, text: str) -> None:
+        await self._session.say(text)
+
+    async def close(self) -> None:
+        await self._session.close()
+
+
+def options() -> SessionOptions:
+    if os.environ.get("BENCH_DEFAULTS"):
+        return SessionOptions()
+    return SessionOptions(
+        endpointing=EndpointingOptions(min_delay=0.0),
+        interruption=InterruptionOptions(mode="immediate", min_duration=0.0),
+        speech=SpeechLimits(fade=0.0),
+    )
+
+
+async def open_session(delays: h.Delays, probe: h.Probe) -> BenchSession:
+    pipeline = CascadingPipeline(stt=DelaySTT(delays.stt), llm=TokenLLM(delays), tts=WordTTS(delays), vad=GateVAD())
+    session = AgentSession[None](Agent("Help."), pipeline, options=options())
+    transport = LocalTransport(CLOCK, sink=ProbeSink(probe), input_rate=h.IN_RATE, is_recording=False)
+    await session.start(transport)
+    return BenchSession(session, transport)
+
+
+if __name__ == "__main__":
+    h.main(open_session, {"peer": "vivavoce", "version": version("vivavoce")})
