@@ -1,0 +1,106 @@
+"""Scripted providers are strict: what the script does not hold is an error, and what is left over can be found out."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from vivavoce.pipelines.llm.base import Done, GenerateRequest, LLMEvent, TextDelta
+from vivavoce.pipelines.llm.chat_context import ChatContext
+from vivavoce.pipelines.media.frame import AudioFrame
+from vivavoce.pipelines.testing import (
+    ScriptedLLM,
+    ScriptedRealtimeModel,
+    ScriptedSTT,
+    ScriptedTTS,
+    ScriptedTTSOptions,
+    ScriptedVAD,
+    ScriptError,
+    VirtualClock,
+    run_virtual,
+)
+from vivavoce.pipelines.testing.script import items, tone
+from vivavoce.pipelines.vad.base import VADEvent, VADOptions, VADSpeechEnded, VADSpeechStarted
+
+REQUEST = GenerateRequest(context=ChatContext())
+
+
+async def read(stream: AsyncGenerator[LLMEvent, None]) -> list[LLMEvent]:
+    return [event async for event in stream]
+
+
+def test_a_model_without_a_step_for_a_request_says_so() -> None:
+    llm = ScriptedLLM("One.")
+
+    async def main() -> None:
+        assert await read(llm.generate(REQUEST)) == [TextDelta("One."), Done()]
+        with pytest.raises(ScriptError, match=r"got request 2, its script has 1 step\(s\)"):
+            await read(llm.generate(REQUEST))
+
+    run_virtual(main())
+
+
+def test_a_default_answers_after_the_script() -> None:
+    llm = ScriptedLLM("One.", default=["Two.", Done("length")])
+    llm.add("One and a half.")
+
+    async def main() -> list[list[LLMEvent]]:
+        return [await read(llm.generate(REQUEST)) for _ in range(4)]
+
+    answers = run_virtual(main())
+    assert answers[1] == [TextDelta("One and a half."), Done()]
+    assert answers[2] == answers[3] == [TextDelta("Two."), Done("length")]
+    assert len(llm.requests) == 4
+    llm.assert_done()
+
+
+def test_what_was_not_asked_for_is_found_out() -> None:
+    with pytest.raises(ScriptError, match="1 of 1 scripted steps"):
+        ScriptedLLM("One.").assert_done()
+    with pytest.raises(ScriptError, match="1 scripted finals"):
+        ScriptedSTT(["hello"]).assert_done()
+    with pytest.raises(ScriptError, match="1 scripted steps"):
+        ScriptedRealtimeModel("One.").assert_done()
+
+
+def test_a_stream_that_is_not_open_cannot_be_told_anything() -> None:
+    with pytest.raises(ScriptError, match="start the session"):
+        ScriptedSTT().final("hello")
+    with pytest.raises(ScriptError, match="start the session"):
+        ScriptedRealtimeModel().speech_started()
+
+
+def test_a_step_with_something_strange_in_it_is_refused() -> None:
+    with pytest.raises(TypeError, match="a step holds"):
+        items([b"bytes"])  # type: ignore[list-item]
+
+
+def test_scripted_speech_is_exact_to_the_sample() -> None:
+    async def samples(tts: ScriptedTTS) -> int:
+        return sum([chunk.frame.samples async for chunk in tts.synthesize("one two three")])
+
+    assert run_virtual(samples(ScriptedTTS())) == 14400
+    assert run_virtual(samples(ScriptedTTS(options=ScriptedTTSOptions(duration=2.0)))) == 48000
+    assert run_virtual(samples(ScriptedTTS(options=ScriptedTTSOptions(duration=0.0123)))) == 295
+
+
+def test_chunks_may_come_one_after_the_other() -> None:
+    tts = ScriptedTTS(first_byte=0.5, options=ScriptedTTSOptions(duration=0.1, chunk_interval=0.02))
+
+    async def main() -> list[float]:
+        return [VirtualClock().now() async for _ in tts.synthesize("one")]
+
+    assert run_virtual(main()) == pytest.approx([0.5, 0.52, 0.54, 0.56, 0.58])
+
+
+def test_the_vad_ignores_short_sounds_and_short_pauses() -> None:
+    vad = ScriptedVAD(VADOptions(min_speech=0.05, min_silence=0.2)).open()
+    loud, quiet = tone(320, 16000), AudioFrame.silence(0.02, 16000)
+    frames = [loud] * 2 + [quiet] * 5 + [loud] * 10 + [quiet] * 9 + [loud] * 5 + [quiet] * 10
+    events: list[tuple[int, VADEvent]] = []
+    for number, frame in enumerate(frames, start=1):
+        events.extend((number, event) for event in vad.push(frame))
+    assert [number for number, _ in events] == [2 + 5 + 3, len(frames)]
+    assert [type(event) for _, event in events] == [VADSpeechStarted, VADSpeechEnded]
+    assert [event.ago for _, event in events] == pytest.approx([0.06, 0.2])
