@@ -17,8 +17,8 @@ BYTES_PER_SECOND = 32000
 FRAMES_PER_SECOND = 100
 """Cepstra."""
 MEAN_WEIGHT = 500
-"""Cepstra that the mean at the start of an utterance counts for (`CMN_WIN` in pocketsphinx). The decoder's mean after it
-is the weighted one of both, from which the utterance's own can be told."""
+"""Cepstra that the mean at the start of an utterance counts for (`CMN_WIN` in pocketsphinx). The decoder's mean after
+it is the weighted one of both, from which the utterance's own can be told."""
 MAX_SECOND_PASS = 15.0
 """Seconds of the longest utterance that is gone over again; by then the mean is learnt, and it would take too long."""
 _LOADING = threading.Lock()
@@ -79,10 +79,10 @@ class Decoder:
     """A loaded decoder, for one thread at a time.
 
     Recognition depends on the mean of the audio's cepstra, which the decoder learns over seconds: in the first
-    utterance it knows little. So what has been heard while the utterance went on is only provisional, and `end()` goes over it
-    again with the utterance's own mean, which the next one starts from. (Of 120 booking phrases, each the first of its
-    session, 24 … 33 are wrong in the first pass and 0 … 5 in the second.) There is no rescoring of the lattice: it made
-    more errors, took up to 1.8 s, and its confidence tells nothing.
+    utterance it knows little. So what has been heard while the utterance went on is only provisional, and `end()` goes
+    over it again with the utterance's own mean, which the next one starts from. (Of 120 booking phrases, each the first
+    of its session, 21 … 33 are wrong in the first pass and 0 … 4 in the second.) There is no rescoring of the lattice:
+    it made more errors, took up to 1.8 s, and its confidence tells nothing.
     """
 
     def __init__(self, engine: Any) -> None:
