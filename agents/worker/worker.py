@@ -55,6 +55,11 @@ class Worker:
         return self._agent_name or os.environ.get("LIVEKIT_AGENT_NAME", "")
 
     @property
+    def entrypoint(self) -> Entrypoint:
+        """As given."""
+        return self._entrypoint
+
+    @property
     def options(self) -> WorkerOptions:
         """As given."""
         return self._options
