@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
 
 CALLER_GRAMMAR = Path(__file__).with_name("caller_says.gram")
 """What the host's speech recogniser understands."""
+
+VOICE = "en-us+f5"
+WORDS_PER_MINUTE = 160
 
 GREETING = "Hello, this is the corner table."
 
@@ -110,13 +115,19 @@ def dialogue() -> rules.Dialogue:
     )
 
 
-def pipeline() -> CascadingPipeline:
-    """Return a pipeline of offline parts: Silero, pocketsphinx, the rules, espeak."""
+@asynccontextmanager
+async def offline_speech() -> AsyncIterator[Callable[[], CascadingPipeline]]:
+    """Hold the offline parts (Silero, pocketsphinx, the rules, espeak), shared by all calls; yields a pipeline's maker.
+
+    Raises:
+        ConfigurationError: An extra is missing.
+    """
     from vivavoce.plugins import espeak, pocketsphinx, rules, silero
 
-    return CascadingPipeline(
-        stt=pocketsphinx.STT(grammar=CALLER_GRAMMAR),
-        llm=rules.LLM(dialogue()),
-        tts=espeak.TTS(voice="en-us+f5", rate=160),
-        vad=silero.VAD(),
-    )
+    async with (
+        silero.VAD() as vad,
+        pocketsphinx.STT(grammar=CALLER_GRAMMAR) as stt,
+        rules.LLM(dialogue()) as llm,
+        espeak.TTS(voice=VOICE, rate=WORDS_PER_MINUTE) as tts,
+    ):
+        yield lambda: CascadingPipeline(stt=stt, llm=llm, tts=tts, vad=vad)

@@ -1,0 +1,39 @@
+"""The typer app: which commands there are, and what becomes of their errors."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from vivavoce.agents.cli.demo_command import demo
+from vivavoce.agents.cli.running import complain, configure_logging
+from vivavoce.agents.cli.start_command import start
+from vivavoce.pipelines.core.errors import VoiceError
+
+app = typer.Typer(
+    name="vivavoce",
+    help="Realtime voice agents in LiveKit rooms.",
+    epilog="New here? Run: vivavoce demo",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command()(demo)
+app.command()(start)
+
+
+def run_app() -> None:
+    """Run the app; expected errors become one line on stderr and exit status 1, others keep their traceback."""
+    configure_logging()
+    try:
+        app()
+    except VoiceError as error:
+        complain(error)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    run_app()

@@ -1,0 +1,96 @@
+"""Line: what the simulated caller hears and says, frame by frame, on one clock of received samples."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+from vivavoce.agents.cli.demo.mind import SAMPLE_RATE, CallerMind, HangUp, Say
+from vivavoce.pipelines.media.frame import BYTES_PER_SAMPLE, FRAME_SECONDS, AudioFrame
+from vivavoce.pipelines.stt.base import STTEvent, STTFinal, STTInterim, STTStream
+from vivavoce.pipelines.vad.base import VADSpeechStarted, VADStream
+
+FRAME_SAMPLES = round(SAMPLE_RATE * FRAME_SECONDS)
+_SILENCE = bytes(FRAME_SAMPLES * BYTES_PER_SAMPLE)
+
+
+class Line:
+    """For every 20 ms received, decides and gives back the 20 ms to send. Both go into the recording, side by side.
+
+    Args:
+        vad, stt: Streams of the caller's own ears.
+        voice: PCM of each line that the caller may say.
+        report: Told what happens, for whoever watches.
+    """
+
+    def __init__(
+        self,
+        mind: CallerMind,
+        vad: VADStream,
+        stt: STTStream,
+        voice: dict[str, bytes],
+        report: Callable[[str, str], None],
+    ) -> None:
+        self._mind = mind
+        self._vad = vad
+        self._stt = stt
+        self._voice = voice
+        self._report = report
+        self._unsaid: deque[bytes] = deque()
+        self._received = bytearray()
+        self._sent = bytearray()
+        self.hung_up: HangUp | None = None
+
+    @property
+    def position(self) -> int:
+        """Samples received so far."""
+        return len(self._received) // BYTES_PER_SAMPLE
+
+    def understood(self, event: STTEvent) -> None:
+        """Take what the recogniser made of the host's speech."""
+        if isinstance(event, STTFinal):
+            self._mind.final(event.text)
+            if event.text:
+                self._report("heard", event.text)
+        elif isinstance(event, STTInterim):
+            self._mind.interim(event.text, self.position)
+
+    def exchange(self, frame: AudioFrame) -> AudioFrame | None:
+        """Take 20 ms of the host and return 20 ms of the caller; None for silence."""
+        self._listen(frame)
+        if self.hung_up is None and not self._unsaid:
+            match self._mind.decide(self.position):
+                case Say() as say:
+                    self._begin(say)
+                case HangUp() as hang_up:
+                    self.hung_up = hang_up
+        out = self._unsaid.popleft() if self._unsaid else _SILENCE
+        self._received += frame.data
+        self._sent += out
+        return None if out is _SILENCE else AudioFrame(out, SAMPLE_RATE)
+
+    def recording(self) -> AudioFrame:
+        """Return the call in stereo: caller left, host right."""
+        import numpy as np
+
+        both = np.stack([np.frombuffer(bytes(side), dtype=np.int16) for side in (self._sent, self._received)], axis=1)
+        return AudioFrame(both.tobytes(), SAMPLE_RATE, num_channels=2)
+
+    def _listen(self, frame: AudioFrame) -> None:
+        events = self._vad.push(frame)
+        self._stt.push(frame)
+        for event in events:
+            if isinstance(event, VADSpeechStarted):
+                self._stt.speech_started(event.ago)
+                self._mind.host_started(self.position)
+            else:
+                self._stt.flush()
+                self._mind.host_ended(self.position - round(event.ago * SAMPLE_RATE))
+
+    def _begin(self, say: Say) -> None:
+        pcm = self._voice[say.line]
+        size = FRAME_SAMPLES * BYTES_PER_SAMPLE
+        frames = [pcm[start : start + size].ljust(size, b"\0") for start in range(0, len(pcm), size)]
+        self._unsaid.extend(frames)
+        self._mind.said(say, self.position, self.position + len(frames) * FRAME_SAMPLES)
+        self._report("barge_in" if say.is_barge_in else "says", say.line)

@@ -1,0 +1,183 @@
+"""CallerMind: what the simulated caller says next, decided from what it hears. Pure; time is received samples."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+SAMPLE_RATE = 16000
+
+REPLY_PAUSE = 0.6
+"""Seconds of silence after which the caller takes the host's turn to be over."""
+PATIENCE = 6.0
+"""Seconds of silence after which it says its last line again."""
+MAX_REPEATS = 2
+BARGE_IN_AFTER = 0.3
+"""Seconds for which the words that make it interrupt must have stood in the transcript."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """What the caller wants.
+
+    Args:
+        answers: What it says to a question; the question is known by the words that it ends with or holds.
+        barge_in: `(heard, line)`: the words upon which it interrupts the host, and how.
+        correction: `(question, line)`: what it says to that question the first time, instead of the answer.
+        farewell: The host's word upon which it hangs up.
+        booking: What must be booked in the end.
+    """
+
+    answers: tuple[tuple[str, str], ...]
+    barge_in: tuple[str, str]
+    correction: tuple[str, str]
+    farewell: str
+    booking: dict[str, str | int]
+
+    @property
+    def lines(self) -> list[str]:
+        """Everything that the caller may say."""
+        return [*(line for _, line in self.answers), self.barge_in[1], self.correction[1]]
+
+
+DEMO_SCRIPT = Script(
+    answers=(
+        ("which day", "table for friday please"),
+        ("what time", "at seven"),
+        ("how many", "four people"),
+        ("booking right", "yes, thank you, goodbye"),
+    ),
+    barge_in=("house rules", "okay, stop please"),
+    correction=("booking right", "no, at eight"),
+    farewell="goodbye",
+    booking={"day": "friday", "time": "20:00", "people": 4},
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """Speak this line now."""
+
+    line: str
+    is_barge_in: bool = False
+    is_repeat: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HangUp:
+    """End the call; `problem` is empty when it went as planned."""
+
+    problem: str = ""
+
+
+Decision = Say | HangUp
+
+
+@dataclass(slots=True)
+class Turn:
+    """One line of the caller and what it heard after it; samples on the call's clock."""
+
+    line: str
+    start: int
+    end: int
+    is_barge_in: bool = False
+    answer: str = ""
+
+
+@dataclass(slots=True)
+class CallerMind:
+    """Feed it what was heard, in order, and ask it once a frame.
+
+    Times are positions in samples of `SAMPLE_RATE` since the first one received.
+    """
+
+    script: Script = DEMO_SCRIPT
+    turns: list[Turn] = field(default_factory=list)
+    heard: list[str] = field(default_factory=list)
+    """Settled words of what the host began to say after the last line."""
+    _begun: deque[int] = field(default_factory=deque)
+    _cue_since: int | None = None
+    _is_host_speaking: bool = False
+    _quiet_since: int = 0
+    _repeats: int = 0
+    _has_barged_in: bool = False
+    _has_corrected: bool = False
+
+    def host_started(self, position: int) -> None:
+        """The host began to speak: an utterance that ends with one final transcript."""
+        self._begun.append(position)
+        self._is_host_speaking = True
+
+    def host_ended(self, position: int) -> None:
+        """The host fell silent; the utterance's final transcript will follow."""
+        self._is_host_speaking = False
+        self._quiet_since = max(self._quiet_since, position)
+
+    def interim(self, text: str, position: int) -> None:
+        """The utterance sounds like this so far."""
+        cue = self.script.barge_in[0]
+        if cue not in text:
+            self._cue_since = None
+        elif self._cue_since is None:
+            self._cue_since = position
+
+    def final(self, text: str) -> None:
+        """An utterance is settled; empty when no words were understood."""
+        begun = self._begun.popleft()
+        self._cue_since = None
+        if text and (not self.turns or begun >= self.turns[-1].start):
+            self.heard.append(text)
+            if self.turns:
+                self.turns[-1].answer = " ".join(filter(None, (self.turns[-1].answer, text)))
+
+    def decide(self, position: int) -> Decision | None:
+        """Return what to do now, at `position`."""
+        if self.turns and position < self.turns[-1].end:
+            return None
+        if self._is_host_speaking:
+            return self._interrupt(position)
+        quiet = position - self._quiet_since
+        if self._begun or quiet < REPLY_PAUSE * SAMPLE_RATE:
+            return None
+        if self.heard:
+            words = " ".join(self.heard)
+            if self.script.farewell in words:
+                return HangUp()
+            if line := self._answer(words):
+                return Say(line)
+        if quiet >= PATIENCE * SAMPLE_RATE:
+            return self._repeat()
+        return None
+
+    def said(self, say: Say, start: int, end: int) -> None:
+        """A line is being spoken, from `start` to `end`."""
+        self.turns.append(Turn(say.line, start, end, say.is_barge_in))
+        self.heard.clear()
+        self._quiet_since = end
+        self._has_barged_in |= say.is_barge_in
+        self._has_corrected |= say.line == self.script.correction[1]
+        self._repeats = self._repeats + 1 if say.is_repeat else 0
+
+    def _interrupt(self, position: int) -> Decision | None:
+        since = self._cue_since
+        if self._has_barged_in or since is None or position - since < BARGE_IN_AFTER * SAMPLE_RATE:
+            return None
+        return Say(self.script.barge_in[1], is_barge_in=True)
+
+    def _answer(self, words: str) -> str:
+        """Return what to say to the question that came last."""
+        found = [(words.rfind(question), line) for question, line in self.script.answers if question in words]
+        if not found:
+            return ""
+        place, line = max(found)
+        question, correction = self.script.correction
+        if not self._has_corrected and words.rfind(question) == place:
+            return correction
+        return line
+
+    def _repeat(self) -> Decision:
+        if not self.turns:
+            return HangUp("the host said nothing that I understood")
+        if self._repeats >= MAX_REPEATS:
+            return HangUp(f"no answer that I understood to {self.turns[-1].line!r}, said {self._repeats + 1} times")
+        return Say(self.turns[-1].line, is_repeat=True)

@@ -1,0 +1,176 @@
+"""Runs the demo: room, worker, call, report, checks; then the room stays open until it is told to end."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+from anyio import TASK_STATUS_IGNORED, CancelScope
+from anyio.abc import TaskStatus
+
+from vivavoce.agents.cli.demo import checks
+from vivavoce.agents.cli.demo.agent import offline_speech
+from vivavoce.agents.cli.demo.caller import CallRequest
+from vivavoce.agents.cli.demo.mind import DEMO_SCRIPT
+from vivavoce.agents.cli.demo.outgoing import place_call
+from vivavoce.agents.cli.demo.place import Place, embedded_place
+from vivavoce.agents.cli.demo.switchboard import Call, Switchboard
+from vivavoce.agents.cli.demo.view import View
+from vivavoce.agents.records import SessionReport, TurnRecord
+from vivavoce.agents.worker import Worker, WorkerOptions
+from vivavoce.pipelines.core.errors import RoomError
+from vivavoce.pipelines.core.ids import new_id
+from vivavoce.pipelines.media.wav import read_wav
+
+INTERRUPTED = 130
+"""Exit status after Ctrl-C, where it cut something short."""
+
+STOP_LIMIT = 1.5
+"""Seconds for the worker to end its calls."""
+SESSION_END_LIMIT = 8.0
+"""Seconds for the session to notice that the caller hung up, and to close."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoOptions:
+    """What to do.
+
+    Args:
+        place: A LiveKit server; None starts the embedded room.
+        port: Of the embedded room; 0 takes a free one.
+        is_once: End after the call instead of keeping the room open.
+        has_call: Place the simulated call.
+    """
+
+    place: Place | None = None
+    port: int = 7880
+    is_once: bool = False
+    has_call: bool = True
+    report: Path = Path("demo/report.json")
+    wav: Path = Path("demo/call.wav")
+
+
+class Demo:
+    """One run of the demo.
+
+    Args:
+        options: What to do.
+        view: Shows it.
+    """
+
+    def __init__(self, options: DemoOptions, view: View) -> None:
+        self._options = options
+        self._view = view
+        self._status = INTERRUPTED
+        self._stops: list[CancelScope] = []
+
+    async def run(self) -> int:
+        """Run to the end and return the exit status.
+
+        Raises:
+            VoiceError: Something that the user can mend: a taken port, a wrong key, a missing extra.
+        """
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(self._obey_signals)
+            with self._stoppable():
+                async with self._place() as place, offline_speech() as make_pipeline:
+                    self._view.place(place)
+                    await self._work(place, Switchboard(make_pipeline, self._view))
+            tasks.cancel_scope.cancel()
+        return self._status
+
+    @asynccontextmanager
+    async def _place(self) -> AsyncIterator[Place]:
+        if self._options.place is not None:
+            yield self._options.place
+            return
+        async with embedded_place(self._options.port) as place:
+            yield place
+
+    async def _work(self, place: Place, board: Switchboard) -> None:
+        """Run the worker. A signal ends what goes on beside it first, then its calls, in good order."""
+        options = WorkerOptions(
+            url=place.url, api_key=place.api_key, api_secret=place.api_secret, max_retry=2, entrypoint_timeout=1.0
+        )
+        worker = Worker(board.entrypoint, agent_name=place.agent_name, options=options)
+        async with anyio.create_task_group() as tasks:
+            with self._stoppable():
+                await tasks.start(worker.run)
+                self._view.registered(place.agent_name)
+                await self._use(place, board)
+            with anyio.move_on_after(STOP_LIMIT, shield=True):
+                await worker.aclose()
+            tasks.cancel_scope.cancel()
+
+    async def _use(self, place: Place, board: Switchboard) -> None:
+        guest_room = new_id("guest")
+        token = place.join_token(guest_room, "guest")
+        if not self._options.is_once:
+            self._view.token(guest_room, token)
+        if self._options.has_call:
+            self._status = await self._call(place, board)
+        else:
+            self._status = 0
+        if not self._options.is_once:
+            self._view.waiting()
+            await anyio.sleep_forever()
+
+    async def _call(self, place: Place, board: Switchboard) -> int:
+        """Place the call and return the exit status that it deserves."""
+        room = new_id("demo")
+        call = board.expect(room)
+        for path in (self._options.wav, self._options.report):
+            await anyio.Path(path.parent).mkdir(parents=True, exist_ok=True)
+        request = CallRequest(url=place.url, token=place.join_token(room, "caller"), wav=str(self._options.wav))
+        result = await place_call(request, self._caller_event)
+        with anyio.move_on_after(SESSION_END_LIMIT) as waiting:
+            await call.is_over.wait()
+        if waiting.cancelled_caught or call.report is None:
+            raise RoomError(f"the agent's session did not end within {SESSION_END_LIMIT:g} s after the caller hung up")
+        return await self._conclude(call, call.report, result)
+
+    def _caller_event(self, event: str, data: dict[str, Any]) -> None:
+        if event == "barge_in":
+            self._view.barge_in()
+
+    async def _conclude(self, call: Call, report: SessionReport, result: checks.CallResult) -> int:
+        recording = await anyio.to_thread.run_sync(read_wav, self._options.wav)
+        booked = call.bookings.current
+        booking = None if booked is None else asdict(booked)
+        data = {**report.to_json(), "booking": booking}
+        await anyio.Path(self._options.report).write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n")
+
+        waits = [gap for gap in checks.gaps(recording, result.turns) if gap is not None]
+        verdict = checks.check_call(result, recording, booking, DEMO_SCRIPT.booking)
+        self._view.summary(report.turns, waits)
+        self._view.checks([*verdict, checks.check_latencies(waits, latencies(report.turns))])
+        self._view.files({"sound": str(self._options.wav), "report": str(self._options.report)})
+        return 0 if all(check.is_met for check in verdict) else 1
+
+    @contextmanager
+    def _stoppable(self) -> Iterator[None]:
+        """What is in the block ends at the next signal, unless a block inside it is there to end first."""
+        with CancelScope() as scope:
+            self._stops.append(scope)
+            try:
+                yield
+            finally:
+                self._stops.remove(scope)
+
+    async def _obey_signals(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
+        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            task_status.started()
+            async for _ in signals:
+                if self._stops:
+                    self._stops[-1].cancel()
+
+
+def latencies(turns: tuple[TurnRecord, ...]) -> list[float]:
+    """Return what the agent measured for the user turns that it answered, in order."""
+    return [turn.e2e_latency for turn in turns if turn.e2e_latency is not None]

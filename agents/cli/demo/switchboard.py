@@ -1,0 +1,97 @@
+"""Switchboard: the demo worker's entrypoint; one session of the table host a call, shown as it goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import anyio
+
+from vivavoce.agents import events
+from vivavoce.agents.cli.demo.agent import Bookings, TableHost
+from vivavoce.agents.rooms.options import RoomOptions
+from vivavoce.agents.session.session import AgentSession
+from vivavoce.pipelines.llm.chat_context import ChatMessage
+
+if TYPE_CHECKING:
+    from vivavoce.agents.cli.demo.view import View
+    from vivavoce.agents.records import SessionReport
+    from vivavoce.agents.worker import JobContext
+    from vivavoce.pipelines.pipeline import Pipeline
+
+PARTICIPANT_GRACE = 0.5
+"""Seconds for a caller who has left to come back; short, so that the demo's report follows the call at once."""
+
+
+@dataclass(slots=True)
+class Call:
+    """One call, from the first line of its job on."""
+
+    room: str
+    bookings: Bookings = field(default_factory=Bookings)
+    report: SessionReport | None = None
+    is_over: anyio.Event = field(default_factory=anyio.Event)
+
+
+class Switchboard:
+    """Takes the calls.
+
+    Args:
+        make_pipeline: Returns a pipeline for one session.
+        view: Shows them.
+    """
+
+    def __init__(self, make_pipeline: Callable[[], Pipeline], view: View) -> None:
+        self._make_pipeline = make_pipeline
+        self._view = view
+        self._calls: dict[str, Call] = {}
+
+    def expect(self, room: str) -> Call:
+        """Return the call in that room; it may not have begun."""
+        return self._calls.setdefault(room, Call(room))
+
+    async def entrypoint(self, context: JobContext) -> None:
+        """Run one call; the worker's entrypoint."""
+        call = self.expect(context.job.room)
+        session = AgentSession(TableHost(call.bookings), self._make_pipeline(), userdata=call.bookings)
+        show(session, self._view)
+        self._view.call_started(call.room)
+        try:
+            await session.start(room_options=RoomOptions(publish_turns=True, participant_grace=PARTICIPANT_GRACE))
+            await session.wait_closed()
+        finally:
+            call.report = session.report()
+            call.is_over.set()
+            self._calls.pop(call.room, None)
+        context.shutdown("the call is over")
+
+
+def show(session: AgentSession[Bookings], view: View) -> None:
+    """Have the view follow a session."""
+    session.on(events.UserStateChanged, lambda event: view.user_state(event.state))
+    session.on(events.AgentStateChanged, lambda event: view.agent_state(event.state))
+    session.on(events.TurnCompleted, lambda event: view.turn(event.record))
+    session.on(events.Closed, lambda event: view.call_ended(event.report.reason))
+
+    @session.on(events.UserTranscript)  # type: ignore[untyped-decorator]
+    def on_transcript(event: events.UserTranscript) -> None:
+        if not event.is_final:
+            view.interim(event.text)
+
+    @session.on(events.HistoryItemAdded)  # type: ignore[untyped-decorator]
+    def on_item(event: events.HistoryItemAdded) -> None:
+        if not isinstance(event.item, ChatMessage):
+            return
+        if event.item.role == "user":
+            view.caller_said(event.item.content)
+        elif event.item.role == "assistant":
+            view.agent_said(event.item.content, interrupted=event.item.interrupted)
+
+    @session.on(events.ToolCalled)  # type: ignore[untyped-decorator]
+    def on_tool(event: events.ToolCalled) -> None:
+        view.tool(event.tool, event.arguments, event.output, is_error=event.is_error)
+
+    @session.on(events.ErrorOccurred)  # type: ignore[untyped-decorator]
+    def on_error(event: events.ErrorOccurred) -> None:
+        view.problem(f"{event.source}: {event.error}")

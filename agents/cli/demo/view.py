@@ -1,0 +1,237 @@
+"""View: the call as a person sees it in the terminal; plain lines where there is no terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from vivavoce.agents.states import AgentState, UserState
+
+if TYPE_CHECKING:
+    from vivavoce.agents.cli.demo.checks import Check
+    from vivavoce.agents.cli.demo.place import Place
+    from vivavoce.agents.records import StageRecord, TurnRecord
+
+LABEL_WIDTH = 8
+BAR_SECONDS = 0.025
+"""One cell of a waterfall."""
+SHOWN_FROM = 0.0005
+"""Seconds from which a stage is shown."""
+
+OWNER_STYLES = {
+    "config": "yellow",
+    "provider": "cyan",
+    "network": "magenta",
+    "user_code": "green",
+    "runtime": "blue",
+}
+WHO_STYLES = {"caller": "bold cyan", "agent": "bold green", "tool": "yellow", "check": "bold"}
+GLYPHS = "█▓▒░"
+
+
+class View:
+    """Prints what happens; below it, on a terminal, who speaks just now.
+
+    Args:
+        console: Where to.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._live = Live(Text(), console=console, auto_refresh=False, transient=True)
+        self._user = UserState.IDLE
+        self._agent = AgentState.IDLE
+        self._interim = ""
+
+    def __enter__(self) -> View:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.hide()
+
+    # --- before and after the call
+
+    def place(self, place: Place) -> None:
+        """Say where the room is."""
+        kind = "embedded development room" if place.is_embedded else "LiveKit server"
+        self._line("room", f"{place.url}   [dim]{kind}[/dim]")
+        if place.is_embedded:
+            self._line("key", place.api_key)
+            self._line("secret", place.api_secret)
+
+    def registered(self, agent_name: str) -> None:
+        """The worker is known to the server."""
+        named = f" as [bold]{agent_name}[/bold]" if agent_name else " for every new room"
+        self._line("worker", f"registered{named}")
+
+    def token(self, room: str, token: str) -> None:
+        """Print what lets somebody else join."""
+        self._line("token", f"[dim]joins room {room}; for any LiveKit client[/dim]")
+        self._console.print(token, soft_wrap=True, markup=False, highlight=False)
+
+    def waiting(self) -> None:
+        """Nothing more happens by itself."""
+        self._console.print("\nThe room stays open for callers with the token above. [bold]Ctrl-C[/bold] ends it.")
+
+    def note(self, text: str) -> None:
+        """Say something that belongs to nobody."""
+        self._console.print(Text(text, style="dim"))
+
+    def problem(self, text: str) -> None:
+        """Say what went wrong."""
+        self._console.print(Text(text, style="bold red"))
+
+    # --- the call
+
+    def call_started(self, room: str) -> None:
+        """A caller is in a room with the agent."""
+        self.hide()
+        self._user, self._agent, self._interim = UserState.IDLE, AgentState.IDLE, ""
+        self._console.print()
+        self._console.rule(f"call in room {room}", align="left", style="dim")
+        if self._console.is_terminal:
+            self._live.start()
+
+    def call_ended(self, reason: str) -> None:
+        """The session is closed."""
+        self.hide()
+        self.note(f"call ended: {reason}")
+
+    def hide(self) -> None:
+        """Take the live part off the screen."""
+        if self._live.is_started:
+            self._live.stop()
+
+    def user_state(self, state: UserState) -> None:
+        """The caller speaks, or not."""
+        self._user = state
+        self._refresh()
+
+    def agent_state(self, state: AgentState) -> None:
+        """The agent listens, thinks, speaks."""
+        self._agent = state
+        self._refresh()
+
+    def interim(self, text: str) -> None:
+        """What the caller's words sound like so far."""
+        self._interim = text
+        self._refresh()
+
+    def caller_said(self, text: str) -> None:
+        """What the caller has said."""
+        self._interim = ""
+        self._said("caller", text)
+        self._refresh()
+
+    def agent_said(self, text: str, *, interrupted: bool) -> None:
+        """What the caller has heard of the agent."""
+        self._said("agent", text, " ✂ cut off" if interrupted else "")
+
+    def barge_in(self) -> None:
+        """The simulated caller begins to speak over the agent."""
+        self._said("caller", "", "speaks over the agent")
+
+    def tool(self, name: str, arguments: str, output: str, *, is_error: bool) -> None:
+        """A tool was called."""
+        self._said("tool", f"{name}({arguments}) → {output}", " failed" if is_error else "")
+
+    def turn(self, record: TurnRecord) -> None:
+        """A turn is over: where its latency went."""
+        if record.e2e_latency is not None:
+            self._console.print(waterfall(record))
+        elif record.outcome == "failed":
+            self.problem(f"turn failed: {record.error}")
+
+    # --- the end
+
+    def summary(self, turns: Sequence[TurnRecord], waits: Sequence[float | None]) -> None:
+        """Print the turns, one line each.
+
+        Args:
+            waits: What the caller's own recording shows, for each answered turn.
+        """
+        table = Table(title="turns", title_justify="left", title_style="bold", header_style="dim", box=None)
+        for heading in ("caller said", "agent was heard to say", "outcome"):
+            table.add_column(heading, overflow="fold", ratio=None if heading == "outcome" else 1)
+        for heading in ("latency", "heard after", "tools"):
+            table.add_column(heading, justify="right", no_wrap=True)
+        left = list(waits)
+        for record in turns:
+            is_answered = record.e2e_latency is not None
+            wait = left.pop(0) if is_answered and left else None
+            table.add_row(
+                Text(record.user_text or f"({record.kind})"),
+                Text(_shorten(record.heard_text)),
+                record.outcome,
+                _seconds(record.e2e_latency),
+                _seconds(wait),
+                ", ".join(tool.name for tool in record.tools),
+            )
+        self._console.print()
+        self._console.print(table)
+
+    def checks(self, checks: Sequence[Check]) -> None:
+        """Print what was measured on the caller's recording."""
+        self._console.print("\n[bold]measured on the caller's own recording[/bold]")
+        for check in checks:
+            mark = "[green]✓[/green]" if check.is_met else "[bold red]✗[/bold red]"
+            self._console.print(f" {mark} {check.name}: [bold]{check.found}[/bold]", highlight=False)
+
+    def files(self, paths: Mapping[str, str]) -> None:
+        """Say what was written where."""
+        self._console.print()
+        for what, path in paths.items():
+            self._line(what, path)
+
+    # --- inside
+
+    def _line(self, label: str, text: str) -> None:
+        self._console.print(f"[bold]{label:<{LABEL_WIDTH}}[/bold]{text}", highlight=False, soft_wrap=True)
+
+    def _said(self, who: str, text: str, suffix: str = "") -> None:
+        line = Text.assemble((f"{who:<{LABEL_WIDTH}}", WHO_STYLES[who]), text, (suffix, "italic dim"))
+        grid = Table.grid()
+        grid.add_row(line)
+        self._console.print(line, overflow="fold")
+
+    def _refresh(self) -> None:
+        if self._live.is_started:
+            self._live.update(self._now(), refresh=True)
+
+    def _now(self) -> Text:
+        """Return the line that shows who speaks."""
+        user = ("● " if self._user is UserState.SPEAKING else "○ ") + f"caller {self._user.value}"
+        agent = ("● " if self._agent is AgentState.SPEAKING else "○ ") + f"agent {self._agent.value}"
+        line = Text(no_wrap=True, overflow="ellipsis")
+        line.append(f"{user:<20}", WHO_STYLES["caller"] if self._user is UserState.SPEAKING else "dim")
+        line.append(f"{agent:<20}", WHO_STYLES["agent"] if self._agent is AgentState.SPEAKING else "dim")
+        return line.append(self._interim, "italic")
+
+
+def waterfall(record: TurnRecord) -> Text:
+    """Return a turn's latency as one line: a bar, a cell for each 25 ms, and the stages with their seconds."""
+    shown = [stage for stage in record.stages if stage.seconds >= SHOWN_FROM]
+    line = Text(" " * LABEL_WIDTH)
+    line.append(f"{record.e2e_latency or 0.0:.2f} s ", "bold")
+    for glyph, stage in zip(GLYPHS * len(shown), shown, strict=False):
+        line.append(glyph * round(stage.seconds / BAR_SECONDS), OWNER_STYLES[stage.owner])
+    for stage in shown:
+        line.append(f" {_name(stage)} ", "dim").append(f"{1000 * stage.seconds:.0f}", OWNER_STYLES[stage.owner])
+    return line.append(" ms", "dim")
+
+
+def _name(stage: StageRecord) -> str:
+    return stage.name.replace("_", " ")
+
+
+def _seconds(seconds: float | None) -> str:
+    return "" if seconds is None else f"{seconds:.2f} s"
+
+
+def _shorten(text: str, limit: int = 60) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 1].rstrip()}…"

@@ -1,0 +1,48 @@
+"""The command `vivavoce demo`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from vivavoce.agents.cli.running import ApiKey, ApiSecret, Url, run
+
+
+def demo(
+    once: Annotated[bool, typer.Option("--once", help="End after the call; status 0 only if all went well.")] = False,
+    no_call: Annotated[bool, typer.Option("--no-call", help="Place no call, only keep room and agent there.")] = False,
+    report: Annotated[Path, typer.Option(help="Where the call's report goes.")] = Path("demo/report.json"),
+    wav: Annotated[Path, typer.Option(help="Where the caller's recording goes.")] = Path("demo/call.wav"),
+    port: Annotated[int, typer.Option(help="Port of the embedded room; 0 takes a free one.")] = 7880,
+    url: Url = None,
+    api_key: ApiKey = None,
+    api_secret: ApiSecret = None,
+) -> None:
+    """A whole call on this machine: a room, a table-booking agent, and a simulated caller who speaks to it.
+
+    Needs no key, server, microphone or browser. With --url (or LIVEKIT_URL) the same call is placed on that LiveKit
+    server, in a room of its own.
+    """
+    from rich.console import Console
+
+    from vivavoce.agents.cli.demo.place import given_place
+    from vivavoce.agents.cli.demo.run import Demo, DemoOptions
+    from vivavoce.agents.cli.demo.view import View
+    from vivavoce.pipelines.core.errors import ConfigurationError
+
+    if once and no_call:
+        raise ConfigurationError("--once ends after the call and --no-call places none: give only one of them")
+    place = None
+    if url:
+        if not api_key or not api_secret:
+            missing = "an API key" if not api_key else "an API secret"
+            raise ConfigurationError(
+                f"the LiveKit server {url!r} needs {missing}: give --api-key and --api-secret, "
+                "or set LIVEKIT_API_KEY and LIVEKIT_API_SECRET"
+            )
+        place = given_place(url, api_key, api_secret)
+    options = DemoOptions(place=place, port=port, is_once=once, has_call=not no_call, report=report, wav=wav)
+    with View(Console()) as view:
+        raise typer.Exit(run(Demo(options, view).run))

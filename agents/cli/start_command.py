@@ -1,0 +1,43 @@
+"""The command `vivavoce start`: runs the worker of a file."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from vivavoce.agents.cli.running import ApiKey, ApiSecret, Url, configure_logging, run
+
+
+def start(
+    file: Annotated[Path, typer.Argument(help="A Python file with a Worker, an entrypoint, or an Agent.")],
+    url: Url = None,
+    api_key: ApiKey = None,
+    api_secret: ApiSecret = None,
+    agent_name: Annotated[str | None, typer.Option(help="Take only jobs dispatched to this name.")] = None,
+    health_port: Annotated[int | None, typer.Option(help="Answer health checks on this port.")] = None,
+) -> None:
+    """Run an agent worker: it registers with a LiveKit server and takes calls until Ctrl-C.
+
+    FILE holds a `Worker`, or an async function `entrypoint(ctx)`, or one `Agent` class with a method `pipeline()`.
+    """
+    from vivavoce.agents.cli.app_file import load_worker, with_options
+    from vivavoce.agents.worker import run_worker
+
+    configure_logging(logging.INFO)
+    worker = with_options(
+        load_worker(file),
+        url=url,
+        api_key=api_key,
+        api_secret=api_secret,
+        agent_name=agent_name,
+        health_port=health_port,
+    )
+
+    async def work() -> int:
+        await run_worker(worker)
+        return 0
+
+    raise typer.Exit(run(work))
