@@ -117,6 +117,7 @@ class LocalTransport(Transport):
         self._clock = clock
         self._sink = sink or VirtualSink(clock, sample_rate=output_rate, is_recording=is_recording)
         self.input_rate = input_rate
+        self.wants_turn_records = is_recording
         self._is_audible = is_audible
         self._on_audible: list[Callable[[], None]] = []
         self._is_recording = is_recording

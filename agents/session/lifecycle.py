@@ -12,6 +12,7 @@ from anyio.abc import TaskGroup
 from vivavoce.agents import events as ev
 from vivavoce.agents.agent import Agent, Session
 from vivavoce.agents.records import CloseReport, CloseStep
+from vivavoce.agents.rooms.options import RoomOptions
 from vivavoce.agents.session.emitter import SessionEmitter
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.room_link import RoomLink
@@ -79,6 +80,11 @@ class SessionLifecycle:
         self._close_asked.set()
         self._entering.cancel()
 
+    @property
+    def is_close_asked(self) -> bool:
+        """Whether the close was asked for."""
+        return self._close_asked.is_set()
+
     def close_unstarted(self) -> CloseReport:
         """Close a session that was never started: there is nothing to do."""
         if self.report is None:
@@ -86,9 +92,11 @@ class SessionLifecycle:
             self.closed.set()
         return self.report
 
-    async def main(self, transport: Transport) -> None:
+    async def main(self, transport: Transport, room_options: RoomOptions) -> None:
         """Start, wait for the close, close."""
-        link = RoomLink(transport, self._runtime, self._emitter, self._clock, on_closed=self._on_room_closed)
+        link = RoomLink(
+            transport, self._runtime, self._emitter, self._clock, room_options, on_closed=self._on_room_closed
+        )
         try:
             async with anyio.create_task_group() as group:
                 self._emitter.open(group)
@@ -139,6 +147,8 @@ class SessionLifecycle:
                 await self._agent.on_enter()
             if self._entering.cancelled_caught or self._close_asked.is_set():
                 self.failure = self._cause
+                if self.failure is None:
+                    self.ready.set()
                 return
             runtime.step(i.SessionStarted())
             runtime.journal.note(ev.Started)
@@ -146,8 +156,8 @@ class SessionLifecycle:
         except Exception as error:  # noqa: BLE001 - handed to the caller of start()
             self.failure = error
             self.request_close(CloseReason.START_FAILED, error)
-        finally:
-            self.ready.set() if self.failure is None else None
+            return
+        self.ready.set()
 
     async def _serve(self, name: str, run: Callable[..., Awaitable[None]], group: TaskGroup, limit: float) -> None:
         service = Service(name, run, on_crash=self._on_crash)

@@ -10,6 +10,7 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from vivavoce.agents import events as ev
 from vivavoce.agents.agent import Agent
+from vivavoce.agents.rooms.options import RoomOptions
 from vivavoce.agents.session.emitter import SessionEmitter
 from vivavoce.agents.session.runtime import SessionRuntime
 from vivavoce.agents.turn import inputs as i
@@ -19,9 +20,6 @@ from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.pipeline import PipelineCapabilities, PipelineConnection
 
 logger = logging.getLogger(__name__)
-
-AUDIBLE_LIMIT = 10.0
-"""Seconds that playout waits for the caller to receive the agent's track."""
 
 
 class RoomLink(TransportEvents):
@@ -33,6 +31,7 @@ class RoomLink(TransportEvents):
         runtime: SessionRuntime,
         emitter: SessionEmitter,
         clock: Clock,
+        options: RoomOptions,
         *,
         on_closed: Callable[[str], None],
     ) -> None:
@@ -41,6 +40,7 @@ class RoomLink(TransportEvents):
         self._runtime = runtime
         self._emitter = emitter
         self._clock = clock
+        self._options = options
         self._on_closed = on_closed
         self._push: Callable[[AudioFrame], None] | None = None
         self._agent: Agent | None = None
@@ -96,12 +96,14 @@ class RoomLink(TransportEvents):
         """The caller is there."""
         self._runtime.post(i.ParticipantLinked())
         if not self._is_audible and self._limit is None:
-            self._limit = self._clock.call_at(self._clock.now() + AUDIBLE_LIMIT, self._on_audible_limit)
+            limit = self._clock.now() + self._options.audible_limit
+            self._limit = self._clock.call_at(limit, self._on_audible_limit)
             self.transport.on_audible(self._begin_playout)
 
     def participant_left(self, identity: str) -> None:
         """The caller is gone, maybe for good."""
-        self._runtime.post(i.ParticipantLeft())
+        options = self._options
+        self._runtime.post(i.ParticipantLeft(options.participant_grace if options.close_on_disconnect else None))
 
     def closed(self, reason: str) -> None:
         """The room is gone."""
@@ -118,7 +120,9 @@ class RoomLink(TransportEvents):
 
     def _on_audible_limit(self) -> None:
         if not self._is_audible:
-            logger.warning("The caller has not subscribed to the agent's track within %s s; playing", AUDIBLE_LIMIT)
+            logger.warning(
+                "The caller has not subscribed to the agent's track within %s s; playing", self._options.audible_limit
+            )
             self._begin_playout()
 
     def _observe_out(self, frame: AudioFrame) -> None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import anyio
-import anyio.lowlevel
 from anyio.abc import TaskGroup
 
 from vivavoce.agents import events as ev
@@ -66,7 +65,7 @@ class SessionRuntime:
         self.tools = tools
         self._machine = machine
         self._request_close = request_close
-        self._inbox: deque[i.TurnInput | PipelineFailed] = deque()
+        self._inbox: deque[i.TurnInput | PipelineFailed | Silence] = deque()
         self._wake = anyio.Event()
         self._timer: TimerHandle | None = None
         self._timer_at: float | None = None
@@ -192,8 +191,11 @@ class SessionRuntime:
             self._arm(deadline)
             await self._wake.wait()
 
-    def step(self, event: i.TurnInput | PipelineFailed) -> None:
+    def step(self, event: i.TurnInput | PipelineFailed | Silence) -> None:
         """Let the machine take one input and carry out what it wants. Also called by the lifecycle while closing."""
+        if isinstance(event, Silence):
+            event.is_decided.set()
+            return
         if isinstance(event, PipelineFailed):
             self._on_pipeline_failed(event)
             return
@@ -301,13 +303,13 @@ class SessionRuntime:
             self._linked.group.start_soon(reply.run, name=f"speech {effect.speech_id}")
 
     def _cancel_speech(self, effect: fx.CancelSpeech) -> None:
+        reply = self._replies.get(effect.speech_id)
+        if reply is not None and reply.is_running:
+            reply.cancel(effect.outcome, is_withdrawn=effect.is_withdrawn)
+        # Only now, or a moment of what was held would be heard.
         if self._held == effect.speech_id:
             self._release_hold()
-        reply = self._replies.get(effect.speech_id)
-        if reply is None:
-            return
-        if reply.is_running:
-            reply.cancel(effect.outcome, is_withdrawn=effect.is_withdrawn)
+        if reply is None or reply.is_running:
             return
         # Nothing of it has begun: it is over here and now.
         if effect.outcome == "discarded":
@@ -368,24 +370,25 @@ class SessionRuntime:
         self._timer = self._timer_at = None
         self._wake.set()
 
-    def silence(self) -> Awaitable[None]:
-        """Return an awaitable for when what is being interrupted has fallen silent."""
-        return self._wait_audio_stopped(self.current_handle)
+    def interrupt_all(self, *, force: bool) -> Silence:
+        """Enqueue an interruption; the result can be awaited and means that the audio has stopped."""
+        silence = Silence(self)
+        self.post(i.InterruptRequested(force=force))
+        self._inbox.append(silence)
+        return silence
 
-    async def _wait_audio_stopped(self, handle: SpeechHandle | None) -> None:
-        # The interruption was posted before this runs; the loop takes it in the next pass.
-        if handle is None or self._links is None:
+    async def wait_audio_stopped(self) -> None:
+        """Wait until the sink has played what it holds, a fade included, if nothing else is being played."""
+        if self._links is None or self.playout.current is not None:
             return
-        while self._inbox:
-            await anyio.lowlevel.checkpoint()
         remaining = self.playout.silent_at() - self.clock.now()
-        if self.playout.current is None and remaining > 0:
+        if remaining > 0:
             await anyio.sleep(remaining)
 
     async def wait_silent(self) -> None:
         """Wait until every speech is over and the sink is empty; the caller bounds it."""
         for handle in self.live_handles:
-            _ = await handle
+            await handle
         if self._links is not None:
             await anyio.sleep(max(0.0, self.playout.silent_at() - self.clock.now()))
 
@@ -397,6 +400,27 @@ class SessionRuntime:
         for reply in list(self._replies.values()):
             reply.handle.set_outcome("cancelled")
         self._replies.clear()
+        for event in self._inbox:
+            if isinstance(event, Silence):
+                event.is_decided.set()
+        self._inbox.clear()
+
+
+class Silence:
+    """What `interrupt()` returns: awaiting it means that the audio has stopped; not awaiting it is fine."""
+
+    __slots__ = ("_runtime", "is_decided")
+
+    def __init__(self, runtime: SessionRuntime) -> None:
+        self._runtime = runtime
+        self.is_decided = anyio.Event()
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        return self._wait().__await__()
+
+    async def _wait(self) -> None:
+        await self.is_decided.wait()
+        await self._runtime.wait_audio_stopped()
 
 
 class _Links:

@@ -14,6 +14,7 @@ from vivavoce.agents import events as ev
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.job import get_job_context
 from vivavoce.agents.records import CloseReport, SessionReport, TurnRecord, UsageRecord
+from vivavoce.agents.rooms.options import RoomOptions
 from vivavoce.agents.session.emitter import EventKey, Handler, SessionEmitter
 from vivavoce.agents.session.history import SessionHistory
 from vivavoce.agents.session.input import SessionInput
@@ -37,7 +38,6 @@ from vivavoce.pipelines.pipeline import Pipeline
 if TYPE_CHECKING:
     from livekit import rtc
 
-    from vivavoce.agents.rooms.options import RoomOptions
     from vivavoce.pipelines.io import Transport
 
 UserdataT = TypeVar("UserdataT")
@@ -146,12 +146,13 @@ class AgentSession(Generic[UserdataT]):
             await job.connect()
             room = job.room
             job.attach_session(self._close_with_job)
+        room_options = room_options or RoomOptions()
         transport = make_transport(room, participant, room_options, self._clock)
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
         self._journal.begin(job.job.room if job is not None else getattr(room, "name", ""))
         # The one task of the session; anyio's groups belong to the task that enters and leaves them, so start() and
         # close() cannot hold one.
-        self._task = asyncio.create_task(self._lifecycle.main(transport), name=f"session {self.id}")
+        self._task = asyncio.create_task(self._lifecycle.main(transport, room_options), name=f"session {self.id}")
         try:
             await self._lifecycle.ready.wait()
         except BaseException:
@@ -162,7 +163,7 @@ class AgentSession(Generic[UserdataT]):
         if self._lifecycle.failure is not None:
             await self._join()
             raise self._lifecycle.failure
-        if self._lifecycle.is_closing:
+        if self._lifecycle.is_close_asked:
             await self._join()
 
     async def close(self, reason: CloseReason = CloseReason.USER_INITIATED) -> CloseReport:
@@ -256,8 +257,9 @@ class AgentSession(Generic[UserdataT]):
             force: Stop protected speech too.
         """
         self._check_open()
-        self._post(i.InterruptRequested(force=force))
-        return self._runtime.silence()
+        if threading.get_ident() == self._thread:
+            return self._runtime.interrupt_all(force=force)
+        raise SessionError("interrupt() returns something to await, so call it on the session's loop, not in a thread")
 
     @property
     def current_speech(self) -> SpeechHandle | None:

@@ -60,18 +60,19 @@ def make_machine(options: SessionOptions, pipeline: Pipeline) -> TurnMachine:
 
 
 def make_transport(
-    room: rtc.Room | Transport, participant: str | None, options: RoomOptions | None, clock: Clock
+    room: rtc.Room | Transport, participant: str | None, options: RoomOptions, clock: Clock
 ) -> Transport:
     """Return `room` itself if it is a transport, else one for a LiveKit room.
 
     Raises:
-        ConfigurationError: Room options or a participant were given with a ready transport.
+        ConfigurationError: A participant was named for a ready transport.
     """
     if isinstance(room, Transport):
-        if participant is not None or options is not None:
-            raise ConfigurationError("participant and room_options go with a LiveKit room, not with a ready transport")
+        if participant is not None:
+            raise ConfigurationError(
+                f"participant={participant!r} goes with a LiveKit room, not with a ready transport"
+            )
         return room
     from vivavoce.agents.rooms.livekit import LiveKitTransport
-    from vivavoce.agents.rooms.options import RoomOptions
 
-    return LiveKitTransport(room, participant=participant, options=options or RoomOptions(), clock=clock)
+    return LiveKitTransport(room, participant=participant, options=options, clock=clock)

@@ -45,17 +45,16 @@ class SpeechHandle:
     def __repr__(self) -> str:
         return f"SpeechHandle({self.id!r}, {self.kind!r}, outcome={self._outcome!r})"
 
-    def __await__(self) -> Generator[Any, Any, SpeechHandle]:
+    def __await__(self) -> Generator[Any, Any, None]:
         return self._wait().__await__()
 
-    async def _wait(self) -> SpeechHandle:
+    async def _wait(self) -> None:
         if running_tool_of.get() == self.id and not self._done.is_set():
             raise SessionError(
                 f"speech {self.id!r} cannot be awaited inside a tool that it runs: it ends after the tool; "
                 "return from the tool, or say() something else and await that"
             )
         await self._done.wait()
-        return self
 
     @property
     def is_done(self) -> bool:

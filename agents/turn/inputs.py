@@ -166,7 +166,9 @@ class ParticipantLinked:
 
 @dataclass(frozen=True, slots=True)
 class ParticipantLeft:
-    """The linked participant is gone."""
+    """The linked participant is gone; the session closes when it is not back within `grace` seconds, if not None."""
+
+    grace: float | None
 
 
 TurnInput = (

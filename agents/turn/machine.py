@@ -140,8 +140,8 @@ class TurnMachine:
             case i.RemoteReplyStarted():
                 self._on_remote_reply(event.remote_reply_id, now)
             case i.ParticipantLeft():
-                if self._options.close_on_disconnect:
-                    self._timers["grace"] = now + self._options.participant_grace
+                if event.grace is not None:
+                    self._timers["grace"] = now + event.grace
             case i.ParticipantLinked():
                 self._timers.pop("grace", None)
 

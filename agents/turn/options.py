@@ -67,10 +67,6 @@ class TurnOptions:
     interruption: InterruptionOptions = InterruptionOptions()
     max_errors: int = 3
     """Turns that fail in a row until the session closes with reason `error`."""
-    participant_grace: float = 10.0
-    """Time for the participant who left to come back."""
-    close_on_disconnect: bool = True
-    """Whether the session closes when the grace time is over."""
     uses_turn_detector: bool = False
     """Whether a verdict on the pause is to be asked for and waited for."""
     detector_timeout: float = 1.0
@@ -79,8 +75,5 @@ class TurnOptions:
     def __post_init__(self) -> None:
         if self.max_errors < 1:
             raise ValueError(f"need max_errors >= 1, got {self.max_errors!r}")
-        if self.participant_grace < 0 or self.detector_timeout < 0:
-            raise ValueError(
-                "need participant_grace and detector_timeout >= 0 (s), got "
-                f"{self.participant_grace!r}, {self.detector_timeout!r}"
-            )
+        if self.detector_timeout < 0:
+            raise ValueError(f"need detector_timeout >= 0 (s), got {self.detector_timeout!r}")

@@ -1,5 +1,6 @@
-"""Vivavoce's adapter for the runtime-overhead benchmark (`bench/SPEC.md` beside the project): the product's own session,
-cascading pipeline, playout and room-less transport around the harness's simulated providers.
+"""Vivavoce's adapter for the runtime-overhead benchmark (`bench/SPEC.md` beside the project).
+
+The product's own session, cascading pipeline, playout and room-less transport around the harness's simulated providers.
 
 Run by hand: `python run.py --peers null vivavoce` from the benchmark's folder. With BENCH_DEFAULTS=1 the session keeps
 its default waits instead of the lowest that it accepts.

@@ -58,6 +58,7 @@ class LiveKitTransport(Transport):
         self._options = options
         self._clock = clock
         self.input_rate = options.input_rate
+        self.wants_turn_records = options.publish_turns
         self._sink = LiveKitSink(clock, sample_rate=options.output_rate)
         self._link = ParticipantLink(participant, options)
         self._track: rtc.LocalAudioTrack | None = None
@@ -214,6 +215,9 @@ class LiveKitTransport(Transport):
     # --- the agent's track
 
     async def _publish(self) -> None:
+        permissions = self._room.local_participant.permissions
+        if permissions.ByteSize() and not permissions.can_publish:  # the SDK would wait for its limit; empty: not told
+            raise RoomError("the agent's token does not let it publish its audio track; grant canPublish")
         self._track = rtc.LocalAudioTrack.create_audio_track(self._options.track_name, self._sink.open())
         options = rtc.TrackPublishOptions(source=rtc.TrackSource.SOURCE_MICROPHONE)
         try:
@@ -222,7 +226,7 @@ class LiveKitTransport(Transport):
         except TimeoutError:
             raise RoomError(
                 f"the room did not take the agent's audio track within {self._options.publish_limit} s; look whether "
-                "its token grants canPublish and whether the server is reachable by UDP or TCP"
+                "its token grants the microphone as a source and whether the server is reachable by UDP or TCP"
             ) from None
         except PublishTrackError as error:
             raise RoomError(f"the room refused the agent's audio track: {error.message}") from error
