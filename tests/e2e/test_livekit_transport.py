@@ -187,6 +187,33 @@ async def test_texts_that_wait_at_the_end_are_still_sent(
     assert not agent_room.isconnected()
 
 
+async def test_last_words_are_sent_when_the_session_cancels_the_transport(
+    room_server: RoomEndpoint, room_name: str, agent_room: rtc.Room
+) -> None:
+    transport = transport_in(agent_room)
+    async with joined(room_server, room_name, "caller") as caller:
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(transport.run, Heard())
+            transport.send_transcript(TranscriptSegment(segment_id="s1", who="agent", text="Bye.", is_final=False))
+            transport.send_transcript(TranscriptSegment(segment_id="s2", who="user", text="Bye bye.", is_final=True))
+            tasks.cancel_scope.cancel()
+        await caller.until(lambda: (said(caller, "s1"), said(caller, "s2")) == ("Bye.", "Bye bye."))
+        await transport.aclose()
+        assert agent_room.isconnected()
+        assert not agent_room.local_participant.track_publications
+
+
+async def test_token_that_may_not_publish_is_named_at_once(room_server: RoomEndpoint, room_name: str) -> None:
+    room = rtc.Room()
+    grants = api.VideoGrants(room_join=True, room=room_name, can_publish=False)
+    await room.connect(room_server.url, room_server.token("agent", room_name, grants=grants))
+    transport = transport_in(room)
+    with anyio.fail_after(3), pytest.raises(RoomError, match=r"grant canPublish"):
+        await transport.run(Heard())
+    await transport.leave()
+    await transport.aclose()
+
+
 async def test_only_the_linked_participant_types_to_the_session(
     room_server: RoomEndpoint, room_name: str, agent_room: rtc.Room
 ) -> None:
