@@ -89,6 +89,7 @@ class SessionHarness:
         self._clock: Clock | None = None
         self._began_at = 0.0
         self._tasks_before: set[asyncio.Task[Any]] = set()
+        self._heard: list[Played] | None = None
         self.close_report: CloseReport | None = None
         """How the session ended."""
 
@@ -143,6 +144,7 @@ class SessionHarness:
         with anyio.CancelScope(shield=True):  # bounded by the session's close_timeout
             self.close_report = await self.session.close()
             self.caller.stop()
+            self._heard = self.played  # while there is a loop to ask for the time
             await anyio.lowlevel.checkpoint()  # done callbacks of the last tasks
         if error is not None:
             return
@@ -218,6 +220,8 @@ class SessionHarness:
     @property
     def played(self) -> list[Played]:
         """What the caller has heard: stretches of audio without a gap."""
+        if self._heard is not None:
+            return self._heard
         assert isinstance(self.room.sink, VirtualSink)
         return stretches(self.room.sink.frames(), began_at=self._began_at)
 

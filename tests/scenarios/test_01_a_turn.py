@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from vivavoce.agents import Agent
 from vivavoce.agents.testing import ScriptedLLM, ScriptedRealtimeModel, ScriptedTTS, ScriptedTTSOptions, SessionHarness
 
