@@ -192,6 +192,7 @@ class Supervisor:
                 self._measured_load = min(1.0, max(0.0, load))
             case DrainRequested():
                 self._drain(now)
+                self._effects.append(TellDraining(job_count=len(self._slots), limit=self._options.drain_timeout))
             case StopRequested():
                 self._drain(now)
                 self._end_jobs("the worker is stopping", is_forced=True)
@@ -378,7 +379,6 @@ class Supervisor:
             return
         self._is_draining = True
         self._drain_deadline = now + self._options.drain_timeout
-        self._effects.append(TellDraining(job_count=len(self._slots), limit=self._options.drain_timeout))
         for slot in [slot for slot in self._slots.values() if slot.stage is _Stage.REQUESTED]:
             self._answer(slot, Rejection(), now)
 

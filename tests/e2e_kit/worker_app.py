@@ -1,0 +1,38 @@
+"""One worker that is its process's only business; it says on stdout what happens. Account and limits come as JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import anyio
+
+from vivavoce.agents.worker import JobContext, Worker, WorkerOptions, run_worker
+
+
+async def entrypoint(ctx: JobContext) -> None:
+    async def close_session(reason: str) -> None:
+        print("session closed", flush=True)
+
+    ctx.attach_session(close_session)
+    ctx.add_shutdown_callback(lambda: print(f"callback, connected: {ctx.room.isconnected()}", flush=True))
+    await ctx.connect()
+    print("joined", flush=True)
+
+
+async def main() -> None:
+    worker = Worker(entrypoint, agent_name="host", options=WorkerOptions(**json.loads(sys.argv[1])))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_say_registered, worker)
+        await run_worker(worker)
+    print("run_worker returned", flush=True)
+
+
+async def _say_registered(worker: Worker) -> None:
+    while worker.status is None or not worker.status.is_registered:  # noqa: ASYNC110 - run_worker tells nobody
+        await anyio.sleep(0.02)
+    print("registered", flush=True)
+
+
+if __name__ == "__main__":
+    anyio.run(main)
