@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from vivavoce.pipelines.media.frame import BYTES_PER_SAMPLE
 from vivavoce.pipelines.tts.base import Word
@@ -21,8 +21,9 @@ class WordTimer:
     """Times the words of one text, as espeak goes through it.
 
     Words are the input's pieces between white space, punctuation included. espeak may tell several events for one of
-    them ("$25") and none for another ("-"): the first event starts a word, and one without events joins the word before
-    it (at the beginning: the word after it). A word ends with its last audible sample before the next one starts.
+    them ("$25") and none for another ("-", or the "a" of "of a"): the first event starts a word, and those without events
+    share its time, by their length; mere punctuation joins the word before it (at the beginning: the word after it). A
+    word ends with its last audible sample before the next one starts.
 
     Args:
         text: What is being spoken.
@@ -52,13 +53,13 @@ class WordTimer:
             events: Characters before the word plus one, and samples before it, both from the beginning of the text.
         """
         self._audio += pcm
-        words = []
+        words: list[Word] = []
         for position, sample in events:
             index = bisect_right(self._starts, position - 1) - 1
             if index < self._next:
                 continue
             if self._next:
-                words.append(self._word(index, sample))
+                words += self._words(index, sample)
                 self._first = index
             else:
                 self._drop(sample)
@@ -69,14 +70,31 @@ class WordTimer:
         """Return the last word; the audio is over."""
         if not self._spans:
             return ()
-        return (self._word(len(self._spans), self._begin + len(self._audio) // BYTES_PER_SAMPLE),)
+        return tuple(self._words(len(self._spans), self._begin + len(self._audio) // BYTES_PER_SAMPLE))
 
-    def _word(self, until: int, sample: int) -> Word:
-        start = self._begin
-        end = start + _audible(self._audio[: BYTES_PER_SAMPLE * (sample - start)])
+    def _words(self, until: int, sample: int) -> Iterator[Word]:
+        start = self._offset + self._begin
+        samples = _audible(self._audio[: BYTES_PER_SAMPLE * (sample - self._begin)])
         self._drop(sample)
-        text = self._text[self._spans[self._first][0] : self._spans[until - 1][1]]
-        return Word(text, (self._offset + start) / self._rate, (self._offset + end) / self._rate)
+        texts = self._texts(self._spans[self._first : until])
+        total = sum(map(len, texts))
+        done = 0
+        for text in texts:
+            begin, done = done, done + len(text)
+            yield Word(
+                text, (start + samples * begin / total) / self._rate, (start + samples * done / total) / self._rate
+            )
+
+    def _texts(self, spans: list[tuple[int, int]]) -> list[str]:
+        """Join what nobody says to its neighbour."""
+        joined: list[tuple[int, int]] = []
+        for start, end in spans:
+            is_said = any(map(str.isalnum, self._text[start:end]))
+            if joined and not (is_said and any(map(str.isalnum, self._text[slice(*joined[-1])]))):
+                joined[-1] = (joined[-1][0], end)
+            else:
+                joined.append((start, end))
+        return [self._text[start:end] for start, end in joined]
 
     def _drop(self, sample: int) -> None:
         del self._audio[: BYTES_PER_SAMPLE * (sample - self._begin)]

@@ -39,7 +39,8 @@ class Segmenter:
         self._speaking = False
         self._candidate: int | None = None
         self._silence: int | None = None
-        self._offset = 0
+        self._edge = 0
+        """Position of the last onset or offset; the next one is not before it."""
 
     def push(self, probability: float) -> tuple[str, int] | None:
         """Take the next window's probability; return `("started" | "ended", position)` when one becomes known."""
@@ -54,9 +55,9 @@ class Segmenter:
             self._candidate = start
         if self._position - self._candidate < self._min_speech:
             return None
-        onset = max(self._candidate - self._onset_lag, self._offset)
+        self._edge = max(self._candidate - self._onset_lag, self._edge)
         self._speaking, self._candidate, self._silence = True, None, None
-        return "started", onset
+        return "started", self._edge
 
     def _in_speech(self, probability: float, start: int) -> tuple[str, int] | None:
         if probability >= self._enter:
@@ -65,8 +66,8 @@ class Segmenter:
         if self._silence is None:
             if probability >= self._exit:
                 return None
-            self._silence = start - self._offset_lag
+            self._silence = max(start - self._offset_lag, self._edge)
         if self._position - self._silence < self._min_silence:
             return None
-        self._speaking, self._offset = False, self._silence
-        return "ended", self._offset
+        self._speaking, self._edge = False, self._silence
+        return "ended", self._edge

@@ -1,0 +1,25 @@
+"""Silero, espeak-ng and pocketsphinx keep the promises of their ports."""
+
+from __future__ import annotations
+
+from speech_kit import BOOKING, sounding, spoken
+
+from vivavoce.pipelines.media.frame import AudioFrame
+from vivavoce.pipelines.testing import check_stt, check_tts, check_vad
+from vivavoce.plugins import espeak, pocketsphinx, silero
+
+
+async def test_silero_keeps_the_promises_of_a_vad() -> None:
+    (speech,) = await spoken("could I have a table by the window please")
+    begin, end = sounding(speech)
+    bare = AudioFrame(speech.data[2 * round(16000 * begin) : 2 * round(16000 * end)], 16000)
+    await check_vad(silero.VAD, bare, min_share=0.9)
+
+
+async def test_espeak_keeps_the_promises_of_a_tts() -> None:
+    await check_tts(espeak.TTS)
+
+
+async def test_pocketsphinx_keeps_the_promises_of_an_stt() -> None:
+    (speech,) = await spoken("tomorrow evening at half past six")
+    await check_stt(lambda: pocketsphinx.STT(grammar=BOOKING), speech, expected="tomorrow evening at half past six")

@@ -1,0 +1,73 @@
+"""Segmenter: probabilities to onsets and offsets, with hysteresis, shortest speech and silence, and corrected lags."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vivavoce.pipelines.vad.base import VADOptions
+from vivavoce.plugins.silero.segmenter import Segmenter
+
+WINDOW = 512
+
+
+def segmenter(*, onset_lag: float = 0.0, offset_lag: float = 0.0, **options: float) -> Segmenter:
+    return Segmenter(
+        VADOptions(**options), window=WINDOW, sample_rate=16000, onset_lag=onset_lag, offset_lag=offset_lag
+    )
+
+
+def run(one: Segmenter, *probabilities: float) -> list[tuple[int, str, int]]:
+    """Return (windows pushed, kind, window at which it happened)."""
+    found = []
+    for number, probability in enumerate(probabilities, start=1):
+        if event := one.push(probability):
+            found.append((number, event[0], event[1] // WINDOW))
+    return found
+
+
+def test_speech_starts_with_its_first_window_and_is_reported_when_it_is_long_enough() -> None:
+    assert run(segmenter(min_speech=0.05), 0.1, 0.1, 0.9, 0.9) == [(4, "started", 2)]
+
+
+def test_one_loud_window_is_no_speech() -> None:
+    assert run(segmenter(min_speech=0.05), 0.1, 0.9, 0.1, 0.9, 0.1) == []
+
+
+def test_speech_ends_with_its_last_window_and_is_reported_after_min_silence() -> None:
+    found = run(segmenter(min_speech=0.03, min_silence=0.1), 0.9, 0.9, 0.1, 0.1, 0.1, 0.1)
+    assert found == [(1, "started", 0), (6, "ended", 2)]
+
+
+def test_a_probability_just_below_the_threshold_does_not_end_speech() -> None:
+    assert run(segmenter(min_speech=0.03), 0.9, *[0.4] * 30) == [(1, "started", 0)]
+
+
+def test_once_silent_only_the_threshold_brings_speech_back() -> None:
+    found = run(segmenter(min_speech=0.03, min_silence=0.1), 0.9, 0.1, 0.4, 0.4, 0.4)
+    assert found == [(1, "started", 0), (5, "ended", 1)]
+
+
+def test_an_offset_is_moved_back_by_the_lag_and_reported_that_much_earlier() -> None:
+    found = run(segmenter(min_speech=0.03, min_silence=0.1, offset_lag=0.032), 0.9, 0.9, 0.9, 0.1, 0.1, 0.1)
+    assert found == [(1, "started", 0), (6, "ended", 2)]
+
+
+def test_an_offset_is_never_moved_before_the_onset() -> None:
+    found = run(segmenter(min_speech=0.03, min_silence=0.1, offset_lag=0.3), 0.1, 0.9, 0.1, 0.1, 0.1)
+    assert found == [(2, "started", 1), (5, "ended", 1)]
+
+
+@given(st.lists(st.floats(0, 1), max_size=200), st.floats(0, 0.3), st.floats(0, 0.5), st.floats(0, 0.1))
+def test_starts_and_ends_alternate_and_never_go_back_in_time(
+    probabilities: list[float], min_speech: float, min_silence: float, lag: float
+) -> None:
+    one = segmenter(min_speech=min_speech, min_silence=min_silence, onset_lag=lag, offset_lag=lag)
+    last, wanted = 0, "started"
+    for number, probability in enumerate(probabilities, start=1):
+        if (event := one.push(probability)) is not None:
+            kind, position = event
+            assert kind == wanted
+            assert last <= position <= number * WINDOW
+            wanted = "ended" if kind == "started" else "started"
+            last = position
