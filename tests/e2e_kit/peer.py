@@ -74,9 +74,16 @@ class Peer:
         return {"sid": self.room.local_participant.sid, "others": sorted(self.room.remote_participants)}
 
     async def disconnect(self) -> None:
-        for name in list(self._sources):
-            await self.unpublish(name)
+        # A source that is fed after the disconnect aborts the process in the native library: feeders first.
+        feeders = [feeder for _, feeder, _ in self._sources.values()]
+        for feeder in feeders:
+            feeder.cancel()
+        if feeders:
+            await asyncio.wait(feeders)
         await self.room.disconnect()
+        for source, _, _ in self._sources.values():
+            await source.aclose()
+        self._sources.clear()
 
     async def others(self) -> dict[str, Any]:
         return {i: {"attributes": dict(p.attributes), "metadata": p.metadata, "kind": int(p.kind)}
@@ -100,7 +107,6 @@ class Peer:
             position += FRAME
 
     async def unpublish(self, name: str = "tone") -> None:
-        # A source that is fed after the disconnect aborts the process in the native library: feeder first.
         source, feeder, sid = self._sources.pop(name)
         feeder.cancel()
         await asyncio.wait({feeder})

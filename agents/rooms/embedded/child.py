@@ -141,6 +141,11 @@ class RoomProcess:
         if self._reader is not None:
             await asyncio.wait({self._reader}, timeout=END_LIMIT)
 
+    def kill(self) -> None:
+        """End the child as a crash would, without a word to its clients: for tests of reconnecting."""
+        if self._process is not None and self._process.returncode is None:
+            self._process.kill()
+
     async def aclose(self) -> None:
         """End the child; safe to repeat."""
         process = self._process

@@ -35,6 +35,7 @@ class Negotiation:
     _stale: set[str] = field(default_factory=set)
     _is_requested: bool = False
     _has_offer: bool = False
+    _answers: int = 0
     _session_id: int = field(default_factory=lambda: secrets.randbits(62))
 
     def subscribe(self, subscription: Subscription) -> None:
@@ -101,13 +102,17 @@ class Negotiation:
             )
         endpoint, (address, port), fingerprint = end
         ufrag, pwd = endpoint.credentials
-        text = write_answer(
-            offer,
-            answers,
-            LocalTransport(
-                address=address, port=port, ufrag=ufrag, pwd=pwd, fingerprint=fingerprint, session_id=self._session_id
-            ),
+        self._answers += 1
+        transport = LocalTransport(
+            address=address,
+            port=port,
+            ufrag=ufrag,
+            pwd=pwd,
+            fingerprint=fingerprint,
+            session_id=self._session_id,
+            version=self._answers,
         )
+        text = write_answer(offer, answers, transport)
         mid_to_track_id = {mid: s.track.info.sid for mid, s in self.carried.items()}
         return SessionDescription(type="answer", sdp=text, id=offer_id, mid_to_track_id=mid_to_track_id)
 

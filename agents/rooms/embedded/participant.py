@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+SILENT_START = 1.0
+"""Seconds after which a negotiated track counts as sending, though no packet has come."""
+
 
 class Participant:
     """One member of a room, from the join to the leave; websockets may come and go meanwhile."""
@@ -138,13 +141,9 @@ class Participant:
             self.send(request)
 
     def announce_served(self) -> None:
-        """Tell publishers that somebody hears them; agents wait for it before they speak."""
+        """Let publishers know that this participant hears them."""
         for subscription in self.subscriptions.values():
-            track = subscription.track
-            if subscription.is_served and not track.is_announced:
-                track.is_announced = True
-                subscribed = rtc.TrackSubscribed(track_sid=track.info.sid)
-                track.publisher.send(rtc.SignalResponse(track_subscribed=subscribed))
+            subscription.track.announce_if_heard()
 
     # Publishing
 
@@ -197,6 +196,9 @@ class Participant:
             section = self.negotiation.published.get(track.cid)
             if section is None or section.ssrc is None:
                 continue
+            if track.ssrc is None:
+                # A client that is muted or has nothing to say yet sends no packet that would show that it is there.
+                asyncio.get_running_loop().call_later(SILENT_START, track.assume_media)
             track.ssrc, track.level_extension = section.ssrc, section.level_extension
             if track.info.mid != section.mid:
                 track.info.mid = section.mid

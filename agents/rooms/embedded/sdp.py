@@ -15,6 +15,8 @@ AUDIO_LEVEL_URI = "urn:ietf:params:rtp-hdrext:ssrc-audio-level"
 
 Kind = Literal["audio", "video", "application"]
 Direction = Literal["sendrecv", "sendonly", "recvonly", "inactive"]
+# aiortc's parser reports what it does not understand by whatever its expressions raise.
+_PARSE_ERRORS = (ValueError, AssertionError, LookupError, AttributeError, TypeError, RuntimeError, StopIteration)
 _KINDS = get_args(Kind)
 _DIRECTIONS = get_args(Direction)
 
@@ -70,6 +72,8 @@ class LocalTransport:
     pwd: str
     fingerprint: RTCDtlsFingerprint
     session_id: int
+    version: int
+    """Counts the answers of one session."""
 
 
 def parse_offer(text: str) -> Offer:
@@ -80,8 +84,7 @@ def parse_offer(text: str) -> Offer:
     """
     try:
         parsed = aiortc_sdp.SessionDescription.parse(text)
-    except (ValueError, AssertionError, KeyError, IndexError, AttributeError, TypeError, RuntimeError) as exc:
-        # aiortc's parser reports what it does not understand by whatever its expressions raise.
+    except _PARSE_ERRORS as exc:
         raise SdpError(f"malformed SDP ({type(exc).__name__})") from exc
     if not 0 < len(parsed.media) <= MAX_SECTIONS:
         raise SdpError(f"need 1 to {MAX_SECTIONS} media sections, got {len(parsed.media)}")
@@ -137,7 +140,7 @@ def write_answer(offer: Offer, answers: dict[str, SectionAnswer], transport: Loc
     mids = " ".join(section.mid for section in offer.sections if _is_accepted(section))
     lines = [
         "v=0",
-        f"o=- {transport.session_id} 2 IN IP4 {transport.address}",
+        f"o=- {transport.session_id} {transport.version} IN IP4 {transport.address}",
         "s=-",
         "t=0 0",
         "a=ice-lite",

@@ -7,6 +7,7 @@ import secrets
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from livekit.protocol import rtc as rtc_messages
 from livekit.protocol.models import TrackInfo
 
 from . import rtp
@@ -89,6 +90,7 @@ class PublishedTrack:
     publisher: Participant
     ssrc: int | None = None
     level_extension: int | None = None
+    has_media: bool = False
     is_announced: bool = False
     """Whether its publisher was told that somebody hears it."""
     subscriptions: dict[str, Subscription] = field(default_factory=dict)
@@ -104,6 +106,8 @@ class PublishedTrack:
             logger.debug("packet of track %s dropped: %s", self.info.sid, exc)
             return
         self.losses.add(int.from_bytes(packet[2:4], "big"))
+        if not self.has_media:
+            self.assume_media()
         if self.info.muted:
             return
         if self.level_extension is not None:
@@ -114,6 +118,22 @@ class PublishedTrack:
             peer = subscription.subscriber.peer
             if subscription.mid is not None and peer is not None:
                 peer.send_rtp(rtp.rewritten(packet, offset, subscription.ssrc, subscription.payload_type))
+
+    def assume_media(self) -> None:
+        """Take it that the publisher is sending, from its first packet on."""
+        self.has_media = True
+        self.announce_if_heard()
+
+    def announce_if_heard(self) -> None:
+        """Tell the publisher, once, that somebody hears the track; agents wait for it before they speak.
+
+        Not before media flows, as on a real server: the Python SDK loses the message, and with it the agent's voice,
+        when it comes before the publishing call has returned.
+        """
+        if self.has_media and not self.is_announced and any(s.is_served for s in self.subscriptions.values()):
+            self.is_announced = True
+            subscribed = rtc_messages.TrackSubscribed(track_sid=self.info.sid)
+            self.publisher.send(rtc_messages.SignalResponse(track_subscribed=subscribed))
 
     def forward_report(self, information: bytes) -> None:
         """Send the publisher's sender report on: timestamps are forwarded unchanged, so it stays true."""

@@ -30,13 +30,20 @@ class Client:
         async with asyncio.timeout(2):
             return await self._protocol.received.get()
 
-    async def check(self, ufrag: str, pwd: str) -> stun.Message:
-        """Send a connectivity check and return the answer."""
+    def send_check(self, ufrag: str, pwd: str) -> bytes:
+        """Send a connectivity check and return its transaction id."""
         request = stun.Message(stun.Method.BINDING, stun.Class.REQUEST, attributes={"USERNAME": f"{ufrag}:them"})
         request.attributes["USE-CANDIDATE"] = None
         request.add_message_integrity(pwd.encode())
         self.transport.sendto(bytes(request))
-        return stun.parse_message(await self.receive())
+        return request.transaction_id
+
+    async def check(self, ufrag: str, pwd: str) -> stun.Message:
+        """Send a connectivity check; the next datagram must be its answer, which is returned."""
+        transaction_id = self.send_check(ufrag, pwd)
+        answer = stun.parse_message(await self.receive())
+        assert answer.transaction_id == transaction_id
+        return answer
 
 
 @pytest.fixture
@@ -94,8 +101,8 @@ async def test_after_a_restart_old_and_new_credentials_are_good_until_the_next(m
     await client.check(*first)
     await client.check(*second)
     endpoint.restart()
-    with pytest.raises(TimeoutError):
-        await client.check(*first)
+    client.send_check(*first)
+    await client.check(*second)  # the first answer that comes is to this one
 
 
 async def test_a_closed_endpoint_ends_its_reader_and_is_forgotten(mux: UdpMux, client: Client) -> None:
@@ -107,5 +114,5 @@ async def test_a_closed_endpoint_ends_its_reader_and_is_forgotten(mux: UdpMux, c
     with pytest.raises(ConnectionError):
         await endpoint._recv()
     endpoint.send(b"nothing")
-    with pytest.raises(TimeoutError):
-        await client.check(*credentials)
+    client.send_check(*credentials)
+    await client.check(*IceEndpoint(mux, lambda data: None).credentials)  # the first answer that comes is to this one

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from aiortc.rtcdtlstransport import RTCDtlsFingerprint
 from aiortc.sdp import SessionDescription
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +11,6 @@ from hypothesis import strategies as st
 from vivavoce.agents.rooms.embedded.sdp import (
     AUDIO_LEVEL_URI,
     LocalTransport,
-    RTCDtlsFingerprint,
     SdpError,
     SectionAnswer,
     parse_offer,
@@ -63,6 +63,7 @@ END = LocalTransport(
     pwd="ourpassword",
     fingerprint=RTCDtlsFingerprint(algorithm="sha-256", value="EF:01"),
     session_id=5,
+    version=1,
 )
 
 

@@ -1,0 +1,99 @@
+"""What the embedded room promises beyond what any LiveKit server does: real clients, real processes, embedded only."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+from aiohttp import ClientSession
+
+from e2e_kit.peer_process import PeerProcess
+from e2e_kit.proxy import TcpProxy
+from e2e_kit.room_endpoint import RoomEndpoint
+from e2e_kit.signal_client import WorkerClient
+from vivavoce.agents.rooms.embedded import RoomProcess, RoomServerOptions
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(90)]
+
+Connect = Callable[..., Awaitable[PeerProcess]]
+
+AGENT = 4
+"""rtc.ParticipantKind of an agent."""
+
+
+async def test_a_worker_brings_an_agent_that_hears_and_is_heard(
+    embedded_room: RoomEndpoint, connect: Connect, room_name: str
+) -> None:
+    async with ClientSession() as http, WorkerClient(http, embedded_room) as worker, PeerProcess() as agent:
+        caller = await connect(embedded_room, "caller")
+        assignment = await worker.take_job()
+        assert assignment.job.room.name == room_name
+        await agent.call("connect", url=embedded_room.url, token=assignment.token)
+        joined = await caller.event("participant_connected", identity=f"agent-{assignment.job.id}")
+        assert joined["kind"] == AGENT
+
+        await asyncio.gather(agent.call("publish_tone", hertz=440.0), caller.call("publish_tone", hertz=880.0))
+        # Agents wait for this before they say a word.
+        await asyncio.gather(agent.event("local_track_subscribed"), agent.event("track_subscribed", identity="caller"))
+        assert (await agent.call("listen", identity="caller", seconds=1.0))["hertz"] == pytest.approx(880.0, abs=1.0)
+
+
+async def test_a_lost_websocket_is_resumed_and_nobody_sees_a_leave(
+    embedded_room: RoomEndpoint, connect: Connect, room_name: str
+) -> None:
+    host, _, port = embedded_room.url.removeprefix("ws://").partition(":")
+    ben = await connect(embedded_room, "ben")
+    async with TcpProxy(host, int(port)) as proxy, PeerProcess() as ann:
+        await ann.call("connect", url=proxy.url, token=embedded_room.token("ann", room_name))
+        await asyncio.gather(ann.call("publish_tone", hertz=440.0), ben.call("publish_tone", hertz=880.0))
+        await asyncio.gather(
+            ann.event("track_subscribed", identity="ben"), ben.event("track_subscribed", identity="ann")
+        )
+        # What a cut does to an offer on its way is the client's affair (it joins anew): let all offers be answered.
+        await asyncio.gather(
+            ben.call("listen", identity="ann", seconds=0.5), ann.call("listen", identity="ben", seconds=0.5)
+        )
+        listening = asyncio.create_task(ben.call("listen", identity="ann", seconds=3.0))
+        proxy.cut()
+        await ann.event("reconnecting")
+        await ann.event("reconnected", limit=15.0)
+
+        during = await listening
+        after, back = await asyncio.gather(
+            ben.call("listen", identity="ann", seconds=1.0), ann.call("listen", identity="ben", seconds=1.0)
+        )
+        for heard, hertz in ((during, 440.0), (after, 440.0), (back, 880.0)):
+            assert heard["hertz"] == pytest.approx(hertz, abs=1.0)
+            assert heard["level"] == pytest.approx(-15.05, abs=1.0)
+        await ann.call("send_data", text="still here", reliable=True)
+        await ben.event("data", identity="ann", payload="still here")
+        assert not [event for event in ben.events if event["event"] == "participant_disconnected"]
+        await ann.call("disconnect")
+
+
+async def test_after_a_restart_of_the_server_clients_come_back_with_their_tracks(room_name: str) -> None:
+    async with PeerProcess() as ann, PeerProcess() as ben:
+        async with RoomProcess() as room:
+            port = int(room.url.rpartition(":")[2])
+            endpoint = RoomEndpoint(
+                url=room.url, api_key=room.api_key, api_secret=room.api_secret, kind="embedded"
+            )
+            for peer, name in ((ann, "ann"), (ben, "ben")):
+                await peer.call("connect", url=endpoint.url, token=endpoint.token(name, room_name))
+            await ann.call("publish_tone", hertz=440.0)
+            await ben.event("track_subscribed", identity="ann")
+            room.kill()
+        async with RoomProcess(RoomServerOptions(port=port)):
+            await asyncio.gather(ann.event("reconnected", limit=20.0), ben.event("reconnected", limit=20.0))
+            await ben.event("track_subscribed", identity="ann", limit=20.0)
+            heard = await ben.call("listen", identity="ann", seconds=1.0)
+            assert heard["hertz"] == pytest.approx(440.0, abs=1.0)
+            await asyncio.gather(ann.call("disconnect"), ben.call("disconnect"))
+
+
+async def test_connection_quality_is_told_every_few_seconds(embedded_room: RoomEndpoint, connect: Connect) -> None:
+    ann = await connect(embedded_room, "ann")
+    ben = await connect(embedded_room, "ben")
+    await ann.event("connection_quality", identity="ben", quality=2)  # excellent
+    await ben.event("connection_quality", identity="ben", quality=2)
