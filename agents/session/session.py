@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from types import TracebackType
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from livekit import rtc
 
     from vivavoce.pipelines.io import Transport
+
+logger = logging.getLogger(__name__)
 
 UserdataT = TypeVar("UserdataT")
 
@@ -240,6 +243,12 @@ class AgentSession(Generic[UserdataT]):
             SessionNotStartedError, SessionClosedError: It cannot speak now.
             CapabilityError: The pipeline makes no replies.
         """
+        if not instructions.strip():
+            self._check_open()
+            logger.warning("reply() was given no instructions; it is discarded")
+            handle = SpeechHandle(new_id("speech"), "reply", interruptible=interruptible, interrupt=self._interrupt_one)
+            handle.set_outcome("discarded")
+            return handle
         request = SpeechRequest(
             instructions=instructions,
             wait_for_playback=wait_for_playback,

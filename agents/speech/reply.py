@@ -269,7 +269,7 @@ class Reply:
         await self._floor.wait()
         with CancelScope() as scope:
             watchdog = Watchdog(host.clock, scope.cancel)
-            if channel is None:
+            if channel is None or channel.is_closed:
                 watchdog.arm(limits.tts_first_byte)
             else:
                 channel.on_close = lambda: watchdog.arm(limits.tts_first_byte)

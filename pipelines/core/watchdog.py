@@ -21,13 +21,17 @@ class Watchdog:
         self._on_expired = on_expired
         self._deadline: float | None = None
         self._timer: TimerHandle | None = None
+        self._looks_at = 0.0
         self.has_expired = False
 
     def arm(self, seconds: float) -> None:
         """Expire in `seconds` from now, unless armed or disarmed before."""
         self._deadline = self._clock.now() + seconds
+        if self._timer is not None and self._deadline < self._looks_at:  # a shorter limit than the one before
+            self._timer.cancel()
+            self._timer = None
         if self._timer is None:
-            self._timer = self._clock.call_at(self._deadline, self._look)
+            self._look_at(self._deadline)
 
     def disarm(self) -> None:
         """Wait for nothing; the timer looks once more and finds nothing."""
@@ -48,4 +52,8 @@ class Watchdog:
             self.has_expired = True
             self._on_expired()
         else:
-            self._timer = self._clock.call_at(self._deadline, self._look)
+            self._look_at(self._deadline)
+
+    def _look_at(self, when: float) -> None:
+        self._looks_at = when
+        self._timer = self._clock.call_at(when, self._look)

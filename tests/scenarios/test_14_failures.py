@@ -1,0 +1,179 @@
+"""Scenarios 14, 15 and 22: providers raise or hang before, in the middle of and after their work."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import anyio
+import pytest
+
+from vivavoce.agents import Agent, SessionOptions, SpeechLimits, function_tool
+from vivavoce.agents.events import ErrorOccurred
+from vivavoce.agents.testing import HANG, ScriptedLLM, ScriptedSTT, ScriptedTTS, SessionHarness, TTSFault
+from vivavoce.pipelines.core.errors import ProviderError, ProviderTimeoutError
+from vivavoce.pipelines.llm.tools import ToolCall
+from vivavoce.pipelines.testing import StepItem
+
+LIMITS = SessionOptions(speech=SpeechLimits(llm_first_token=3.0, llm_stall=2.0, tts_first_byte=1.5, tts_stall=1.0))
+
+
+def broken() -> ProviderError:
+    return ProviderError("it broke", provider="scripted")
+
+
+def ask_twice(harness: SessionHarness, *, again_at: float = 10.0, until: float = 20.0) -> SessionHarness:
+    """The caller asks, the answer fails, the caller asks again; commits at 1.9 and `again_at` + 1.4."""
+    harness.caller.says("first question", 0.5, 1.5)
+    harness.caller.says("second question", again_at, again_at + 1.0)
+    harness.run(until=until)
+    harness.expect_outcomes("failed", "completed")
+    assert harness.messages[-2:] == [("user", "second question"), ("assistant", "All is well.")]
+    assert [state for who, state, _ in harness.states if who == "agent"][-3:] == ["idle", "closing", "closed"]
+    assert harness.session.turns[0].error
+    return harness
+
+
+def states_until(harness: SessionHarness, end: float) -> list[tuple[str, float]]:
+    return [(state, at) for who, state, at in harness.states if who == "agent" and 0 < at < end]
+
+
+def errors(harness: SessionHarness) -> list[tuple[str, float]]:
+    return [(event.source, round(event.at, 6)) for event in harness.recording.of(ErrorOccurred)]
+
+
+def test_a_model_that_raises_before_its_first_token_fails_the_turn_and_the_next_one_works() -> None:
+    harness = SessionHarness(Agent("Help."), ScriptedLLM([0.1, broken()], [0.1, "All is well."]))
+    ask_twice(harness)
+    assert states_until(harness, 10) == [("listening", 0.5), ("thinking", 1.9), ("idle", 2.0)]
+    assert errors(harness) == [("llm", 2.0)]
+    harness.expect_history(
+        ("user", "first question"), ("user", "second question"), ("assistant", "All is well.")
+    )
+
+
+def test_a_model_that_raises_in_mid_sentence_keeps_what_was_heard() -> None:
+    step: list[StepItem] = [0.1, "One two three four. Five", 0.5, " six", broken()]
+    harness = SessionHarness(Agent("Help."), ScriptedLLM(step, [0.1, "All is well."]), tts=ScriptedTTS(emits_words=True))
+    ask_twice(harness)
+    # The first sentence is heard from 2.2 on; the model breaks at 2.5.
+    assert states_until(harness, 10) == [("listening", 0.5), ("thinking", 1.9), ("speaking", 2.2), ("idle", 2.5)]
+    assert harness.messages[1] == ("assistant", "One")
+    assert harness.session.history.messages("assistant")[0].interrupted
+    assert errors(harness) == [("llm", 2.5)]
+
+
+def test_a_model_that_raises_after_its_last_token_fails_its_turn() -> None:
+    harness = SessionHarness(Agent("Help."), ScriptedLLM([0.1, "One two. ", broken()], [0.1, "All is well."]))
+    ask_twice(harness)
+    assert errors(harness) == [("llm", 2.0)]
+
+
+@pytest.mark.parametrize("when", ["before", "middle", "after"])
+def test_a_voice_that_raises_fails_the_turn_and_the_next_one_works(when: Literal["before", "middle", "after"]) -> None:
+    voice = ScriptedTTS(faults={0: TTSFault(when, broken())})
+    harness = SessionHarness(Agent("Help."), ScriptedLLM([0.1, "One two three."], [0.1, "All is well."]), tts=voice)
+    ask_twice(harness)
+    assert errors(harness) == [("tts", 2.2)]
+    assert states_until(harness, 10)[-1] == ("idle", 2.2)
+
+
+def test_a_recogniser_that_dies_is_opened_again_and_the_next_turn_works() -> None:
+    harness = SessionHarness(Agent("Help."), ScriptedLLM([0.1, "All is well."]), stt=ScriptedSTT())
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(1.0)
+        harness.stt.fail()
+        await harness.until(2.0)
+        harness.caller.says("hello there", 2.0, 3.0)
+
+    harness.run(scenario, until=6.0)
+    assert harness.stt.open_attempts == 2
+    recovered = harness.recording.of(ErrorOccurred)
+    assert [(event.source, event.is_recovered) for event in recovered] == [("stt", True)]
+    harness.expect_history(("user", "hello there"), ("assistant", "All is well.")).expect_outcomes("completed")
+
+
+@pytest.mark.parametrize(
+    ("step", "fails_at"), [([HANG], 1.9 + 3.0), ([0.1, "One two. ", HANG], 1.9 + 0.1 + 2.0)], ids=["at_once", "stall"]
+)
+def test_a_model_that_hangs_fails_at_its_limit(step: list[StepItem], fails_at: float) -> None:
+    harness = SessionHarness(Agent("Help."), ScriptedLLM(step, [0.1, "All is well."]), options=LIMITS)
+    ask_twice(harness)
+    assert errors(harness) == [("llm", pytest.approx(fails_at))]
+    assert isinstance(harness.recording.of(ErrorOccurred)[0].error, ProviderTimeoutError)
+    assert harness.llm.cancelled == [0]
+
+
+@pytest.mark.parametrize(("when", "fails_at"), [("before", 3.5), ("middle", 3.2), ("after", 3.2)])
+def test_a_voice_that_hangs_fails_at_its_limit(when: Literal["before", "middle", "after"], fails_at: float) -> None:
+    harness = SessionHarness(
+        Agent("Help."),
+        ScriptedLLM([0.1, "One two three."], [0.1, "All is well."]),
+        tts=ScriptedTTS(faults={0: TTSFault(when)}),
+        options=LIMITS,
+    )
+    ask_twice(harness)
+    assert errors(harness) == [("tts", pytest.approx(fails_at))]  # text in at 2.0, first audio due at 3.5
+    assert harness.tts.cancelled == [0]
+
+
+class Slow(Agent):
+    @function_tool(timeout=20.0)
+    async def look_up(self) -> str:
+        """Look something up."""
+        await anyio.sleep_forever()
+        return "never"
+
+
+def look_up_call() -> ToolCall:
+    return ToolCall(call_id="c1", name="look_up", arguments="{}")
+
+
+def test_a_tool_that_hangs_through_an_interruption_settles_at_its_timeout_and_is_answered() -> None:
+    harness = SessionHarness(
+        Slow("Help."), ScriptedLLM([look_up_call()], "Something else.", "It took too long.", delay=0.1)
+    )
+    harness.caller.says("look it up", 0.5, 1.5)
+    harness.caller.says("something else", 3.0, 4.0)
+    harness.run(until=30.0)
+    harness.expect_tools(("look_up", "The tool did not answer within 20 seconds."))
+    second = harness.llm.requests[1].context.items
+    assert any("still running" in getattr(item, "output", "") for item in second)
+    assert harness.tools[0].at == pytest.approx(22.0)
+
+
+def test_a_tool_that_hangs_through_close_is_cancelled_and_answered_in_the_history() -> None:
+    harness = SessionHarness(Slow("Help."), ScriptedLLM([look_up_call()], delay=0.1))
+    harness.caller.says("look it up", 0.5, 1.5)
+    harness.run(until=5.0)
+    harness.expect_tools(("look_up", "The call was cancelled."))
+    kinds = [type(item).__name__ for item in harness.session.history.items]
+    assert kinds == ["ChatMessage", "FunctionCall", "FunctionCallOutput"]
+    assert harness.close_report is not None
+    assert harness.close_report.is_clean
+    assert harness.close_report.seconds < 0.05
+
+
+def test_three_failures_in_a_row_close_the_session_with_reason_error() -> None:
+    harness = SessionHarness(Agent("Help."), ScriptedLLM(*[[broken()] for _ in range(3)]))
+    for start in (0.5, 3.5, 6.5):
+        harness.caller.says("a question", start, start + 1.0)
+
+    async def scenario(harness: SessionHarness) -> None:
+        report = await harness.session.wait_closed()
+        assert report.reason == "error"
+        assert harness.now == pytest.approx(7.9)
+
+    harness.run(scenario)
+    harness.expect_outcomes("failed", "failed", "failed")
+
+
+def test_a_good_turn_resets_the_count_of_failures() -> None:
+    bad: list[StepItem] = [broken()]
+    harness = SessionHarness(Agent("Help."), ScriptedLLM(bad, bad, "Good.", bad, bad, "Good."))
+    for number in range(6):
+        harness.caller.says("a question", 0.5 + 3 * number, 1.5 + 3 * number)
+    harness.run(until=20.0)
+    harness.expect_outcomes("failed", "failed", "completed", "failed", "failed", "completed")
+    assert harness.close_report is not None
+    assert harness.close_report.reason == "user_initiated"
