@@ -268,7 +268,8 @@ class Participant:
     # Events of the media transport
 
     def on_connected(self) -> None:
-        self.cancel_timer()
+        if self.link is not None:  # else the timer is that of the lost websocket, and still counts
+            self.cancel_timer()
         self.info.state = models.ParticipantInfo.ACTIVE
         self.room.announce(self)
         self.announce_served()

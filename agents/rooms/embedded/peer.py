@@ -88,7 +88,10 @@ class Peer:
             raise RoomError(f"no DTLS handshake within {limit:g} s: do UDP packets reach the room?") from exc
         if self._dtls.state != "connected":
             raise RoomError("the DTLS handshake failed: wrong fingerprint or no common SRTP profile")
-        await self._sctp.start(RTCSctpCapabilities(maxMessageSize=max_message_size), 5000)
+        try:
+            await self._sctp.start(RTCSctpCapabilities(maxMessageSize=max_message_size), 5000)
+        except ConnectionError as exc:
+            raise RoomError("the transport was closed as soon as it was up") from exc
         self.is_connected = True
         self._events.on_connected()
         pump: asyncio.Future[None] = self._dtls._task

@@ -99,12 +99,12 @@ def parse_offer(text: str) -> Offer:
         raise SdpError("need a=fingerprint and a=setup:actpass or active")
     if transport.ice is None or not transport.ice.usernameFragment or not transport.ice.password:
         raise SdpError("need a=ice-ufrag and a=ice-pwd")
-    capabilities = next((m.sctpCapabilities for m in parsed.media if m.sctpCapabilities is not None), None)
+    sizes = [m.sctpCapabilities.maxMessageSize for m in parsed.media if m.sctpCapabilities is not None]
     return Offer(
         sections=sections,
         ufrag=transport.ice.usernameFragment,
         fingerprints=tuple(transport.dtls.fingerprints),
-        max_message_size=capabilities.maxMessageSize if capabilities is not None else MAX_DATA_MESSAGE,
+        max_message_size=sizes[0] if sizes and sizes[0] > 0 else MAX_DATA_MESSAGE,
     )
 
 

@@ -40,7 +40,7 @@ def shown_to_others(pid: int) -> bytes:
 async def ended(pid: int, limit: float) -> None:
     async with asyncio.timeout(limit):
         while is_alive(pid):  # noqa: ASYNC110 - another process's end has no event
-            await asyncio.sleep(0.02)  # noqa: TID251
+            await asyncio.sleep(0.02)  # noqa: TID251 - as above
 
 
 async def test_it_listens_when_entered_and_is_gone_afterwards(http: ClientSession) -> None:
@@ -134,7 +134,7 @@ async def test_the_command_runs_on_its_own_and_ignores_an_empty_stdin(http: Clie
     began = time.monotonic()  # noqa: TID251 - an upper limit, end to end
     process.terminate()
     _, log = await process.communicate()
-    assert time.monotonic() - began < 1.0  # noqa: TID251
+    assert time.monotonic() - began < 1.0  # noqa: TID251 - as above
     assert process.returncode == 0
     assert b"development only" in log
 

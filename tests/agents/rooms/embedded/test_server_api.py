@@ -82,7 +82,8 @@ async def test_each_call_needs_its_grant_and_json_is_answered_in_json(server: Ro
     async with clients.http.post(f"{url}/CreateRoom", json={"name": "r"}, headers=headers) as response:
         assert response.status == 403
         assert (await response.json())["code"] == "permission_denied"
-    async with clients.http.post(f"{url}/ListRooms", data=b"{", headers={**headers, "Content-Type": "application/json"}) as response:  # fmt: skip  # noqa: E501
+    json_headers = {**headers, "Content-Type": "application/json"}
+    async with clients.http.post(f"{url}/ListRooms", data=b"{", headers=json_headers) as response:
         assert (response.status, (await response.json())["code"]) == (400, "malformed")
 
 
