@@ -42,7 +42,7 @@ CONNECT_LIMIT = 10.0
 ANSWER_LIMIT = 20.0
 """Seconds for the agent to join and publish its track."""
 CALL_LIMIT = 120.0
-MAX_QUEUED = 0.06
+MAX_QUEUED = 0.025
 """Seconds of the caller's audio that may wait to be sent; beyond, silence is left out until it has caught up."""
 
 

@@ -47,7 +47,7 @@ DEMO_SCRIPT = Script(
         ("how many", "four people"),
         ("booking right", "yes, thank you, goodbye"),
     ),
-    barge_in=("house rules", "okay, stop please"),
+    barge_in=("house rules", "stop please"),
     correction=("booking right", "no, at eight"),
     farewell="goodbye",
     booking={"day": "friday", "time": "20:00", "people": 4},
@@ -125,10 +125,13 @@ class CallerMind:
         """An utterance is settled; empty when no words were understood."""
         begun = self._begun.popleft()
         self._cue_since = None
-        if text and (not self.turns or begun >= self.turns[-1].start):
+        answered = next((turn for turn in reversed(self.turns) if turn.start <= begun), None)
+        if not text:
+            return
+        if answered is not None:
+            answered.answer = f"{answered.answer} {text}".lstrip()
+        if not self.turns or answered is self.turns[-1]:
             self.heard.append(text)
-            if self.turns:
-                self.turns[-1].answer = " ".join(filter(None, (self.turns[-1].answer, text)))
 
     def decide(self, position: int) -> Decision | None:
         """Return what to do now, at `position`."""

@@ -134,7 +134,7 @@ class View:
 
     def barge_in(self) -> None:
         """The simulated caller begins to speak over the agent."""
-        self._said("caller", "", "speaks over the agent")
+        self._said("caller", "", "speaks over the agent …")
 
     def tool(self, name: str, arguments: str, output: str, *, is_error: bool) -> None:
         """A tool was called."""
@@ -194,10 +194,11 @@ class View:
         self._console.print(f"[bold]{label:<{LABEL_WIDTH}}[/bold]{text}", highlight=False, soft_wrap=True)
 
     def _said(self, who: str, text: str, suffix: str = "") -> None:
-        line = Text.assemble((f"{who:<{LABEL_WIDTH}}", WHO_STYLES[who]), text, (suffix, "italic dim"))
-        grid = Table.grid()
-        grid.add_row(line)
-        self._console.print(line, overflow="fold")
+        line = Table.grid()  # so that what is too long goes on under itself
+        line.add_column(width=LABEL_WIDTH)
+        line.add_column()
+        line.add_row(Text(who, WHO_STYLES[who]), Text.assemble(text, (suffix, "italic dim")))
+        self._console.print(line)
 
     def _refresh(self) -> None:
         if self._live.is_started:
@@ -213,20 +214,34 @@ class View:
         return line.append(self._interim, "italic")
 
 
-def waterfall(record: TurnRecord) -> Text:
-    """Return a turn's latency as one line: a bar, a cell for each 25 ms, and the stages with their seconds."""
+def waterfall(record: TurnRecord) -> Table:
+    """Return a turn's latency as one line: a bar, a cell for each 25 ms, and the stages in milliseconds."""
     shown = [stage for stage in record.stages if stage.seconds >= SHOWN_FROM]
-    line = Text(" " * LABEL_WIDTH)
-    line.append(f"{record.e2e_latency or 0.0:.2f} s ", "bold")
+    bar, legend = Text(), Text()
     for glyph, stage in zip(GLYPHS * len(shown), shown, strict=False):
-        line.append(glyph * round(stage.seconds / BAR_SECONDS), OWNER_STYLES[stage.owner])
-    for stage in shown:
-        line.append(f" {_name(stage)} ", "dim").append(f"{1000 * stage.seconds:.0f}", OWNER_STYLES[stage.owner])
-    return line.append(" ms", "dim")
+        bar.append(glyph * round(stage.seconds / BAR_SECONDS), OWNER_STYLES[stage.owner])
+        legend.append(f" {_name(stage)} ", "dim").append(f"{1000 * stage.seconds:.0f}", OWNER_STYLES[stage.owner])
+    line = Table.grid()
+    line.add_column(width=LABEL_WIDTH)
+    line.add_column(width=7)
+    line.add_column()
+    line.add_row("", Text(f"{record.e2e_latency or 0.0:.2f} s", "bold"), Text.assemble(bar, legend, (" ms", "dim")))
+    return line
+
+
+_SHORT = {
+    "vad_silence": "silence",
+    "transcript_wait": "transcript",
+    "end_of_turn_decision": "decision",
+    "endpointing_wait": "endpointing",
+    "model_first_token": "model",
+    "first_sentence": "sentence",
+    "tts_first_byte": "voice",
+}
 
 
 def _name(stage: StageRecord) -> str:
-    return stage.name.replace("_", " ")
+    return _SHORT.get(stage.name, stage.name)
 
 
 def _seconds(seconds: float | None) -> str:

@@ -1,0 +1,118 @@
+"""What is measured on a recording, tried on recordings made of tones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from vivavoce.agents.cli.demo.checks import CallerTurn, CallResult, check_call, check_latencies, gaps, silencing
+from vivavoce.pipelines.media.frame import AudioFrame
+
+RATE = 16000
+BOOKING = {"day": "friday", "time": "20:00", "people": 4}
+
+Span = tuple[float, float]
+
+
+def _side(spans: Sequence[Span], seconds: float) -> np.ndarray:
+    side = np.zeros(round(seconds * RATE), dtype=np.int16)
+    for start, end in spans:
+        index = np.arange(round(start * RATE), round(end * RATE))
+        side[index] = (8000 * np.sin(2 * np.pi * 300 * index / RATE)).astype(np.int16)
+    return side
+
+
+def _call(caller: Sequence[Span], agent: Sequence[Span], seconds: float = 12.0) -> AudioFrame:
+    both = np.stack([_side(caller, seconds), _side(agent, seconds)], axis=1)
+    return AudioFrame(both.tobytes(), RATE, num_channels=2)
+
+
+def _turn(start: float, end: float, *, is_barge_in: bool = False, answer: str = "yes") -> CallerTurn:
+    return CallerTurn(
+        line="x", start=round(start * RATE), end=round(end * RATE), is_barge_in=is_barge_in, answer=answer
+    )
+
+
+def test_a_gap_runs_from_the_callers_last_sound_to_the_agents_first() -> None:
+    recording = _call(caller=[(1.0, 2.0), (5.0, 5.5)], agent=[(2.6, 4.0), (6.25, 7.0)])
+    turns = [_turn(0.9, 2.3), _turn(4.9, 5.8)]
+    assert gaps(recording, turns) == pytest.approx([0.6, 0.75], abs=0.011)
+
+
+def test_a_turn_without_answer_has_no_gap() -> None:
+    recording = _call(caller=[(1.0, 2.0), (5.0, 5.5)], agent=[(6.0, 7.0)])
+    assert gaps(recording, [_turn(1.0, 2.0), _turn(5.0, 5.5)]) == [None, pytest.approx(0.5, abs=0.011)]
+
+
+def test_what_the_agent_still_says_during_a_barge_in_is_not_its_answer() -> None:
+    recording = _call(caller=[(3.0, 3.6)], agent=[(1.0, 3.7), (4.5, 6.0)])
+    assert gaps(recording, [_turn(3.0, 3.6, is_barge_in=True)]) == pytest.approx([0.9], abs=0.011)
+
+
+def test_silencing_runs_from_the_onset_of_the_barge_in_to_the_agents_last_sound() -> None:
+    recording = _call(caller=[(3.0, 4.0)], agent=[(1.0, 3.7), (5.0, 6.0)])
+    assert silencing(recording, [_turn(2.95, 4.1, is_barge_in=True)]) == pytest.approx(0.7, abs=0.011)
+
+
+def test_a_pause_between_words_is_not_silence() -> None:
+    recording = _call(caller=[(3.0, 4.0)], agent=[(1.0, 3.2), (3.3, 4.8)])
+    assert silencing(recording, [_turn(3.0, 4.0, is_barge_in=True)]) == pytest.approx(1.8, abs=0.011)
+
+
+def test_a_barge_in_into_silence_cut_nothing() -> None:
+    recording = _call(caller=[(3.0, 4.0)], agent=[(1.0, 2.0)])
+    assert silencing(recording, [_turn(3.0, 4.0, is_barge_in=True)]) == float("inf")
+
+
+def test_without_a_barge_in_there_is_nothing_to_measure() -> None:
+    assert silencing(_call([(1.0, 2.0)], []), [_turn(1.0, 2.0)]) is None
+
+
+CALLER = [(1.0, 1.5), (3.0, 3.5), (5.0, 5.5), (8.0, 8.5)]
+AGENT = [(2.0, 2.5), (4.0, 4.5), (6.0, 8.6), (9.5, 10.0)]
+GOOD = (_turn(1.0, 1.5), _turn(3.0, 3.5), _turn(5.0, 5.5), _turn(8.0, 8.5, is_barge_in=True))
+
+
+def _verdict(
+    turns: tuple[CallerTurn, ...] = GOOD, booking: dict[str, object] | None = None, problem: str = ""
+) -> list[bool]:
+    result = CallResult(sample_rate=RATE, turns=turns, problem=problem)
+    return [check.is_met for check in check_call(result, _call(CALLER, AGENT), booking or BOOKING, BOOKING)]
+
+
+def test_a_good_call_meets_every_check() -> None:
+    assert _verdict() == [True, True, True, True]
+
+
+def test_each_shortcoming_fails_its_own_check() -> None:
+    deaf = (*GOOD[:3], _turn(8.0, 8.5, is_barge_in=True, answer=""))
+    polite = (*GOOD[:3], _turn(8.0, 8.5))
+    assert _verdict(problem="nobody there") == [False, True, True, True]
+    assert _verdict(turns=deaf) == [True, False, True, True]
+    assert _verdict(turns=polite) == [True, True, False, True]
+    assert _verdict(booking={**BOOKING, "time": "19:00"}) == [True, True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("waits", "latencies", "is_met"),
+    [
+        ([0.6, 0.7], [0.4, 0.5], True),
+        ([0.6, 0.71], [0.4, 0.4], False),
+        ([0.5, 0.6], [0.49, 0.4], False),
+        ([0.3], [0.4], False),
+        ([0.6], [0.4, 0.4], False),
+        ([], [], False),
+    ],
+    ids=["steady", "above the range", "apart", "shorter than reported", "unequal numbers", "nothing"],
+)
+def test_reported_latencies_are_held_against_what_was_heard(
+    waits: list[float], latencies: list[float], is_met: bool
+) -> None:
+    assert check_latencies(waits, latencies).is_met is is_met
+
+
+def test_a_result_survives_its_way_through_json() -> None:
+    result = CallResult(sample_rate=RATE, turns=GOOD, problem="none")
+    assert CallResult.from_json(result.to_json()) == result
