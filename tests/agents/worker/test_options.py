@@ -1,0 +1,64 @@
+"""What a worker refuses to be told, and where its account comes from."""
+
+from __future__ import annotations
+
+import pytest
+
+from vivavoce.agents.worker.options import Credentials, WorkerOptions, credentials, websocket_url
+from vivavoce.pipelines.core.errors import ConfigurationError
+
+ACCOUNT = {"LIVEKIT_URL": "https://host.example/", "LIVEKIT_API_KEY": "key", "LIVEKIT_API_SECRET": "secret"}
+
+
+@pytest.fixture
+def account(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in ACCOUNT.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"max_jobs": 0}, "max_jobs must be 1 or more, got 0"),
+        ({"max_retry": -1}, "max_retry must be 0 or more, got -1"),
+        ({"drain_timeout": -1.0}, "drain_timeout must be 0 s or more, got -1.0"),
+        ({"request_timeout": 4.0}, "a LiveKit server gives up after 3 s"),
+        ({"health_port": 70000}, "health_port must lie in 0 … 65535, got 70000"),
+    ],
+)
+def test_options_check_themselves(options: dict[str, float], said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said):
+        WorkerOptions(**options)  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("account")
+def test_the_environment_fills_what_the_options_leave_open() -> None:
+    assert credentials(WorkerOptions(api_key="mine")) == Credentials(
+        url="wss://host.example", api_key="mine", api_secret="secret"
+    )
+
+
+@pytest.mark.usefixtures("account")
+@pytest.mark.parametrize(
+    ("variable", "flag"),
+    [("LIVEKIT_URL", "--url"), ("LIVEKIT_API_KEY", "--api-key"), ("LIVEKIT_API_SECRET", "--api-secret")],
+)
+def test_a_missing_part_of_the_account_is_named_with_its_remedies(
+    monkeypatch: pytest.MonkeyPatch, variable: str, flag: str
+) -> None:
+    monkeypatch.delenv(variable)
+
+    with pytest.raises(ConfigurationError, match=f"set {variable}, pass {flag}, or WorkerOptions"):
+        credentials(WorkerOptions())
+
+
+@pytest.mark.parametrize("url", ["host.example", "ftp://host", "ws://", ""])
+def test_a_url_of_no_livekit_server_is_refused(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="must look like"):
+        websocket_url(url)
+
+
+def test_secrets_do_not_show_in_a_repr() -> None:
+    shown = repr(WorkerOptions(api_secret="hush")) + repr(Credentials(url="ws://h", api_key="k", api_secret="hush"))
+
+    assert "hush" not in shown

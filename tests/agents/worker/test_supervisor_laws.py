@@ -1,0 +1,213 @@
+"""Laws that hold for the supervisor whatever the server, the network and the jobs do, in any order and at any time."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from vivavoce.agents.job import JobInfo
+from vivavoce.agents.worker.effects import (
+    Connect,
+    Connected,
+    ConnectionLost,
+    DeadlinePassed,
+    Disconnect,
+    DrainRequested,
+    Effect,
+    EndJob,
+    Finish,
+    Input,
+    JobEnded,
+    LoadMeasured,
+    MessageReceived,
+    Send,
+    Started,
+    StartJob,
+    StopRequested,
+    TellRetry,
+)
+from vivavoce.agents.worker.options import WorkerOptions
+from vivavoce.agents.worker.protocol import (
+    AnswerAvailability,
+    AvailabilityAsked,
+    GoAway,
+    JobAssigned,
+    JobStatus,
+    JobTerminated,
+    Register,
+    Registered,
+    ServerMessage,
+    UpdateJob,
+)
+from vivavoce.agents.worker.reports import CONFIRM_AFTER
+from vivavoce.agents.worker.supervisor import Supervisor
+
+MAX_JOBS = 2
+
+
+class World(RuleBasedStateMachine):
+    """A server, a network and jobs that do as they like; what was written shortly before a loss never arrives."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+        options = WorkerOptions(max_jobs=MAX_JOBS, max_retry=5, drain_timeout=20.0)
+        self.supervisor = Supervisor("host", options, lambda: 0.0)
+        self.open: int | None = None
+        self.is_upgraded = self.is_registered = self.is_closing = self.is_finished = False
+        self.losses = 0
+        self.offered = 0
+        self.promised: set[str] = set()
+        self.running: set[str] = set()
+        self.ended: set[str] = set()
+        self.delivered: set[str] = set()
+        self.on_the_way: dict[str, float] = {}
+        self.give(Started())
+
+    def give(self, input: Input) -> list[Effect]:
+        effects = self.supervisor.handle(input, now=self.now)
+        for effect in effects:
+            self.check(effect)
+        return effects
+
+    def check(self, effect: Effect) -> None:
+        assert not self.is_finished, "nothing comes after the end"
+        match effect:
+            case Connect(connection=connection):
+                assert self.open is None, "never two live connections"
+                self.open = connection
+                self.is_upgraded = self.is_registered = self.is_closing = False
+            case Disconnect(connection=connection):
+                assert connection == self.open
+                self.is_closing = True
+            case Send(connection=connection, message=message):
+                assert connection == self.open
+                assert self.is_registered or isinstance(message, Register), "register comes first"
+                if isinstance(message, UpdateJob) and message.status is not JobStatus.RUNNING:
+                    self.on_the_way[message.job_id] = self.now
+                if isinstance(message, AnswerAvailability) and message.is_available:
+                    self.promised.add(message.job_id)
+            case StartJob(assigned=assigned):
+                assert assigned.job.id not in self.running | self.ended, "a job starts once"
+                self.promised.discard(assigned.job.id)
+                self.running.add(assigned.job.id)
+            case EndJob(job_id=job_id):
+                assert job_id in self.running
+            case TellRetry(delay=delay):
+                assert delay == min(2.0 * (self.losses - 1), 10.0), "only a register reply resets the back-off"
+            case Finish():
+                assert not self.running, "a worker ends after its jobs"
+                self.is_finished = True
+            case _:
+                pass
+
+    def hear(self, message: ServerMessage) -> list[Effect]:
+        assert self.open is not None
+        return self.give(MessageReceived(connection=self.open, message=message))
+
+    @rule(seconds=st.floats(0.0, 30.0))
+    def time_passes(self, seconds: float) -> None:
+        end = self.now + seconds
+        while (deadline := self.supervisor.next_deadline()) is not None and deadline <= end:
+            self.now = max(self.now, deadline)
+            self.give(DeadlinePassed())
+            later = self.supervisor.next_deadline()
+            assert later is None or later > self.now, "a deadline that stays is a busy loop"
+        self.now = end
+
+    @precondition(lambda self: self.open is not None and not self.is_upgraded)
+    @rule()
+    def server_upgrades(self) -> None:
+        assert self.open is not None
+        self.is_upgraded = True
+        self.give(Connected(connection=self.open))
+
+    @precondition(lambda self: self.is_upgraded and not self.is_registered)
+    @rule()
+    def server_registers(self) -> None:
+        self.is_registered = True
+        if not self.is_closing:  # the worker does not listen any more
+            self.losses = 0
+        self.hear(Registered(worker_id="AW_1"))
+
+    @precondition(lambda self: self.open is not None)
+    @rule()
+    def connection_is_lost(self) -> None:
+        assert self.open is not None
+        lost, self.open = self.open, None
+        self.is_upgraded = self.is_registered = False
+        self.losses += 1
+        self.delivered |= {job for job, sent in self.on_the_way.items() if self.now - sent >= CONFIRM_AFTER}
+        self.on_the_way.clear()
+        self.give(ConnectionLost(connection=lost, reason="lost"))
+
+    @precondition(lambda self: self.is_registered)
+    @rule()
+    def server_offers(self) -> None:
+        self.offered += 1
+        self.hear(AvailabilityAsked(job=_job(f"AJ_{self.offered}")))
+
+    @precondition(lambda self: self.is_registered and self.promised)
+    @rule(data=st.data())
+    def server_assigns(self, data: st.DataObject) -> None:
+        job = _job(data.draw(st.sampled_from(sorted(self.promised))))
+        self.promised.discard(job.id)
+        self.hear(JobAssigned(job=job, url="", token="t"))
+
+    @precondition(lambda self: self.is_registered and self.offered)
+    @rule(data=st.data())
+    def server_terminates(self, data: st.DataObject) -> None:
+        self.hear(JobTerminated(job_id=f"AJ_{data.draw(st.integers(1, self.offered))}"))
+
+    @precondition(lambda self: self.is_registered)
+    @rule()
+    def server_goes_away(self) -> None:
+        self.hear(GoAway())
+
+    @precondition(lambda self: self.running)
+    @rule(data=st.data(), error=st.sampled_from(["", "ValueError: no"]))
+    def job_ends(self, data: st.DataObject, error: str) -> None:
+        job_id = data.draw(st.sampled_from(sorted(self.running)))
+        self.running.discard(job_id)
+        self.ended.add(job_id)
+        self.give(JobEnded(job_id=job_id, error=error))
+
+    @rule(load=st.floats(allow_nan=False))
+    def load_is_measured(self, load: float) -> None:
+        self.give(LoadMeasured(load=load))
+
+    @precondition(lambda self: self.now > 60.0)
+    @rule(stop=st.booleans())
+    def worker_is_asked_to_end(self, stop: bool) -> None:
+        self.give(StopRequested() if stop else DrainRequested())
+
+    @invariant()
+    def no_more_jobs_than_slots(self) -> None:
+        assert len(self.running) <= MAX_JOBS
+        status = self.supervisor.status()
+        assert {job.id for job in status.active_jobs} == self.running
+        assert 0.0 <= status.load <= 1.0
+
+    def teardown(self) -> None:
+        """Give the worker one connection that lives: every report arrives."""
+        status = self.supervisor.status()
+        if self.is_finished or status.failure or status.is_draining:
+            return
+        if not self.is_registered or self.is_closing:
+            if self.open is not None:
+                self.connection_is_lost()
+            self.time_passes(10.0)
+            if self.open is None or self.supervisor.status().failure:
+                return
+            self.server_upgrades()
+            self.server_registers()
+        assert self.ended <= self.delivered | set(self.on_the_way), "no job report is lost"
+
+
+def _job(job_id: str) -> JobInfo:
+    return JobInfo(id=job_id, room="r")
+
+
+TestWorld = World.TestCase
+TestWorld.settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
