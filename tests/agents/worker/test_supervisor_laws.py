@@ -41,7 +41,7 @@ from vivavoce.agents.worker.protocol import (
     UpdateJob,
 )
 from vivavoce.agents.worker.reports import CONFIRM_AFTER
-from vivavoce.agents.worker.supervisor import Supervisor
+from vivavoce.agents.worker.supervisor import ASSIGNMENT_LIMIT, Supervisor
 
 MAX_JOBS = 2
 
@@ -58,12 +58,14 @@ class World(RuleBasedStateMachine):
         self.is_upgraded = self.is_registered = self.is_closing = self.is_finished = False
         self.losses = 0
         self.offered = 0
-        self.promised: set[str] = set()
+        self.promised: dict[str, float] = {}
         self.running: set[str] = set()
         self.ended: set[str] = set()
         self.delivered: set[str] = set()
         self.on_the_way: dict[str, float] = {}
         self.give(Started())
+        self.server_upgrades()
+        self.server_registers()
 
     def give(self, input: Input) -> list[Effect]:
         effects = self.supervisor.handle(input, now=self.now)
@@ -87,10 +89,12 @@ class World(RuleBasedStateMachine):
                 if isinstance(message, UpdateJob) and message.status is not JobStatus.RUNNING:
                     self.on_the_way[message.job_id] = self.now
                 if isinstance(message, AnswerAvailability) and message.is_available:
-                    self.promised.add(message.job_id)
+                    held = [job for job, since in self.promised.items() if self.now - since < ASSIGNMENT_LIMIT]
+                    assert len(held) + len(self.running) < MAX_JOBS, "never more promises than slots"
+                    self.promised[message.job_id] = self.now
             case StartJob(assigned=assigned):
                 assert assigned.job.id not in self.running | self.ended, "a job starts once"
-                self.promised.discard(assigned.job.id)
+                self.promised.pop(assigned.job.id, None)
                 self.running.add(assigned.job.id)
             case EndJob(job_id=job_id):
                 assert job_id in self.running
@@ -106,7 +110,7 @@ class World(RuleBasedStateMachine):
         assert self.open is not None
         return self.give(MessageReceived(connection=self.open, message=message))
 
-    @rule(seconds=st.floats(0.0, 30.0))
+    @rule(seconds=st.sampled_from([0.0, 0.1, 1.0, 2.5, 5.0, 10.0, 25.0]))
     def time_passes(self, seconds: float) -> None:
         end = self.now + seconds
         while (deadline := self.supervisor.next_deadline()) is not None and deadline <= end:
@@ -137,6 +141,7 @@ class World(RuleBasedStateMachine):
         assert self.open is not None
         lost, self.open = self.open, None
         self.is_upgraded = self.is_registered = False
+        self.promised.clear()
         self.losses += 1
         self.delivered |= {job for job, sent in self.on_the_way.items() if self.now - sent >= CONFIRM_AFTER}
         self.on_the_way.clear()
@@ -148,17 +153,26 @@ class World(RuleBasedStateMachine):
         self.offered += 1
         self.hear(AvailabilityAsked(job=_job(f"AJ_{self.offered}")))
 
+    @precondition(lambda self: self.is_registered)
+    @rule()
+    def server_offers_and_assigns(self) -> None:
+        self.server_offers()
+        if (job_id := f"AJ_{self.offered}") in self.promised:
+            self.hear(JobAssigned(job=_job(job_id), url="", token="t"))
+
     @precondition(lambda self: self.is_registered and self.promised)
     @rule(data=st.data())
     def server_assigns(self, data: st.DataObject) -> None:
         job = _job(data.draw(st.sampled_from(sorted(self.promised))))
-        self.promised.discard(job.id)
+        del self.promised[job.id]
         self.hear(JobAssigned(job=job, url="", token="t"))
 
     @precondition(lambda self: self.is_registered and self.offered)
     @rule(data=st.data())
     def server_terminates(self, data: st.DataObject) -> None:
-        self.hear(JobTerminated(job_id=f"AJ_{data.draw(st.integers(1, self.offered))}"))
+        job_id = f"AJ_{data.draw(st.integers(1, self.offered))}"
+        self.promised.pop(job_id, None)
+        self.hear(JobTerminated(job_id=job_id))
 
     @precondition(lambda self: self.is_registered)
     @rule()
@@ -177,7 +191,7 @@ class World(RuleBasedStateMachine):
     def load_is_measured(self, load: float) -> None:
         self.give(LoadMeasured(load=load))
 
-    @precondition(lambda self: self.now > 60.0)
+    @precondition(lambda self: self.now > 30.0)
     @rule(stop=st.booleans())
     def worker_is_asked_to_end(self, stop: bool) -> None:
         self.give(StopRequested() if stop else DrainRequested())
