@@ -21,9 +21,9 @@ class WordTimer:
     """Times the words of one text, as espeak goes through it.
 
     Words are the input's pieces between white space, punctuation included. espeak may tell several events for one of
-    them ("$25") and none for another ("-", or the "a" of "of a"): the first event starts a word, and those without events
-    share its time, by their length; mere punctuation joins the word before it (at the beginning: the word after it). A
-    word ends with its last audible sample before the next one starts.
+    them ("$25") and none for another ("-", or the "a" of "of a"): the first event starts a word, and those without
+    events share its time, by their length; mere punctuation joins the word before it (at the beginning: the word after
+    it). A word ends with its last audible sample before the next one starts.
 
     Args:
         text: What is being spoken.

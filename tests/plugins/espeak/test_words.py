@@ -6,19 +6,20 @@ from array import array
 
 from vivavoce.plugins.espeak.words import WordTimer
 
-RATE = 1000
+RATE = 10000
 LOUD, QUIET = 5000, 10
 
 
 def audio(*spans: tuple[int, int]) -> bytes:
     """Return PCM of `(milliseconds, amplitude)`."""
-    return array("h", [amplitude for size, amplitude in spans for _ in range(size)]).tobytes()
+    return array("h", [amplitude for size, amplitude in spans for _ in range(10 * size)]).tobytes()
 
 
 def timed(text: str, pcm: bytes, *events: tuple[int, int], offset: int = 0) -> list[tuple[str, float, float]]:
-    timer = WordTimer(text, RATE, offset=offset)
-    words = (*timer.feed(pcm, events), *timer.finish())
-    return [(word.text, round(word.start, 3), round(word.end, 3)) for word in words]
+    """Return words with times in seconds; `events` have milliseconds."""
+    timer = WordTimer(text, RATE, offset=10 * offset)
+    words = (*timer.feed(pcm, [(position, 10 * at) for position, at in events]), *timer.finish())
+    return [(word.text, round(word.start, 2), round(word.end, 2)) for word in words]
 
 
 def test_a_word_ends_with_its_last_audible_sample() -> None:
@@ -57,5 +58,5 @@ def test_a_word_is_told_with_the_audio_in_which_the_next_one_begins() -> None:
     timer = WordTimer("one two", RATE)
     assert timer.feed(audio((60, LOUD)), [(1, 0)]) == ()
     assert timer.feed(audio((60, LOUD)), []) == ()
-    (word,) = timer.feed(audio((60, LOUD)), [(5, 130)])
+    (word,) = timer.feed(audio((60, LOUD)), [(5, 1300)])
     assert (word.text, word.start, word.end) == ("one", 0.0, 0.13)

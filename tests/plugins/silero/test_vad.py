@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 from pathlib import Path
 from statistics import median
@@ -9,6 +10,7 @@ from statistics import median
 import pytest
 from speech_kit import brown_noise, frames, mixed, padded, sounding, spoken, white_noise
 
+from servers.missing import missing
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.vad.base import VADEvent, VADOptions, VADSpeechEnded, VADSpeechStarted, VADStream
@@ -123,6 +125,36 @@ def test_a_missing_extra_names_what_to_install(monkeypatch: pytest.MonkeyPatch) 
 def test_a_model_path_to_nowhere_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="no such file"):
         silero.VAD(model_path=tmp_path / "none.onnx")
+
+
+def onnx_file() -> Path:
+    """Return Silero's ONNX file, or skip."""
+    spec = importlib.util.find_spec("silero_vad")
+    places = [] if spec is None else spec.submodule_search_locations or []
+    found = [Path(place, "data", "silero_vad_16k_op15.onnx") for place in places]
+    if importlib.util.find_spec("onnxruntime") is None or not found:
+        missing("onnxruntime or Silero's ONNX file", "pip install onnxruntime && pip install --no-deps silero-vad")
+    return found[0]
+
+
+async def test_the_onnx_file_hears_what_the_default_network_hears(monkeypatch: pytest.MonkeyPatch) -> None:
+    path = onnx_file()
+    (speech,) = await spoken("A table for four.")
+    audio = mixed(padded(speech), white_noise(10, -60))
+    by_path, found = heard(silero.VAD(model_path=path).open(), audio), heard(silero.VAD().open(), audio)
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    default = heard(silero.VAD().open(), audio)
+    assert by_path == found
+    assert [type(event) for event, _, _ in found] == [type(event) for event, _, _ in default]
+    assert all(abs(one[1] - other[1]) < 0.07 for one, other in zip(found, default, strict=True))
+
+
+def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
+    onnx_file()
+    wrong = tmp_path / "wrong.onnx"
+    wrong.write_bytes(b"no model")
+    with pytest.raises(ConfigurationError, match="onnxruntime refuses"):
+        silero.VAD(model_path=wrong).open()
 
 
 def test_the_log_and_the_model_name_say_which_network_runs(caplog: pytest.LogCaptureFixture) -> None:
