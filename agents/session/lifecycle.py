@@ -21,6 +21,7 @@ from vivavoce.agents.session.services import Service
 from vivavoce.agents.states import CloseReason
 from vivavoce.agents.turn import inputs as i
 from vivavoce.pipelines.core.clock import Clock
+from vivavoce.pipelines.events import PipelineEvent, PipelineFailed
 from vivavoce.pipelines.pipeline import Pipeline, PipelineConnection, PipelineContext
 
 if TYPE_CHECKING:
@@ -55,11 +56,12 @@ class SessionLifecycle:
         self._options = options
         self._connection: PipelineConnection | None = None
         self._services: dict[str, Service] = {}
-        self._entering = anyio.CancelScope()
+        self._entering: anyio.CancelScope | None = None
         self._close_asked = anyio.Event()
         self._reason = CloseReason.USER_INITIATED
         self._cause: Exception | None = None
         self._is_leaving = False
+        self._closing_errors: list[Exception] = []
         self.ready = anyio.Event()
         """Set when start is done or has failed."""
         self.closed = anyio.Event()
@@ -78,7 +80,8 @@ class SessionLifecycle:
             return
         self._reason, self._cause = reason, cause
         self._close_asked.set()
-        self._entering.cancel()
+        if self._entering is not None:
+            self._entering.cancel()
 
     @property
     def is_close_asked(self) -> bool:
@@ -130,7 +133,7 @@ class SessionLifecycle:
             self._connection = self._pipeline.open(
                 PipelineContext(
                     clock=self._clock,
-                    emit=runtime.post,
+                    emit=self._on_pipeline_event,
                     session_id=self._session.id,
                     input_rate=link.transport.input_rate,
                     instructions=self._agent.instructions,
@@ -143,9 +146,10 @@ class SessionLifecycle:
             group.start_soon(runtime.run, name=f"session {self._session.id}")
             await self._serve("pipeline", self._connection.run, group, limit)
             await self._serve("room audio", link.run, group, limit)
-            with self._entering:
-                await self._agent.on_enter()
-            if self._entering.cancelled_caught or self._close_asked.is_set():
+            if not self._close_asked.is_set():
+                with anyio.CancelScope() as self._entering:
+                    await self._agent.on_enter()
+            if self._close_asked.is_set():
                 self.failure = self._cause
                 if self.failure is None:
                     self.ready.set()
@@ -168,6 +172,11 @@ class SessionLifecycle:
         logger.error("The %s ended by an error", name, exc_info=error)
         self._runtime.report_error(error, name)
         self.request_close(CloseReason.ERROR, error)
+
+    def _on_pipeline_event(self, event: PipelineEvent) -> None:
+        if self.is_closing and isinstance(event, PipelineFailed):
+            self._closing_errors.append(event.error)
+        self._runtime.post(event)
 
     def _on_room_closed(self, reason: str) -> None:
         logger.info("The room is gone: %s", reason)
@@ -221,6 +230,8 @@ class SessionLifecycle:
             error = f"did not end within {limit:.2f} s"
         except Exception as problem:  # noqa: BLE001 - the later steps still run, and the report names this one
             error = f"{type(problem).__name__}: {problem}"
+        told, self._closing_errors = self._closing_errors, []
+        error = error or "; ".join(f"{type(problem).__name__}: {problem}" for problem in told)
         if error:
             logger.warning("Closing: %s %s", name, error)
         return CloseStep(name=name, seconds=self._clock.now() - started, error=error)

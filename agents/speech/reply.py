@@ -49,7 +49,7 @@ class Reply:
         """Whether it was granted the floor once, so that its task runs."""
         self._host = host
         self._request = request
-        self._scope = CancelScope()
+        self._scope: CancelScope | None = None
         self._floor = anyio.Event()
         self._stopped: TurnOutcome | None = None
         self._error: Exception | None = None
@@ -71,7 +71,8 @@ class Reply:
         self._stopped = outcome
         self.is_withdrawn = is_withdrawn
         self._stop_utterance()
-        self._scope.cancel()
+        if self._scope is not None:
+            self._scope.cancel()
 
     def on_played(self, utterance: Utterance) -> None:
         """All of a step has been played."""
@@ -83,8 +84,9 @@ class Reply:
         """Carry the speech to its outcome; never raises but for the cancellation of the whole session."""
         outcome: TurnOutcome = "cancelled"
         try:
-            with self._scope:
-                outcome = await self._perform()
+            with CancelScope() as self._scope:
+                if self._stopped is None:
+                    outcome = await self._perform()
         except StopResponse:
             outcome = "discarded"
         except Exception as error:  # noqa: BLE001 - the reply boundary: user code and providers end here

@@ -153,7 +153,11 @@ class ReconnectingStream(ABC, Generic[S, E]):
         with anyio.move_on_after(CLOSE_LIMIT, shield=True) as scope:
             try:
                 await stream.aclose()
-            except Exception:  # noqa: BLE001 - a foreign close must not hide why the stream is closed
+            except Exception as error:  # noqa: BLE001 - a foreign close must not hide why the stream is closed
                 logger.exception("%s: closing a stream failed", self._provider)
+                problem = f"closing a stream failed ({type(error).__name__})"
+                self._on_failure(ProviderError(problem, provider=self._provider), True)
         if scope.cancelled_caught:
-            logger.warning("%s: closing a stream took more than %s s", self._provider, CLOSE_LIMIT)
+            slow = ProviderTimeoutError(f"closing a stream took more than {CLOSE_LIMIT} s", provider=self._provider)
+            logger.warning("%s", slow)
+            self._on_failure(slow, True)

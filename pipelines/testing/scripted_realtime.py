@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import anyio
 
+from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.core.errors import ProviderError
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent, TextDelta
 from vivavoce.pipelines.llm.tools import Tool
@@ -213,11 +214,11 @@ class ScriptedRealtimeConnection(RealtimeConnection):
 
     def commit(self) -> None:
         """Note it."""
-        self.record.commits.append(anyio.current_time())
+        self.record.commits.append(LoopClock().now())
 
     def clear(self) -> None:
         """Note it."""
-        self.record.clears.append(anyio.current_time())
+        self.record.clears.append(LoopClock().now())
 
     def truncate(self, item_id: str, played_seconds: float, heard_text: str) -> None:
         """Note it."""

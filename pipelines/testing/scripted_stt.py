@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 import anyio
 
+from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.core.errors import ProviderError
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.stt.base import (
@@ -133,7 +134,7 @@ class ScriptedSTTStream(STTStream):
 
     def emit(self, event: STTEvent | Exception, *, delay: float = 0.0) -> None:
         """Have `events()` yield this, or raise it."""
-        self._send.send_nowait((anyio.current_time() + delay, event))
+        self._send.send_nowait((LoopClock().now() + delay, event))
 
     def push(self, frame: AudioFrame) -> None:
         """Count it."""
@@ -141,23 +142,23 @@ class ScriptedSTTStream(STTStream):
 
     def speech_started(self, ago: float) -> None:
         """Note it."""
-        self.speech_starts.append(anyio.current_time() - ago)
+        self.speech_starts.append(LoopClock().now() - ago)
 
     def flush(self) -> None:
         """Note it, and yield the script's next final."""
-        self.flushes.append(anyio.current_time())
+        self.flushes.append(LoopClock().now())
         if not self.is_closed and (text := self._next_final()) is not None:
             self.emit(STTFinal(text=text), delay=self._final_delay)
 
     def discard(self) -> None:
         """Note it."""
-        self.discards.append(anyio.current_time())
+        self.discards.append(LoopClock().now())
 
     async def events(self) -> AsyncIterator[STTEvent]:
         """Yield what the script and the test give, until closed."""
         try:
             async for due, event in self._receive:
-                await wait(due - anyio.current_time())
+                await wait(due - LoopClock().now())
                 if isinstance(event, Exception):
                     raise event
                 yield event

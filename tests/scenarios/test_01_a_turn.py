@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from vivavoce.agents import Agent
@@ -20,7 +22,7 @@ def realtime() -> SessionHarness:
 
 
 @pytest.mark.parametrize("make", [cascading, realtime])
-def test_a_turn_is_answered_at_the_exact_times(make):
+def test_a_turn_is_answered_at_the_exact_times(make: Callable[[], SessionHarness]) -> None:
     harness = make()
     harness.caller.says("hello there", 0.5, 2.5, final_at=2.7)
     harness.run(until=6.0)

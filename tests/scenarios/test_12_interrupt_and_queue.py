@@ -84,7 +84,7 @@ def test_interrupting_after_the_end_and_twice_is_fine(make: Callable[[], Session
         assert first.outcome == "completed"
         second = harness.session.reply("Again.")
         await harness.until(4.6)
-        harness.session.interrupt()
+        _ = harness.session.interrupt()
         await harness.session.interrupt()
         await second
         assert second.outcome == "interrupted"
@@ -110,15 +110,13 @@ def test_an_interruption_drops_what_waits_up_to_the_first_protected_speech() -> 
             ]
         )
         await harness.until(2.0)
-        session.interrupt()
+        _ = session.interrupt()
         await handles[3]
 
     harness.run(scenario, until=6.0)
     assert [handle.outcome for handle in handles] == ["interrupted", "cancelled", "completed", "completed"]
     harness.expect_played((1.2, 0.85), (2.2, 1.0), (3.4, 0.2))
-    harness.expect_history(
-        ("assistant", "one two three four"), ("assistant", FIVE_WORDS), ("assistant", "kept.")
-    )
+    harness.expect_history(("assistant", "one two three four"), ("assistant", FIVE_WORDS), ("assistant", "kept."))
 
 
 def test_a_protected_speech_is_cut_only_by_force() -> None:
@@ -200,9 +198,7 @@ def test_a_reply_behind_the_answer_to_a_turn_waits_for_it() -> None:
         assert afterthought.outcome == "completed"
 
     harness.run(scenario, until=5.0)
-    harness.expect_history(
-        ("user", "hello there"), ("assistant", "The answer."), ("assistant", "The afterthought.")
-    )
+    harness.expect_history(("user", "hello there"), ("assistant", "The answer."), ("assistant", "The afterthought."))
 
 
 def test_a_reply_without_instructions_is_discarded_and_logged(caplog: pytest.LogCaptureFixture) -> None:

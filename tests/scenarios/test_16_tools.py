@@ -1,0 +1,229 @@
+"""Scenario 16: tools, what they return, raise and do to the conversation."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import anyio
+import pytest
+
+from vivavoce.agents import Agent, RunContext, ToolError, function_tool
+from vivavoce.agents.events import ErrorOccurred
+from vivavoce.agents.testing import ScriptedLLM, SessionHarness
+from vivavoce.pipelines.core.errors import SessionError
+from vivavoce.pipelines.llm.chat_context import ChatMessage, FunctionCall, FunctionCallOutput
+from vivavoce.pipelines.llm.tools import ToolCall
+
+
+class Desk(Agent):
+    def __init__(self) -> None:
+        super().__init__("Help.")
+        self.threads: list[int] = []
+        self.order: list[str] = []
+        self.caught: list[Exception] = []
+
+    @function_tool
+    async def returns(self, what: str) -> Any:
+        """Return something."""
+        return {"none": None, "dict": {}, "zero": 0, "false": False, "list": [1, "a"], "text": "fine"}[what]
+
+    @function_tool
+    async def fails(self) -> str:
+        """Fail with a secret in the error."""
+        raise RuntimeError("password 1234")
+
+    @function_tool
+    async def refuses(self) -> str:
+        """Tell the model why not."""
+        raise ToolError("We are closed on Mondays.")
+
+    @function_tool
+    def blocks(self, context: RunContext) -> str:
+        """A sync tool runs in a thread."""
+        self.threads.append(threading.get_ident())
+        _ = context.session.say("From a thread.")
+        return "threaded"
+
+    @function_tool
+    async def slow(self, seconds: float) -> str:
+        """Take time."""
+        await anyio.sleep(seconds)
+        self.order.append(f"{seconds}")
+        return f"after {seconds}"
+
+    @function_tool
+    async def awaits_itself(self, context: RunContext) -> str:
+        """Would wait for ever."""
+        try:
+            await context.speech
+        except SessionError as error:
+            self.caught.append(error)
+            raise
+        return "impossible"
+
+
+def call(name: str, arguments: str = "{}", call_id: str = "c1") -> ToolCall:
+    return ToolCall(call_id=call_id, name=name, arguments=arguments)
+
+
+def ask(*calls: ToolCall, agent: Desk | None = None) -> SessionHarness:
+    """The caller asks, committed at 1.9; the model calls at 2.0 and then answers."""
+    harness = SessionHarness(agent or Desk(), ScriptedLLM(list(calls), "Done.", delay=0.1))
+    harness.caller.says("please do it", 0.5, 1.5)
+    return harness
+
+
+def outputs(harness: SessionHarness) -> list[tuple[str, bool]]:
+    return [
+        (item.output, item.is_error) for item in harness.session.history.items if isinstance(item, FunctionCallOutput)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("what", "output"),
+    [("text", "fine"), ("none", "null"), ("dict", "{}"), ("zero", "0"), ("false", "false"), ("list", '[1,"a"]')],
+)
+def test_what_a_tool_returns_is_answered_falsy_or_not(what: str, output: str) -> None:
+    harness = ask(call("returns", f'{{"what": "{what}"}}')).run(until=5.0)
+    assert outputs(harness) == [(output, False)]
+    assert [type(item) for item in harness.session.history.items] == [
+        ChatMessage,
+        FunctionCall,
+        FunctionCallOutput,
+        ChatMessage,
+    ]
+    harness.expect_history(("user", "please do it"), ("assistant", "Done.")).expect_outcomes("completed")
+    harness.expect_states("agent", ("listening", 0.5), ("thinking", 1.9), ("speaking", 2.3), ("idle", 2.5))
+    assert outputs(harness) == [
+        (item.output, item.is_error)
+        for item in harness.llm.requests[1].context.items
+        if isinstance(item, FunctionCallOutput)
+    ]
+
+
+def test_a_raising_tool_is_answered_without_leaking_what_it_raised() -> None:
+    harness = ask(call("fails")).run(until=5.0)
+    assert outputs(harness) == [("The tool failed (RuntimeError).", True)]
+    harness.expect_outcomes("completed")
+    assert [(event.source, type(event.error)) for event in harness.recording.of(ErrorOccurred)] == [
+        ("tool", RuntimeError)
+    ]
+
+
+def test_a_tool_error_reaches_the_model_as_it_is() -> None:
+    harness = ask(call("refuses")).run(until=5.0)
+    assert outputs(harness) == [("We are closed on Mondays.", True)]
+    assert harness.recording.of(ErrorOccurred) == []
+
+
+def test_an_unknown_tool_is_answered_with_the_names_there_are() -> None:
+    harness = ask(call("bakes")).run(until=5.0)
+    ((output, is_error),) = outputs(harness)
+    assert is_error
+    assert "'bakes'" in output
+    assert "refuses" in output
+    harness.expect_outcomes("completed")
+
+
+@pytest.mark.parametrize("arguments", ["not json", '{"seconds": "soon"}', "{}", '{"seconds": 1, "more": 2}'])
+def test_bad_arguments_are_answered_and_the_tool_does_not_run(arguments: str) -> None:
+    agent = Desk()
+    harness = ask(call("slow", arguments), agent=agent).run(until=5.0)
+    ((output, is_error),) = outputs(harness)
+    assert is_error
+    assert output.startswith("The arguments are not valid")
+    assert agent.order == []
+    harness.expect_outcomes("completed")
+
+
+def test_a_sync_tool_runs_in_a_thread_and_may_say_something_from_there() -> None:
+    agent = Desk()
+    harness = ask(call("blocks"), agent=agent).run(until=6.0)
+    assert agent.threads
+    assert agent.threads[0] != threading.get_ident()
+    assert outputs(harness) == [("threaded", False)]
+    assert sorted(harness.messages) == sorted(
+        [("user", "please do it"), ("assistant", "From a thread."), ("assistant", "Done.")]
+    )
+    harness.expect_outcomes("completed", "completed")
+
+
+def test_parallel_calls_run_side_by_side_and_keep_the_order_of_the_calls() -> None:
+    agent = Desk()
+    harness = ask(call("slow", '{"seconds": 2}', "c1"), call("slow", '{"seconds": 1}', "c2"), agent=agent)
+    harness.run(until=8.0)
+    assert agent.order == ["1.0", "2.0"]
+    assert outputs(harness) == [("after 2.0", False), ("after 1.0", False)]
+    items = harness.session.history.items
+    assert [item.call_id for item in items if isinstance(item, FunctionCall)] == ["c1", "c2"]
+    harness.expect_states("agent", ("listening", 0.5), ("thinking", 1.9), ("speaking", 4.3), ("idle", 4.5))
+
+
+def test_five_rounds_of_tools_are_followed_by_an_answer_without_tools() -> None:
+    again = [call("returns", '{"what": "text"}', f"c{number}") for number in range(5)]
+    harness = SessionHarness(Desk(), ScriptedLLM(*[[step] for step in again], "Enough.", delay=0.1))
+    harness.caller.says("please do it", 0.5, 1.5)
+    harness.run(until=6.0)
+    assert len(harness.tools) == 5
+    assert [bool(request.tools) for request in harness.llm.requests] == [True] * 5 + [False]
+    harness.expect_history(("user", "please do it"), ("assistant", "Enough.")).expect_outcomes("completed")
+
+
+def test_a_tool_after_spoken_words_plays_them_first() -> None:
+    harness = SessionHarness(
+        Desk(), ScriptedLLM(["Let me see.", call("slow", '{"seconds": 2}')], "Found it.", delay=0.1)
+    )
+    harness.caller.says("please do it", 0.5, 1.5)
+    harness.run(until=8.0)
+    harness.expect_history(("user", "please do it"), ("assistant", "Let me see."), ("assistant", "Found it."))
+    harness.expect_played((2.2, 0.6), (4.3, 0.4)).expect_outcomes("completed")
+    harness.expect_states(
+        "agent",
+        ("listening", 0.5),
+        ("thinking", 1.9),
+        ("speaking", 2.2),
+        ("thinking", 2.8),
+        ("speaking", 4.3),
+        ("idle", 4.7),
+    )
+
+
+def test_an_interrupted_call_runs_to_its_end_and_its_result_is_committed() -> None:
+    harness = SessionHarness(
+        Desk(), ScriptedLLM([call("slow", '{"seconds": 4}')], "Of course.", "It is done.", delay=0.1)
+    )
+    harness.caller.says("please do it", 0.5, 1.5)
+    harness.caller.says("and be quick", 2.5, 3.5)
+    harness.run(until=12.0)
+    harness.expect_tools(("slow", "after 4.0"))
+    assert harness.tools[0].at == pytest.approx(6.0)
+    pending = [item for item in harness.llm.requests[1].context.items if isinstance(item, FunctionCallOutput)]
+    assert [item.call_id for item in pending] == ["c1"]
+    assert "still running" in pending[0].output
+    assert outputs(harness) == [("after 4.0", False)]
+    assert ("assistant", "Of course.") in harness.messages
+
+
+def test_awaiting_the_speech_that_runs_the_tool_raises_instead_of_waiting_for_ever() -> None:
+    agent = Desk()
+    harness = ask(call("awaits_itself"), agent=agent).run(until=5.0)
+    assert "return from the tool" in str(agent.caught[0])
+    harness.expect_outcomes("completed")
+    assert outputs(harness)[0][1]
+
+
+def test_tools_get_the_userdata_of_their_session() -> None:
+    seen: list[object] = []
+
+    @function_tool
+    async def peek(context: RunContext) -> None:
+        """Look at the userdata."""
+        seen.append(context.userdata)
+
+    harness = SessionHarness(
+        Agent("Help.", tools=[peek]), ScriptedLLM([call("peek")], "Done.", delay=0.1), userdata={"name": "Ada"}
+    )
+    harness.caller.says("please do it", 0.5, 1.5)
+    harness.run(until=5.0)
+    assert seen == [{"name": "Ada"}]
