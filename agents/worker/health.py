@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 from anyio import TASK_STATUS_IGNORED
@@ -11,9 +11,6 @@ from anyio.abc import TaskStatus
 
 from vivavoce.agents.worker.effects import WorkerStatus
 from vivavoce.pipelines.core.errors import WorkerError
-
-if TYPE_CHECKING:
-    from aiohttp import web
 
 CLOSE_LIMIT = 1.0
 
@@ -28,9 +25,18 @@ async def serve_health(
     """
     from aiohttp import web
 
+    async def probe(request: web.Request) -> web.Response:
+        now = status()
+        if now.is_healthy:
+            return web.Response(text="OK\n")
+        return web.Response(status=503, text=f"{now.failure or 'not registered yet'}\n")
+
+    async def worker(request: web.Request) -> web.Response:
+        return web.json_response(worker_json(status()))
+
     app = web.Application()
-    app.router.add_get("/", lambda request: _probe(status()))
-    app.router.add_get("/worker", lambda request: _worker(status()))
+    app.router.add_get("/", probe)
+    app.router.add_get("/worker", worker)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=CLOSE_LIMIT)
     await runner.setup()
     try:
@@ -46,20 +52,6 @@ async def serve_health(
     finally:
         with anyio.move_on_after(CLOSE_LIMIT, shield=True):
             await runner.cleanup()
-
-
-async def _probe(status: WorkerStatus) -> web.Response:
-    from aiohttp import web
-
-    if status.is_healthy:
-        return web.Response(text="OK\n")
-    return web.Response(status=503, text=f"{status.failure or 'not registered yet'}\n")
-
-
-async def _worker(status: WorkerStatus) -> web.Response:
-    from aiohttp import web
-
-    return web.json_response(worker_json(status))
 
 
 def worker_json(status: WorkerStatus) -> dict[str, Any]:

@@ -23,7 +23,8 @@ async def run_worker(worker: Worker) -> None:
     """Run a worker as its process's only business.
 
     SIGTERM drains it (running jobs may go on for `drain_timeout`), SIGINT ends the running jobs; a second signal of
-    either kind ends them too, a third one leaves the rooms and nothing more.
+    either kind ends them too, a third one leaves the rooms and nothing more. From the fourth on they have their usual
+    effect: code that swallows its cancellation can hold up the third's.
 
     Raises:
         ConfigurationError: See `Worker.run`.
@@ -59,6 +60,7 @@ async def _obey_signals(
             logger.info("got %s", number.name)
             if worker.status is None or count > 2:
                 scope.cancel()
+                return
             elif number == signal.SIGTERM and count == 1:
                 worker.drain()
             else:

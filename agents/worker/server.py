@@ -42,7 +42,7 @@ from vivavoce.agents.worker.effects import (
 )
 from vivavoce.agents.worker.executor import JobExecutor
 from vivavoce.agents.worker.options import Credentials, WorkerOptions, websocket_url
-from vivavoce.agents.worker.protocol import JobAssigned, encode
+from vivavoce.agents.worker.protocol import JobAssigned, Registered, encode
 from vivavoce.agents.worker.request import JobRequest, Rejection
 from vivavoce.agents.worker.supervisor import Supervisor
 from vivavoce.pipelines.core.clock import Clock
@@ -137,7 +137,8 @@ class WorkerServer:
         if isinstance(input, ConnectionLost):
             self._connection = None
         effects: list[Effect] = []
-        if isinstance(input, DeadlinePassed) and self._options.load is not None:
+        is_registration = isinstance(input, MessageReceived) and isinstance(input.message, Registered)
+        if self._options.load is not None and (is_registration or isinstance(input, DeadlinePassed)):
             effects += self._supervisor.handle(LoadMeasured(load=self._measure()), now=self._clock.now())
         effects += self._supervisor.handle(input, now=self._clock.now())
         for effect in effects:

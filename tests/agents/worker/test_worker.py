@@ -1,0 +1,461 @@
+"""A worker against a scripted server: registration, offers, job ends, closing, health; its jobs join no room."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import anyio
+import jwt
+import pytest
+from livekit.protocol import agent as wire
+
+from e2e_kit.working import Working
+from servers.agent_server import AgentServer
+from vivavoce.agents.job import get_job_context
+from vivavoce.agents.worker import JobContext, JobRequest, Worker, WorkerOptions
+from vivavoce.pipelines.core.component import Component
+from vivavoce.pipelines.core.errors import ConfigurationError, WorkerError
+
+LIMIT = 8.0
+
+Entrypoint = Callable[[JobContext], Awaitable[None]]
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[AgentServer]:
+    async with AgentServer() as server:
+        yield server
+
+
+def _worker(server: AgentServer, entrypoint: Entrypoint, *, agent_name: str = "", **options: object) -> Worker:
+    account = {"url": server.url, "api_key": server.api_key, "api_secret": server.api_secret}
+    return Worker(entrypoint, agent_name=agent_name, options=WorkerOptions(**account, **options))  # type: ignore[arg-type]
+
+
+async def _idle(ctx: JobContext) -> None:
+    """Return at once; the job goes on."""
+
+
+# Registration
+
+
+async def test_the_worker_registers_with_a_token_that_is_good_for_agents_only(server: AgentServer) -> None:
+    async with Working(_worker(server, _idle, agent_name="host")):
+        claims = jwt.decode(server.tokens[0], server.api_secret, algorithms=["HS256"])
+
+    assert claims["iss"] == server.api_key
+    assert claims["video"]["agent"] is True
+    assert "roomJoin" not in claims["video"]
+    assert server.messages[0].register.agent_name == "host"
+
+
+async def test_the_agent_name_may_come_from_the_environment(
+    server: AgentServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LIVEKIT_AGENT_NAME", "waiter")
+
+    async with Working(_worker(server, _idle)) as working:
+        assert working.worker.agent_name == "waiter"
+
+    assert server.messages[0].register.agent_name == "waiter"
+
+
+async def test_a_server_that_upgrades_and_hangs_up_is_not_hammered() -> None:
+    async with AgentServer(hangs_up=True) as server:
+        worker = _worker(server, _idle)
+        with anyio.move_on_after(1.5):
+            await worker.run()
+
+    # 0 s, within 1 s, 2 to 3 s after that one
+    assert 1 <= server.connections <= 2
+
+
+async def test_a_server_that_is_not_there_ends_the_worker_after_its_tries() -> None:
+    async with AgentServer() as gone:
+        pass
+
+    with pytest.raises(WorkerError, match="no connection to ws://127.0.0.1"):
+        await _worker(gone, _idle, max_retry=0).run()
+
+
+async def test_a_server_that_writes_text_is_understood() -> None:
+    async with AgentServer(writes_text=True) as server, Working(_worker(server, _idle)):
+        assert (await server.offer("AJ_1")).available
+
+
+async def test_after_a_lost_connection_the_worker_registers_anew_and_names_its_jobs(server: AgentServer) -> None:
+    async with Working(_worker(server, _idle)):
+        await server.start("AJ_1")
+        await server.heard(lambda m: m.update_job.status == wire.JS_RUNNING)
+        spoken = len(server.messages)
+
+        await server.hang_up()
+
+        await server.heard(lambda m: m.HasField("register"), after=spoken)
+        migrate = await server.heard(lambda m: m.HasField("migrate_job"), after=spoken)
+        assert list(migrate.migrate_job.job_ids) == ["AJ_1"]
+
+
+# Offers
+
+
+async def test_a_full_worker_says_no(server: AgentServer) -> None:
+    async with Working(_worker(server, _idle, max_jobs=1)):
+        await server.start("AJ_1")
+
+        assert not (await server.offer("AJ_2")).available
+
+
+async def test_a_request_handler_chooses_jobs_and_identities(server: AgentServer) -> None:
+    async def choose(request: JobRequest) -> None:
+        if request.job.metadata == "vip":
+            request.accept(identity="butler", attributes={"tier": "vip"})
+        else:
+            request.reject(terminate=True)
+
+    async with Working(_worker(server, _idle, on_request=choose)):
+        taken, refused = await server.offer("AJ_1", "vip"), await server.offer("AJ_2", "other")
+
+    assert (taken.available, taken.participant_identity) == (True, "butler")
+    assert dict(taken.participant_attributes) == {"tier": "vip"}
+    assert (refused.available, refused.terminate) == (False, True)
+
+
+async def test_a_request_handler_that_raises_hangs_or_says_nothing_passes_the_job_on(server: AgentServer) -> None:
+    async def misbehave(request: JobRequest) -> None:
+        match request.job.metadata:
+            case "raise":
+                raise ValueError("no idea")
+            case "hang":
+                await anyio.sleep_forever()
+            case "twice":
+                request.accept()
+                request.accept()
+
+    async with Working(_worker(server, _idle, on_request=misbehave, request_timeout=0.2)):
+        assert not (await server.offer("AJ_1", "raise")).available
+        assert not (await server.offer("AJ_2", "hang")).available
+        assert not (await server.offer("AJ_3", "silent")).available
+        assert (await server.offer("AJ_4", "twice")).available  # the first word counts, the second is an error
+
+
+# Jobs
+
+
+async def test_a_job_goes_on_after_its_entrypoint_has_returned_until_it_is_shut_down(server: AgentServer) -> None:
+    contexts: asyncio.Queue[JobContext] = asyncio.Queue()
+
+    async def entrypoint(ctx: JobContext) -> None:
+        assert get_job_context() is ctx
+        contexts.put_nowait(ctx)
+
+    async with Working(_worker(server, entrypoint)) as working:
+        await server.start("AJ_1", "for two")
+        async with asyncio.timeout(LIMIT):
+            ctx = await contexts.get()
+        status = working.worker.status
+        assert status is not None
+        assert [job.id for job in status.active_jobs] == ["AJ_1"]
+        assert (ctx.job.room, ctx.job.metadata) == ("room-of-AJ_1", "for two")
+
+        await asyncio.to_thread(ctx.shutdown, "done")
+
+        report = await server.ended("AJ_1")
+        assert (report.status, report.error) == (wire.JS_SUCCESS, "")
+        assert ctx.reason == "done"
+
+
+async def test_a_termination_ends_a_job_successfully(server: AgentServer) -> None:
+    async with Working(_worker(server, _idle)):
+        await server.start("AJ_1")
+        await server.terminate("AJ_1")
+
+        assert (await server.ended("AJ_1")).status == wire.JS_SUCCESS
+
+
+async def _fail_as_told(ctx: JobContext) -> None:
+    match ctx.job.metadata:
+        case "raise":
+            raise KeyError("no such table")
+        case "group":
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(_raise, ValueError("one"))
+        case "exit":
+            sys.exit(3)
+        case "cancelled":
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            future.cancel()
+            await future
+
+
+async def _raise(error: Exception) -> None:
+    raise error
+
+
+@pytest.mark.parametrize(
+    ("how", "error"),
+    [
+        ("raise", "KeyError: 'no such table'"),
+        ("group", "ValueError: one"),
+        ("exit", "SystemExit: 3"),
+        ("cancelled", "WorkerError: the entrypoint of job AJ_bad ended with a cancellation that nobody here asked for"),
+    ],
+)
+async def test_a_job_that_fails_reports_its_real_error_and_the_one_beside_it_goes_on(
+    server: AgentServer, how: str, error: str
+) -> None:
+    async with Working(_worker(server, _fail_as_told)) as working:
+        await server.start("AJ_good")
+        await server.start("AJ_bad", how)
+
+        report = await server.ended("AJ_bad")
+
+        assert (report.status, report.error) == (wire.JS_FAILED, error)
+        status = working.worker.status
+        assert status is not None
+        assert [job.id for job in status.active_jobs] == ["AJ_good"]
+
+
+async def test_sessions_close_first_so_that_an_entrypoint_waiting_for_them_can_save_its_things(
+    server: AgentServer,
+) -> None:
+    order: list[str] = []
+
+    async def entrypoint(ctx: JobContext) -> None:
+        closed = anyio.Event()
+
+        async def close(reason: str) -> None:
+            order.append(f"session closed: {reason}")
+            closed.set()
+
+        async def note() -> None:
+            order.append("callback")
+
+        ctx.attach_session(close)
+        ctx.add_shutdown_callback(note)
+        ctx.shutdown("hung up")
+        await closed.wait()
+        order.append("saved")
+
+    async with Working(_worker(server, entrypoint)):
+        await server.start("AJ_1")
+        assert (await server.ended("AJ_1")).status == wire.JS_SUCCESS
+
+    assert order == ["session closed: hung up", "saved", "callback"]
+
+
+async def test_steps_that_raise_or_hang_are_cut_and_the_later_ones_still_run(server: AgentServer) -> None:
+    ran: list[str] = []
+
+    async def entrypoint(ctx: JobContext) -> None:
+        async def hang(reason: str) -> None:
+            ran.append("session")
+            await anyio.sleep_forever()
+
+        def explode() -> None:
+            ran.append("first callback")
+            raise RuntimeError("callback")
+
+        ctx.attach_session(hang)
+        ctx.add_shutdown_callback(explode)
+        ctx.add_shutdown_callback(lambda reason: ran.append(f"second callback: {reason}"))
+        ctx.shutdown("over")
+        await anyio.sleep_forever()
+
+    async with Working(_worker(server, entrypoint, job_close_timeout=0.1, entrypoint_timeout=0.1)):
+        await server.start("AJ_1")
+        assert (await server.ended("AJ_1")).status == wire.JS_SUCCESS
+
+    assert ran == ["session", "first callback", "second callback: over"]
+
+
+async def test_an_entrypoint_that_ignores_its_cancellation_does_not_hold_up_its_job(server: AgentServer) -> None:
+    released = anyio.Event()
+
+    async def entrypoint(ctx: JobContext) -> None:
+        ctx.shutdown()
+        with anyio.CancelScope(shield=True):
+            await released.wait()
+
+    async with Working(_worker(server, entrypoint, entrypoint_timeout=0.1)):
+        await server.start("AJ_1")
+        assert (await server.ended("AJ_1")).status == wire.JS_SUCCESS
+        released.set()
+
+
+async def test_a_job_that_has_ended_takes_nothing_more(server: AgentServer) -> None:
+    contexts: asyncio.Queue[JobContext] = asyncio.Queue()
+
+    async def entrypoint(ctx: JobContext) -> None:
+        ctx.shutdown("over")
+        contexts.put_nowait(ctx)
+
+    async def close(reason: str) -> None:
+        raise AssertionError("never attached")
+
+    async with Working(_worker(server, entrypoint)):
+        await server.start("AJ_1")
+        await server.ended("AJ_1")
+        ctx = contexts.get_nowait()
+        with pytest.raises(WorkerError, match="job AJ_1 has ended: over"):
+            ctx.attach_session(close)
+        with pytest.raises(WorkerError, match="has ended"):
+            await ctx.connect()
+        ctx.shutdown("again")
+        assert ctx.reason == "over"
+
+
+async def test_a_shutdown_callback_of_a_wrong_form_is_refused_where_it_is_added(server: AgentServer) -> None:
+    def wants_two(reason: str, more: str) -> None:
+        raise AssertionError("never called")
+
+    async def entrypoint(ctx: JobContext) -> None:
+        ctx.add_shutdown_callback(wants_two)  # type: ignore[arg-type]
+
+    async with Working(_worker(server, entrypoint)):
+        await server.start("AJ_1")
+        report = await server.ended("AJ_1")
+
+    assert report.error.startswith("ConfigurationError: a shutdown callback takes the reason or nothing")
+
+
+async def test_an_assignment_to_no_websocket_fails_the_job_and_says_why(server: AgentServer) -> None:
+    async with Working(_worker(server, _idle)):
+        await server.offer("AJ_1")
+        await server.assign("AJ_1", url="gopher://host")
+
+        assert "must look like" in (await server.ended("AJ_1")).error
+
+
+def test_outside_a_job_there_is_no_job_context_and_the_error_says_what_to_do() -> None:
+    with pytest.raises(ConfigurationError, match=r"call it from a worker's entrypoint, or pass the room"):
+        get_job_context()
+
+
+# The worker's own life
+
+
+class _Model(Component):
+    def __init__(self) -> None:
+        self.is_closed = False
+
+    async def aclose(self) -> None:
+        self.is_closed = True
+
+
+async def test_prewarm_fills_what_the_jobs_share_and_its_components_are_closed_with_the_worker(
+    server: AgentServer,
+) -> None:
+    model = _Model()
+    seen: asyncio.Queue[Any] = asyncio.Queue()
+
+    def prewarm(shared: dict[str, Any]) -> None:
+        shared["model"] = model
+
+    async def entrypoint(ctx: JobContext) -> None:
+        seen.put_nowait((ctx.shared["model"], model.is_closed))
+
+    async with Working(_worker(server, entrypoint, prewarm=prewarm)):
+        await server.start("AJ_1")
+        async with asyncio.timeout(LIMIT):
+            assert await seen.get() == (model, False)
+
+    assert model.is_closed
+
+
+async def test_closing_ends_the_jobs_reports_them_and_is_fine_twice(server: AgentServer) -> None:
+    async def entrypoint(ctx: JobContext) -> None:
+        await anyio.sleep_forever()
+
+    worker = _worker(server, entrypoint)
+    await worker.aclose()
+    async with Working(worker):
+        await server.start("AJ_1")
+        await server.heard(lambda m: m.update_job.status == wire.JS_RUNNING)
+        async with asyncio.timeout(LIMIT), asyncio.TaskGroup() as tasks:
+            tasks.create_task(worker.aclose())
+            tasks.create_task(worker.aclose())
+
+    assert (await server.ended("AJ_1")).status == wire.JS_SUCCESS
+    assert any(message.update_worker.draining for message in server.messages)
+
+
+async def test_a_worker_can_be_closed_while_it_warms_up(server: AgentServer) -> None:
+    warming, go_on = anyio.Event(), anyio.Event()
+
+    def prewarm(shared: dict[str, Any]) -> None:
+        anyio.from_thread.run_sync(warming.set)
+        anyio.from_thread.run(go_on.wait)
+
+    worker = _worker(server, _idle, prewarm=prewarm)
+    async with asyncio.timeout(LIMIT), asyncio.TaskGroup() as tasks:
+        tasks.create_task(worker.run())
+        await warming.wait()
+        tasks.create_task(worker.aclose())
+        await asyncio.to_thread(lambda: None)
+        go_on.set()
+
+    assert server.connections == 0
+
+
+async def test_a_worker_runs_once_at_a_time_and_again_after_its_end(server: AgentServer) -> None:
+    worker = _worker(server, _idle)
+    async with Working(worker):
+        with pytest.raises(WorkerError, match="runs already"):
+            await worker.run()
+    async with Working(worker):
+        assert (await server.offer("AJ_1")).available
+
+
+async def test_a_failing_load_function_harms_nobody_and_a_working_one_is_reported(server: AgentServer) -> None:
+    loads = iter([RuntimeError("no meter"), 0.25])
+
+    def load() -> float:
+        value = next(loads, 0.25)
+        if isinstance(value, Exception):
+            raise value
+        return value
+
+    async with Working(_worker(server, _idle, load=load)):
+        await server.heard(lambda m: m.update_worker.load == 0.25)
+
+
+async def test_health_is_bad_before_the_registration_and_good_after(server: AgentServer) -> None:
+    from aiohttp import ClientSession
+
+    go_on = anyio.Event()
+
+    def prewarm(shared: dict[str, Any]) -> None:
+        anyio.from_thread.run(go_on.wait)
+
+    worker = _worker(server, _idle, agent_name="host", health_port=0, prewarm=prewarm)
+    async with ClientSession() as client, asyncio.TaskGroup() as tasks, asyncio.timeout(LIMIT):
+        running = tasks.create_task(worker.run())
+        while worker.health_port is None:  # noqa: ASYNC110 - the port is all that tells it is open
+            await anyio.sleep(0.01)
+        base = f"http://127.0.0.1:{worker.health_port}"
+        async with client.get(f"{base}/") as answer:
+            assert (answer.status, await answer.text()) == (503, "not registered yet\n")
+
+        go_on.set()
+        await server.heard(lambda m: m.HasField("update_worker"))
+        await server.start("AJ_1")
+
+        async with client.get(f"{base}/") as answer:
+            assert (answer.status, await answer.text()) == (200, "OK\n")
+        async with client.get(f"{base}/worker") as answer:
+            told = await answer.json()
+        assert told["agent_name"] == "host"
+        assert told["active_jobs"] == [{"id": "AJ_1", "room": "room-of-AJ_1"}]
+        await worker.aclose()
+        await running
+
+
+async def test_a_taken_health_port_is_named(server: AgentServer) -> None:
+    port = int(server.url.rsplit(":", 1)[1])
+
+    with pytest.raises(WorkerError, match=f"the health endpoint needs 127.0.0.1:{port}"):
+        await _worker(server, _idle, health_port=port).run()
