@@ -289,6 +289,14 @@ class SessionRuntime:
     def _add_backchannel(self, effect: fx.AddBackchannel) -> None:
         self.history.add_message("user", effect.text, turn_id=effect.turn_id, backchannel=True)
 
+    def _amend_user_turn(self, effect: fx.AmendUserTurn) -> None:
+        item = self.history.user_item(effect.turn_id)
+        if item is not None and item.content != effect.text:
+            self.history.replace_text(item, effect.text)
+        reply = self._replies.get(effect.speech_id)
+        if reply is not None:
+            reply.record.user_text = effect.text
+
     def _drop_user_turn(self, effect: fx.DropUserTurn) -> None:
         if effect.reason == "transcript_missing":
             self.journal.note(ev.TranscriptMissing, turn_id=effect.turn_id)
@@ -338,6 +346,9 @@ class SessionRuntime:
     def _predict(self, effect: fx.PredictEndOfTurn) -> None:
         spoken = self.history.messages("assistant")
         self.connection.predict_end_of_turn(effect.text, spoken[-1].content if spoken else "")
+
+    def _settle_audio(self, effect: fx.SettleAudio) -> None:
+        self.connection.commit_audio()
 
     def _clear_audio(self, effect: fx.ClearAudio) -> None:
         self.connection.clear_audio()
@@ -453,6 +464,7 @@ _APPLY: dict[type, Callable[[SessionRuntime, Any], None]] = {
     fx.SetAgentState: SessionRuntime._set_agent_state,
     fx.SetUserState: SessionRuntime._set_user_state,
     fx.CommitUserTurn: SessionRuntime._commit_user_turn,
+    fx.AmendUserTurn: SessionRuntime._amend_user_turn,
     fx.AddBackchannel: SessionRuntime._add_backchannel,
     fx.DropUserTurn: SessionRuntime._drop_user_turn,
     fx.GrantFloor: SessionRuntime._grant_floor,
@@ -460,6 +472,7 @@ _APPLY: dict[type, Callable[[SessionRuntime, Any], None]] = {
     fx.PauseSpeech: SessionRuntime._pause_speech,
     fx.ResumeSpeech: SessionRuntime._resume_speech,
     fx.PredictEndOfTurn: SessionRuntime._predict,
+    fx.SettleAudio: SessionRuntime._settle_audio,
     fx.ClearAudio: SessionRuntime._clear_audio,
     fx.RefuseRemoteReply: SessionRuntime._refuse_remote,
     fx.CloseSession: SessionRuntime._close_session,

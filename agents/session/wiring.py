@@ -55,6 +55,7 @@ def make_machine(options: SessionOptions, pipeline: Pipeline) -> TurnMachine:
             interruption=options.interruption,
             max_errors=options.max_errors,
             uses_turn_detector=any(kind == "turn_detector" for kind, _, _ in capabilities.components),
+            remote_decides=capabilities.decides_turns == "remote",
         )
     )
 

@@ -63,6 +63,20 @@ class CommitUserTurn:
 
 
 @dataclass(frozen=True, slots=True)
+class AmendUserTurn:
+    """A late final settles words that were committed as an interim: the turn's item gets this text, without an answer.
+
+    Args:
+        speech_id: What answers the turn.
+        text: All words of the turn.
+    """
+
+    turn_id: str
+    speech_id: str
+    text: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class AddBackchannel:
     """The user's "mhm": kept in the history, answered by nobody."""
 
@@ -107,7 +121,7 @@ class PauseSpeech:
 
 @dataclass(frozen=True, slots=True)
 class ResumeSpeech:
-    """Let that speech's playout go on. `is_false_interruption` if sounds without words had paused what was heard."""
+    """Let that speech's playout go on. `is_false_interruption` if what was being heard had been paused for nothing."""
 
     speech_id: str
     is_false_interruption: bool
@@ -118,6 +132,11 @@ class PredictEndOfTurn:
     """Ask the turn detector about the pause going on."""
 
     text: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class SettleAudio:
+    """The turn is over by request: have the recogniser settle what it has heard."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +162,7 @@ Effect = (
     SetAgentState
     | SetUserState
     | CommitUserTurn
+    | AmendUserTurn
     | AddBackchannel
     | DropUserTurn
     | GrantFloor
@@ -150,6 +170,7 @@ Effect = (
     | PauseSpeech
     | ResumeSpeech
     | PredictEndOfTurn
+    | SettleAudio
     | ClearAudio
     | RefuseRemoteReply
     | CloseSession

@@ -1,4 +1,4 @@
-"""The floor: which speech has it and which ones wait. Pure bookkeeping; the machine decides what to do with it."""
+"""The floor: which speech has it and which ones wait. Pure bookkeeping; others decide what to do with it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class Speech:
     Args:
         order: Arrival; ties of priority go by it.
         phase: Waiting for the floor, on it, waiting for its tools without it, or told to stop.
-        is_playing: A frame of the present step has been played and the step's last one has not.
+        playing_since: When the present step's first frame was played; None before it and after its last one.
         was_audible: Any frame was played.
         has_used_tools: A tool call of it has started.
-        is_paused: Its playout is held, by a candidate interruption or from before it began.
+        paused_at: Since when its playout is held, from before it began or in the middle.
         turn_id, text: The user turn that it answers.
     """
 
@@ -30,12 +30,32 @@ class Speech:
     priority: int
     order: int
     phase: Phase = "queued"
-    is_playing: bool = False
+    playing_since: float | None = None
     was_audible: bool = False
     has_used_tools: bool = False
-    is_paused: bool = False
+    paused_at: float | None = None
     turn_id: str = ""
     text: str = ""
+
+    @property
+    def is_playing(self) -> bool:
+        """Whether it sounds, or is paused in the middle."""
+        return self.playing_since is not None
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether its playout is held."""
+        return self.paused_at is not None
+
+    @property
+    def is_unheard_answer(self) -> bool:
+        """Whether it answers a user turn that may still go on: nothing was heard and no tool has been called."""
+        return self.kind == "turn" and not self.was_audible and not self.has_used_tools
+
+    def leave_floor(self, phase: Phase) -> None:
+        """It sounds no more and holds nothing."""
+        self.phase = phase
+        self.playing_since = self.paused_at = None
 
 
 class Floor:
@@ -54,12 +74,12 @@ class Floor:
         priority: int = 0,
         turn_id: str = "",
         text: str = "",
-    ) -> Speech:
+    ) -> None:
         """Queue a new speech."""
         self._arrivals += 1
-        speech = Speech(speech_id, kind, interruptible, priority, self._arrivals, turn_id=turn_id, text=text)
-        self._speeches[speech_id] = speech
-        return speech
+        self._speeches[speech_id] = Speech(
+            speech_id, kind, interruptible, priority, self._arrivals, turn_id=turn_id, text=text
+        )
 
     def get(self, speech_id: str) -> Speech | None:
         """Return the speech if it is not over."""
@@ -89,6 +109,16 @@ class Floor:
     def live(self) -> list[Speech]:
         """All that have not been told to stop."""
         return [s for s in self._speeches.values() if s.phase != "ending"]
+
+    @property
+    def unheard_answer(self) -> Speech | None:
+        """The answer that further words of its turn would take back; never more than one."""
+        return next((s for s in self.live if s.is_unheard_answer), None)
+
+    @property
+    def was_heard(self) -> bool:
+        """Whether the user has heard something of a speech that goes on, so that "mhm" may be meant for it."""
+        return any(s.was_audible for s in self._speeches.values() if s.phase in ("active", "tools"))
 
     def busy_with(self, kind: SpeechKind) -> bool:
         """Whether a speech of that kind is anywhere before its end."""

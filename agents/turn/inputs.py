@@ -153,10 +153,15 @@ class ToolsFinished:
 
 @dataclass(frozen=True, slots=True)
 class SpeechEnded:
-    """That speech is over and everything it started is played out or dropped."""
+    """That speech is over and everything it started is played out or dropped.
+
+    Args:
+        component: What made it fail ("llm", "tts" …), if it failed.
+    """
 
     speech_id: str
     outcome: EndedAs
+    component: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,6 +71,8 @@ class TurnOptions:
     """Whether a verdict on the pause is to be asked for and waited for."""
     detector_timeout: float = 1.0
     """Silence after which a verdict that has not come counts as complete."""
+    remote_decides: bool = False
+    """Whether a remote model ends turns by beginning to answer; pauses then only drop what it does not answer."""
 
     def __post_init__(self) -> None:
         if self.max_errors < 1:

@@ -1,11 +1,38 @@
-"""UserTurn: what is known of the user's open turn, and when a pause ends it."""
+"""The user's side of a conversation: the newest burst of speech, the open turn, and when a pause ends it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 from vivavoce.agents.turn.effects import TurnTiming
-from vivavoce.agents.turn.options import EndpointingOptions
+from vivavoce.agents.turn.options import TurnOptions
+
+
+@dataclass(slots=True)
+class Burst:
+    """Speech without a pause, by the VAD's true times.
+
+    Args:
+        reported_at: When the VAD told of the end.
+    """
+
+    started_at: float
+    ended_at: float | None = None
+    reported_at: float | None = None
+
+    @property
+    def is_going_on(self) -> bool:
+        """Whether it has not ended."""
+        return self.ended_at is None
+
+    def end(self, at: float, now: float) -> None:
+        """It ended at `at`, told `now`."""
+        self.ended_at = max(at, self.started_at)
+        self.reported_at = now
+
+    def duration(self, now: float) -> float:
+        """Return how long it lasted, or has lasted so far; rounded, so that 2.1 - 1.6 is 0.5."""
+        return round((now if self.ended_at is None else self.ended_at) - self.started_at, 6)
 
 
 @dataclass(slots=True)
@@ -13,110 +40,143 @@ class UserTurn:
     """The user's open turn. Times are the session clock's; None for what has not happened.
 
     Args:
-        earlier_text: Words of this turn that were committed already, when it was resumed and merges.
+        burst: The newest speech of it; None without a VAD.
+        earlier_text: Words of this turn that were committed already.
+        is_merged: It was committed before and goes on.
         segments: Final transcripts since.
         interim: What the last utterance sounds like, while no final settles it.
-        speech_started_at, speech_ended_at: True times of the newest burst of speech; never set without a VAD.
+        typed: What was typed while the turn was open.
+        is_interim_stable: The interim has not changed for so long that it counts as words.
+        owes_final: Whether a final transcript of the newest speech is still to come.
+        word_at: When its last word came, or what opened it.
+        owed_before: Whether one was still to come when that speech began.
+        over_at: When the application said that the turn is over.
     """
 
     turn_id: str
+    word_at: float
+    burst: Burst | None = None
     earlier_text: str = ""
+    is_merged: bool = False
     segments: list[str] = field(default_factory=list)
     interim: str = ""
+    typed: str = ""
     interim_since: float = 0.0
-    speech_started_at: float | None = None
-    speech_ended_at: float | None = None
-    end_reported_at: float | None = None
+    is_interim_stable: bool = False
+    owes_final: bool = False
+    owed_before: bool = False
     final_at: float | None = None
     is_complete: bool | None = None
     predicted_at: float | None = None
+    over_at: float | None = None
 
     @property
     def has_words(self) -> bool:
-        """Whether anything was understood, settled or not."""
-        return bool(self.segments or self.interim)
+        """Whether there is anything to answer: words understood, settled or not, or committed before."""
+        return bool(self.segments or self.interim or self.typed or self.is_merged)
+
+    @property
+    def settled_text(self) -> str:
+        """The words that nothing changes any more, without those typed."""
+        return _join(self.earlier_text, *self.segments)
+
+    @property
+    def firm_text(self) -> str:
+        """The new words that may take the floor: finals, and an interim once it is stable."""
+        return _join(*self.segments, self.interim if self.is_interim_stable else "")
 
     @property
     def new_text(self) -> str:
-        """The words since the last commit, an unsettled interim last."""
-        return " ".join([*self.segments, *([self.interim] if self.interim else [])])
+        """The words since the last commit, an unsettled interim behind the settled ones."""
+        return _join(*self.segments, self.interim, self.typed)
 
     @property
     def text(self) -> str:
         """All words of the turn."""
-        return " ".join(part for part in (self.earlier_text, self.new_text) if part)
+        return _join(self.earlier_text, self.new_text)
 
     @property
-    def is_merged(self) -> bool:
-        """Whether the turn was committed before and goes on."""
-        return bool(self.earlier_text)
+    def is_speech_going_on(self) -> bool:
+        """Whether its newest burst has not ended."""
+        return self.burst is not None and self.burst.is_going_on
 
-    @property
-    def owes_final(self) -> bool:
-        """Whether a final transcript of the newest burst of speech is still to come."""
-        if self.interim:
-            return True
-        if self.speech_started_at is None:
-            return False
-        return self.final_at is None or self.final_at < self.speech_started_at
-
-    def begin_speech(self, at: float) -> None:
+    def begin_speech(self, burst: Burst) -> None:
         """A burst of speech began: whatever was judged of the pause before it is void."""
-        self.speech_started_at = at
-        self.speech_ended_at = self.end_reported_at = None
+        self.burst = burst
+        self.owed_before = self.owes_final
+        self.owes_final = True
         self.is_complete = self.predicted_at = None
-
-    def end_speech(self, at: float, now: float) -> None:
-        """The burst ended at `at`, told `now`."""
-        self.speech_ended_at = at
-        self.end_reported_at = now
 
     def add_interim(self, text: str, now: float) -> None:
         """An interim replaces the one before."""
-        if text != self.interim:
-            self.interim, self.interim_since = text, now
+        if text == self.interim:
+            return
+        self.interim, self.interim_since, self.is_interim_stable = text, now, False
+        self.word_at = now
+        self.owes_final = True
 
     def add_final(self, text: str, now: float) -> None:
         """A final settles the utterance; an empty one discards its interims."""
         self.interim = ""
-        self.final_at = now
+        self.final_at = self.word_at = now
         self.is_complete = self.predicted_at = None
+        # The first final within a burst settles the speech before it, if that was still owed one.
+        self.owes_final = self.owed_before and self.is_speech_going_on
+        self.owed_before = False
         if text:
             self.segments.append(text)
 
-    def silence_since(self, now: float) -> float:
-        """Return when the pause began: the true end of speech, or the last word's arrival without a VAD."""
-        if self.speech_ended_at is not None:
-            return self.speech_ended_at
-        return self.final_at if self.final_at is not None else now
+    @property
+    def silence_since(self) -> float:
+        """When the pause began: the true end of speech, or the last word's arrival without a VAD."""
+        if self.burst is not None and self.burst.ended_at is not None:
+            return self.burst.ended_at
+        return self.word_at
 
-    def ends_at(self, options: EndpointingOptions, *, detector_timeout: float | None, now: float) -> float:
-        """Return when the pause going on ends the turn, if nothing else happens.
-
-        Args:
-            detector_timeout: How long to wait for a verdict; None without a turn detector.
-        """
-        since = self.silence_since(now)
+    def ends_at(self, options: TurnOptions) -> float:
+        """Return when the turn is over, if nothing else happens. The user is silent or has been told to be done."""
+        endpointing = options.endpointing
+        if self.over_at is not None:
+            return self.over_at if self.has_words else self.over_at + endpointing.transcript_timeout
+        since = self.silence_since
+        if options.remote_decides:
+            return since + max(endpointing.max_delay, endpointing.transcript_timeout)
         if self.owes_final:
-            return since + options.transcript_timeout
+            return since + endpointing.transcript_timeout
         if self.is_complete is False:
-            return since + options.max_delay
-        if self.is_complete is None and detector_timeout is not None:
-            return since + max(options.min_delay, detector_timeout)
-        return since + options.min_delay
+            return since + endpointing.max_delay
+        if self.is_complete is None and options.uses_turn_detector:
+            return since + max(endpointing.min_delay, options.detector_timeout)
+        return since + endpointing.min_delay
 
     def timing(self, now: float) -> TurnTiming:
         """Return the times for the turn's record, committed now."""
         return TurnTiming(
-            speech_ended_at=self.silence_since(now),
-            end_reported_at=self.end_reported_at,
+            speech_ended_at=now if self.is_speech_going_on else self.silence_since,
+            end_reported_at=self.burst.reported_at if self.burst is not None else None,
             final_at=self.final_at,
             predicted_at=self.predicted_at,
             committed_at=now,
         )
 
 
-def is_backchannel(text: str, backchannels: frozenset[str]) -> bool:
-    """Tell whether `text` is made only of backchannel words ("Yeah, okay.")."""
-    words = [word.strip(".,!?…;:\"'").lower() for word in text.split()]
-    return bool(words) and all(word in backchannels for word in words if word)
+@dataclass(slots=True)
+class UserSide:
+    """What the user is doing now; `Listening` and `Answering` change it, the others read it."""
+
+    turn: UserTurn | None = None
+    burst: Burst | None = None
+
+    @property
+    def is_speaking(self) -> bool:
+        """Whether the VAD hears speech."""
+        return self.burst is not None and self.burst.is_going_on
+
+    @property
+    def is_active(self) -> bool:
+        """Whether speech is heard or its meaning is undecided."""
+        return self.turn is not None or self.is_speaking
+
+
+def _join(*parts: str) -> str:
+    return " ".join(part for part in parts if part)

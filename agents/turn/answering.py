@@ -1,0 +1,169 @@
+"""Answering: a user turn that is over is answered, kept unanswered, or waits for a protected speech.
+
+Also what a late final does to a turn that was committed as an interim.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from vivavoce.agents.turn.effects import AddBackchannel, AmendUserTurn, CommitUserTurn, DropUserTurn, Effect
+from vivavoce.agents.turn.floor import Floor
+from vivavoce.agents.turn.interruption import Interruption
+from vivavoce.agents.turn.options import TurnOptions
+from vivavoce.agents.turn.user_turn import Burst, UserSide, UserTurn
+
+
+@dataclass(frozen=True, slots=True)
+class OpenFinal:
+    """A turn whose commit came before its last final.
+
+    Args:
+        speech_id: Its answer; empty for a backchannel.
+        before, guess, after: Its words: the settled ones, the interim, and what was typed.
+        until: When a final no longer belongs to it.
+    """
+
+    turn_id: str
+    speech_id: str
+    before: str
+    guess: str
+    after: str
+    until: float
+
+    def fits(self, text: str) -> bool:
+        """Whether `text` may be the same words as the interim, more or fewer of them."""
+        guess, final = _plain(self.guess), _plain(text)
+        return guess.startswith(final) or final.startswith(guess)
+
+    def is_same(self, text: str) -> bool:
+        """Whether nothing but spelling differs."""
+        return _plain(self.guess) == _plain(text)
+
+
+class Answering:
+    """Ends the user's turn. Numbers the answers, and remembers the last commit while its final may still come."""
+
+    def __init__(
+        self, options: TurnOptions, floor: Floor, user: UserSide, interruption: Interruption, out: list[Effect]
+    ) -> None:
+        self._options = options
+        self._floor = floor
+        self._user = user
+        self._interruption = interruption
+        self._out = out
+        self._answers = 0
+        self._open_final: OpenFinal | None = None
+
+    def is_deferred(self, turn: UserTurn) -> bool:
+        """Whether the words of that turn have to wait for a speech that they may not cut."""
+        active = self._floor.active
+        if active is None or not turn.has_words or self._interruption.may_cut(active):
+            return False
+        is_by_voice = turn.over_at is None
+        return is_by_voice or not active.interruptible
+
+    def finish(self, now: float) -> None:
+        """The open turn is over: answer it, keep it as a backchannel, or drop it."""
+        turn = self._user.turn
+        if turn is None or self.is_deferred(turn):
+            return
+        if not turn.has_words:
+            self.drop("transcript_missing")
+            return
+        may_be_sign = turn.over_at is None and not turn.is_merged and self._floor.was_heard
+        if may_be_sign and not self._interruption.takes_floor(turn.new_text):
+            self._out.append(AddBackchannel(turn.turn_id, turn.new_text))
+            self._await_final(turn, "", now)
+            self._close_turn(now)
+            self._interruption.let_go_on()
+            return
+        self.commit(turn, now)
+
+    def commit(self, turn: UserTurn, now: float, *, remote_reply_id: str = "") -> None:
+        """Take the floor for the open turn and have it answered."""
+        self._interruption.take_floor()
+        self._answers += 1
+        speech_id = f"answer_{self._answers}"
+        self._floor.add(speech_id, "turn", turn_id=turn.turn_id, text=turn.text)
+        self._out.append(
+            CommitUserTurn(
+                turn_id=turn.turn_id,
+                speech_id=speech_id,
+                text=turn.text,
+                timing=turn.timing(now),
+                merged=turn.is_merged,
+                remote_reply_id=remote_reply_id,
+            )
+        )
+        self._await_final(turn, speech_id, now, is_remote=bool(remote_reply_id))
+        self._close_turn(now)
+
+    def drop(self, reason: Literal["noise", "transcript_missing", "cleared"]) -> None:
+        """The open turn came to nothing."""
+        turn = self._user.turn
+        if turn is not None:
+            self._user.turn = None
+            self._out.append(DropUserTurn(turn.turn_id, reason))
+
+    def _close_turn(self, now: float) -> None:
+        turn, user = self._user.turn, self._user
+        user.turn = None
+        if turn is not None and turn.burst is user.burst and user.is_speaking:
+            user.burst = Burst(now)  # what is said from here on is of another turn
+
+    # --- finals that come after the commit
+
+    def _await_final(self, turn: UserTurn, speech_id: str, now: float, *, is_remote: bool = False) -> None:
+        self._open_final = None
+        if turn.interim or (is_remote and not turn.segments):
+            # A remote model has heard the words itself; its transcript may come at any time.
+            until = float("inf") if is_remote else now + self._options.endpointing.transcript_timeout
+            self._open_final = OpenFinal(turn.turn_id, speech_id, turn.settled_text, turn.interim, turn.typed, until)
+
+    def expect_no_final(self) -> None:
+        """Whatever is said from now on is new."""
+        self._open_final = None
+
+    def covers_interim(self, text: str, now: float) -> bool:
+        """Whether an interim is still of the words that were committed; else those are over."""
+        late = self._open_final
+        if late is not None and now <= late.until and late.fits(text):
+            return True
+        self._open_final = None
+        return False
+
+    def settle_late(self, text: str, now: float) -> bool:
+        """Let a final amend the committed turn that it belongs to; False if its words are to be taken as said now.
+
+        Where the final holds more than was answered and nothing of the answer was heard, the turn is opened again.
+        """
+        late, self._open_final = self._open_final, None
+        if late is None or now > late.until or not late.fits(text):
+            return False
+        is_same = late.is_same(text)
+        if not late.speech_id and not is_same:
+            return False
+        answer, active = self._floor.get(late.speech_id), self._floor.active
+        is_remote = late.until == float("inf")
+        if answer is not None and not is_same and not is_remote and answer is active:
+            if answer.is_unheard_answer and self._interruption.may_cut(answer):
+                self._reopen(late, now)
+                return False
+        whole = " ".join(part for part in (late.before, text, late.after) if part)
+        if answer is not None:
+            answer.text = whole
+        self._out.append(AmendUserTurn(late.turn_id, late.speech_id, whole))
+        return True
+
+    def _reopen(self, late: OpenFinal, now: float) -> None:
+        turn = UserTurn(late.turn_id, now, burst=self._user.burst, typed=late.after)
+        self._user.turn = turn
+        self._interruption.take_floor()
+        turn.earlier_text = late.before
+
+
+def _plain(text: str) -> str:
+    words = ("".join(letter for letter in word if letter.isalnum()) for word in text.lower().split())
+    return " ".join(word for word in words if word)

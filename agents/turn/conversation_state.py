@@ -1,0 +1,64 @@
+"""ConversationState: what agent and user are said to be doing, derived from who has the floor."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from vivavoce.agents.states import AGENT_TRANSITIONS, AgentState, UserState
+from vivavoce.agents.turn.effects import Effect, SetAgentState, SetUserState
+from vivavoce.agents.turn.floor import Floor
+from vivavoce.agents.turn.user_turn import UserSide
+
+SessionPhase = Literal["new", "starting", "started", "closing", "closed"]
+
+
+class ConversationState:
+    """Tells of changes only, along the tables of `agents.states`, with times that never run backwards for either.
+
+    Args:
+        out: Effects go here.
+    """
+
+    def __init__(self, floor: Floor, user: UserSide, out: list[Effect]) -> None:
+        self._floor = floor
+        self._user = user
+        self._out = out
+        self.agent = AgentState.IDLE
+        self.user = UserState.IDLE
+        self._agent_at = self._user_at = float("-inf")
+        self._has_left_starting = False
+
+    def update(self, phase: SessionPhase, at: float) -> None:
+        """Compare with what was told last; a change happened at `at`."""
+        agent = self._derive_agent(phase)
+        if agent is not self.agent:
+            assert agent in AGENT_TRANSITIONS[self.agent], f"{self.agent} -> {agent}"
+            self._has_left_starting |= self.agent is AgentState.STARTING
+            self._agent_at = max(at, self._agent_at)
+            self._out.append(SetAgentState(self.agent, agent, self._agent_at))
+            self.agent = agent
+        user = self._derive_user()
+        if user is not self.user:
+            self._user_at = max(at, self._user_at)
+            self._out.append(SetUserState(self.user, user, self._user_at))
+            self.user = user
+
+    def _derive_agent(self, phase: SessionPhase) -> AgentState:
+        if phase in ("closing", "closed"):
+            return AgentState.CLOSED if phase == "closed" else AgentState.CLOSING
+        active = self._floor.active
+        if active is not None and active.is_playing:
+            return AgentState.SPEAKING
+        if (active is not None and active.kind != "say") or self._floor.in_tools:
+            return AgentState.THINKING
+        if self._user.is_active:
+            return AgentState.LISTENING
+        is_starting = phase == "starting" and not self._has_left_starting
+        return AgentState.STARTING if is_starting else AgentState.IDLE
+
+    def _derive_user(self) -> UserState:
+        turn, active = self._user.turn, self._floor.active
+        is_heard_without_vad = turn is not None and turn.burst is None and bool(turn.interim)
+        if self._user.is_speaking or is_heard_without_vad:
+            return UserState.SPEAKING
+        return UserState.LISTENING if active is not None and active.is_playing else UserState.IDLE

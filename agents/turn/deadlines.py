@@ -1,0 +1,28 @@
+"""Deadlines: what happens at a time if nothing else comes before it.
+
+None is stored: each part of the machine computes its deadlines from its state, so that none outlives its reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+NANOSECOND_DIGITS = 9
+"""Sums of floats are rounded to nanoseconds, so that 2.5 + 0.4 comes no later than 2.9."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """`act` is due at `at`, on the session clock; it is called with the time that it is by then."""
+
+    at: float
+    act: Callable[[float], None]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "at", round(self.at, NANOSECOND_DIGITS))
+
+
+def earliest(deadlines: Iterable[Deadline]) -> Deadline | None:
+    """Return the one that is due first; of equals the one named first."""
+    return min(deadlines, key=lambda deadline: deadline.at, default=None)

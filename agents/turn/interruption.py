@@ -1,0 +1,167 @@
+"""Interruption: what the user's speech does to the agent's: hold it, let it go on, cut it, take an answer back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from vivavoce.agents.turn.deadlines import Deadline
+from vivavoce.agents.turn.effects import CancelSpeech, Effect, PauseSpeech, ResumeSpeech
+from vivavoce.agents.turn.floor import Floor, Speech
+from vivavoce.agents.turn.options import InterruptionOptions
+from vivavoce.agents.turn.user_turn import UserSide
+
+
+class Interruption:
+    """Changes the speech that has the floor, and what waits behind it, by what the user does.
+
+    Args:
+        user: Read, and its open turn changed where it takes an answer back.
+        out: Effects go here.
+    """
+
+    def __init__(self, options: InterruptionOptions, floor: Floor, user: UserSide, out: list[Effect]) -> None:
+        self._options = options
+        self._floor = floor
+        self._user = user
+        self._out = out
+
+    # --- judgements
+
+    def may_cut(self, speech: Speech) -> bool:
+        """Whether the user's voice may hold or cut that speech."""
+        return self._options.enabled and speech.interruptible
+
+    def takes_floor(self, text: str) -> bool:
+        """Whether these words are more than a sign of listening. Where nothing was heard, all words are."""
+        if not self._floor.was_heard:
+            return bool(text)
+        if len(text.split()) < max(self._options.min_words, 1):
+            return False
+        return not is_backchannel(text, self._options.backchannels)
+
+    # --- what the user does
+
+    def speech_began(self) -> None:
+        """The user speaks: what has not begun to sound is held back from the onset on."""
+        active, burst = self._floor.active, self._user.burst
+        if active is not None and burst is not None and not active.is_playing:
+            self.hold_back(active, burst.started_at)
+
+    def speech_stopped(self) -> None:
+        """The user is silent: go on at once after what was short, or is known to mean nothing."""
+        active, burst, turn = self._floor.active, self._user.burst, self._user.turn
+        if active is None or active.paused_at is None or burst is None:
+            return
+        options = self._options
+        limit = options.min_duration if active.is_playing else options.thinking_min_duration
+        was_short = active.paused_at >= burst.started_at and burst.duration(burst.started_at) < limit
+        if was_short or (turn is not None and not turn.owes_final):
+            self._resume(active)
+
+    def words_came(self, now: float) -> None:
+        """The open turn has a new final or stable interim."""
+        turn, active = self._user.turn, self._floor.active
+        if turn is None or active is None or not self.may_cut(active):
+            return
+        if not self.takes_floor(turn.firm_text):
+            if not turn.owes_final:
+                self.let_go_on()
+        elif (
+            not active.is_playing
+            or active.is_paused
+            or turn.burst is None
+            or turn.burst.duration(now) >= self._options.min_duration
+        ):
+            self.take_floor()
+
+    # --- what is done to the agent
+
+    def hold_back(self, speech: Speech, at: float) -> None:
+        """Pause that speech, or keep it from beginning, if a voice may do so."""
+        if self.may_cut(speech) and not speech.is_paused:
+            speech.paused_at = at
+            self._out.append(PauseSpeech(speech.speech_id))
+
+    def let_go_on(self) -> None:
+        """Nothing more is to be expected of what paused the agent, unless the user still speaks."""
+        active = self._floor.active
+        if active is not None and active.is_paused and not self._user.is_speaking:
+            self._resume(active)
+
+    def take_floor(self) -> None:
+        """Cut the agent for the user: an answer that nobody has heard is taken back into the open turn."""
+        turn, answer = self._user.turn, self._floor.unheard_answer
+        if turn is not None and answer is not None:
+            turn.turn_id, turn.earlier_text, turn.is_merged = answer.turn_id, answer.text, True
+            self.cancel(answer, is_withdrawn=True)
+        self.stop_active()
+        self.drop_waiting()
+
+    def stop_active(self) -> None:
+        """Cut the speech that has the floor."""
+        active = self._floor.active
+        if active is not None:
+            self.cancel(active)
+
+    def drop_waiting(self, *, force: bool = False) -> None:
+        """Drop what waits, up to the first protected speech; with `force` all of it."""
+        for speech in self._floor.waiting:
+            if not speech.interruptible and not force:
+                return
+            self.cancel(speech)
+
+    def cancel(self, speech: Speech, *, is_withdrawn: bool = False) -> None:
+        """Stop one speech, wherever it is."""
+        outcome: Literal["interrupted", "cancelled"] = "interrupted" if speech.was_audible else "cancelled"
+        speech.leave_floor("ending")
+        self._out.append(CancelSpeech(speech.speech_id, outcome, is_withdrawn))
+
+    def release(self, speech: Speech) -> None:
+        """That speech gives up the floor by itself: a hold must not outlast it."""
+        if speech.is_paused:
+            speech.paused_at = None
+            self._out.append(ResumeSpeech(speech.speech_id, is_false_interruption=False))
+
+    def _resume(self, speech: Speech) -> None:
+        speech.paused_at = None
+        self._out.append(ResumeSpeech(speech.speech_id, is_false_interruption=speech.is_playing))
+
+    # --- deadlines
+
+    def deadlines(self) -> Iterator[Deadline]:
+        """Yield when speech lasts long enough to pause the agent, silence to let it go on, an interim to be words."""
+        active, burst, turn, options = self._floor.active, self._user.burst, self._user.turn, self._options
+        if active is None or not self.may_cut(active):
+            return
+        if turn is not None and turn.interim and not turn.is_interim_stable:
+            yield Deadline(turn.interim_since + options.stable_interim, self._on_interim_stable)
+        if burst is None:
+            return
+        if active.is_paused:
+            if burst.ended_at is not None:
+                yield Deadline(burst.ended_at + options.false_timeout, self._on_silence)
+        elif active.playing_since is not None and burst.ended_at is None:
+            yield Deadline(max(burst.started_at, active.playing_since) + options.min_duration, self._on_long_speech)
+
+    def _on_interim_stable(self, now: float) -> None:
+        assert self._user.turn is not None
+        self._user.turn.is_interim_stable = True
+        self.words_came(now)
+
+    def _on_silence(self, now: float) -> None:
+        self.let_go_on()
+
+    def _on_long_speech(self, now: float) -> None:
+        active, turn = self._floor.active, self._user.turn
+        assert active is not None
+        if self._options.mode == "immediate" or (turn is not None and self.takes_floor(turn.firm_text)):
+            self.take_floor()
+        else:
+            self.hold_back(active, now)
+
+
+def is_backchannel(text: str, backchannels: frozenset[str]) -> bool:
+    """Tell whether `text` is made only of backchannel words ("Yeah, okay.")."""
+    words = [word.strip(".,!?…;:\"'").lower() for word in text.split()]
+    return bool(words) and all(word in backchannels for word in words if word)

@@ -1,0 +1,196 @@
+"""Listening: the user's open turn, from its first sound, word or key to the decision that it is over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from vivavoce.agents.turn.answering import Answering
+from vivavoce.agents.turn.deadlines import Deadline
+from vivavoce.agents.turn.effects import ClearAudio, Effect, PredictEndOfTurn, RefuseRemoteReply, SettleAudio
+from vivavoce.agents.turn.floor import Floor
+from vivavoce.agents.turn.interruption import Interruption
+from vivavoce.agents.turn.options import TurnOptions
+from vivavoce.agents.turn.user_turn import Burst, UserSide, UserTurn
+
+
+class Listening:
+    """Takes what the user does. Opens turns and numbers them; tells Interruption at once and Answering at the end."""
+
+    def __init__(
+        self,
+        options: TurnOptions,
+        floor: Floor,
+        user: UserSide,
+        interruption: Interruption,
+        answering: Answering,
+        out: list[Effect],
+    ) -> None:
+        self._options = options
+        self._floor = floor
+        self._user = user
+        self._interruption = interruption
+        self._answering = answering
+        self._out = out
+        self._turns = 0
+
+    # --- voice
+
+    def speech_started(self, at: float) -> None:
+        """The VAD hears speech."""
+        if self._user.is_speaking:
+            return
+        self._answering.expect_no_final()
+        turn = self._open_turn(at)
+        burst = self._user.burst = Burst(at)
+        turn.begin_speech(burst)
+        self._interruption.speech_began()
+
+    def speech_ended(self, at: float, now: float) -> None:
+        """The VAD hears no more speech, since `at`."""
+        user = self._user
+        if user.burst is None or not user.is_speaking:
+            return
+        user.burst.end(at, now)
+        self._interruption.speech_stopped()
+        turn = user.turn
+        if turn is None or turn.owes_final:
+            return
+        if turn.has_words:
+            self._ask_detector(turn)
+        else:
+            self._answering.drop("noise")
+
+    def interim(self, text: str, now: float) -> None:
+        """An utterance sounds like that so far."""
+        if not text and self._user.turn is None:
+            return
+        if self._user.turn is None and self._answering.covers_interim(text, now):
+            return
+        self._open_turn(now).add_interim(text, now)
+
+    def final(self, text: str, now: float) -> None:
+        """An utterance is settled; an empty text says that it was nothing."""
+        if text and self._answering.settle_late(text, now):
+            return
+        if not text and self._user.turn is None:
+            return
+        turn = self._user.turn or self._open_turn_by_final(now)
+        turn.add_final(text, now)
+        if turn.has_words:
+            self._interruption.words_came(now)
+            if not self._user.is_speaking:
+                self._ask_detector(turn)
+        elif not self._user.is_speaking:
+            self._answering.drop("noise")
+            self._interruption.let_go_on()
+
+    def predicted(self, complete: bool, now: float) -> None:
+        """The turn detector has judged the pause."""
+        turn = self._user.turn
+        if turn is not None and not self._user.is_speaking:
+            turn.is_complete = complete
+            turn.predicted_at = now
+
+    def _ask_detector(self, turn: UserTurn) -> None:
+        if self._options.uses_turn_detector:
+            self._out.append(PredictEndOfTurn(turn.text))
+
+    # --- decided from outside
+
+    def recogniser_ended_turn(self, now: float) -> None:
+        """The recogniser says that the turn is over; without words there is nothing to end yet."""
+        turn = self._user.turn
+        if turn is not None and turn.has_words:
+            self._answering.finish(now)
+
+    def commit_requested(self, now: float) -> None:
+        """The application says that the turn is over: at once, or when the words come that are still owed."""
+        if not self._user.is_active:
+            return
+        turn = self._open_turn(now)
+        turn.over_at = now
+        if not turn.has_words:
+            self._out.append(SettleAudio())
+
+    def clear_requested(self) -> None:
+        """The application takes back what was not committed; words committed before are answered after all."""
+        self._answering.expect_no_final()
+        self._out.append(ClearAudio())
+        turn = self._user.turn
+        if turn is not None and turn.is_merged:
+            self._user.turn = UserTurn(
+                turn.turn_id, turn.word_at, burst=turn.burst, earlier_text=turn.earlier_text, is_merged=True
+            )
+        else:
+            self._answering.drop("cleared")
+        self._interruption.let_go_on()
+
+    def typed(self, text: str, now: float) -> None:
+        """The user typed a whole turn; it joins words said just before, not speech that is not understood yet."""
+        text = text.strip()
+        if not text:
+            return
+        self._answering.expect_no_final()
+        spoken = self._user.turn
+        if spoken is None or not spoken.has_words:
+            turn = UserTurn(self._next_id(), now, typed=text, over_at=now)
+            if spoken is None or not self._answering.is_deferred(turn):
+                self._user.turn = turn
+                self._answering.finish(now)
+                self._user.turn = spoken or self._user.turn
+                return
+            spoken.typed, spoken.word_at, spoken.over_at = text, now, now
+            return
+        spoken.typed = f"{spoken.typed} {text}".strip()
+        spoken.word_at = spoken.over_at = now
+
+    def remote_reply(self, remote_reply_id: str, now: float) -> None:
+        """A remote model began to answer: the turn is over by its judgement."""
+        active, user = self._floor.active, self._user
+        if active is not None and not self._interruption.may_cut(active):
+            self._out.append(RefuseRemoteReply(remote_reply_id))
+            return
+        if user.burst is not None and user.is_speaking:
+            user.burst.end(now, now)
+        self._answering.commit(self._open_turn(now), now, remote_reply_id=remote_reply_id)
+
+    def close(self, now: float) -> None:
+        """Hear nothing more: words not answered yet are committed, so that they are kept."""
+        user = self._user
+        if user.burst is not None and user.is_speaking:
+            user.burst.end(now, now)
+        if user.turn is not None and user.turn.has_words:
+            self._answering.commit(user.turn, now)
+        else:
+            self._answering.drop("cleared")
+        self._answering.expect_no_final()
+
+    # --- the open turn
+
+    def deadlines(self) -> Iterator[Deadline]:
+        """Yield when the pause going on ends the turn."""
+        turn = self._user.turn
+        if turn is None or self._answering.is_deferred(turn):
+            return
+        if self._user.is_speaking and turn.over_at is None:
+            return
+        yield Deadline(turn.ends_at(self._options), self._answering.finish)
+
+    def _open_turn(self, now: float) -> UserTurn:
+        if self._user.turn is None:
+            self._user.turn = UserTurn(self._next_id(), now)
+            if self._user.is_speaking and self._user.burst is not None:
+                self._user.turn.begin_speech(self._user.burst)
+        return self._user.turn
+
+    def _open_turn_by_final(self, now: float) -> UserTurn:
+        turn, burst = self._open_turn(now), self._user.burst
+        if burst is not None and burst.ended_at is not None:
+            # Too late for its own turn, but of the last speech: the pause has been counting since that.
+            if now - burst.ended_at <= self._options.endpointing.max_delay:
+                turn.burst = burst
+        return turn
+
+    def _next_id(self) -> str:
+        self._turns += 1
+        return f"turn_{self._turns}"

@@ -1,0 +1,131 @@
+"""Speeches: requests for the floor, who gets it next, and what a speech reports of itself until its end."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from vivavoce.agents.turn import inputs as i
+from vivavoce.agents.turn.effects import CancelSpeech, CloseSession, Effect, GrantFloor
+from vivavoce.agents.turn.floor import Floor
+from vivavoce.agents.turn.interruption import Interruption
+from vivavoce.agents.turn.user_turn import UserSide
+
+
+class Speeches:
+    """Moves speeches through the floor. Counts failures: a conversation that fails again and again is closed."""
+
+    def __init__(
+        self, floor: Floor, user: UserSide, interruption: Interruption, out: list[Effect], *, max_errors: int
+    ) -> None:
+        self._floor = floor
+        self._user = user
+        self._interruption = interruption
+        self._out = out
+        self._max_errors = max_errors
+        self._failures: Counter[str] = Counter()
+        self._has_given_up = False
+
+    def requested(self, event: i.SpeechRequested) -> None:
+        """`say()` or `reply()`: it waits, takes the floor, or is not wanted."""
+        floor = self._floor
+        if event.when_busy == "discard":
+            if floor.busy_with("reply") if event.kind == "reply" else floor.live:
+                self.refuse(event)
+                return
+        elif event.when_busy == "interrupt" and (floor.active is None or floor.active.interruptible):
+            self._interruption.stop_active()
+            self._interruption.drop_waiting()
+        floor.add(event.speech_id, event.kind, interruptible=event.interruptible, priority=event.priority)
+
+    def refuse(self, event: i.SpeechRequested) -> None:
+        """Nothing will come of that request."""
+        self._out.append(CancelSpeech(event.speech_id, "discarded"))
+
+    def grant_next(self, now: float) -> bool:
+        """Give the floor to who is next, if it is free; tell whether it was given."""
+        waiting = self._floor.waiting
+        if self._floor.active is not None or not waiting:
+            return False
+        speech = waiting[0]
+        speech.phase = "active"
+        self._out.append(GrantFloor(speech.speech_id))
+        if self._user.is_speaking and speech.kind != "say":
+            self._interruption.hold_back(speech, now)
+        return True
+
+    def interrupt(self, event: i.InterruptRequested) -> None:
+        """`interrupt()`: cut one speech, or what sounds and what waits up to the first protected one."""
+        if event.speech_id:
+            speech = self._floor.get(event.speech_id)
+            if speech is not None and speech.phase != "ending" and (speech.interruptible or event.force):
+                self._interruption.cancel(speech)
+            return
+        active = self._floor.active
+        if active is not None and not (active.interruptible or event.force):
+            return
+        self._interruption.stop_active()
+        for speech in self._floor.in_tools:
+            if speech.interruptible or event.force:
+                self._interruption.cancel(speech)
+        self._interruption.drop_waiting(force=event.force)
+
+    def cancel_all(self) -> None:
+        """Stop every speech, protected ones too."""
+        for speech in self._floor.live:
+            self._interruption.cancel(speech)
+
+    # --- what a speech reports; of one that was told to stop it changes nothing
+
+    def playout_started(self, event: i.PlayoutStarted) -> None:
+        """A step sounds."""
+        speech = self._floor.get(event.speech_id)
+        if speech is not None and speech.phase == "active" and not speech.is_playing:
+            speech.playing_since = event.at
+            speech.was_audible = True
+
+    def playout_finished(self, event: i.PlayoutFinished, now: float) -> None:
+        """A step has been played."""
+        speech = self._floor.get(event.speech_id)
+        if speech is None or speech.phase != "active":
+            return
+        speech.playing_since = None
+        if event.is_last:
+            self._interruption.release(speech)
+            speech.leave_floor("ending")
+        elif self._user.is_speaking:
+            self._interruption.hold_back(speech, now)  # its next step is not to begin over the user
+
+    def tools_started(self, event: i.ToolsStarted) -> None:
+        """Its tools run: new words are a new turn."""
+        speech = self._floor.get(event.speech_id)
+        if speech is not None:
+            speech.has_used_tools = True
+
+    def tools_awaited(self, event: i.ToolsAwaited) -> None:
+        """It has nothing to play until its tools are done."""
+        speech = self._floor.get(event.speech_id)
+        if speech is not None and speech.phase == "active":
+            self._interruption.release(speech)
+            speech.leave_floor("tools")
+
+    def tools_finished(self, event: i.ToolsFinished) -> None:
+        """It wants the floor again."""
+        speech = self._floor.get(event.speech_id)
+        if speech is not None and speech.phase == "tools":
+            speech.phase = "queued"
+
+    def ended(self, event: i.SpeechEnded, *, is_open: bool) -> None:
+        """It is over. A turn that went well forgives failures; what was only said shows nothing but a voice."""
+        speech = self._floor.remove(event.speech_id)
+        if speech is None:
+            return
+        if event.outcome == "failed":
+            self._failures[event.component] += 1
+            if self._failures[event.component] >= self._max_errors and is_open and not self._has_given_up:
+                self._has_given_up = True
+                self._out.append(CloseSession("error"))
+        elif event.outcome == "completed":
+            if speech.kind == "say":
+                del self._failures["tts"]
+            else:
+                self._failures.clear()
