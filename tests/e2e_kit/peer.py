@@ -170,11 +170,11 @@ class Peer:
         return await self.room.local_participant.perform_rpc(
             destination_identity=to, method=method, payload=payload, response_timeout=5.0)
 
-    async def set_attributes(self, attributes: dict[str, str]) -> None:
-        await self.room.local_participant.set_attributes(attributes)
-
-    async def set_metadata(self, metadata: str) -> None:
-        await self.room.local_participant.set_metadata(metadata)
+    async def describe(self, attributes: dict[str, str] | None = None, metadata: str | None = None) -> None:
+        if attributes is not None:
+            await self.room.local_participant.set_attributes(attributes)
+        if metadata is not None:
+            await self.room.local_participant.set_metadata(metadata)
 
 
 async def main() -> None:

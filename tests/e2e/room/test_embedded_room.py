@@ -12,7 +12,13 @@ from e2e_kit.peer_process import PeerProcess
 from e2e_kit.proxy import TcpProxy
 from e2e_kit.room_endpoint import RoomEndpoint
 from e2e_kit.signal_client import WorkerClient
-from vivavoce.agents.rooms.embedded import RoomProcess, RoomServerOptions
+from vivavoce.agents.rooms.embedded import (
+    DEV_API_KEY,
+    DEV_API_SECRET,
+    RoomProcess,
+    RoomServer,
+    RoomServerOptions,
+)
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(90)]
 
@@ -97,3 +103,20 @@ async def test_connection_quality_is_told_every_few_seconds(embedded_room: RoomE
     ben = await connect(embedded_room, "ben")
     await ann.event("connection_quality", identity="ben", quality=2)  # excellent
     await ben.event("connection_quality", identity="ben", quality=2)
+
+
+async def test_a_server_in_this_process_ends_with_clients_in_mid_call_and_leaves_no_task(room_name: str) -> None:
+    before = asyncio.all_tasks()
+    server = RoomServer(RoomServerOptions(port=0))
+    await server.start()
+    endpoint = RoomEndpoint(url=server.url, api_key=DEV_API_KEY, api_secret=DEV_API_SECRET, kind="embedded")
+    async with PeerProcess() as ann, PeerProcess() as ben:
+        for peer, name in ((ann, "ann"), (ben, "ben")):
+            await peer.call("connect", url=endpoint.url, token=endpoint.token(name, room_name))
+            await peer.call("publish_tone", hertz=440.0)
+        await asyncio.gather(ann.event("local_track_subscribed"), ben.event("local_track_subscribed"))
+        async with asyncio.timeout(2.0):
+            await server.aclose()
+        await asyncio.gather(ann.event("disconnected", reason=3), ben.event("disconnected", reason=3))
+    await asyncio.sleep(0)  # noqa: TID251 - what was closed last may still have a step to make
+    assert asyncio.all_tasks() == before

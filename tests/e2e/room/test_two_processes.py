@@ -170,10 +170,10 @@ async def test_attributes_and_metadata_reach_those_present_and_those_who_come_la
     room_server: RoomEndpoint, connect: Connect
 ) -> None:
     ann, ben = await pair(connect, room_server)
-    await ann.call("set_attributes", attributes={"lk.agent.state": "listening", "gone": "soon"})
+    await ann.call("describe", attributes={"lk.agent.state": "listening", "gone": "soon"})
     await ben.event("attributes", identity="ann", changed={"lk.agent.state": "listening", "gone": "soon"})
-    await ann.call("set_attributes", attributes={"gone": ""})
-    await ann.call("set_metadata", metadata="m")
+    await ann.call("describe", attributes={"gone": ""})
+    await ann.call("describe", metadata="m")
     await ben.event("metadata", identity="ann", metadata="m")
 
     cleo = await connect(room_server, "cleo")
