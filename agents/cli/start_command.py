@@ -8,15 +8,17 @@ from typing import Annotated
 
 import typer
 
-from vivavoce.agents.cli.running import ApiKey, ApiSecret, Url, configure_logging, run
+from vivavoce.agents.cli.running import configure_logging, run
+
+Text = str | None
 
 
 def start(
     file: Annotated[Path, typer.Argument(help="A Python file with a Worker, an entrypoint, or an Agent.")],
-    url: Url = None,
-    api_key: ApiKey = None,
-    api_secret: ApiSecret = None,
-    agent_name: Annotated[str | None, typer.Option(help="Take only jobs dispatched to this name.")] = None,
+    url: Annotated[Text, typer.Option(help="LiveKit server; else the file's own, else LIVEKIT_URL.")] = None,
+    api_key: Annotated[Text, typer.Option(help="Likewise, LIVEKIT_API_KEY.")] = None,
+    api_secret: Annotated[Text, typer.Option(help="Likewise, LIVEKIT_API_SECRET.")] = None,
+    agent_name: Annotated[Text, typer.Option(help="Take only jobs dispatched to this name.")] = None,
     health_port: Annotated[int | None, typer.Option(help="Answer health checks on this port.")] = None,
 ) -> None:
     """Run an agent worker: it registers with a LiveKit server and takes calls until Ctrl-C.

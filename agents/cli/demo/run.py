@@ -24,7 +24,7 @@ from vivavoce.agents.cli.demo.switchboard import Call, Switchboard
 from vivavoce.agents.cli.demo.view import View
 from vivavoce.agents.records import SessionReport, TurnRecord
 from vivavoce.agents.worker import Worker, WorkerOptions
-from vivavoce.pipelines.core.errors import RoomError
+from vivavoce.pipelines.core.errors import ConfigurationError, RoomError
 from vivavoce.pipelines.core.ids import new_id
 from vivavoce.pipelines.media.wav import read_wav
 
@@ -79,6 +79,8 @@ class Demo:
         async with anyio.create_task_group() as tasks:
             await tasks.start(self._obey_signals)
             with self._stoppable():
+                if self._options.has_call:
+                    await self._make_folders()
                 async with self._place() as place, offline_speech() as make_pipeline:
                     self._view.place(place)
                     await self._work(place, Switchboard(make_pipeline, self._view))
@@ -92,6 +94,17 @@ class Demo:
             return
         async with embedded_place(self._options.port) as place:
             yield place
+
+    async def _make_folders(self) -> None:
+        for path in (self._options.wav, self._options.report):
+            try:
+                await anyio.Path(path.parent).mkdir(parents=True, exist_ok=True)
+                async with await anyio.open_file(path, "ab"):
+                    pass
+            except OSError as error:
+                raise ConfigurationError(
+                    f"cannot write {str(path)!r} ({error.strerror}); choose other files with --wav and --report"
+                ) from error
 
     async def _work(self, place: Place, board: Switchboard) -> None:
         """Run the worker. A signal ends what goes on beside it first, then its calls, in good order."""
@@ -125,8 +138,6 @@ class Demo:
         """Place the call and return the exit status that it deserves."""
         room = new_id("demo")
         call = board.expect(room)
-        for path in (self._options.wav, self._options.report):
-            await anyio.Path(path.parent).mkdir(parents=True, exist_ok=True)
         request = CallRequest(url=place.url, token=place.join_token(room, "caller"), wav=str(self._options.wav))
         result = await place_call(request, self._caller_event)
         with anyio.move_on_after(SESSION_END_LIMIT) as waiting:
