@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from typing import Protocol
 
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskGroup, TaskStatus
@@ -20,6 +21,12 @@ from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.pipeline import PipelineCapabilities, PipelineConnection
 
 logger = logging.getLogger(__name__)
+
+
+class _AudioHook(Protocol):
+    __name__: str
+
+    def __call__(self, frame: AudioFrame, /) -> None: ...
 
 
 class RoomLink(TransportEvents):
@@ -43,7 +50,8 @@ class RoomLink(TransportEvents):
         self._options = options
         self._on_closed = on_closed
         self._push: Callable[[AudioFrame], None] | None = None
-        self._agent: Agent | None = None
+        self._hears: _AudioHook | None = None
+        self._is_heard: _AudioHook | None = None
         self._limit: TimerHandle | None = None
         self._is_audible = False
 
@@ -51,7 +59,8 @@ class RoomLink(TransportEvents):
         self, group: TaskGroup, agent: Agent, connection: PipelineConnection, capabilities: PipelineCapabilities
     ) -> None:
         """Link the runtime to this room and to `connection`."""
-        self._agent = agent
+        self._hears = agent.on_speech_in if agent.hears else None
+        self._is_heard = agent.on_speech_out if agent.is_heard else None
         self._push = connection.push_audio
         self._runtime.open(
             group=group,
@@ -84,8 +93,8 @@ class RoomLink(TransportEvents):
         push(frame)
         if self._emitter.has_speech_in:
             self._observe(ev.SpeechIn, frame)
-        if self._agent is not None and self._agent.hears:
-            self._agent.on_speech_in(frame)
+        if self._hears is not None:
+            self._hears = self._call_hook(self._hears, frame)
 
     def text(self, text: str) -> None:
         """The caller typed something."""
@@ -128,8 +137,17 @@ class RoomLink(TransportEvents):
     def _observe_out(self, frame: AudioFrame) -> None:
         if self._emitter.has_speech_out:
             self._observe(ev.SpeechOut, frame)
-        if self._agent is not None and self._agent.is_heard:
-            self._agent.on_speech_out(frame)
+        if self._is_heard is not None:
+            self._is_heard = self._call_hook(self._is_heard, frame)
+
+    def _call_hook(self, hook: _AudioHook, frame: AudioFrame) -> _AudioHook | None:
+        try:
+            hook(frame)
+        except Exception as error:  # noqa: BLE001 - a user callback must not break the audio path
+            logger.warning("%s raised; it is not called any more", hook.__name__, exc_info=error)
+            self._runtime.report_error(error, "hook")
+            return None
+        return hook
 
     def _observe(self, kind: type[ev.SpeechIn] | type[ev.SpeechOut], frame: AudioFrame) -> None:
         journal = self._runtime.journal

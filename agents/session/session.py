@@ -7,7 +7,7 @@ import logging
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 import anyio
 
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 UserdataT = TypeVar("UserdataT")
+E = TypeVar("E", bound=ev.SessionEvent)
+R = TypeVar("R", Awaitable[None], None)
 
 
 class AgentSession(Generic[UserdataT]):
@@ -303,6 +305,14 @@ class AgentSession(Generic[UserdataT]):
 
     # --- events
 
+    @overload
+    def on(self, event: type[E], handler: Callable[[E], R]) -> Callable[[E], R]: ...
+    @overload
+    def on(self, event: type[E]) -> Callable[[Callable[[E], R]], Callable[[E], R]]: ...
+    @overload
+    def on(self, event: str, handler: Handler) -> Handler: ...
+    @overload
+    def on(self, event: str) -> Callable[[Handler], Handler]: ...
     def on(self, event: EventKey, handler: Handler | None = None) -> Any:
         """Call `handler` with each such event (a class of `agents.events` or its name); without one, decorate.
 
@@ -311,6 +321,14 @@ class AgentSession(Generic[UserdataT]):
         """
         return self._listen(event, handler, once=False)
 
+    @overload
+    def once(self, event: type[E], handler: Callable[[E], R]) -> Callable[[E], R]: ...
+    @overload
+    def once(self, event: type[E]) -> Callable[[Callable[[E], R]], Callable[[E], R]]: ...
+    @overload
+    def once(self, event: str, handler: Handler) -> Handler: ...
+    @overload
+    def once(self, event: str) -> Callable[[Handler], Handler]: ...
     def once(self, event: EventKey, handler: Handler | None = None) -> Any:
         """Call `handler` with the next such event only."""
         return self._listen(event, handler, once=True)

@@ -1,0 +1,278 @@
+"""Events: frozen, ordered, told after their step's effects; handlers that raise, wait or observe audio."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from typing import Any
+
+import anyio
+import pytest
+
+from vivavoce.agents import Agent, SessionOptions
+from vivavoce.agents.events import (
+    AgentStateChanged,
+    ErrorOccurred,
+    HistoryItemAdded,
+    SessionEvent,
+    SpeechIn,
+    SpeechOut,
+    Started,
+    TurnCompleted,
+    UserTranscript,
+)
+from vivavoce.agents.testing import ScriptedLLM, SessionHarness
+from vivavoce.pipelines.core.errors import ConfigurationError
+from vivavoce.pipelines.media.frame import AudioFrame
+
+
+def talk() -> SessionHarness:
+    harness = SessionHarness(Agent("Help."), ScriptedLLM("Hi there.", delay=0.1))
+    harness.caller.says("hello", 0.5, 1.5)  # committed at 1.9, heard from 2.2 to 2.6
+    return harness
+
+
+def test_events_are_frozen_numbered_in_order_and_dated_from_the_start() -> None:
+    harness = talk().run(until=4.0)
+    events = harness.recording.events
+    assert [event.sequence for event in events] == list(range(1, len(events) + 1))
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        events[0].at = 5.0  # type: ignore[misc]
+    assert [event.name for event in events if event.name != "history_item_added"] == [
+        "agent_state_changed",
+        "agent_state_changed",
+        "started",
+        "agent_state_changed",
+        "user_state_changed",
+        "user_state_changed",
+        "user_transcript",
+        "speech_created",
+        "agent_state_changed",
+        "agent_state_changed",
+        "user_state_changed",
+        "agent_state_changed",
+        "user_state_changed",
+        "turn_completed",
+        "agent_state_changed",
+        "agent_state_changed",
+        "closed",
+    ]
+    (transcript,) = harness.recording.of(UserTranscript)
+    (turn,) = harness.recording.of(TurnCompleted)
+    assert transcript.turn_id == turn.turn_id == harness.session.history.messages()[0].turn_id
+
+
+def test_an_event_is_told_when_its_whole_step_is_done() -> None:
+    harness = talk()
+    seen: list[tuple[str, int]] = []
+
+    async def scenario(harness: SessionHarness) -> None:
+        session = harness.session
+        session.on(
+            AgentStateChanged, lambda event: seen.append((session.agent_state.value, len(session.history.items)))
+        )
+
+    harness.run(scenario, until=4.0)
+    assert seen[:4] == [("listening", 0), ("thinking", 1), ("speaking", 1), ("idle", 2)]
+
+
+def test_a_raising_handler_becomes_one_error_event_and_harms_nobody() -> None:
+    harness = talk()
+    heard: list[SessionEvent] = []
+
+    async def scenario(harness: SessionHarness) -> None:
+        def broken(event: SessionEvent) -> None:
+            raise ZeroDivisionError("mine")
+
+        harness.session.on("user_transcript", broken)
+        harness.session.on("user_transcript", heard.append)
+
+    harness.run(scenario, until=4.0).expect_outcomes("completed")
+    (error,) = harness.recording.of(ErrorOccurred)
+    assert (error.source, type(error.error)) == ("handler", ZeroDivisionError)
+    assert len(heard) == 1
+
+
+def test_a_raising_error_handler_makes_no_second_error(caplog: pytest.LogCaptureFixture) -> None:
+    harness = talk()
+    told: list[SessionEvent] = []
+
+    async def scenario(harness: SessionHarness) -> None:
+        def broken(event: SessionEvent) -> None:
+            told.append(event)
+            raise ZeroDivisionError("mine")
+
+        harness.session.on("error", broken)
+        harness.session.on("user_transcript", broken)
+
+    with caplog.at_level(logging.WARNING, logger="vivavoce.agents"):
+        harness.run(scenario, until=4.0)
+    assert [event.name for event in told] == ["user_transcript", "error"]
+    assert len(harness.recording.of(ErrorOccurred)) == 1
+    assert caplog.text.count("A handler of") == 2
+
+
+def test_async_handlers_get_their_events_in_order_one_at_a_time() -> None:
+    harness = talk()
+    slow: list[str] = []
+    quick: list[float] = []
+
+    async def scenario(harness: SessionHarness) -> None:
+        async def slowly(event: AgentStateChanged) -> None:
+            await anyio.sleep(1.0 if event.state == "listening" else 0.0)
+            slow.append(event.state.value)
+
+        async def quickly(event: AgentStateChanged) -> None:
+            quick.append(round(harness.now, 6))
+
+        harness.session.on(AgentStateChanged, slowly)
+        harness.session.on(AgentStateChanged, quickly)
+        await harness.until(4.0)
+        assert slow == ["listening", "thinking", "speaking", "idle"]
+        assert quick == [0.56, 1.9, 2.2, 2.6]
+
+    harness.run(scenario)
+
+
+def test_an_async_handler_that_hangs_or_raises_is_one_error() -> None:
+    harness = SessionHarness(Agent("Help."), ScriptedLLM("Hi there."), options=SessionOptions(callback_timeout=1.0))
+    harness.caller.says("hello", 0.5, 1.5)
+
+    async def scenario(harness: SessionHarness) -> None:
+        async def hangs(event: SessionEvent) -> None:
+            await anyio.sleep_forever()
+
+        async def raises(event: SessionEvent) -> None:
+            raise ZeroDivisionError("mine")
+
+        harness.session.on("user_transcript", hangs)
+        harness.session.on("turn_completed", raises)
+
+    harness.run(scenario, until=6.0).expect_outcomes("completed")
+    assert sorted(type(event.error).__name__ for event in harness.recording.of(ErrorOccurred)) == [
+        "TimeoutError",
+        "ZeroDivisionError",
+    ]
+
+
+def test_a_handler_may_call_the_session() -> None:
+    harness = talk()
+
+    async def scenario(harness: SessionHarness) -> None:
+        session = harness.session
+
+        def greet(event: TurnCompleted) -> None:
+            if event.record.kind == "turn":
+                _ = session.say("Anything else?")
+
+        session.on(TurnCompleted, greet)
+
+    harness.run(scenario, until=6.0)
+    harness.expect_history(("user", "hello"), ("assistant", "Hi there."), ("assistant", "Anything else?"))
+
+
+def test_an_unknown_event_and_a_handler_given_twice_are_refused() -> None:
+    async def scenario(harness: SessionHarness) -> None:
+        with pytest.raises(ConfigurationError, match="user_transcript"):
+            harness.session.on("user_transcripts", print)
+        with pytest.raises(ConfigurationError):
+
+            @harness.session.on("nothing")
+            def handler(event: Any) -> None: ...
+
+        harness.session.on("closed", print)
+        with pytest.raises(ConfigurationError, match="off"):
+            harness.session.on("closed", print)
+        harness.session.off("closed", print)
+        harness.session.off("closed", print)
+
+    SessionHarness(Agent("x")).run(scenario)
+
+
+def test_once_and_the_decorator_and_off_do_as_they_say() -> None:
+    harness = talk()
+    first: list[str] = []
+    every: list[str] = []
+    none: list[str] = []
+
+    async def scenario(harness: SessionHarness) -> None:
+        session = harness.session
+        session.once("history_item_added", lambda event: first.append(event.item.content))
+
+        @session.on(HistoryItemAdded)
+        def note(event: HistoryItemAdded) -> None:
+            every.append(event.item.content)  # type: ignore[union-attr]  # messages only here
+
+        def never(event: SessionEvent) -> None:
+            none.append(event.name)
+
+        session.on(HistoryItemAdded, never)
+        session.off(HistoryItemAdded, never)
+
+    harness.run(scenario, until=4.0)
+    assert first == ["hello"]
+    assert every == ["hello", "Hi there."]
+    assert none == []
+
+
+class Ears(Agent):
+    def __init__(self) -> None:
+        super().__init__("Listen.")
+        self.heard = 0.0
+        self.spoken = 0.0
+
+    def on_speech_in(self, frame: AudioFrame) -> None:
+        self.heard += frame.duration
+
+    def on_speech_out(self, frame: AudioFrame) -> None:
+        self.spoken += frame.duration
+
+
+def test_audio_is_observed_by_the_agents_hooks_and_by_handlers() -> None:
+    agent = Ears()
+    harness = SessionHarness(agent, ScriptedLLM("Hi there.", delay=0.1))
+    harness.caller.says("hello", 0.5, 1.5)
+    heard: list[float] = []
+    spoken: list[float] = []
+
+    async def scenario(harness: SessionHarness) -> None:
+        harness.session.on(SpeechIn, lambda event: heard.append(event.frame.duration))
+        harness.session.on(SpeechOut, lambda event: spoken.append(event.frame.duration))
+
+    harness.run(scenario, until=4.0)
+    assert sum(heard) == pytest.approx(4.0, abs=0.021)
+    assert agent.heard == pytest.approx(4.0, abs=0.021)
+    assert sum(spoken) == pytest.approx(0.4)
+    assert agent.spoken == pytest.approx(0.4)
+
+
+def test_an_audio_observer_that_raises_is_an_error_and_the_call_goes_on() -> None:
+    harness = talk()
+
+    async def scenario(harness: SessionHarness) -> None:
+        def broken(event: SpeechOut) -> None:
+            harness.session.off(SpeechOut, broken)
+            raise ZeroDivisionError("mine")
+
+        harness.session.on(SpeechOut, broken)
+
+    harness.run(scenario, until=4.0).expect_outcomes("completed").expect_played((2.2, 0.4))
+    assert [event.source for event in harness.recording.of(ErrorOccurred)] == ["handler"]
+
+
+def test_a_hook_that_raises_on_the_audio_path_is_an_error_and_the_call_goes_on() -> None:
+    class Broken(Agent):
+        def on_speech_in(self, frame: AudioFrame) -> None:
+            raise ZeroDivisionError("mine")
+
+    harness = SessionHarness(Broken("x"), ScriptedLLM("Hi there.", delay=0.1))
+    harness.caller.says("hello", 0.5, 1.5)
+    harness.run(until=4.0).expect_outcomes("completed").expect_played((2.2, 0.4))
+    assert {event.source for event in harness.recording.of(ErrorOccurred)} == {"hook"}
+
+
+def test_started_is_told_before_start_returns() -> None:
+    async def scenario(harness: SessionHarness) -> None:
+        assert len(harness.recording.of(Started)) == 1
+
+    SessionHarness(Agent("x")).run(scenario)

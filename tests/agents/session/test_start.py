@@ -1,0 +1,337 @@
+"""Starting a session: the order of its steps, what a failure or a cancellation rolls back, the job it belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any
+
+import anyio
+import pytest
+from anyio import TASK_STATUS_IGNORED
+from anyio.abc import TaskStatus
+
+from vivavoce.agents import Agent, AgentSession, SessionOptions
+from vivavoce.agents.events import EVENT_TYPES, SessionEvent, SpeechIn, SpeechOut
+from vivavoce.agents.job import JobInfo, SessionClose, job_scope
+from vivavoce.agents.rooms.local import LocalTransport
+from vivavoce.agents.states import AgentState
+from vivavoce.agents.testing import (
+    HANG,
+    ScriptedLLM,
+    ScriptedSTT,
+    ScriptedTTS,
+    ScriptedVAD,
+    SessionHarness,
+    VirtualClock,
+    run_virtual,
+)
+from vivavoce.pipelines import CascadingPipeline
+from vivavoce.pipelines.core.errors import (
+    CapabilityError,
+    ConfigurationError,
+    ProviderError,
+    SessionClosedError,
+    SessionError,
+    SessionNotStartedError,
+)
+from vivavoce.pipelines.io import TransportEvents
+
+
+def pipeline(stt: ScriptedSTT | None = None) -> CascadingPipeline:
+    return CascadingPipeline(stt=stt or ScriptedSTT(), llm=ScriptedLLM(), tts=ScriptedTTS(), vad=ScriptedVAD())
+
+
+class Told:
+    """The events of a session by name."""
+
+    def __init__(self, session: AgentSession[Any]) -> None:
+        self.events: list[SessionEvent] = []
+        for kind in EVENT_TYPES:
+            if kind not in (SpeechIn, SpeechOut):
+                session.on(kind, self.events.append)
+
+    @property
+    def names(self) -> list[str]:
+        return [event.name for event in self.events]
+
+
+def run(test: Coroutine[Any, Any, None]) -> None:
+    run_virtual(test)
+
+
+class NotingTransport(LocalTransport):
+    def __init__(self, clock: VirtualClock, steps: list[str]) -> None:
+        super().__init__(clock)
+        self._steps = steps
+
+    async def run(self, events: TransportEvents, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
+        self._steps.append("room audio")
+        await super().run(events, task_status=task_status)
+
+
+class NotingSTT(ScriptedSTT):
+    def __init__(self, steps: list[str]) -> None:
+        super().__init__()
+        self._steps = steps
+
+    async def open(self) -> Any:
+        self._steps.append("pipeline")
+        return await super().open()
+
+
+def test_the_steps_of_start_come_in_their_order() -> None:
+    steps: list[str] = []
+
+    class Noting(Agent):
+        async def on_enter(self) -> None:
+            steps.append("on_enter")
+
+    async def main() -> None:
+        clock = VirtualClock()
+        session: AgentSession[None] = AgentSession(Noting("x"), pipeline(NotingSTT(steps)), clock=clock)
+        session.on("started", lambda event: steps.append("started"))
+        await session.start(NotingTransport(clock, steps))
+        assert session.agent_state is AgentState.IDLE
+        await session.close()
+
+    run(main())
+    assert steps == ["pipeline", "room audio", "on_enter", "started"]
+
+
+def test_a_failing_on_enter_rolls_back_ends_closed_and_raises() -> None:
+    class Broken(Agent):
+        async def on_enter(self) -> None:
+            raise LookupError("no greeting")
+
+    async def main() -> None:
+        clock, stt = VirtualClock(), ScriptedSTT()
+        session: AgentSession[None] = AgentSession(Broken("x"), pipeline(stt), clock=clock)
+        told = Told(session)
+        with pytest.raises(LookupError, match="no greeting"):
+            await session.start(LocalTransport(clock))
+        assert session.agent_state is AgentState.CLOSED
+        assert stt.streams[0].is_closed
+        assert "started" not in told.names
+        assert told.names[-1] == "closed"
+        report = await session.close()
+        assert report.reason == "start_failed"
+        assert "LookupError" in report.error
+        with pytest.raises(SessionClosedError):
+            _ = session.say("hello")
+
+    run(main())
+
+
+def test_a_provider_that_cannot_be_opened_fails_the_start_with_its_own_error() -> None:
+    async def main() -> None:
+        clock, stt = VirtualClock(), ScriptedSTT()
+        stt.fail_open(ProviderError("wrong key", provider="scripted"))
+        session: AgentSession[None] = AgentSession(Agent("x"), pipeline(stt), clock=clock)
+        with pytest.raises(ProviderError, match="wrong key"):
+            await session.start(LocalTransport(clock))
+        assert session.agent_state is AgentState.CLOSED
+
+    run(main())
+
+
+def test_a_step_that_hangs_fails_the_start_at_its_limit() -> None:
+    async def main() -> None:
+        clock = VirtualClock()
+        options = SessionOptions(start_step=3.0)
+        stt = ScriptedSTT(open_delay=HANG)
+        session: AgentSession[None] = AgentSession(Agent("x"), pipeline(stt), clock=clock, options=options)
+        with pytest.raises(SessionError, match="pipeline was not ready within 3 s"):
+            await session.start(LocalTransport(clock))
+        assert clock.now() == pytest.approx(3.0)
+
+    run(main())
+
+
+def test_a_start_that_is_cancelled_rolls_back() -> None:
+    class Patient(Agent):
+        async def on_enter(self) -> None:
+            await anyio.sleep_forever()
+
+    async def main() -> None:
+        clock, stt = VirtualClock(), ScriptedSTT()
+        session: AgentSession[None] = AgentSession(Patient("x"), pipeline(stt), clock=clock)
+        with pytest.raises(TimeoutError):  # noqa: PT012 - the scope around the call is the subject
+            with anyio.fail_after(5):
+                await session.start(LocalTransport(clock))
+        assert session.agent_state is AgentState.CLOSED
+        assert stt.streams[0].is_closed
+        assert (await session.close()).reason == "start_failed"
+
+    run(main())
+
+
+def test_a_session_starts_once() -> None:
+    async def main() -> None:
+        clock = VirtualClock()
+        session: AgentSession[None] = AgentSession(Agent("x"), pipeline(), clock=clock)
+        await session.start(LocalTransport(clock))
+        with pytest.raises(SessionError, match="starts once"):
+            await session.start(LocalTransport(clock))
+        await session.close()
+        with pytest.raises(SessionError):
+            await session.start(LocalTransport(clock))
+
+    run(main())
+
+
+def test_before_start_every_call_but_close_says_call_start_first() -> None:
+    async def main() -> None:
+        session: AgentSession[None] = AgentSession(Agent("x"), pipeline(), clock=VirtualClock())
+        for call in (
+            lambda: session.say("x"),
+            lambda: session.reply("x"),
+            lambda: session.reply(""),
+            lambda: session.interrupt(),
+            lambda: session.input.text("x"),
+        ):
+            with pytest.raises(SessionNotStartedError, match=r"call start\(\) first"):
+                call()
+        with pytest.raises(SessionNotStartedError):
+            await session.wait_closed()
+        assert session.agent_state is AgentState.IDLE
+        report = await session.close()
+        assert report is await session.close()
+        assert report.is_clean
+        with pytest.raises(SessionClosedError):
+            await session.start(LocalTransport(VirtualClock()))
+
+    run(main())
+
+
+def test_no_room_and_no_job_is_an_error_that_says_what_to_do() -> None:
+    async def main() -> None:
+        session: AgentSession[None] = AgentSession(Agent("x"), pipeline(), clock=VirtualClock())
+        with pytest.raises(ConfigurationError, match="pass the room"):
+            await session.start()
+
+    run(main())
+
+
+def test_a_participant_does_not_go_with_a_ready_transport() -> None:
+    async def main() -> None:
+        clock = VirtualClock()
+        session: AgentSession[None] = AgentSession(Agent("x"), pipeline(), clock=clock)
+        with pytest.raises(ConfigurationError):
+            await session.start(LocalTransport(clock), participant="somebody")
+        await session.close()
+
+    run(main())
+
+
+class FakeJob:
+    """A job whose room is a transport."""
+
+    def __init__(self, room: LocalTransport) -> None:
+        self.job = JobInfo(id="AJ_1", room="kitchen")
+        self.room = room
+        self.shared: dict[str, Any] = {}
+        self.connected = 0
+        self.sessions: list[SessionClose] = []
+
+    async def connect(self, *, auto_subscribe: bool = True) -> None:
+        self.connected += 1
+
+    def attach_session(self, close: SessionClose) -> None:
+        self.sessions.append(close)
+
+
+def test_a_session_started_in_a_job_takes_its_room_and_closes_when_it_ends() -> None:
+    async def main() -> None:
+        clock = VirtualClock()
+        job = FakeJob(LocalTransport(clock))
+        session: AgentSession[None] = AgentSession(Agent("x"), pipeline(), clock=clock)
+        with job_scope(job):  # type: ignore[arg-type]  # it has what a session asks for
+            await session.start()
+        assert job.connected == 1
+        assert session.report().room == "kitchen"
+        await job.sessions[0]("the room is empty")
+        assert (await session.wait_closed()).reason == "job_ended"
+
+    run(main())
+
+
+def test_leave_leaves_the_room_and_closes() -> None:
+    async def main() -> None:
+        clock = VirtualClock()
+        transport = LocalTransport(clock)
+        session: AgentSession[None] = AgentSession(Agent("x"), pipeline(), clock=clock)
+        await session.start(transport)
+        report = await session.leave()
+        assert transport.is_left
+        assert report.steps[-1].name == "leave room"
+        assert session.agent_state is AgentState.CLOSED
+
+    run(main())
+
+
+def test_leaving_the_block_closes_also_when_it_raises() -> None:
+    async def main() -> None:
+        clock = VirtualClock()
+        session: AgentSession[None] = AgentSession(Agent("x"), pipeline(), clock=clock)
+        with pytest.raises(KeyError):  # noqa: PT012 - the block is the subject
+            async with session:
+                await session.start(LocalTransport(clock))
+                raise KeyError("bug")
+        assert session.agent_state is AgentState.CLOSED
+
+    run(main())
+
+
+def test_a_pipeline_serves_one_session_at_a_time_and_another_one_afterwards() -> None:
+    async def main() -> None:
+        clock, shared = VirtualClock(), pipeline()
+        first: AgentSession[None] = AgentSession(Agent("x"), shared, clock=clock)
+        second: AgentSession[None] = AgentSession(Agent("x"), shared, clock=clock)
+        third: AgentSession[None] = AgentSession(Agent("x"), shared, clock=clock)
+        await first.start(LocalTransport(clock))
+        with pytest.raises(ConfigurationError):
+            await second.start(LocalTransport(clock))
+        await first.close()
+        await third.start(LocalTransport(clock))
+        await third.close()
+
+    run(main())
+
+
+def test_the_constructor_refuses_what_can_never_work() -> None:
+    async def main() -> None:
+        with pytest.raises(ConfigurationError, match="agent must be an Agent"):
+            AgentSession("agent", pipeline())  # type: ignore[arg-type]
+        with pytest.raises(ConfigurationError, match="pipeline must be a Pipeline"):
+            AgentSession(Agent("x"), "pipeline")  # type: ignore[arg-type]
+        with pytest.raises(CapabilityError, match="tts"):
+            AgentSession(Agent("x"), CascadingPipeline(stt=ScriptedSTT()))
+
+    run(main())
+
+
+def test_the_greeting_waits_until_the_caller_can_hear_it() -> None:
+    async def main() -> None:
+        clock = VirtualClock()
+        transport = LocalTransport(clock, is_audible=False)
+        session: AgentSession[None] = AgentSession(Agent("x"), pipeline(), clock=clock)
+        await session.start(transport)
+        handle = session.say("hello there")
+        await anyio.sleep(3.0)
+        assert session.agent_state is AgentState.IDLE
+        transport.set_audible()
+        await handle
+        assert clock.now() == pytest.approx(3.4)
+        assert handle.outcome == "completed"
+        await session.close()
+
+    run(main())
+
+
+def test_a_session_is_not_its_words_in_repr() -> None:
+    harness = SessionHarness(Agent("secret instructions"), ScriptedLLM("secret answer"))
+    harness.caller.says("secret question", 0.5, 1.5)
+    harness.run(until=4.0)
+    shown = [repr(harness.session), *map(repr, harness.recording.events), repr(harness.session.turns)]
+    shown += [repr(harness.session.history.items), repr(harness.llm.requests)]
+    assert [text for text in shown if "secret" in text] == []
