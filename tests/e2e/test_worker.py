@@ -235,9 +235,46 @@ async def test_a_signal_closes_the_job_and_leaves_its_room_before_the_process_en
 
         worker.process.send_signal(number)
 
-        assert await worker.rest() == ["session closed", "callback, connected: True", "run_worker returned"]
+        rest = await worker.rest()
+        assert [line for line in rest if line != "draining"] == [
+            "session closed",
+            "callback, connected: True",
+            "run_worker returned",
+        ]
         assert await worker.status() == 0
         await caller.event("participant_disconnected", identity=agent["identity"], limit=3.0)
+
+
+async def test_a_second_signal_ends_a_drain_at_once(room_server: RoomEndpoint, connect: Connect) -> None:
+    account = (room_server.url, room_server.api_key, room_server.api_secret)
+    async with WorkerProcess(*account, drain_timeout=600.0) as worker:
+        await worker.line("registered")
+        caller = await connect(room_server, "caller", config=_dispatch("host"))
+        agent = await caller.event("participant_connected", kind=AGENT_KIND)
+        await worker.line("joined")
+
+        worker.process.send_signal(signal.SIGTERM)
+        await worker.line("draining")
+        assert agent["identity"] in await caller.call("others")
+        worker.process.send_signal(signal.SIGTERM)
+
+        assert (await worker.rest())[-1] == "run_worker returned"
+        assert await worker.status() == 0
+        await caller.event("participant_disconnected", identity=agent["identity"], limit=3.0)
+
+
+async def test_a_room_that_cannot_be_joined_fails_the_job_and_names_the_place(
+    room_server: RoomEndpoint, connect: Connect, room_name: str
+) -> None:
+    async def entrypoint(ctx: JobContext) -> None:
+        await ctx.connect()
+
+    async with WorkerTap(room_server.url, room_url="ws://127.0.0.1:9") as tap:
+        async with Working(_worker(room_server, entrypoint, agent_name="host", url=tap.url)):
+            await connect(room_server, "caller", config=_dispatch("host"))
+            report = await tap.report(JobStatus.JS_FAILED)
+
+    assert report.error.startswith(f"RoomError: could not join room {room_name!r} at ws://127.0.0.1:9")
 
 
 async def test_a_lost_worker_connection_leaves_the_agent_in_its_room_and_the_report_comes_later(

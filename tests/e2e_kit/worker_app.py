@@ -23,15 +23,20 @@ async def entrypoint(ctx: JobContext) -> None:
 async def main() -> None:
     worker = Worker(entrypoint, agent_name="host", options=WorkerOptions(**json.loads(sys.argv[1])))
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_say_registered, worker)
+        tasks.start_soon(_tell, worker)
         await run_worker(worker)
+        tasks.cancel_scope.cancel()
     print("run_worker returned", flush=True)
 
 
-async def _say_registered(worker: Worker) -> None:
-    while worker.status is None or not worker.status.is_registered:  # noqa: ASYNC110 - run_worker tells nobody
+async def _tell(worker: Worker) -> None:
+    """Say when the worker has registered and when it drains; run_worker tells nobody, so look."""
+    while worker.status is None or not worker.status.is_registered:  # noqa: ASYNC110 - no event to wait for
         await anyio.sleep(0.02)
     print("registered", flush=True)
+    while worker.status is not None and not worker.status.is_draining:  # noqa: ASYNC110 - as above
+        await anyio.sleep(0.02)
+    print("draining", flush=True)
 
 
 if __name__ == "__main__":

@@ -14,10 +14,11 @@ LIMIT = 20.0
 
 
 class WorkerProcess:
-    """`async with WorkerProcess(url, key, secret) as worker:` runs `worker_app.py` with a short drain."""
+    """`async with WorkerProcess(url, key, secret) as worker:` runs `worker_app.py`."""
 
-    def __init__(self, url: str, api_key: str, api_secret: str) -> None:
-        self._options = {"url": url, "api_key": api_key, "api_secret": api_secret, "drain_timeout": 0.2}
+    def __init__(self, url: str, api_key: str, api_secret: str, *, drain_timeout: float = 0.2) -> None:
+        account = {"url": url, "api_key": api_key, "api_secret": api_secret}
+        self._options: dict[str, object] = {**account, "drain_timeout": drain_timeout}
         self._process: asyncio.subprocess.Process | None = None
 
     @property

@@ -18,12 +18,18 @@ REPORT_LIMIT = 15.0
 
 
 class WorkerTap:
-    """`async with WorkerTap(server_url) as tap:` and give the worker `tap.url`."""
+    """`async with WorkerTap(server_url) as tap:` and give the worker `tap.url`.
 
-    def __init__(self, server_url: str) -> None:
+    Args:
+        server_url: Where workers are relayed to.
+        room_url: Where assignments point; empty: the server.
+    """
+
+    def __init__(self, server_url: str, *, room_url: str = "") -> None:
         self.url = ""
         self.messages: list[WorkerMessage] = []
         self._server_url = server_url
+        self._room_url = room_url or server_url
         self._changed = asyncio.Condition()
         self._sockets: set[web.WebSocketResponse] = set()
         self._runner: web.AppRunner | None = None
@@ -95,6 +101,6 @@ class WorkerTap:
                 continue
             message = ServerMessage.FromString(frame.data)
             if message.HasField("assignment") and not message.assignment.url:
-                message.assignment.url = self._server_url
+                message.assignment.url = self._room_url
             await down.send_bytes(message.SerializeToString())
         await down.close()

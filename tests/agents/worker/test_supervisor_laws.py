@@ -211,7 +211,8 @@ class World(RuleBasedStateMachine):
         if not self.is_registered or self.is_closing:
             if self.open is not None:
                 self.connection_is_lost()
-            self.time_passes(10.0)
+            if self.open is None:
+                self.time_passes(10.0)
             if self.open is None or self.supervisor.status().failure:
                 return
             self.server_upgrades()

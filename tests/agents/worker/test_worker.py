@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
 import anyio
@@ -411,7 +411,7 @@ async def test_a_worker_runs_once_at_a_time_and_again_after_its_end(server: Agen
 
 
 async def test_a_failing_load_function_harms_nobody_and_a_working_one_is_reported(server: AgentServer) -> None:
-    loads = iter([RuntimeError("no meter"), 0.25])
+    loads: Iterator[Exception | float] = iter([RuntimeError("no meter"), 0.25])
 
     def load() -> float:
         value = next(loads, 0.25)
