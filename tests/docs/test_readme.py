@@ -1,0 +1,44 @@
+"""What the README shows is what the repository holds."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from vivavoce.agents.cli.app import app
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", README, flags=re.M | re.S)
+
+
+def test_the_agent_shown_is_the_example_that_the_tests_run() -> None:
+    (shown,) = blocks("python")
+    assert shown == (ROOT / "examples" / "hello.py").read_text(encoding="utf-8")
+
+
+def test_every_make_target_shown_exists() -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.M))
+    shown = set(re.findall(r"\bmake ([a-z]+)", README))
+    assert {"demo", "test"} <= shown <= targets
+
+
+@pytest.mark.parametrize("line", [line for block in blocks("sh") for line in block.splitlines() if "vivavoce " in line])
+def test_every_command_and_option_shown_exists(line: str) -> None:
+    words = line.split("#")[0].split()
+    name = words[words.index(next(word for word in words if word.endswith("vivavoce"))) + 1]
+    command = get_command(app).commands[name]  # type: ignore[attr-defined]  # the app is a group
+    known = {option for parameter in command.params for option in parameter.opts}
+    assert {word for word in words if word.startswith("--")} <= known
+
+
+def test_every_path_named_exists() -> None:
+    named = re.findall(r"`((?:agents|pipelines|plugins|tests|examples)/[\w./]*)`", README)
+    assert named
+    assert [path for path in named if not (ROOT / path).exists()] == []
