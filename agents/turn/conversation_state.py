@@ -28,6 +28,10 @@ class ConversationState:
         self._agent_at = self._user_at = float("-inf")
         self._has_left_starting = False
 
+    def begin(self, now: float) -> None:
+        """The session starts: nothing is told to have been before."""
+        self._agent_at = self._user_at = now
+
     def update(self, phase: SessionPhase, at: float) -> None:
         """Compare with what was told last; a change happened at `at`."""
         agent = self._derive_agent(phase)

@@ -160,6 +160,7 @@ class TurnMachine:
         match event:
             case i.SessionStarting() if self._phase == "new":
                 self._phase = "starting"
+                self._state.begin(now)
             case i.SessionStarted() if self._phase == "starting":
                 self._phase = "started"
             case i.SessionClosing() if self._phase != "closed":
