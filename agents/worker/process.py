@@ -33,9 +33,7 @@ async def run_worker(worker: Worker) -> None:
     try:
         async with anyio.create_task_group() as tasks:
             await tasks.start(_obey_signals, worker, tasks.cancel_scope)
-            await worker.prewarm()
-            freeze_heap()
-            await worker.run()
+            await worker.run(on_warm=freeze_heap)
             tasks.cancel_scope.cancel()
     except BaseExceptionGroup as group:
         error = only_leaf(group)

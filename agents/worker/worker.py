@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable
 from typing import Any
 
 import anyio
@@ -78,15 +79,19 @@ class Worker:
         """Load what every job needs, once: livekit's native library, and whatever the prewarm option makes."""
         if self._is_warm:
             return
-        self._is_warm = True
         from livekit import api, rtc  # noqa: F401 - loaded here, not in the first job's answer time
 
         if self._options.prewarm is not None:
             await anyio.to_thread.run_sync(self._options.prewarm, self._shared)
+        self._is_warm = True
 
-    async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
+    async def run(
+        self, *, on_warm: Callable[[], None] | None = None, task_status: TaskStatus[None] = TASK_STATUS_IGNORED
+    ) -> None:
         """Work until closed or drained; `started()` once the server knows the worker.
 
+        Args:
+            on_warm: Called when what every job needs is loaded, before the worker registers.
         Raises:
             ConfigurationError: URL, key or secret are missing.
             WorkerError: It runs already, the server refused us or could not be reached (`max_retry`), or the health
@@ -99,7 +104,7 @@ class Worker:
         self._over = anyio.Event()
         self._server = WorkerServer(self.agent_name, account, self._options, executor, LoopClock())
         try:
-            await self._serve(self._server, task_status)
+            await self._serve(self._server, on_warm, task_status)
         except BaseExceptionGroup as group:
             error = only_leaf(group)
             raise error from error.__cause__
@@ -136,13 +141,17 @@ class Worker:
             self.stop()
         await over.wait()
 
-    async def _serve(self, server: WorkerServer, task_status: TaskStatus[None]) -> None:
+    async def _serve(
+        self, server: WorkerServer, on_warm: Callable[[], None] | None, task_status: TaskStatus[None]
+    ) -> None:
         options = self._options
         async with anyio.create_task_group() as tasks:
             if options.health_port is not None:
                 host, port = options.health_host, options.health_port
                 self._health_port = await tasks.start(serve_health, server.status, host, port)
             await self.prewarm()
+            if on_warm is not None:
+                on_warm()
             await server.run(task_status=task_status)
             tasks.cancel_scope.cancel()
 

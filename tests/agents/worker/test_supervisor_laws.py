@@ -63,17 +63,17 @@ class World(RuleBasedStateMachine):
         self.ended: set[str] = set()
         self.delivered: set[str] = set()
         self.on_the_way: dict[str, float] = {}
-        self.give(Started())
+        self._give(Started())
         self.server_upgrades()
         self.server_registers()
 
-    def give(self, input: Input) -> list[Effect]:
+    def _give(self, input: Input) -> list[Effect]:
         effects = self.supervisor.handle(input, now=self.now)
         for effect in effects:
-            self.check(effect)
+            self._check(effect)
         return effects
 
-    def check(self, effect: Effect) -> None:
+    def _check(self, effect: Effect) -> None:
         assert not self.is_finished, "nothing comes after the end"
         match effect:
             case Connect(connection=connection):
@@ -106,16 +106,16 @@ class World(RuleBasedStateMachine):
             case _:
                 pass
 
-    def hear(self, message: ServerMessage) -> list[Effect]:
+    def _hear(self, message: ServerMessage) -> list[Effect]:
         assert self.open is not None
-        return self.give(MessageReceived(connection=self.open, message=message))
+        return self._give(MessageReceived(connection=self.open, message=message))
 
     @rule(seconds=st.sampled_from([0.0, 0.1, 1.0, 2.5, 5.0, 10.0, 25.0]))
     def time_passes(self, seconds: float) -> None:
         end = self.now + seconds
         while (deadline := self.supervisor.next_deadline()) is not None and deadline <= end:
             self.now = max(self.now, deadline)
-            self.give(DeadlinePassed())
+            self._give(DeadlinePassed())
             later = self.supervisor.next_deadline()
             assert later is None or later > self.now, "a deadline that stays is a busy loop"
         self.now = end
@@ -125,7 +125,7 @@ class World(RuleBasedStateMachine):
     def server_upgrades(self) -> None:
         assert self.open is not None
         self.is_upgraded = True
-        self.give(Connected(connection=self.open))
+        self._give(Connected(connection=self.open))
 
     @precondition(lambda self: self.is_upgraded and not self.is_registered)
     @rule()
@@ -133,7 +133,7 @@ class World(RuleBasedStateMachine):
         self.is_registered = True
         if not self.is_closing:  # the worker does not listen any more
             self.losses = 0
-        self.hear(Registered(worker_id="AW_1"))
+        self._hear(Registered(worker_id="AW_1"))
 
     @precondition(lambda self: self.open is not None)
     @rule()
@@ -145,39 +145,39 @@ class World(RuleBasedStateMachine):
         self.losses += 1
         self.delivered |= {job for job, sent in self.on_the_way.items() if self.now - sent >= CONFIRM_AFTER}
         self.on_the_way.clear()
-        self.give(ConnectionLost(connection=lost, reason="lost"))
+        self._give(ConnectionLost(connection=lost, reason="lost"))
 
     @precondition(lambda self: self.is_registered)
     @rule()
     def server_offers(self) -> None:
         self.offered += 1
-        self.hear(AvailabilityAsked(job=_job(f"AJ_{self.offered}")))
+        self._hear(AvailabilityAsked(job=_job(f"AJ_{self.offered}")))
 
     @precondition(lambda self: self.is_registered)
     @rule()
     def server_offers_and_assigns(self) -> None:
         self.server_offers()
         if (job_id := f"AJ_{self.offered}") in self.promised:
-            self.hear(JobAssigned(job=_job(job_id), url="", token="t"))
+            self._hear(JobAssigned(job=_job(job_id), url="", token="t"))
 
     @precondition(lambda self: self.is_registered and self.promised)
     @rule(data=st.data())
     def server_assigns(self, data: st.DataObject) -> None:
         job = _job(data.draw(st.sampled_from(sorted(self.promised))))
         del self.promised[job.id]
-        self.hear(JobAssigned(job=job, url="", token="t"))
+        self._hear(JobAssigned(job=job, url="", token="t"))
 
     @precondition(lambda self: self.is_registered and self.offered)
     @rule(data=st.data())
     def server_terminates(self, data: st.DataObject) -> None:
         job_id = f"AJ_{data.draw(st.integers(1, self.offered))}"
         self.promised.pop(job_id, None)
-        self.hear(JobTerminated(job_id=job_id))
+        self._hear(JobTerminated(job_id=job_id))
 
     @precondition(lambda self: self.is_registered)
     @rule()
     def server_goes_away(self) -> None:
-        self.hear(GoAway())
+        self._hear(GoAway())
 
     @precondition(lambda self: self.running)
     @rule(data=st.data(), error=st.sampled_from(["", "ValueError: no"]))
@@ -185,16 +185,16 @@ class World(RuleBasedStateMachine):
         job_id = data.draw(st.sampled_from(sorted(self.running)))
         self.running.discard(job_id)
         self.ended.add(job_id)
-        self.give(JobEnded(job_id=job_id, error=error))
+        self._give(JobEnded(job_id=job_id, error=error))
 
     @rule(load=st.floats(allow_nan=False))
     def load_is_measured(self, load: float) -> None:
-        self.give(LoadMeasured(load=load))
+        self._give(LoadMeasured(load=load))
 
     @precondition(lambda self: self.now > 30.0)
     @rule(stop=st.booleans())
     def worker_is_asked_to_end(self, stop: bool) -> None:
-        self.give(StopRequested() if stop else DrainRequested())
+        self._give(StopRequested() if stop else DrainRequested())
 
     @invariant()
     def no_more_jobs_than_slots(self) -> None:

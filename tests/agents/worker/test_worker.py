@@ -383,6 +383,35 @@ async def test_closing_ends_the_jobs_reports_them_and_is_fine_twice(server: Agen
     assert any(message.update_worker.draining for message in server.messages)
 
 
+async def test_a_worker_that_is_cancelled_still_closes_the_sessions_of_its_jobs(server: AgentServer) -> None:
+    closed: list[str] = []
+
+    async def entrypoint(ctx: JobContext) -> None:
+        async def close(reason: str) -> None:
+            await anyio.sleep(0.01)
+            closed.append(reason)
+
+        ctx.attach_session(close)
+        await anyio.sleep_forever()
+
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(_worker(server, entrypoint).run)
+        await server.start("AJ_1")
+        await server.heard(lambda m: m.update_job.status == wire.JS_RUNNING)
+        await anyio.wait_all_tasks_blocked()
+        tasks.cancel_scope.cancel()
+
+    assert closed == ["the worker was cancelled"]
+
+
+async def test_a_prewarm_that_fails_fails_the_worker_with_its_own_error(server: AgentServer) -> None:
+    def prewarm(shared: dict[str, Any]) -> None:
+        raise OSError("no model file")
+
+    with pytest.raises(OSError, match="no model file"):
+        await _worker(server, _idle, prewarm=prewarm).run()
+
+
 async def test_a_worker_can_be_closed_while_it_warms_up(server: AgentServer) -> None:
     warming, go_on = anyio.Event(), anyio.Event()
 
