@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 class STTOptions:
     """Settings of `pocketsphinx.STT` that seldom change."""
 
-    pre_roll: float = 0.1
-    """Seconds of audio before the onset that an utterance begins with; more silence makes more errors."""
+    pre_roll: float = 0.2
+    """Seconds of audio before the onset that an utterance begins with."""
     max_backlog: float = 10.0
     """Seconds of audio that may wait for the decoder; beyond that the oldest is dropped and counted."""
     open_timeout: float = 10.0

@@ -36,7 +36,7 @@ FILLERS = ("um", "uh", "ah", "ha", "huh", "hmm", "oh")
 MAX_AGO = 1.0
 """Seconds by which the VAD may be late with an onset."""
 
-OVERLAP = 0.15
+OVERLAP = 0.1
 """Seconds before the last `flush()` that the next utterance may hear again as its pre-roll."""
 
 
