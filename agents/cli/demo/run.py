@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -99,12 +100,10 @@ class Demo:
         for path in (self._options.wav, self._options.report):
             try:
                 await anyio.Path(path.parent).mkdir(parents=True, exist_ok=True)
-                async with await anyio.open_file(path, "ab"):
-                    pass
             except OSError as error:
-                raise ConfigurationError(
-                    f"cannot write {str(path)!r} ({error.strerror}); choose other files with --wav and --report"
-                ) from error
+                raise ConfigurationError(_cannot_write(path, error.strerror or str(error))) from error
+            if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+                raise ConfigurationError(_cannot_write(path, "no permission, or a folder"))
 
     async def _work(self, place: Place, board: Switchboard) -> None:
         """Run the worker. A signal ends what goes on beside it first, then its calls, in good order."""
@@ -180,6 +179,10 @@ class Demo:
             async for _ in signals:
                 if self._stops:
                     self._stops[-1].cancel()
+
+
+def _cannot_write(path: Path, reason: str) -> str:
+    return f"cannot write {str(path)!r} ({reason}); choose other files with --wav and --report"
 
 
 def latencies(turns: tuple[TurnRecord, ...]) -> list[float]:

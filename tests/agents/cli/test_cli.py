@@ -1,0 +1,145 @@
+"""The command line as a user meets it: help, and every mistake answered in words, without a traceback."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+MAIN = "from vivavoce.agents.cli import main; main()"
+WITHOUT = "import sys; sys.modules.update(dict.fromkeys({missing!r})); " + MAIN
+SECRET = "a-secret-that-nobody-must-see-in-any-output"
+
+
+def _vivavoce(*arguments: str, code: str = MAIN, cwd: Path | None = None) -> tuple[int, str]:
+    """Run the command and return its exit status and all that it printed."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("LIVEKIT_", "COLUMNS"))}
+    command = [sys.executable, "-c", code, *arguments]
+    done = subprocess.run(command, env=env, cwd=cwd, capture_output=True, text=True, timeout=60, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+pytestmark = pytest.mark.timeout(60)
+
+
+def test_without_arguments_the_commands_are_listed_and_where_to_begin() -> None:
+    status, printed = _vivavoce()
+    assert status != 0
+    for word in ("demo", "start", "New here? Run: vivavoce demo"):
+        assert word in printed
+
+
+def test_help_tells_what_a_command_does_and_takes() -> None:
+    status, printed = _vivavoce("demo", "--help")
+    assert status == 0
+    for word in ("--once", "--report", "--wav", "--no-call", "--port", "--url", "--api-key", "LIVEKIT_API_SECRET"):
+        assert word in printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["start", "nofile.py"], "'nofile.py' does not exist; give the Python file"),
+        (["start", "."], "is a folder"),
+        (["start", "notes.txt"], "its name must end in .py"),
+        (["start", "syntax.py"], "line 2: '(' was never closed"),
+        (["start", "imports.py"], "imports 'nosuchmodule', which is not installed"),
+        (["start", "empty.py"], "no Worker, no `async def entrypoint(ctx)` and no Agent"),
+        (["start", "two.py"], "2 workers (first, second); keep one"),
+        (["start", "sync.py"], "must be an async function"),
+        (["start", "agent.py"], "give it a method `pipeline()`"),
+        (["start", "agents.py"], "several agents (A, B)"),
+        (["start", "app.py"], "set LIVEKIT_URL, pass --url"),
+        (["start", "app.py", "--url", "localhost", "--api-key", "k", "--api-secret", SECRET], "got 'localhost'"),
+        (["demo", "--once", "--no-call"], "give only one of them"),
+        (["demo", "--port", "70000"], "port must be 0 (any free one) to 65535, got 70000"),
+        (["demo", "--port", "many"], "--port"),
+        (["demo", "--url", "ws://127.0.0.1:1"], "needs an API key: give --api-key"),
+        (["demo", "--url", "ws://127.0.0.1:1", "--api-key", "k"], "needs an API secret"),
+        (["demo", "--url", "nowhere", "--api-key", "k", "--api-secret", SECRET], "got 'nowhere'"),
+        (["demo", "--port", "0", "--report", "/proc/none/report.json"], "cannot write '/proc/none/report.json'"),
+        (["demo", "--port", "0", "--wav", "."], "choose other files with --wav and --report"),
+        (["dance"], "No such command 'dance'"),
+    ],
+    ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
+)
+def test_a_mistake_is_answered_in_words(arguments: list[str], words: str, apps: Path) -> None:
+    status, printed = _vivavoce(*arguments, cwd=apps)
+    assert status != 0
+    assert words in printed
+    assert "Traceback" not in printed
+    assert SECRET not in printed
+
+
+def test_an_error_of_the_apps_own_keeps_its_traceback(apps: Path) -> None:
+    status, printed = _vivavoce("start", "broken.py", cwd=apps)
+    assert status != 0
+    assert 'broken.py", line 1' in printed
+    assert "RuntimeError: mine" in printed
+
+
+def test_a_taken_port_is_said_so(apps: Path, taken_port: int) -> None:
+    status, printed = _vivavoce("demo", "--once", "--port", str(taken_port), cwd=apps)
+    assert status == 1
+    assert f"port {taken_port} on 127.0.0.1 is taken" in printed
+    assert "Traceback" not in printed
+
+
+def test_a_server_that_cannot_be_reached_is_said_so(apps: Path, taken_port: int) -> None:
+    url = f"ws://127.0.0.1:{taken_port}"  # listens, and never answers as a LiveKit server
+    account = ["--api-key", "key", "--api-secret", SECRET]
+    status, printed = _vivavoce("demo", "--once", "--url", url.replace(str(taken_port), "1"), *account, cwd=apps)
+    assert status == 1
+    assert "could not register with the LiveKit server" in printed
+    assert "Traceback" not in printed
+    assert SECRET not in printed
+
+
+@pytest.mark.parametrize("missing", [["aiortc"], ["pocketsphinx", "espeakng_loader"]], ids=" ".join)
+def test_a_missing_extra_is_named_with_its_remedy(missing: list[str], apps: Path) -> None:
+    status, printed = _vivavoce("demo", "--once", code=WITHOUT.format(missing=missing), cwd=apps)
+    assert status == 1
+    assert "Traceback" not in printed
+    assert "pip install 'vivavoce[demo]'" in printed
+    assert all(package in printed for package in missing)
+
+
+def test_the_command_line_costs_an_import_of_agents_nothing() -> None:
+    code = "import sys, vivavoce.agents.cli; print(sorted({'typer', 'rich', 'livekit'} & set(sys.modules)))"
+    assert _vivavoce(code=code) == (0, "[]\n")
+
+
+@pytest.fixture
+def apps(tmp_path: Path) -> Path:
+    """A folder of apps, most of them wrong."""
+    head = "from vivavoce.agents import Agent, Worker\n\nasync def entry(ctx): ...\n"
+    agent = "class {0}(Agent):\n    def __init__(self):\n        super().__init__('x')\n"
+    files = {
+        "notes.txt": "hello",
+        "syntax.py": "x = 1\nprint((x)\n",
+        "imports.py": "import nosuchmodule\n",
+        "empty.py": "x = 1\n",
+        "two.py": f"{head}first = Worker(entry)\nsecond = Worker(entry)\n",
+        "sync.py": "def entrypoint(ctx): ...\n",
+        "agent.py": head + agent.format("A"),
+        "agents.py": head + agent.format("A") + agent.format("B"),
+        "app.py": f"{head}worker = Worker(entry)\n",
+        "broken.py": "raise RuntimeError('mine')\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+@pytest.fixture
+def taken_port() -> Iterator[int]:
+    """A port that somebody else listens on."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        yield listener.getsockname()[1]

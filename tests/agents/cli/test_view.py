@@ -1,0 +1,111 @@
+"""What a person sees of a call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from vivavoce.agents.cli.demo.checks import Check
+from vivavoce.agents.cli.demo.place import Place
+from vivavoce.agents.cli.demo.view import View
+from vivavoce.agents.records import StageRecord, TurnRecord
+from vivavoce.agents.states import AgentState, UserState
+
+RECORD = TurnRecord(
+    turn_id="turn_1",
+    user_text="at seven",
+    agent_text="At seven. For how many people?",
+    heard_text="At seven. For how many people?",
+    outcome="completed",
+    interrupted=False,
+    e2e_latency=0.45,
+    stages=(
+        StageRecord("vad_silence", "config", 0.2),
+        StageRecord("model_first_token", "provider", 0.15),
+        StageRecord("hook", "user_code", 0.0),
+        StageRecord("playout", "runtime", 0.1),
+    ),
+)
+
+
+def _shown(show: Callable[[View], None], *, width: int = 100, is_terminal: bool = False) -> str:
+    out = StringIO()
+    with View(Console(file=out, width=width, force_terminal=is_terminal)) as view:
+        show(view)
+    return out.getvalue()
+
+
+def test_a_waterfall_is_one_line_with_a_cell_for_each_25_ms() -> None:
+    (line,) = _shown(lambda view: view.turn(RECORD)).splitlines()
+    assert "0.45 s" in line
+    assert (line.count("█"), line.count("▓"), line.count("▒")) == (8, 6, 4)
+    assert "silence 200 model 150 playout 100 ms" in line
+    assert "hook" not in line
+
+
+def test_a_failed_turn_says_why() -> None:
+    failed = TurnRecord(
+        turn_id="t", outcome="failed", interrupted=False, e2e_latency=None, error="llm: no first token in 10 s"
+    )
+    assert "llm: no first token in 10 s" in _shown(lambda view: view.turn(failed))
+
+
+def test_a_long_line_goes_on_under_itself() -> None:
+    text = "I have booked friday at seven for four guests."
+    first, second = _shown(lambda view: view.agent_said(text, interrupted=True), width=40).splitlines()
+    assert first.startswith("agent   I have")
+    assert second.startswith("        ")
+    assert second.rstrip().endswith("cut off")
+
+
+def test_words_that_look_like_markup_are_shown_as_they_are() -> None:
+    assert "[bold]x[/bold] :smile:" in _shown(lambda view: view.caller_said("[bold]x[/bold] :smile:"))
+
+
+def test_a_join_token_is_never_broken_in_two() -> None:
+    token = "e" * 300
+    assert token in _shown(lambda view: view.token("room", token), width=60)
+
+
+def test_the_secret_is_shown_for_the_embedded_room_only() -> None:
+    embedded = Place(url="ws://127.0.0.1:1", api_key="key", api_secret="secret-1")
+    foreign = Place(url="ws://127.0.0.1:1", api_key="key", api_secret="secret-1", agent_name="demo")
+    assert "secret-1" in _shown(lambda view: view.place(embedded))
+    assert "secret-1" not in _shown(lambda view: view.place(foreign))
+
+
+def test_the_summary_puts_each_wait_beside_the_turn_it_belongs_to() -> None:
+    greeting = TurnRecord(
+        turn_id="s", kind="say", heard_text="Hello.", outcome="completed", interrupted=False, e2e_latency=None
+    )
+    lines = _shown(lambda view: view.summary([greeting, RECORD], [0.61])).splitlines()
+    (said,) = [line for line in lines if "Hello." in line]
+    (answered,) = [line for line in lines if "at seven" in line]
+    assert "0.61 s" not in said
+    assert "0.45 s" in answered
+    assert "0.61 s" in answered
+
+
+@pytest.mark.parametrize(("is_met", "mark"), [(True, "✓"), (False, "✗")])
+def test_a_check_shows_whether_it_is_met(is_met: bool, mark: str) -> None:
+    assert f"{mark} silent: 0.80 s" in _shown(lambda view: view.checks([Check("silent", is_met, "0.80 s")]))
+
+
+def test_who_speaks_is_shown_live_on_a_terminal_and_gone_when_the_call_is_over() -> None:
+    def call(view: View) -> None:
+        view.call_started("room")
+        view.user_state(UserState.SPEAKING)
+        view.interim("at sev")
+        view.agent_state(AgentState.THINKING)
+        view.call_ended("participant_left")
+
+    shown = _shown(call, is_terminal=True)
+    assert "● caller speaking" in shown
+    assert "at sev" in shown
+    assert "agent thinking" in shown
+    plain = _shown(call)
+    assert "caller speaking" not in plain
+    assert "call ended: participant_left" in plain
