@@ -1,0 +1,147 @@
+"""From the SDK's errors to the error tree, with nothing in them that is secret or was said."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from vivavoce.pipelines.core.errors import (
+    ProviderConnectionError,
+    ProviderError,
+    ProviderProtocolError,
+    ProviderStatusError,
+    ProviderTimeoutError,
+)
+from vivavoce.pipelines.llm.base import GenerateRequest
+from vivavoce.pipelines.llm.chat_context import ChatMessage, FunctionCall
+from vivavoce.plugins.openai.wire import PROVIDER, error_in_answer, is_retryable
+
+if TYPE_CHECKING:
+    import openai
+
+MESSAGE_LIMIT = 300
+"""Characters of a server's own words that are passed on."""
+
+QUOTE_WORDS = 4
+"""Words in a row that make a quotation."""
+
+QUOTE_CHARACTERS = 4
+"""A shorter text may occur in any message."""
+
+KEY = re.compile(r"\b(?:sk|gsk|pk|key)-[\w*-]{4,}")
+"""What looks like a key, also half masked."""
+
+REMEDIES = {
+    401: "check the API key",
+    403: "check what the API key may do",
+    404: "check model and base_url",
+}
+
+
+class Redaction:
+    """Makes a server's words fit to be shown: no secret, and nothing that was said.
+
+    Args:
+        secrets: Masked wherever they occur.
+        request: What must not be quoted.
+    """
+
+    def __init__(self, secrets: Iterable[str], request: GenerateRequest) -> None:
+        self._secrets = tuple(secret for secret in secrets if secret)
+        self._request = request
+
+    def __call__(self, message: object) -> str:
+        """Return `message`, or what stands for it."""
+        if not isinstance(message, str) or not message.strip():
+            return ""
+        if "base64," in message or self._is_quotation(message):
+            return "(the server's message is withheld, since it quotes the conversation)"
+        for secret in self._secrets:
+            message = message.replace(secret, "***")
+        message = KEY.sub("***", " ".join(message.split()))
+        return message if len(message) <= MESSAGE_LIMIT else f"{message[:MESSAGE_LIMIT]}…"
+
+    def _is_quotation(self, message: str) -> bool:
+        said = " ".join(message.casefold().split())
+        for text in self._content():
+            words = text.casefold().split()
+            size = min(QUOTE_WORDS, len(words))
+            runs = (" ".join(words[at : at + size]) for at in range(len(words) - size + 1))
+            if any(len(run) >= QUOTE_CHARACTERS and run in said for run in runs):
+                return True
+        return False
+
+    def _content(self) -> Iterator[str]:
+        yield self._request.instructions
+        yield self._request.extra_instructions
+        for item in self._request.context:
+            if isinstance(item, ChatMessage):
+                yield item.content
+            else:
+                yield item.arguments if isinstance(item, FunctionCall) else item.output
+
+
+@contextmanager
+def provider_errors(redact: Redaction) -> Iterator[None]:
+    """Raise what the SDK raises as errors of our tree.
+
+    The chain ends here (`from None`): the SDK's errors hold the request with its headers, and the server's words.
+    """
+    import openai
+
+    try:
+        yield
+    except openai.APIStatusError as error:
+        raise _status_error(error, redact) from None
+    except openai.APITimeoutError as error:
+        reason = type(error.__cause__).__name__
+        raise ProviderTimeoutError(f"the server took too long: {reason}", provider=PROVIDER) from None
+    except openai.APIConnectionError as error:
+        raise ProviderConnectionError(f"no connection: {_reason(error)}", provider=PROVIDER) from None
+    except openai.APIError as error:  # an error event instead of the next piece of the answer
+        code = error.body.get("code") if isinstance(error.body, dict) else None
+        raise error_in_answer(code or error.type, redact(_message(error.body) or error.message)) from None
+    except openai.OpenAIError as error:
+        raise ProviderError(f"the SDK failed: {type(error).__name__}", provider=PROVIDER) from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ProviderProtocolError(
+            f"needed JSON in each event, got something else ({type(error).__name__})", provider=PROVIDER
+        ) from None
+
+
+def _status_error(error: openai.APIStatusError, redact: Redaction) -> ProviderStatusError:
+    status, headers = error.status_code, error.response.headers
+    code = error.code or (error.type if isinstance(error.type, str) else None)
+    facts = [f"status {status}", code if code and not code.isdecimal() else None]
+    if error.request_id:
+        facts.append(f"request {error.request_id}")
+    if wait := headers.get("retry-after"):
+        facts.append(f"asks to wait {wait} s")
+    parts = [", ".join(redact(fact) for fact in facts if fact), redact(_message(error.body)), REMEDIES.get(status, "")]
+    retryable = is_retryable(status, error.code)
+    if (verdict := headers.get("x-should-retry")) in ("true", "false"):  # the server knows better
+        retryable = verdict == "true"
+    return ProviderStatusError(
+        "; ".join(part for part in parts if part), provider=PROVIDER, status=status, retryable=retryable
+    )
+
+
+def _message(body: object) -> str:
+    """Return a server's words on an error: OpenAI's `message`, FastAPI's `detail`, or short plain text."""
+    if isinstance(body, dict):
+        body = body.get("message") or body.get("detail")
+    if not isinstance(body, str) or "<" in body[:100]:  # a proxy's page
+        return ""
+    return body
+
+
+def _reason(error: BaseException) -> str:
+    """Return the innermost cause, by its name: texts may hold headers."""
+    cause: BaseException = error
+    while (inner := cause.__cause__ or cause.__context__) is not None:
+        cause = inner
+    name = type(cause).__name__
+    return f"{name} ({cause.strerror})" if isinstance(cause, OSError) and cause.strerror else name

@@ -1,0 +1,57 @@
+"""LLMOptions: what a request asks for beyond the model, and how long connecting and reading may take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+Api = Literal["chat", "responses"]
+Dialect = Literal["auto", "openai", "compatible"]
+ImageDetail = Literal["auto", "low", "high"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LLMOptions:
+    """Settings of `openai.LLM` that seldom change. What is None is left to the server."""
+
+    temperature: float | None = None
+    """0 … 2; reasoning models refuse it."""
+    max_output_tokens: int | None = None
+    """Tokens of one answer at most, reasoning included."""
+    parallel_tool_calls: bool | None = None
+    """Whether one answer may call several tools."""
+    reasoning_effort: str | None = None
+    """Such as `"none"`, `"low"`, `"medium"`, `"high"`. The default model gets `"none"` unless something is given."""
+    image_detail: ImageDetail = "auto"
+    """How closely the model looks at pictures."""
+    dialect: Dialect = "auto"
+    """`openai`: system messages wherever they belong, `max_completion_tokens`. `compatible`: one system message, first;
+    everything else that is told to the model stands in square brackets in the user's role, which then alternates with
+    the assistant's; `max_tokens`. `auto`: `openai` for OpenAI and Azure, `compatible` for any other `base_url`."""
+    extra_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Sent with each request."""
+    extra_body: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """Fields of the request's JSON that have no option here, such as `service_tier`; they win over those that have."""
+    connect_timeout: float = 5.0
+    """Seconds to connect."""
+    read_timeout: float = 60.0
+    """Seconds without a byte of the answer. A last resort: a session has limits of its own, and shorter ones."""
+    keepalive: float = 120.0
+    """Seconds that an idle connection is kept for the next turn, which so saves the handshakes."""
+
+    def __post_init__(self) -> None:
+        if self.temperature is not None and not 0 <= self.temperature <= 2:
+            raise ValueError(f"need 0 <= temperature <= 2, got {self.temperature!r}")
+        if self.max_output_tokens is not None and self.max_output_tokens < 1:
+            raise ValueError(f"need max_output_tokens >= 1, got {self.max_output_tokens!r}")
+        if self.dialect not in get_args(Dialect):
+            raise ValueError(f"dialect must be one of {get_args(Dialect)}, got {self.dialect!r}")
+        if self.image_detail not in get_args(ImageDetail):
+            raise ValueError(f"image_detail must be one of {get_args(ImageDetail)}, got {self.image_detail!r}")
+        if min(self.connect_timeout, self.read_timeout) <= 0:
+            raise ValueError(
+                f"need connect_timeout and read_timeout > 0 s, got {self.connect_timeout!r}, {self.read_timeout!r}"
+            )
+        if self.keepalive < 0:
+            raise ValueError(f"need keepalive >= 0 s, got {self.keepalive!r}")

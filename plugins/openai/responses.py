@@ -1,0 +1,173 @@
+"""The responses API, sans-I/O: the request's body, and stream events to our events.
+
+Source: https://platform.openai.com/docs/api-reference/responses and /responses-streaming.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from vivavoce.pipelines.core.errors import ProviderError
+from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent, TextDelta, Usage
+from vivavoce.pipelines.llm.tools import Tool, ToolChoice
+from vivavoce.plugins.openai.options import ImageDetail
+from vivavoce.plugins.openai.transcript import Calls, Transcript, Words, transcript
+from vivavoce.plugins.openai.wire import (
+    Asking,
+    CallSlot,
+    Reader,
+    arguments_of,
+    data_url,
+    drop_nones,
+    error_in_answer,
+    number_of,
+    protocol_error,
+    text_of,
+)
+
+
+def responses_body(request: GenerateRequest, asking: Asking) -> dict[str, Any]:
+    """Return the arguments of `client.responses.create()`. Nothing is stored at the server."""
+    options = asking.options
+    script = transcript(request, is_strict=not asking.is_openai)
+    body = drop_nones(
+        model=asking.model,
+        instructions=script.instructions or None,
+        input=_input(script, options.image_detail),
+        stream=True,
+        store=False,
+        temperature=options.temperature,
+        max_output_tokens=options.max_output_tokens,
+    )
+    if asking.reasoning_effort is not None:
+        body["reasoning"] = {"effort": asking.reasoning_effort}
+    if request.tools:
+        body["tools"] = [_tool(tool) for tool in request.tools]
+        body |= drop_nones(tool_choice=_choice(request.tool_choice), parallel_tool_calls=options.parallel_tool_calls)
+    return body
+
+
+class ResponsesReader(Reader):
+    """Reads `ResponseStreamEvent`s.
+
+    Args:
+        redact: Makes a server's error message fit to be shown.
+    """
+
+    def __init__(self, request: GenerateRequest, redact: Callable[[object], str]) -> None:
+        super().__init__(request)
+        self._redact = redact
+        self._by_index: dict[int, CallSlot] = {}
+
+    def feed(self, event: object) -> list[LLMEvent]:
+        """Take the next event; kinds that say nothing for us are passed over."""
+        self.has_events = True
+        match getattr(event, "type", None):
+            case "response.output_text.delta":
+                return self._text(event)
+            case "response.refusal.delta":
+                self._is_refused = True
+                return self._text(event)
+            case "response.output_item.added" | "response.output_item.done":
+                self._item(event)
+            case "response.function_call_arguments.delta":
+                self._slot(event).arguments += arguments_of(getattr(event, "delta", None))
+            case "response.completed" | "response.incomplete":
+                self._end(getattr(event, "response", None))
+            case "response.failed":
+                raise self._failure(getattr(getattr(event, "response", None), "error", None))
+            case "error":
+                raise self._failure(event)
+            case str():
+                pass
+            case _:
+                raise protocol_error("an event with a type", type(event).__name__)
+        return []
+
+    def _text(self, event: object) -> list[LLMEvent]:
+        text = text_of(getattr(event, "delta", None), "delta")
+        return [TextDelta(text)] if text else []
+
+    def _item(self, event: object) -> None:
+        item = getattr(event, "item", None)
+        if getattr(item, "type", None) != "function_call":
+            return
+        slot = self._slot(event)
+        slot.id = text_of(getattr(item, "call_id", None), "call_id") or slot.id
+        slot.name = text_of(getattr(item, "name", None), "a function's name") or slot.name
+        slot.arguments = arguments_of(getattr(item, "arguments", None)) or slot.arguments
+
+    def _slot(self, event: object) -> CallSlot:
+        index = getattr(event, "output_index", None)
+        if not isinstance(index, int):
+            raise protocol_error("output_index as a number", type(index).__name__)
+        slot = self._by_index.get(index)
+        if slot is None:
+            slot = self._by_index[index] = CallSlot()
+            self._slots.append(slot)
+        return slot
+
+    def _end(self, response: object) -> None:
+        status = text_of(getattr(response, "status", None), "status") or "completed"
+        self._is_cut = status == "incomplete"
+        details = getattr(response, "incomplete_details", None)
+        self._reason = text_of(getattr(details, "reason", None), "reason") or status
+        if (usage := getattr(response, "usage", None)) is not None:
+            self._usage = Usage(
+                input_tokens=number_of(usage, "input_tokens"),
+                output_tokens=number_of(usage, "output_tokens"),
+                cached_tokens=number_of(usage, "input_tokens_details", "cached_tokens"),
+            )
+
+    def _failure(self, error: object) -> ProviderError:
+        return error_in_answer(getattr(error, "code", None), self._redact(getattr(error, "message", None)))
+
+
+def _input(script: Transcript, detail: ImageDetail) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = []
+    for part in script.parts:
+        if isinstance(part, Calls):
+            items.extend(_calls(part))
+        else:
+            items.append({"type": "message", "role": part.role, "content": _content(part, detail)})
+    return items
+
+
+def _calls(part: Calls) -> list[dict[str, Any]]:
+    calls = [
+        {"type": "function_call", "call_id": call.call_id, "name": call.name, "arguments": call.arguments}
+        for call, _ in part.pairs
+    ]
+    outputs = [
+        {"type": "function_call_output", "call_id": call.call_id, "output": output.output}
+        for call, output in part.pairs
+    ]
+    return calls + outputs
+
+
+def _content(words: Words, detail: ImageDetail) -> str | list[dict[str, Any]]:
+    if words.role != "user" or not words.images:  # the API takes pictures from users only
+        return words.text
+    texts = [{"type": "input_text", "text": words.text}] if words.text.strip() else []
+    return [
+        *texts,
+        *({"type": "input_image", "image_url": data_url(image), "detail": detail} for image in words.images),
+    ]
+
+
+def _tool(tool: Tool[..., object]) -> dict[str, Any]:
+    """Not strict: strict schemas have no optional arguments, and this API is strict unless told otherwise."""
+    return {
+        "type": "function",
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": tool.parameters_schema(),
+        "strict": False,
+    }
+
+
+def _choice(choice: ToolChoice) -> str | dict[str, Any] | None:
+    if choice.mode == "auto":
+        return None
+    return {"type": "function", "name": choice.name} if choice.mode == "named" else choice.mode

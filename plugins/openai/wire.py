@@ -1,0 +1,207 @@
+"""What both APIs share on the wire, sans-I/O: how to ask, how to read what an SDK built unchecked, whole tool calls.
+
+`chat` and `responses` hold what differs. The SDK builds its objects from whatever a server sends, so that each field
+may be missing or of any type: everything that is read here goes through `text_of` and its like.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from vivavoce.pipelines.core.errors import ProviderError, ProviderProtocolError, ProviderStatusError
+from vivavoce.pipelines.core.ids import new_id
+from vivavoce.pipelines.llm.base import Done, GenerateRequest, LLMEvent, Usage
+from vivavoce.pipelines.llm.chat_context import FunctionCall
+from vivavoce.pipelines.llm.tools import ToolCall
+from vivavoce.pipelines.media.frame import VideoFrame
+from vivavoce.plugins.openai.options import LLMOptions
+
+logger = logging.getLogger(__name__)
+
+PROVIDER = "openai"
+
+RETRYABLE_STATUSES = frozenset({408, 409, 429})
+"""And everything from 500 on."""
+
+FINAL_CODES = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
+"""Error codes that no second try mends, whatever their status says."""
+
+STATUS_OF_CODE = {"server_error": 500, "internal_server_error": 500, "rate_limit_exceeded": 429, "overloaded": 503}
+"""Statuses of errors that come inside of an answer; any other code with a name is the request's fault: 400."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """What each request of one LLM has in common.
+
+    Args:
+        is_openai: Whether the dialect is OpenAI's own; see `LLMOptions.dialect`.
+        reasoning_effort: None leaves it to the server.
+    """
+
+    model: str
+    options: LLMOptions
+    is_openai: bool
+    reasoning_effort: str | None = None
+
+
+@dataclass(slots=True)
+class CallSlot:
+    """A tool call as it grows."""
+
+    id: str = ""
+    name: str = ""
+    arguments: str = field(default="", repr=False)
+
+
+class Reader(ABC):
+    """Turns the events of one answer into ours.
+
+    Call `feed()` for each event, then `finish()`, which has the rest: tool calls, usage, `Done`.
+    """
+
+    def __init__(self, request: GenerateRequest) -> None:
+        self._taken = {item.call_id for item in request.context if isinstance(item, FunctionCall)}
+        self._slots: list[CallSlot] = []
+        self._usage: Usage | None = None
+        self._reason = ""
+        self._is_cut = False
+        self._is_refused = False
+        self.has_events = False
+
+    @abstractmethod
+    def feed(self, event: object) -> list[LLMEvent]:
+        """Take the SDK's next event.
+
+        Raises:
+            ProviderError: It tells of a failure, or breaks the protocol.
+        """
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the server has said that the answer is over."""
+        return bool(self._reason)
+
+    def finish(self) -> list[LLMEvent]:
+        """Return what is known only at the end of the stream.
+
+        Raises:
+            ProviderError: The server did not say that the answer is over.
+        """
+        if not self.has_events:
+            raise ProviderProtocolError(
+                "needed an event stream, got an answer without a single event; check base_url, which usually ends "
+                "with /v1, and whether the server has this API",
+                provider=PROVIDER,
+            )
+        if not self.is_complete:
+            raise broken_off()
+        events: list[LLMEvent] = list(self._calls())
+        if self._usage is not None:
+            events.append(self._usage)
+        events.append(Done("refusal" if self._is_refused else self._reason))
+        return events
+
+    def _calls(self) -> Iterable[ToolCall]:
+        for slot in self._slots:
+            arguments = slot.arguments if slot.arguments.strip() else "{}"
+            if self._is_cut and not _is_json(arguments):
+                logger.warning("openai: the answer ended (%s) inside of a tool call, which is dropped", self._reason)
+                continue
+            if not slot.name:
+                raise protocol_error("a tool call with a name", "none")
+            if not slot.id or slot.id in self._taken:  # some servers send none, or the same ones in each answer
+                slot.id = new_id("call")
+            self._taken.add(slot.id)
+            yield ToolCall(call_id=slot.id, name=slot.name, arguments=arguments)
+
+
+def broken_off() -> ProviderError:
+    """Return the error of an answer that stops before its end; the same request may well succeed."""
+    return ProviderProtocolError(
+        "the answer broke off: its stream ended before the server said why", provider=PROVIDER, retryable=True
+    )
+
+
+def protocol_error(needed: str, got: object) -> ProviderProtocolError:
+    """Return the error of an event that is not what the API describes; `got` must hold no content."""
+    return ProviderProtocolError(f"needed {needed}, got {got}; is the server compatible?", provider=PROVIDER)
+
+
+def error_in_answer(code: object, message: str) -> ProviderError:
+    """Return the error that a server reports inside of an answer whose HTTP status was fine.
+
+    Args:
+        code: A name, a status as a number or as text, or None.
+        message: Free of secrets and of what was said.
+    """
+    number = int(code) if isinstance(code, int) or (isinstance(code, str) and code.isdecimal()) else 0
+    name = code if isinstance(code, str) and not number else ""
+    if 400 <= number < 600 or name:
+        status = number or STATUS_OF_CODE.get(name, 429 if name in FINAL_CODES else 400)
+        return ProviderStatusError(
+            _joined(f"the answer failed: {name or status}", message),
+            provider=PROVIDER,
+            status=status,
+            retryable=is_retryable(status, name),
+        )
+    return ProviderError(_joined("the answer failed", message), provider=PROVIDER, retryable=True)
+
+
+def is_retryable(status: int, code: object) -> bool:
+    """Return whether the same request may succeed when sent again."""
+    return code not in FINAL_CODES and (status in RETRYABLE_STATUSES or status >= 500)
+
+
+def text_of(value: object, name: str) -> str:
+    """Return a text that may be missing.
+
+    Raises:
+        ProviderProtocolError: It is something else.
+    """
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise protocol_error(f"{name} as text", type(value).__name__)
+    return value
+
+
+def arguments_of(value: object) -> str:
+    """Return a call's arguments, which some servers send as an object, as JSON text."""
+    return json.dumps(value) if isinstance(value, dict) else text_of(value, "arguments")
+
+
+def number_of(holder: object, *names: str) -> int:
+    """Return the count found along `names`, 0 if there is none."""
+    value: object = holder
+    for name in names:
+        value = getattr(value, name, None)
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def data_url(image: VideoFrame) -> str:
+    """Return the picture as a `data:` URL."""
+    return f"data:{image.media_type};base64,{base64.b64encode(image.data).decode('ascii')}"
+
+
+def drop_nones(**fields: Any) -> dict[str, Any]:
+    """Return the fields that are not None."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _joined(start: str, message: str) -> str:
+    return f"{start}: {message}" if message else start
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except json.JSONDecodeError:
+        return False
+    return True
