@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Generator
 from contextvars import ContextVar
 from typing import Any
@@ -11,6 +12,8 @@ import anyio
 from vivavoce.agents.records import TurnOutcome
 from vivavoce.agents.turn.inputs import SpeechKind
 from vivavoce.pipelines.core.errors import SessionError
+
+logger = logging.getLogger(__name__)
 
 running_tool_of: ContextVar[str] = ContextVar("running_tool_of", default="")
 """In a tool's task, the id of the speech that called it."""
@@ -90,9 +93,9 @@ class SpeechHandle:
         self._interrupt(self.id, force)
 
     def add_done_callback(self, callback: Callable[[SpeechHandle], None]) -> None:
-        """Call `callback` once with the handle when it resolves, at once if it has. It must not block or raise."""
+        """Call `callback` once with the handle when it resolves, at once if it has. It must not block."""
         if self._done.is_set():
-            callback(self)
+            self._call(callback)
         else:
             self._callbacks.append(callback)
 
@@ -116,4 +119,10 @@ class SpeechHandle:
         self._done.set()
         callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
+            self._call(callback)
+
+    def _call(self, callback: Callable[[SpeechHandle], None]) -> None:
+        try:
             callback(self)
+        except Exception:  # noqa: BLE001 - a user callback must not keep a speech from ending
+            logger.exception("A done callback of speech %s raised", self.id)

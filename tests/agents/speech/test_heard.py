@@ -1,0 +1,119 @@
+"""HeardText: which words the caller has heard at a sample, with and without word times."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vivavoce.agents.speech.heard import HeardText
+from vivavoce.pipelines.tts.base import Word
+
+RATE = 1000
+TEN_WORDS = "one two three four five six seven eight nine ten."
+
+
+def with_times(seconds_per_word: float = 0.2) -> HeardText:
+    heard = HeardText(RATE)
+    heard.add_text(TEN_WORDS)
+    heard.begin_segment(TEN_WORDS, 0)
+    heard.add_words(
+        tuple(
+            Word(word, number * seconds_per_word, (number + 1) * seconds_per_word)
+            for number, word in enumerate(TEN_WORDS.split())
+        )
+    )
+    heard.finish(2000)
+    return heard
+
+
+def without_times() -> HeardText:
+    heard = HeardText(RATE)
+    heard.add_text(TEN_WORDS)
+    heard.begin_segment(TEN_WORDS, 0)
+    heard.finish(2000)
+    return heard
+
+
+@pytest.mark.parametrize(
+    ("sample", "text"),
+    [
+        (0, ""),
+        (199, ""),
+        (200, "one"),
+        (399, "one"),
+        (1000, "one two three four five"),
+        (1999, "one two three four five six seven eight nine"),
+        (2000, TEN_WORDS),
+        (9999, TEN_WORDS),
+    ],
+)
+def test_with_word_times_a_word_counts_when_it_was_played_to_its_end(sample: int, text: str) -> None:
+    assert with_times().at(sample) == text
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_without_word_times_the_cut_is_within_one_word(share: float) -> None:
+    heard = without_times().at(round(2000 * share))
+    assert TEN_WORDS.startswith(heard)
+    assert abs(len(heard.split()) - 10 * share) <= 1
+
+
+def test_without_word_times_all_of_it_is_heard_at_the_end() -> None:
+    assert without_times().at(2000) == TEN_WORDS
+
+
+def test_segments_that_were_heard_whole_count_whole() -> None:
+    heard = HeardText(RATE)
+    heard.add_text("First one. Second one.")
+    heard.begin_segment("First one.", 0)
+    heard.begin_segment("Second one.", 1000)
+    heard.finish(2000)
+    assert heard.at(1000) == "First one."
+    assert heard.at(1600) == "First one. Second"
+    assert heard.at(2000) == "First one. Second one."
+
+
+def test_a_voice_that_is_not_done_yet_is_taken_to_speak_at_its_own_pace() -> None:
+    heard = HeardText(RATE)
+    heard.add_text("one two three four five. six seven eight nine ten.")
+    heard.begin_segment("one two three four five.", 0)
+    heard.begin_segment("six seven eight nine ten.", 1000)
+    assert heard.at(1500).split()[-1] in ("six", "seven", "eight")
+
+
+def test_a_voice_that_speaks_a_filtered_text_still_maps() -> None:
+    heard = HeardText(RATE)
+    heard.add_text("This is *very* important.")
+    heard.begin_segment("This is very important.", 0)
+    heard.finish(1000)
+    assert heard.at(1000) == "This is *very* important."
+    assert heard.at(500).startswith("This is")
+
+
+def test_nothing_played_is_nothing_heard() -> None:
+    heard = HeardText(RATE)
+    assert heard.at(0) == ""
+    heard.add_text("hello")
+    assert heard.at(0) == ""
+
+
+@given(
+    st.lists(st.text("abc", min_size=1, max_size=8), min_size=1, max_size=20),
+    st.lists(st.integers(0, 5000), min_size=2, max_size=20),
+    st.booleans(),
+)
+def test_what_was_heard_only_grows_and_is_always_a_beginning_of_the_text(
+    words: list[str], samples: list[int], has_times: bool
+) -> None:
+    text = " ".join(words)
+    heard = HeardText(RATE)
+    heard.add_text(text)
+    heard.begin_segment(text, 0)
+    if has_times:
+        heard.add_words(tuple(Word(word, number * 0.2, (number + 1) * 0.2) for number, word in enumerate(words)))
+    heard.finish(200 * len(words))
+    parts = [heard.at(sample) for sample in sorted(samples)]
+    assert all(text.startswith(part) for part in parts)
+    assert parts == sorted(parts, key=len)
+    assert all(part == "" or part.split() == words[: len(part.split())] for part in parts)
