@@ -133,11 +133,12 @@ class ToolExecutor:
         arguments = {name: getattr(model, name) for name in type(model).model_fields}
         arguments.update(dict.fromkeys(tool.context_parameters, context))
         timeout = self._timeout if tool.timeout is None else tool.timeout
+        result: Any = None
         try:
-            with anyio.fail_after(timeout):
+            with anyio.move_on_after(timeout) as scope:
                 result = await self._invoke(tool, arguments)
-            return (result if isinstance(result, str) else to_json(result).decode()), False
-        except TimeoutError:
+            if not scope.cancelled_caught:
+                return (result if isinstance(result, str) else to_json(result).decode()), False
             if not tool.is_async:
                 self.abandoned_threads += 1
             logger.warning("Tool %s did not end within %s s", tool.name, timeout)
