@@ -53,6 +53,7 @@ class Reply:
         self._floor = anyio.Event()
         self._stopped: TurnOutcome | None = None
         self._error: Exception | None = None
+        self._failed_component = ""
         self._utterance: Utterance | None = None
         self._calls: list[ToolCall] = []
         self._extra_instructions = request.instructions
@@ -103,11 +104,11 @@ class Reply:
         text = f": {error}" if isinstance(error, VoiceError) else ""
         self.record.error = f"{type(error).__name__}{text}"
         logger.warning("Speech %s failed: %s", self.handle.id, self.record.error, exc_info=error)
-        source = getattr(error, "component", "") or ("llm" if not self.has_generated else "tts")
-        self._host.report_error(error, source)
+        self._failed_component = getattr(error, "component", "") or ("llm" if not self.has_generated else "tts")
+        self._host.report_error(error, self._failed_component)
 
     def _end(self, outcome: TurnOutcome) -> None:
-        self._host.post(SpeechEnded(self.handle.id, outcome))
+        self._host.post(SpeechEnded(self.handle.id, outcome, self._failed_component))
         self.handle.set_outcome(outcome, self._error)
         self._host.speech_ended(self.handle, outcome)
 
@@ -314,7 +315,7 @@ class Reply:
         utterance, self._utterance = self._utterance, None
         if utterance is None or utterance.done.is_set():
             return
-        position = self._host.playout.stop(utterance, self._host.limits.fade)
+        position = self._host.playout.stop(utterance, self._host.fade)
         self._commit_heard(utterance, position, interrupted=True)
 
     def _commit_heard(self, utterance: Utterance, samples: int, *, interrupted: bool) -> None:
