@@ -60,6 +60,7 @@ class SessionRuntime:
     ) -> None:
         self.clock = clock
         self.limits: SpeechLimits = options.speech
+        self.fade = options.interruption.fade
         self.journal = journal
         self.history = history
         self.tools = tools
@@ -329,7 +330,7 @@ class SessionRuntime:
 
     def _pause_speech(self, effect: fx.PauseSpeech) -> None:
         self._held = effect.speech_id
-        self.playout.pause(self.limits.fade)
+        self.playout.pause(self.fade)
 
     def _resume_speech(self, effect: fx.ResumeSpeech) -> None:
         reply = self._replies.get(effect.speech_id)

@@ -30,14 +30,13 @@ class SpeechLimits:
     tts_stall: float = 5.0
     hook_timeout: float = 10.0
     max_tool_steps: int = 5
-    fade: float = 0.05
 
     def __post_init__(self) -> None:
         for name in ("llm_first_token", "llm_stall", "tts_first_byte", "tts_stall", "hook_timeout"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"need {name} > 0 (s), got {getattr(self, name)!r}")
-        if self.max_tool_steps < 0 or self.fade < 0:
-            raise ValueError(f"need max_tool_steps, fade >= 0, got {self.max_tool_steps!r}, {self.fade!r}")
+        if self.max_tool_steps < 0:
+            raise ValueError(f"need max_tool_steps >= 0, got {self.max_tool_steps!r}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +67,8 @@ class SpeechHost(Protocol):
 
     clock: Clock
     limits: SpeechLimits
+    fade: float
+    """Seconds of fade-out when speech is cut."""
 
     @property
     def playout(self) -> Playout: ...

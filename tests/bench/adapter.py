@@ -16,7 +16,7 @@ from importlib.metadata import version
 import anyio
 import harness as h  # type: ignore[import-not-found]  # stands in the benchmark's folder, on its PYTHONPATH
 
-from vivavoce.agents import Agent, AgentSession, EndpointingOptions, InterruptionOptions, SessionOptions, SpeechLimits
+from vivavoce.agents import Agent, AgentSession, EndpointingOptions, InterruptionOptions, SessionOptions
 from vivavoce.agents.rooms.local import LocalTransport
 from vivavoce.agents.rooms.pacing import PacedQueue
 from vivavoce.pipelines import CascadingPipeline
@@ -163,8 +163,7 @@ def options() -> SessionOptions:
         return SessionOptions()
     return SessionOptions(
         endpointing=EndpointingOptions(min_delay=0.0),
-        interruption=InterruptionOptions(mode="immediate", min_duration=0.0),
-        speech=SpeechLimits(fade=0.0),
+        interruption=InterruptionOptions(mode="immediate", min_duration=0.0, fade=0.0),
     )
 
 

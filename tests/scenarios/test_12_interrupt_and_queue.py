@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from vivavoce.agents import Agent, RunContext, SpeechHandle, function_tool
+from vivavoce.agents import Agent, InterruptionOptions, RunContext, SessionOptions, SpeechHandle, function_tool
 from vivavoce.agents.testing import ScriptedLLM, ScriptedRealtimeModel, ScriptedTTS, SessionHarness
 from vivavoce.pipelines.llm.tools import ToolCall
 
@@ -271,3 +271,15 @@ def test_a_speech_made_inside_a_tool_plays_at_once_and_the_answer_follows() -> N
     # Greeting; committed at 2.9, the tool speaks 3.2 to 3.6, the model answers 0.1 + 0.2 later.
     harness.expect_played((0.2, 0.6), (3.2, 0.4), (3.9, 0.6), (6.2, 0.4))
     harness.expect_outcomes("completed", "completed", "completed", "completed")
+
+
+def test_the_fade_of_an_interruption_is_an_option() -> None:
+    options = SessionOptions(interruption=InterruptionOptions(fade=0.0))
+    harness = SessionHarness(Agent("Count."), options=options)
+
+    async def scenario(harness: SessionHarness) -> None:
+        handle = harness.session.say(TEN_WORDS)
+        await harness.until(1.0)
+        handle.interrupt()
+
+    harness.run(scenario, until=2.0).expect_played((0.2, 0.8))

@@ -202,7 +202,9 @@ def test_an_interrupted_call_runs_to_its_end_and_its_result_is_committed() -> No
     assert [item.call_id for item in pending] == ["c1"]
     assert "still running" in pending[0].output
     assert outputs(harness) == [("after 4.0", False)]
-    assert ("assistant", "Of course.") in harness.messages
+    harness.expect_history(
+        ("user", "please do it"), ("user", "and be quick"), ("assistant", "Of course."), ("assistant", "It is done.")
+    ).expect_played((4.2, 0.4), (6.3, 0.6))
 
 
 def test_awaiting_the_speech_that_runs_the_tool_raises_instead_of_waiting_for_ever() -> None:
