@@ -43,6 +43,7 @@ test: .venv/.dev
 .venv/.dev: pyproject.toml setup.py plugins | $(BIN)/python
 	@echo "Installing vivavoce[dev] into .venv (about a minute, once) ..."
 	@$(PIP) --editable '.[dev]'
+	@$(PIP) --no-deps 'silero-vad>=6'    # its model file, for onnxruntime; the package itself would bring torch
 	@touch $@ .venv/.demo
 
 $(BIN)/python:

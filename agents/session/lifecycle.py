@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
@@ -11,8 +13,9 @@ from anyio.abc import TaskGroup
 
 from vivavoce.agents import events as ev
 from vivavoce.agents.agent import Agent, Session
-from vivavoce.agents.records import CloseReport, CloseStep
+from vivavoce.agents.records import CloseReport
 from vivavoce.agents.rooms.options import RoomOptions
+from vivavoce.agents.session.closing import CloseSequence
 from vivavoce.agents.session.emitter import SessionEmitter
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.room_link import RoomLink
@@ -21,6 +24,7 @@ from vivavoce.agents.session.services import Service
 from vivavoce.agents.states import CloseReason
 from vivavoce.agents.turn import inputs as i
 from vivavoce.pipelines.core.clock import Clock
+from vivavoce.pipelines.core.errors import describe
 from vivavoce.pipelines.events import PipelineEvent, PipelineFailed
 from vivavoce.pipelines.pipeline import Pipeline, PipelineConnection, PipelineContext
 
@@ -29,8 +33,14 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-STEP_RESERVE = 0.05
-"""Part of the close timeout that is kept for each step still to come, so that a hanging one cannot starve them."""
+
+@dataclass(slots=True)
+class _CloseRequest:
+    """Why the session closes, and whether it leaves the room then."""
+
+    reason: CloseReason
+    cause: Exception | None = None
+    leaves: bool = False
 
 
 class SessionLifecycle:
@@ -58,10 +68,9 @@ class SessionLifecycle:
         self._services: dict[str, Service] = {}
         self._entering: anyio.CancelScope | None = None
         self._close_asked = anyio.Event()
-        self._reason = CloseReason.USER_INITIATED
-        self._cause: Exception | None = None
-        self._is_leaving = False
-        self._closing_errors: list[Exception] = []
+        self._why = _CloseRequest(CloseReason.USER_INITIATED)
+        self._has_entered = False
+        self._closing: CloseSequence | None = None
         self.ready = anyio.Event()
         """Set when start is done or has failed."""
         self.closed = anyio.Event()
@@ -69,19 +78,23 @@ class SessionLifecycle:
         self.failure: BaseException | None = None
         """What start failed with."""
         self.report: CloseReport | None = None
-        self.is_closing = False
         self.accepts_speech = True
         """Off once `on_exit` is done: nothing more can be said."""
 
     def request_close(self, reason: CloseReason, cause: Exception | None = None, *, leave: bool = False) -> None:
         """Ask for the close; the first reason counts. Synchronous and callable from any task of the loop."""
-        self._is_leaving = self._is_leaving or leave
         if self._close_asked.is_set():
+            self._why.leaves = self._why.leaves or leave
             return
-        self._reason, self._cause = reason, cause
+        self._why = _CloseRequest(reason, cause, leave)
         self._close_asked.set()
         if self._entering is not None:
             self._entering.cancel()
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether the close has begun."""
+        return self._closing is not None
 
     @property
     def is_close_asked(self) -> bool:
@@ -110,10 +123,10 @@ class SessionLifecycle:
                 with anyio.CancelScope(shield=True):
                     await self._close(link)
                 group.cancel_scope.cancel()
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - closes in order whatever ended it; cancellation goes on below
             if self.report is None:
                 with anyio.CancelScope(shield=True):
-                    self._reason, self._cause = CloseReason.ERROR, _as_exception(error)
+                    self._why = _CloseRequest(CloseReason.ERROR, _as_exception(error), self._why.leaves)
                     await self._close(link)
             self.failure = self.failure or error
             if not isinstance(error, Exception):
@@ -147,10 +160,11 @@ class SessionLifecycle:
             await self._serve("pipeline", self._connection.run, group, limit)
             await self._serve("room audio", link.run, group, limit)
             if not self._close_asked.is_set():
+                self._has_entered = True
                 with anyio.CancelScope() as self._entering:
                     await self._agent.on_enter()
             if self._close_asked.is_set():
-                self.failure = self._cause
+                self.failure = self._why.cause
                 if self.failure is None:
                     self.ready.set()
                 return
@@ -174,8 +188,8 @@ class SessionLifecycle:
         self.request_close(CloseReason.ERROR, error)
 
     def _on_pipeline_event(self, event: PipelineEvent) -> None:
-        if self.is_closing and isinstance(event, PipelineFailed):
-            self._closing_errors.append(event.error)
+        if self._closing is not None and isinstance(event, PipelineFailed):
+            self._closing.note(event.error)
         self._runtime.post(event)
 
     def _on_room_closed(self, reason: str) -> None:
@@ -185,56 +199,32 @@ class SessionLifecycle:
     # --- close
 
     async def _close(self, link: RoomLink) -> None:
-        self.is_closing = True
-        runtime, began = self._runtime, self._clock.now()
-        steps: list[CloseStep] = []
-        plan: list[tuple[str, Callable[[], Awaitable[None]]]] = [
-            ("input", link.stop_input),
-            ("speech", self._cut_speech),
-            ("tools", runtime.tools.cancel),
-            ("on_exit", self._exit_agent),
-            ("pipeline", self._close_pipeline),
-            ("agent cleanup", self._agent.cleanup),
-            ("room audio", self._close_room_audio(link)),
-            *([("leave room", link.transport.leave)] if self._is_leaving else []),
-        ]
-        for index, (name, step) in enumerate(plan):
-            steps.append(await self._close_step(name, step, began, later=len(plan) - index - 1))
+        self._closing = closing = CloseSequence(self._clock, self._options.close_timeout)
+        runtime = self._runtime
+        steps = await closing.run(
+            [
+                ("input", link.stop_input),
+                ("speech", self._cut_speech),
+                ("tools", runtime.tools.cancel),
+                *([("on_exit", self._exit_agent)] if self._has_entered else []),
+                ("pipeline", self._close_pipeline),
+                ("agent cleanup", self._agent.cleanup),
+                ("room audio", partial(self._close_room_audio, link)),
+                *([("leave room", link.transport.leave)] if self._why.leaves else []),
+            ]
+        )
         runtime.step(i.SessionClosed())
         self.report = CloseReport(
-            reason=self._reason.value,
-            seconds=self._clock.now() - began,
-            steps=tuple(steps),
-            error=f"{type(self._cause).__name__}: {self._cause}" if self._cause is not None else "",
+            reason=self._why.reason.value,
+            seconds=closing.seconds,
+            steps=steps,
+            error="" if self._why.cause is None else describe(self._why.cause),
         )
         runtime.journal.note(ev.Closed, report=self.report)
         runtime.journal.flush()
-        with anyio.move_on_after(self._left(began, later=0)):
+        with anyio.move_on_after(closing.seconds_left):
             await self._emitter.wait_idle()
         self._agent.attach(None)
-
-    def _left(self, began: float, *, later: int) -> float:
-        budget = self._options.close_timeout
-        left = budget - (self._clock.now() - began) - later * STEP_RESERVE * budget
-        return max(left, STEP_RESERVE * budget)
-
-    async def _close_step(
-        self, name: str, step: Callable[[], Awaitable[None]], began: float, *, later: int
-    ) -> CloseStep:
-        started, error = self._clock.now(), ""
-        limit = self._left(began, later=later)
-        try:
-            with anyio.fail_after(limit):
-                await step()
-        except TimeoutError:
-            error = f"did not end within {limit:.2f} s"
-        except Exception as problem:  # noqa: BLE001 - the later steps still run, and the report names this one
-            error = f"{type(problem).__name__}: {problem}"
-        told, self._closing_errors = self._closing_errors, []
-        error = error or "; ".join(f"{type(problem).__name__}: {problem}" for problem in told)
-        if error:
-            logger.warning("Closing: %s %s", name, error)
-        return CloseStep(name=name, seconds=self._clock.now() - started, error=error)
 
     async def _cut_speech(self) -> None:
         self._runtime.step(i.SessionClosing())
@@ -243,6 +233,7 @@ class SessionLifecycle:
     async def _exit_agent(self) -> None:
         try:
             await self._agent.on_exit()
+            await self._runtime.wait_silent()  # what it said without awaiting it is spoken too
         finally:
             self.accepts_speech = False
             self._runtime.step(i.SessionClosing())
@@ -253,13 +244,10 @@ class SessionLifecycle:
         if self._connection is not None:
             await self._connection.aclose()
 
-    def _close_room_audio(self, link: RoomLink) -> Callable[[], Awaitable[None]]:
-        async def close() -> None:
-            if "room audio" in self._services:
-                await self._services["room audio"].stop()
-            await link.transport.aclose()
-
-        return close
+    async def _close_room_audio(self, link: RoomLink) -> None:
+        if "room audio" in self._services:
+            await self._services["room audio"].stop()
+        await link.transport.aclose()
 
 
 def _as_exception(error: BaseException) -> Exception | None:

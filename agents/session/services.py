@@ -59,7 +59,7 @@ class Service:
         try:
             with self._scope:
                 await self._run(task_status=task_status)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - a crash closes the session in order; before the start it is raised
             if not self._has_started:
                 raise
             self._on_crash(self._name, error)

@@ -110,3 +110,12 @@ class WorkerError(VoiceError):
 
 class ToolError(VoiceError):
     """Raised by tool code to tell the model what went wrong; its text reaches the model as it is."""
+
+
+def describe(error: BaseException) -> str:
+    """Return what may be written down of `error`: its kind, and its text only if it is one of ours.
+
+    Foreign errors may quote what the user said, or a secret.
+    """
+    kind = type(error).__name__
+    return f"{kind}: {error}" if isinstance(error, VoiceError) else kind
