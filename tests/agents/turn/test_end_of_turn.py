@@ -146,6 +146,19 @@ def test_the_recogniser_may_end_a_turn_that_has_words() -> None:
     assert talk.machine.open_turn_id == ""
 
 
+def test_words_after_a_commit_within_the_same_speech_go_on_with_the_turn() -> None:
+    talk = Conversation().starts(0.5).at(1.2, i.UserFinal(text="a table"), i.UserTurnEnded())
+    talk.at(1.6, i.UserFinal(text="for two")).stops(1.8).until(4.0)
+    assert talk.take() == [
+        (1.2, "commit", "turn_1", "a table"),
+        (1.2, "grant", "answer_1"),
+        (1.2, "pause", "answer_1"),
+        (1.6, "withdraw", "answer_1"),
+        (2.2, "merge", "turn_1", "a table for two"),
+        (2.2, "grant", "answer_2"),
+    ]
+
+
 def test_a_second_report_of_the_same_speech_changes_nothing() -> None:
     talk = Conversation().starts(0.5).starts(0.9).stops(1.5).stops(1.6).at(2.0, i.UserFinal(text="hello"))
     assert talk.take() == [(2.0, "commit", "turn_1", "hello"), (2.0, "grant", "answer_1")]

@@ -1,0 +1,281 @@
+"""What the user's speech does to the agent's: hold, go on, cut, take back."""
+
+from __future__ import annotations
+
+import pytest
+from turn_kit import Conversation
+
+from vivavoce.agents.turn import inputs as i
+
+
+def test_a_short_mhm_does_not_touch_the_agent_and_is_kept_as_a_backchannel() -> None:
+    talk = Conversation().speaking().says("mhm", 2.0, 2.25).until(5.0)
+    assert talk.take() == [(2.65, "aside", "turn_1", "mhm")]
+    assert talk.agent_states[-1] == ("speaking", 1.0)
+    assert talk.user_states == [("listening", 1.0), ("speaking", 2.0), ("listening", 2.25)]
+
+
+def test_words_of_min_duration_pause_and_then_interrupt() -> None:
+    talk = Conversation().speaking().says("wait stop", 2.0, 2.6).until(4.0)
+    assert talk.take() == [
+        (2.5, "pause", "talk"),
+        (2.8, "interrupted", "talk"),
+        (3.0, "commit", "turn_1", "wait stop"),
+        (3.0, "grant", "answer_1"),
+    ]
+    assert talk.agent_states[-3:] == [("speaking", 1.0), ("listening", 2.8), ("thinking", 3.0)]
+
+
+def test_short_words_interrupt_at_their_commit() -> None:
+    talk = Conversation().speaking().says("stop", 2.0, 2.2).until(4.0)
+    assert talk.take() == [
+        (2.6, "interrupted", "talk"),
+        (2.6, "commit", "turn_1", "stop"),
+        (2.6, "grant", "answer_1"),
+    ]
+
+
+def test_a_long_noise_pauses_and_the_agent_goes_on_after_false_timeout() -> None:
+    talk = Conversation().speaking().starts(2.0).stops(3.0).until(6.0)
+    assert talk.take() == [
+        (2.5, "pause", "talk"),
+        (4.0, "resume", "talk", "false interruption"),
+        (4.0, "drop", "turn_1", "transcript_missing"),
+    ]
+
+
+def test_a_noise_settled_as_nothing_resumes_at_once() -> None:
+    talk = Conversation().speaking().starts(2.0).stops(3.0).at(3.3, i.UserFinal(text=""))
+    assert talk.take()[1:] == [(3.3, "drop", "turn_1", "noise"), (3.3, "resume", "talk", "false interruption")]
+
+
+def test_speech_that_turns_out_short_resumes_at_its_report() -> None:
+    talk = Conversation().speaking().starts(2.0).stops(2.4)
+    assert talk.take() == [(2.5, "pause", "talk"), (2.6, "resume", "talk", "false interruption")]
+
+
+def test_a_short_second_sound_does_not_cut_the_wait_of_a_longer_first_one() -> None:
+    talk = Conversation().speaking().starts(2.0).stops(2.8).starts(3.1).stops(3.2).until(4.15)
+    assert talk.take() == [(2.5, "pause", "talk")]
+    assert talk.until(4.2).take()[0] == (4.2, "resume", "talk", "false interruption")
+
+
+def test_a_long_backchannel_resumes_the_agent_at_its_final() -> None:
+    talk = Conversation().speaking().says("Yeah, okay.", 2.0, 2.8, final_at=3.2).until(5.0)
+    assert talk.take() == [
+        (2.5, "pause", "talk"),
+        (3.2, "resume", "talk", "false interruption"),
+        (3.2, "aside", "turn_1", "Yeah, okay."),
+    ]
+
+
+def test_a_long_backchannel_whose_final_is_early_resumes_when_the_user_is_silent() -> None:
+    talk = Conversation().speaking().starts(2.0).at(2.7, i.UserFinal(text="okay")).stops(2.8).until(5.0)
+    assert talk.take()[1:] == [(3.0, "resume", "talk", "false interruption"), (3.2, "aside", "turn_1", "okay")]
+
+
+def test_an_unstable_interim_takes_no_floor_and_a_stable_one_does() -> None:
+    talk = Conversation().speaking().starts(2.0).at(2.6, i.UserInterim(text="wait"))
+    talk.at(2.7, i.UserInterim(text="wait a")).until(2.85)
+    assert talk.take() == [(2.5, "pause", "talk")]
+    assert talk.until(3.0).take() == [(2.9, "interrupted", "talk")]
+
+
+def test_words_known_at_min_duration_interrupt_without_a_pause() -> None:
+    talk = Conversation().speaking().starts(2.0).at(2.3, i.UserFinal(text="wait")).until(2.6)
+    assert talk.take() == [(2.5, "interrupted", "talk")]
+
+
+def test_words_without_a_vad_interrupt_as_they_come() -> None:
+    talk = Conversation().speaking().at(2.0, i.UserFinal(text="wait"))
+    assert talk.take() == [(2.0, "interrupted", "talk")]
+
+
+def test_fewer_words_than_min_words_are_kept_as_a_backchannel() -> None:
+    talk = Conversation(min_words=2).speaking().says("wait", 2.0, 2.8).says("wait please", 4.0, 4.8).until(7.0)
+    assert talk.take() == [
+        (2.5, "pause", "talk"),
+        (3.0, "resume", "talk", "false interruption"),
+        (3.2, "aside", "turn_1", "wait"),
+        (4.5, "pause", "talk"),
+        (5.0, "interrupted", "talk"),
+        (5.2, "commit", "turn_2", "wait please"),
+        (5.2, "grant", "answer_1"),
+    ]
+
+
+def test_immediate_mode_cuts_at_min_duration_without_words() -> None:
+    talk = Conversation(mode="immediate").speaking().starts(2.0).until(3.0)
+    assert talk.take() == [(2.5, "interrupted", "talk")]
+
+
+def test_interruption_switched_off_keeps_the_words_until_the_agent_is_done() -> None:
+    talk = Conversation(enabled=False).speaking().says("wait stop", 2.0, 3.0).until(5.0).played(6.0)
+    assert talk.take() == [(6.0, "commit", "turn_1", "wait stop"), (6.0, "grant", "answer_1")]
+
+
+def test_typed_text_cuts_also_with_interruption_by_voice_switched_off() -> None:
+    talk = Conversation(enabled=False).speaking().at(2.0, i.TextReceived("ok"))
+    assert talk.take()[0] == (2.0, "interrupted", "talk")
+
+
+@pytest.mark.parametrize("ends_as", ["played", "failed", "forced", "tools"])
+def test_words_during_a_protected_speech_are_answered_when_the_floor_is_free(ends_as: str) -> None:
+    talk = Conversation().speaking(interruptible=False).says("hello stop", 2.0, 3.0).until(5.0)
+    assert talk.take() == []
+    match ends_as:
+        case "played":
+            talk.played(6.0)
+        case "failed":
+            talk.at(6.0, i.SpeechEnded("talk", "failed", "tts"))
+        case "forced":
+            talk.at(6.0, i.InterruptRequested(force=True))
+        case "tools":
+            talk.at(6.0, i.ToolsAwaited("talk"))
+    assert talk.take()[-2:] == [(6.0, "commit", "turn_1", "hello stop"), (6.0, "grant", "answer_1")]
+
+
+def test_typed_text_during_a_protected_speech_waits_with_what_is_being_said() -> None:
+    talk = Conversation().speaking(interruptible=False).at(2.0, i.TextReceived("hello"), i.TextReceived("there"))
+    talk.played(3.0)
+    assert talk.take() == [(3.0, "commit", "turn_1", "hello there"), (3.0, "grant", "answer_1")]
+    talk = Conversation().speaking(interruptible=False).starts(2.0).at(2.5, i.TextReceived("hello"))
+    talk.stops(3.0).at(3.2, i.UserFinal(text="you")).played(4.0)
+    assert talk.take() == [(4.0, "commit", "turn_1", "you hello"), (4.0, "grant", "answer_1")]
+
+
+def test_noise_during_a_protected_speech_is_dropped_in_time() -> None:
+    talk = Conversation().speaking(interruptible=False).starts(2.0).stops(2.2).until(5.0)
+    assert talk.take() == [(3.2, "drop", "turn_1", "transcript_missing")]
+
+
+def test_a_short_noise_while_thinking_holds_the_answer_only_until_its_report() -> None:
+    talk = Conversation().says("hello", 0.5, 1.0).starts(1.6).stops(1.7)
+    assert talk.take()[2:] == [(1.65, "pause", "answer_1"), (1.9, "resume", "answer_1", "")]
+    assert talk.agent_states[-1] == ("thinking", 1.4)
+
+
+def test_a_longer_noise_while_thinking_holds_the_answer_until_false_timeout() -> None:
+    talk = Conversation().says("hello", 0.5, 1.0).starts(1.6).stops(2.2).until(4.0)
+    assert talk.take()[2:] == [
+        (1.65, "pause", "answer_1"),
+        (3.2, "resume", "answer_1", ""),
+        (3.2, "drop", "turn_2", "transcript_missing"),
+    ]
+
+
+@pytest.mark.parametrize("text", ["for two", "okay"])
+def test_words_while_thinking_merge_into_one_turn(text: str) -> None:
+    talk = Conversation().says("a table", 0.5, 1.0).says(text, 1.6, 2.0).until(4.0)
+    assert talk.take() == [
+        (1.4, "commit", "turn_1", "a table"),
+        (1.4, "grant", "answer_1"),
+        (1.65, "pause", "answer_1"),
+        (2.2, "withdraw", "answer_1"),
+        (2.4, "merge", "turn_1", f"a table {text}"),
+        (2.4, "grant", "answer_2"),
+    ]
+
+
+def test_a_merged_turn_whose_interim_came_to_nothing_is_answered_again() -> None:
+    talk = Conversation().says("a table", 0.5, 1.0).starts(1.6).at(1.8, i.UserInterim(text="for")).until(2.1)
+    assert talk.take()[-1] == (2.0, "withdraw", "answer_1")
+    talk.stops(2.2).at(2.5, i.UserFinal(text="")).until(4.0)
+    assert talk.take() == [(2.6, "merge", "turn_1", "a table"), (2.6, "grant", "answer_2")]
+
+
+def test_words_after_a_tool_call_are_a_new_turn() -> None:
+    talk = Conversation().says("a table", 0.5, 1.0).at(1.5, i.ToolsStarted("answer_1")).says("for two", 1.6, 2.0)
+    assert talk.until(4.0).take()[-3:] == [
+        (2.2, "cancelled", "answer_1"),
+        (2.4, "commit", "turn_2", "for two"),
+        (2.4, "grant", "answer_2"),
+    ]
+
+
+def test_a_backchannel_while_the_tools_of_a_heard_speech_run_is_answered_by_nobody() -> None:
+    talk = Conversation().says("a table", 0.5, 1.0).plays(2.0).at(2.5, i.ToolsStarted("answer_1"))
+    talk.played(3.0, is_last=False).at(3.0, i.ToolsAwaited("answer_1")).says("okay", 4.0, 4.3).until(6.0)
+    assert talk.take()[2:] == [(4.7, "aside", "turn_2", "okay")]
+
+
+def test_overlap_with_the_last_words_cuts_nothing_and_is_a_turn_of_its_own() -> None:
+    talk = Conversation().speaking().starts(1.9).played(2.0).stops(2.6).at(2.8, i.UserFinal(text="yes")).until(4.0)
+    assert talk.take() == [(3.0, "commit", "turn_1", "yes"), (3.0, "grant", "answer_1")]
+    assert talk.agent_states[-3:] == [("speaking", 1.0), ("listening", 2.0), ("thinking", 3.0)]
+
+
+def test_an_interruption_drops_what_waits_up_to_the_first_protected_speech() -> None:
+    talk = Conversation().speaking().asks(1.5, "second").asks(1.5, "third", interruptible=False).asks(1.5, "fourth")
+    talk.says("wait stop", 2.0, 2.8).until(4.0)
+    assert talk.take() == [
+        (2.5, "pause", "talk"),
+        (3.0, "interrupted", "talk"),
+        (3.0, "cancelled", "second"),
+        (3.0, "grant", "third"),
+    ]
+    assert talk.played(5.0).take() == [
+        (5.0, "cancelled", "fourth"),
+        (5.0, "commit", "turn_1", "wait stop"),
+        (5.0, "grant", "answer_1"),
+    ]
+
+
+def test_an_answer_that_still_waits_is_taken_back_by_more_words() -> None:
+    talk = Conversation().speaking().asks(1.5, "safe", interruptible=False).says("a table", 2.0, 2.2)
+    # The floor goes to the protected speech first, then the turn is committed behind it.
+    talk.until(2.6)
+    assert talk.take() == [
+        (2.6, "interrupted", "talk"),
+        (2.6, "commit", "turn_1", "a table"),
+        (2.6, "grant", "safe"),
+    ]
+    talk.says("for two", 3.0, 3.5).played(5.0)
+    assert talk.take() == [
+        (5.0, "withdraw", "answer_1"),
+        (5.0, "merge", "turn_1", "a table for two"),
+        (5.0, "grant", "answer_2"),
+    ]
+
+
+def test_a_say_over_the_users_speech_plays_and_is_paused_after_min_duration() -> None:
+    talk = Conversation().starts(0.5).asks(1.0, "say").plays(1.5).until(3.0)
+    assert talk.take() == [(1.0, "grant", "say"), (2.0, "pause", "say")]
+    assert talk.agent_states == [("listening", 0.5), ("speaking", 1.5)]
+
+
+def test_a_reply_asked_for_while_the_user_speaks_is_held_back() -> None:
+    talk = Conversation().starts(0.5).asks(1.0, "reply", "reply")
+    assert talk.take() == [(1.0, "grant", "reply"), (1.0, "pause", "reply")]
+
+
+def test_a_say_that_has_not_begun_is_held_back_when_the_user_begins() -> None:
+    talk = Conversation().asks(0.5, "say").starts(0.6)
+    assert talk.take() == [(0.5, "grant", "say"), (0.65, "pause", "say")]
+
+
+def test_the_next_step_does_not_begin_over_the_user() -> None:
+    talk = Conversation().says("a table", 0.5, 1.0).plays(2.0).starts(2.7).played(3.0, is_last=False)
+    assert talk.take()[2:] == [(3.0, "pause", "answer_1")]
+
+
+def test_a_pause_does_not_outlast_the_speech_that_it_came_too_late_for() -> None:
+    talk = Conversation().speaking().starts(2.0).until(2.5).played(2.5)
+    assert talk.take() == [(2.5, "pause", "talk"), (2.5, "resume", "talk", "")]
+    talk = Conversation().says("a table", 0.5, 1.0).starts(1.6).at(2.0, i.ToolsAwaited("answer_1"))
+    assert talk.take()[2:] == [(1.65, "pause", "answer_1"), (2.0, "resume", "answer_1", "")]
+
+
+def test_a_paused_speech_that_is_cancelled_leaves_no_deadline() -> None:
+    talk = Conversation().speaking().starts(2.0).until(2.6).at(2.6, i.InterruptRequested())
+    assert talk.take() == [(2.5, "pause", "talk"), (2.6, "interrupted", "talk")]
+    assert talk.machine.next_deadline() is None
+
+
+def test_clearing_the_turn_lets_a_paused_agent_go_on() -> None:
+    talk = Conversation().speaking().starts(2.0).stops(3.0).at(3.3, i.TurnClearRequested())
+    assert talk.take()[1:] == [
+        (3.3, "ClearAudio"),
+        (3.3, "drop", "turn_1", "cleared"),
+        (3.3, "resume", "talk", "false interruption"),
+    ]

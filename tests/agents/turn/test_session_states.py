@@ -1,0 +1,119 @@
+"""From start to close: states, their times, the participant's absence, and what is refused when."""
+
+from __future__ import annotations
+
+import pytest
+from turn_kit import Conversation
+
+from vivavoce.agents.states import AgentState, UserState
+from vivavoce.agents.turn import inputs as i
+from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions, TurnOptions
+
+
+def test_a_session_starts_and_closes() -> None:
+    talk = Conversation(is_started=False).at(0.0, i.SessionStarting()).at(1.0, i.SessionStarted())
+    talk.at(2.0, i.SessionClosing()).at(3.0, i.SessionClosed())
+    assert talk.agent_states == [("starting", 0.0), ("idle", 1.0), ("closing", 2.0), ("closed", 3.0)]
+
+
+def test_the_machine_tells_who_does_what_now() -> None:
+    talk = Conversation().speaking().starts(2.0)
+    machine = talk.machine
+    assert (machine.agent_state, machine.user_state) == (AgentState.SPEAKING, UserState.SPEAKING)
+    assert (machine.current_speech_id, machine.open_turn_id) == ("talk", "turn_1")
+
+
+def test_a_greeting_during_start_leaves_starting_for_good() -> None:
+    talk = Conversation(is_started=False).at(0.0, i.SessionStarting()).asks(0.1, "hello").plays(0.5).played(1.5)
+    talk.at(2.0, i.SessionStarted())
+    assert talk.agent_states == [("starting", 0.0), ("speaking", 0.5), ("idle", 1.5)]
+
+
+def test_a_user_who_speaks_during_start_is_heard() -> None:
+    talk = Conversation(is_started=False).at(0.0, i.SessionStarting()).says("hello", 0.5, 1.0).until(2.0)
+    assert talk.take()[0] == (1.4, "commit", "turn_1", "hello")
+
+
+def test_before_the_start_nothing_is_heard_and_nothing_is_said() -> None:
+    talk = Conversation(is_started=False).starts(0.5).asks(1.0, "early").at(1.0, i.SessionStarted())
+    assert talk.take() == [(1.0, "discarded", "early")]
+    assert talk.agent_states == []
+
+
+def test_states_never_run_backwards_in_time() -> None:
+    talk = Conversation().speaking().played(2.0).starts(1.98)
+    assert talk.agent_states[-2:] == [("idle", 2.0), ("listening", 2.0)]
+    talk = Conversation().at(0.0, i.UserSpeechStarted(-0.2))
+    assert (talk.user_states, talk.agent_states) == ([("speaking", 0.0)], [("listening", 0.0)])
+
+
+def test_closing_cuts_every_speech_and_keeps_the_users_words() -> None:
+    talk = Conversation().speaking(interruptible=False).asks(1.5, "next").says("goodbye", 2.0, 2.5)
+    talk.at(2.8, i.SessionClosing())
+    assert (
+        talk.take()
+        == [
+            (2.8, "interrupted", "talk"),
+            (2.8, "commit", "turn_1", "goodbye"),
+            (2.8, "cancelled", "next"),
+            (2.8, "cancelled", "answer_1"),
+        ]
+        or talk.take() == []
+    )
+    assert talk.machine.next_deadline() is None
+
+
+def test_closing_drops_noise_and_hears_nothing_more() -> None:
+    talk = Conversation().starts(0.5).at(1.0, i.SessionClosing()).at(1.2, i.UserFinal(text="late"))
+    talk.at(1.3, i.RemoteReplyStarted("r"))
+    assert talk.take() == [(1.0, "drop", "turn_1", "cleared"), (1.3, "refuse", "r")]
+    assert talk.user_states[-1] == ("idle", 1.0)
+
+
+def test_while_closing_the_agent_may_say_goodbye_and_after_it_nothing() -> None:
+    talk = Conversation().at(1.0, i.SessionClosing()).asks(1.1, "bye").plays(1.3)
+    assert talk.take() == [(1.1, "grant", "bye")]
+    assert talk.agent_states == [("closing", 1.0)]
+    talk.at(1.5, i.SessionClosing()).at(1.6, i.SessionClosed()).asks(1.7, "more")
+    assert talk.take() == [(1.5, "interrupted", "bye"), (1.7, "discarded", "more")]
+    assert talk.agent_states == [("closing", 1.0), ("closed", 1.6)]
+
+
+def test_a_session_closed_without_warning_passes_through_closing() -> None:
+    talk = Conversation().speaking().at(2.0, i.SessionClosed()).at(2.5, i.SessionClosed(), i.SessionClosing())
+    assert talk.take() == [(2.0, "interrupted", "talk")]
+    assert talk.agent_states[-2:] == [("closing", 2.0), ("closed", 2.0)]
+
+
+def test_a_participant_who_stays_away_closes_the_session() -> None:
+    talk = Conversation().at(1.0, i.ParticipantLeft(10.0)).until(12.0)
+    assert talk.take() == [(11.0, "close", "participant_left")]
+
+
+def test_a_participant_who_returns_in_time_or_need_not_return_closes_nothing() -> None:
+    talk = Conversation().at(1.0, i.ParticipantLeft(10.0)).at(5.0, i.ParticipantLinked()).until(20.0)
+    talk.at(21.0, i.ParticipantLeft(None)).until(60.0)
+    assert talk.take() == []
+
+
+def test_a_participant_who_leaves_in_the_middle_of_speech_has_stopped_speaking() -> None:
+    talk = Conversation().starts(0.5).at(1.0, i.UserFinal(text="hello")).at(1.2, i.ParticipantLeft(10.0)).until(3.0)
+    assert talk.take()[0] == (1.6, "commit", "turn_1", "hello")
+    assert talk.user_states == [("speaking", 0.5), ("idle", 1.2)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "value"),
+    [
+        (EndpointingOptions, "min_delay", -0.1),
+        (EndpointingOptions, "max_delay", 0.3),
+        (EndpointingOptions, "transcript_timeout", 0.0),
+        (InterruptionOptions, "min_duration", -1.0),
+        (InterruptionOptions, "min_words", -1),
+        (TurnOptions, "max_errors", 0),
+        (TurnOptions, "detector_timeout", -1.0),
+    ],
+)
+def test_options_say_what_they_need_and_what_came(kind: type, field: str, value: float) -> None:
+    with pytest.raises(ValueError, match=rf"need .*{field}.*got .*{value}"):
+        kind(**{field: value})

@@ -1,0 +1,120 @@
+"""The floor: who speaks next, what `interrupt()` stops, and when failures close the session."""
+
+from __future__ import annotations
+
+from turn_kit import Conversation
+
+from vivavoce.agents.turn import inputs as i
+
+
+def test_speeches_are_granted_by_priority_then_arrival() -> None:
+    talk = Conversation().asks(1.0, "a").asks(1.0, "b").asks(1.0, "c", priority=1).asks(1.0, "d")
+    for now in (2.0, 3.0, 4.0, 5.0):
+        talk.plays(now - 0.5).played(now)
+    assert talk.take() == [(1.0, "grant", "a"), (2.0, "grant", "c"), (3.0, "grant", "b"), (4.0, "grant", "d")]
+
+
+def test_a_second_reply_is_discarded_while_one_runs_and_a_say_is_not_in_its_way() -> None:
+    talk = Conversation().asks(1.0, "say").asks(1.0, "one", "reply", when_busy="discard")
+    talk.asks(1.0, "two", "reply", when_busy="discard")
+    assert talk.take() == [(1.0, "grant", "say"), (1.0, "discarded", "two")]
+
+
+def test_a_reply_queues_behind_the_answer_to_a_user_turn() -> None:
+    talk = Conversation().says("hello", 0.5, 1.0).asks(2.0, "reply", "reply", when_busy="discard").plays(2.0)
+    assert talk.played(3.0).take()[-1] == (3.0, "grant", "reply")
+
+
+def test_a_say_that_does_not_want_to_wait_is_discarded_while_anybody_speaks() -> None:
+    talk = Conversation().speaking().asks(2.0, "more", when_busy="discard")
+    assert talk.take() == [(2.0, "discarded", "more")]
+    assert talk.played(3.0).asks(3.5, "again", when_busy="discard").take() == [(3.5, "grant", "again")]
+
+
+def test_a_speech_may_interrupt_what_is_not_protected() -> None:
+    talk = Conversation().speaking().asks(1.5, "queued").asks(2.0, "now", when_busy="interrupt")
+    assert talk.take() == [(2.0, "interrupted", "talk"), (2.0, "cancelled", "queued"), (2.0, "grant", "now")]
+    talk = Conversation().speaking(interruptible=False).asks(2.0, "now", when_busy="interrupt")
+    assert talk.take() == []
+    assert Conversation().asks(2.0, "now", when_busy="interrupt").take() == [(2.0, "grant", "now")]
+
+
+def test_interrupt_before_the_first_audio_during_it_and_after_the_end() -> None:
+    talk = Conversation().asks(1.0, "a").at(1.5, i.InterruptRequested(), i.InterruptRequested())
+    assert talk.take() == [(1.0, "grant", "a"), (1.5, "cancelled", "a")]
+    talk = Conversation().speaking().at(1.5, i.InterruptRequested(), i.InterruptRequested())
+    assert talk.take() == [(1.5, "interrupted", "talk")]
+    talk = Conversation().speaking().played(2.0).at(2.5, i.InterruptRequested())
+    assert talk.take() == []
+
+
+def test_interrupt_drops_the_queue_up_to_the_first_protected_speech_and_with_force_all_of_it() -> None:
+    for force in (False, True):
+        talk = Conversation().speaking().asks(1.5, "a").asks(1.5, "b", interruptible=False).asks(1.5, "c")
+        talk.at(2.0, i.InterruptRequested(force=force))
+        expected = [(2.0, "interrupted", "talk"), (2.0, "cancelled", "a")]
+        expected += [(2.0, "cancelled", "b"), (2.0, "cancelled", "c")] if force else [(2.0, "grant", "b")]
+        assert talk.take() == expected
+
+
+def test_interrupt_leaves_a_protected_speech_and_what_waits_behind_it_alone() -> None:
+    talk = Conversation().speaking(interruptible=False).asks(1.5, "a").at(2.0, i.InterruptRequested())
+    assert talk.take() == []
+
+
+def test_one_speech_may_be_interrupted_by_its_id() -> None:
+    talk = Conversation().speaking().asks(1.5, "a").asks(1.5, "b", interruptible=False)
+    for speech_id in ("a", "b", "ghost", "a"):
+        talk.at(2.0, i.InterruptRequested(speech_id=speech_id))
+    assert talk.take() == [(2.0, "cancelled", "a")]
+    assert talk.at(2.5, i.InterruptRequested(speech_id="b", force=True)).take() == [(2.5, "cancelled", "b")]
+
+
+def test_a_speech_that_waits_for_its_tools_gives_the_floor_to_another_and_gets_it_back() -> None:
+    talk = Conversation().asks(1.0, "reply", "reply").at(1.5, i.ToolsStarted("reply"), i.ToolsAwaited("reply"))
+    talk.asks(2.0, "filler").plays(2.2).at(2.5, i.ToolsFinished("reply"))
+    assert talk.take() == [(1.0, "grant", "reply"), (2.0, "grant", "filler")]
+    assert talk.played(3.0).take() == [(3.0, "grant", "reply")]
+    assert talk.agent_states == [("thinking", 1.0), ("speaking", 2.2), ("thinking", 3.0)]
+
+
+def test_interrupt_cancels_speeches_that_wait_for_their_tools() -> None:
+    talk = Conversation().asks(1.0, "a", "reply").at(1.5, i.ToolsAwaited("a"))
+    talk.asks(1.6, "b", "reply", interruptible=False).at(1.7, i.ToolsAwaited("b"))
+    talk.take()
+    assert talk.at(2.0, i.InterruptRequested()).take() == [(2.0, "cancelled", "a")]
+    assert talk.at(2.5, i.InterruptRequested(force=True)).take() == [(2.5, "cancelled", "b")]
+
+
+def test_reports_of_a_speech_that_is_over_or_unknown_change_nothing() -> None:
+    talk = Conversation().speaking().at(2.0, i.InterruptRequested())
+    talk.take()
+    for speech_id in ("talk", "ghost"):
+        talk.at(2.5, i.PlayoutStarted(speech_id, 2.5), i.PlayoutFinished(speech_id, 2.5, True))
+        talk.at(2.5, i.ToolsStarted(speech_id), i.ToolsAwaited(speech_id), i.ToolsFinished(speech_id))
+        talk.at(2.5, i.SpeechEnded(speech_id, "interrupted"), i.SpeechEnded(speech_id, "completed"))
+    assert talk.take() == []
+    assert talk.agent_states[-1] == ("idle", 2.0)
+
+
+def fail(talk: Conversation, component: str, kind: i.SpeechKind = "reply", outcome: i.EndedAs = "failed") -> None:
+    now = talk.now + 1.0
+    talk.asks(now, f"s{now}", kind).at(now, i.SpeechEnded(f"s{now}", outcome, component))
+
+
+def test_max_errors_of_one_kind_in_a_row_close_the_session_once() -> None:
+    talk = Conversation(max_errors=3)
+    for component in ("llm", "tts", "llm", "tts", "llm", "llm"):
+        fail(talk, component)
+    assert [entry for entry in talk.take() if entry[1] == "close"] == [(5.0, "close", "error")]
+
+
+def test_a_good_turn_forgives_failures_and_an_apology_does_not() -> None:
+    talk = Conversation(max_errors=2)
+    fail(talk, "llm")
+    fail(talk, "", outcome="completed")
+    fail(talk, "llm")
+    fail(talk, "", "say", outcome="completed")
+    assert not [entry for entry in talk.take() if entry[1] == "close"]
+    fail(talk, "llm")
+    assert talk.take()[-1] == (5.0, "close", "error")
