@@ -53,8 +53,16 @@ def configure_logging(level: int = logging.WARNING) -> None:
         level=logging.getLevelNamesMapping().get(name, level),
         format="%(asctime)s %(levelname)-7s %(name)s: %(message)s",
         datefmt="%H:%M:%S",
+        handlers=[_StderrHandler()],
         force=True,
     )
+
+
+class _StderrHandler(logging.Handler):
+    """Writes to whatever stderr is when a record comes: a live display redirects it to keep itself whole."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        print(self.format(record), file=sys.stderr, flush=True)
 
 
 def _leaf(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -238,8 +238,6 @@ MOMENTS = {
 
 
 CASES = [*((moment, _to_group) for moment in MOMENTS), ("while starting", _to_parent), ("mid-call", _to_parent)]
-    (moment, _to_parent) for moment in ("while starting", "mid-call")
-]
 
 
 @pytest.mark.parametrize(("moment", "send"), CASES, ids=[f"{moment}{send.__name__}" for moment, send in CASES])

@@ -96,6 +96,7 @@ class CallerMind:
     heard: list[str] = field(default_factory=list)
     """Settled words of what the host began to say after the last line."""
     _begun: deque[int] = field(default_factory=deque)
+    _interim: str = ""
     _cue_since: int | None = None
     _is_host_speaking: bool = False
     _quiet_since: int = 0
@@ -120,11 +121,13 @@ class CallerMind:
             self._cue_since = None
         elif self._cue_since is None:
             self._cue_since = position
+        self._interim = text
 
     def final(self, text: str) -> None:
-        """An utterance is settled; empty when no words were understood."""
+        """An utterance is settled; empty when no words were understood, or it was cut in the middle of a sentence."""
         begun = self._begun.popleft()
-        self._cue_since = None
+        text = text or self._interim
+        self._interim, self._cue_since = "", None
         answered = next((turn for turn in reversed(self.turns) if turn.start <= begun), None)
         if not text:
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 LABEL_WIDTH = 8
 BAR_SECONDS = 0.025
 """One cell of a waterfall."""
-SHOWN_FROM = 0.0005
-"""Seconds from which a stage is shown."""
+SHOWN_FROM = 0.005
+"""Seconds from which a stage is named; the others are summed up."""
 
 OWNER_STYLES = {
     "config": "yellow",
@@ -214,19 +215,18 @@ class View:
         return line.append(self._interim, "italic")
 
 
-def waterfall(record: TurnRecord) -> Table:
-    """Return a turn's latency as one line: a bar, a cell for each 25 ms, and the stages in milliseconds."""
-    shown = [stage for stage in record.stages if stage.seconds >= SHOWN_FROM]
-    bar, legend = Text(), Text()
-    for glyph, stage in zip(GLYPHS * len(shown), shown, strict=False):
-        bar.append(glyph * round(stage.seconds / BAR_SECONDS), OWNER_STYLES[stage.owner])
-        legend.append(f" {_name(stage)} ", "dim").append(f"{1000 * stage.seconds:.0f}", OWNER_STYLES[stage.owner])
-    line = Table.grid()
-    line.add_column(width=LABEL_WIDTH)
-    line.add_column(width=7)
-    line.add_column()
-    line.add_row("", Text(f"{record.e2e_latency or 0.0:.2f} s", "bold"), Text.assemble(bar, legend, (" ms", "dim")))
-    return line
+def waterfall(record: TurnRecord) -> Text:
+    """Return a turn's latency as one line: a bar, a cell for each 25 ms, and its stages in milliseconds."""
+    line = Text(" " * LABEL_WIDTH, no_wrap=True, overflow="ellipsis")
+    line.append(f"{record.e2e_latency or 0.0:.2f} s ", "bold")
+    bars = [(round(stage.seconds / BAR_SECONDS), OWNER_STYLES[stage.owner]) for stage in record.stages]
+    for glyph, (cells, style) in zip(cycle(GLYPHS), ((n, style) for n, style in bars if n), strict=False):
+        line.append(glyph * cells, style)
+    for stage in record.stages:
+        if stage.seconds >= SHOWN_FROM:
+            line.append(f" {_name(stage)} ", "dim").append(f"{1000 * stage.seconds:.0f}", OWNER_STYLES[stage.owner])
+    rest = sum(stage.seconds for stage in record.stages if stage.seconds < SHOWN_FROM)
+    return line.append(f" +{1000 * rest:.0f} ms" if rest >= 0.0005 else " ms", "dim")
 
 
 _SHORT = {

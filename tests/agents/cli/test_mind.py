@@ -123,6 +123,17 @@ def test_what_was_begun_before_the_barge_in_belongs_to_the_turn_before() -> None
     assert phone.wait(PATIENCE / 2) is None, "what it cut off is not answered"
 
 
+def test_of_a_sentence_cut_in_the_middle_it_keeps_what_it_sounded_like() -> None:
+    phone = _in_call()
+    phone.line()
+    phone.mind.host_started(phone.position)
+    phone.mind.interim("our house rules we keep", phone.position)
+    assert isinstance(phone.wait(1.0), Say)
+    phone.mind.host_ended(phone.position)
+    phone.mind.final("")
+    assert phone.mind.turns[0].answer == "our house rules we keep"
+
+
 def test_the_first_time_a_booking_is_read_back_it_is_corrected() -> None:
     phone = _in_call()
     phone.line()

@@ -21,11 +21,12 @@ RECORD = TurnRecord(
     heard_text="At seven. For how many people?",
     outcome="completed",
     interrupted=False,
-    e2e_latency=0.45,
+    e2e_latency=0.452,
     stages=(
         StageRecord("vad_silence", "config", 0.2),
         StageRecord("model_first_token", "provider", 0.15),
         StageRecord("hook", "user_code", 0.0),
+        StageRecord("tts_first_byte", "provider", 0.002),
         StageRecord("playout", "runtime", 0.1),
     ),
 )
@@ -42,7 +43,7 @@ def test_a_waterfall_is_one_line_with_a_cell_for_each_25_ms() -> None:
     (line,) = _shown(lambda view: view.turn(RECORD)).splitlines()
     assert "0.45 s" in line
     assert (line.count("█"), line.count("▓"), line.count("▒")) == (8, 6, 4)
-    assert "silence 200 model 150 playout 100 ms" in line
+    assert "silence 200 model 150 playout 100 +2 ms" in line
     assert "hook" not in line
 
 
