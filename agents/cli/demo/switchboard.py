@@ -74,12 +74,12 @@ def show(session: AgentSession[Bookings], view: View) -> None:
     session.on(events.TurnCompleted, lambda event: view.turn(event.record))
     session.on(events.Closed, lambda event: view.call_ended(event.report.reason))
 
-    @session.on(events.UserTranscript)  # type: ignore[untyped-decorator]
+    @session.on(events.UserTranscript)
     def on_transcript(event: events.UserTranscript) -> None:
         if not event.is_final:
             view.interim(event.text)
 
-    @session.on(events.HistoryItemAdded)  # type: ignore[untyped-decorator]
+    @session.on(events.HistoryItemAdded)
     def on_item(event: events.HistoryItemAdded) -> None:
         if not isinstance(event.item, ChatMessage):
             return
@@ -88,10 +88,10 @@ def show(session: AgentSession[Bookings], view: View) -> None:
         elif event.item.role == "assistant":
             view.agent_said(event.item.content, interrupted=event.item.interrupted)
 
-    @session.on(events.ToolCalled)  # type: ignore[untyped-decorator]
+    @session.on(events.ToolCalled)
     def on_tool(event: events.ToolCalled) -> None:
         view.tool(event.tool, event.arguments, event.output, is_error=event.is_error)
 
-    @session.on(events.ErrorOccurred)  # type: ignore[untyped-decorator]
+    @session.on(events.ErrorOccurred)
     def on_error(event: events.ErrorOccurred) -> None:
         view.problem(f"{event.source}: {event.error}")
