@@ -32,7 +32,7 @@ from vivavoce.pipelines.core.clock import Clock, TimerHandle
 from vivavoce.pipelines.events import PipelineEvent, PipelineFailed, UserFinal, UserInterim
 from vivavoce.pipelines.io import AudioSink, Transport
 from vivavoce.pipelines.llm.base import Usage
-from vivavoce.pipelines.llm.chat_context import ChatContext, ChatMessage
+from vivavoce.pipelines.llm.chat_context import ChatContext
 from vivavoce.pipelines.llm.tools import ToolCall
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.pipeline import PipelineCapabilities, PipelineConnection
@@ -110,18 +110,6 @@ class SessionRuntime:
     def context(self) -> ChatContext:
         """Return a copy of the conversation for a model, calls still running included."""
         return self.tools.with_pending(self.history.copy())
-
-    def add_assistant_message(self, text: str, *, interrupted: bool, turn_id: str) -> None:
-        """Note what the caller heard."""
-        self.history.add_message("assistant", text, interrupted=interrupted, turn_id=turn_id)
-
-    def replace_user_text(self, item: ChatMessage, text: str) -> None:
-        """Change a user's message as the agent's hook wants it."""
-        self.history.replace_text(item, text)
-
-    def remove_user_item(self, item: ChatMessage) -> None:
-        """Take a dropped turn's message back."""
-        self.history.remove(item)
 
     def run_tools(self, handle: SpeechHandle, calls: Sequence[ToolCall], turn_id: str) -> ToolBatch:
         """Run calls in the session's group, outside the reply's scope."""

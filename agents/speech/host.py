@@ -14,7 +14,7 @@ from vivavoce.agents.tools.executor import ToolBatch
 from vivavoce.agents.turn.inputs import TurnInput
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.llm.base import Usage
-from vivavoce.pipelines.llm.chat_context import ChatContext, ChatMessage
+from vivavoce.pipelines.llm.chat_context import ChatContext, ChatMessage, Role
 from vivavoce.pipelines.llm.tools import ToolCall, ToolChoice
 from vivavoce.pipelines.media.frame import AudioFrame, VideoFrame
 from vivavoce.pipelines.pipeline import PipelineCapabilities, PipelineConnection
@@ -62,6 +62,19 @@ class SpeechRequest:
     remote_reply_id: str = ""
 
 
+class SpokenHistory(Protocol):
+    """What a reply writes into the history."""
+
+    def add_message(self, role: Role, text: str, *, turn_id: str = "", interrupted: bool = False) -> ChatMessage:
+        """Append a message, such as what the caller heard."""
+
+    def replace_text(self, item: ChatMessage, text: str) -> ChatMessage:
+        """Change a user's message as the agent's hook wants it."""
+
+    def remove(self, item: ChatMessage) -> None:
+        """Take a dropped turn's message back."""
+
+
 class SpeechHost(Protocol):
     """The session, as a reply sees it."""
 
@@ -72,6 +85,8 @@ class SpeechHost(Protocol):
 
     @property
     def playout(self) -> Playout: ...
+    @property
+    def history(self) -> SpokenHistory: ...
     @property
     def agent(self) -> Agent: ...
     @property
@@ -84,15 +99,6 @@ class SpeechHost(Protocol):
 
     def context(self) -> ChatContext:
         """Return a copy of the conversation for a model, calls still running included."""
-
-    def add_assistant_message(self, text: str, *, interrupted: bool, turn_id: str) -> None:
-        """Note what the caller heard."""
-
-    def replace_user_text(self, item: ChatMessage, text: str) -> None:
-        """Change a user's message as the agent's hook wants it."""
-
-    def remove_user_item(self, item: ChatMessage) -> None:
-        """Take a dropped turn's message back."""
 
     def run_tools(self, handle: SpeechHandle, calls: Sequence[ToolCall], turn_id: str) -> ToolBatch:
         """Run calls outside the reply's scope; the history gets each call with its output when all are settled."""

@@ -135,13 +135,13 @@ class Reply:
             with anyio.fail_after(self._host.limits.hook_timeout):
                 await self._host.agent.on_user_turn_completed(turn)
         except StopResponse:
-            self._host.remove_user_item(item)
+            self._host.history.remove(item)
             raise
         except Exception as error:  # noqa: BLE001 - a user callback: the turn is answered without it
             logger.warning("on_user_turn_completed failed: %s", type(error).__name__, exc_info=error)
             self._host.report_error(error, "hook")
         if turn.text != item.content:
-            self._host.replace_user_text(item, turn.text)
+            self._host.history.replace_text(item, turn.text)
         self._extra_instructions = "\n".join(part for part in (self._extra_instructions, turn.instructions) if part)
         self.record.mark("hook", "user_code", self._host.clock.now())
 
@@ -323,7 +323,7 @@ class Reply:
         self.handle.add_heard(heard, samples / utterance.rate)
         self.record.heard_text.append(heard)
         if heard and self._request.add_to_history:
-            self._host.add_assistant_message(heard, interrupted=interrupted, turn_id=self.record.turn_id)
+            self._host.history.add_message("assistant", heard, interrupted=interrupted, turn_id=self.record.turn_id)
 
     # --- tools
 
