@@ -1,0 +1,167 @@
+"""What may be relied on of a turn machine, as models beside it: the floor, the user's words, the states."""
+
+from __future__ import annotations
+
+from vivavoce.agents.states import AGENT_TRANSITIONS, USER_TRANSITIONS, AgentState, UserState
+from vivavoce.agents.turn import effects as fx
+from vivavoce.agents.turn import inputs as i
+from vivavoce.agents.turn.machine import TurnMachine
+
+
+class FloorWatch:
+    """One speech at most has the floor; each ends once; pauses belong to the one that has it."""
+
+    def __init__(self) -> None:
+        self.known: list[str] = ["ghost"]
+        self.protected: set[str] = set()
+        self.over: set[str] = set()
+        self.holder = ""
+        self.paused = ""
+        self.is_playing = False
+
+    @property
+    def unfinished(self) -> list[str]:
+        """Speeches that neither ended nor were told to."""
+        return [speech for speech in self.known if speech not in self.over]
+
+    def sees_input(self, event: i.TurnInput) -> None:
+        """Follow what a speech reports of itself."""
+        match event:
+            case i.PlayoutStarted(speech_id=speech) if speech == self.holder:
+                self.is_playing = True
+            case i.PlayoutFinished(speech_id=speech) if speech == self.holder:
+                self.is_playing = False
+                if event.is_last:
+                    self.over.add(speech)
+                    self.holder = ""
+            case i.ToolsAwaited(speech_id=speech) if speech == self.holder:
+                self.holder, self.is_playing = "", False
+            case i.SpeechEnded(speech_id=speech):
+                self._end(speech)
+
+    def sees_effect(self, effect: fx.Effect) -> None:
+        """Check what the machine wants of a speech."""
+        match effect:
+            case fx.CommitUserTurn(speech_id=speech):
+                assert speech not in self.known
+                self.known.append(speech)
+            case fx.GrantFloor(speech_id=speech):
+                assert not self.holder, "two speeches have the floor"
+                assert speech not in self.over, "a speech that is over got the floor"
+                self.holder, self.is_playing = speech, False
+            case fx.CancelSpeech(speech_id=speech):
+                assert speech not in self.over, "a speech ends twice"
+                self._end(speech)
+            case fx.PauseSpeech(speech_id=speech):
+                assert (speech, "") == (self.holder, self.paused)
+                assert speech not in self.protected
+                self.paused = speech
+            case fx.ResumeSpeech(speech_id=speech):
+                assert speech == self.paused
+                self.paused = ""
+
+    def check(self, machine: TurnMachine) -> None:
+        """The floor is where it was given, and a pause does not outlast its speech."""
+        assert machine.current_speech_id == self.holder
+        assert self.paused in ("", self.holder)
+
+    def _end(self, speech: str) -> None:
+        self.over.add(speech)
+        if speech == self.paused:
+            self.paused = ""
+        if speech == self.holder:
+            self.holder, self.is_playing = "", False
+
+
+class WordWatch:
+    """Every word of a final is in one message in the end; w… and b… are such words, i… only guesses at them."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        self.taken_back: set[str] = set()
+        self._turns: dict[str, str] = {}
+        self._asides: dict[str, str] = {}
+
+    def take_back(self) -> None:
+        """The application clears the open turn: words in no message yet may go."""
+        self.taken_back.update(set(self.told) - set(self._kept()))
+
+    def sees_effect(self, effect: fx.Effect, now: float) -> None:
+        """Follow the messages."""
+        match effect:
+            case fx.CommitUserTurn(turn_id=turn):
+                assert effect.merged == (turn in self._turns), "a turn merges with its own message or makes one"
+                assert effect.timing.speech_ended_at <= effect.timing.committed_at == now
+                self._turns[turn] = effect.text
+            case fx.AmendUserTurn(turn_id=turn):
+                kept = self._turns if turn in self._turns else self._asides
+                assert turn in kept
+                kept[turn] = effect.text
+            case fx.AddBackchannel(turn_id=turn):
+                assert turn not in self._asides
+                self._asides[turn] = effect.text
+
+    def check(self) -> None:
+        """No word is in two messages."""
+        kept = [word for word in self._kept() if word[0] in "wb"]
+        assert len(kept) == len(set(kept))
+
+    def check_all_kept(self) -> None:
+        """No word is lost."""
+        missing = set(self.told) - self.taken_back - set(self._kept())
+        assert not missing, f"words were lost: {missing}"
+
+    def _kept(self) -> list[str]:
+        return " ".join([*self._turns.values(), *self._asides.values()]).split()
+
+
+class StateWatch:
+    """States change along the tables, forwards in time, and are those told; the user's speech as the VAD reports it."""
+
+    def __init__(self) -> None:
+        self.agent, self.user = AgentState.IDLE, UserState.IDLE
+        self.phase = "new"
+        self.is_user_speaking = False
+        self._agent_at = self._user_at = 0.0
+
+    def sees_input(self, event: i.TurnInput) -> None:
+        """Follow the session and the VAD."""
+        match event:
+            case i.SessionStarting() if self.phase == "new":
+                self.phase = "open"
+            case i.SessionClosing() if self.phase != "closed":
+                self.phase, self.is_user_speaking = "closing", False
+            case i.SessionClosed():
+                self.phase = "closed"
+            case i.UserSpeechStarted():
+                self.is_user_speaking = self.phase == "open"
+            case i.UserSpeechEnded() | i.ParticipantLeft():
+                self.is_user_speaking = False
+
+    def sees_effect(self, effect: fx.Effect, now: float) -> None:
+        """Check a change."""
+        match effect:
+            case fx.SetAgentState():
+                assert effect.old is self.agent
+                assert effect.state in AGENT_TRANSITIONS[effect.old]
+                assert self._agent_at <= effect.at <= now
+                self.agent, self._agent_at = effect.state, effect.at
+            case fx.SetUserState():
+                assert effect.old is self.user
+                assert effect.state in USER_TRANSITIONS[effect.old]
+                assert self._user_at <= effect.at <= now
+                self.user, self._user_at = effect.state, effect.at
+            case fx.CommitUserTurn() if effect.remote_reply_id:
+                self.is_user_speaking = False
+
+    def check(self, machine: TurnMachine, *, is_playing: bool, may_wait: bool, now: float) -> None:
+        """The agent speaks while frames play; deadlines are ahead, and there while a quiet user is undecided."""
+        assert (machine.agent_state, machine.user_state) == (self.agent, self.user)
+        deadline = machine.next_deadline()
+        assert deadline is None or deadline > now
+        if self.phase != "open":
+            assert deadline is None
+            return
+        assert (self.agent is AgentState.SPEAKING) == is_playing
+        if machine.open_turn_id and not self.is_user_speaking:
+            assert may_wait or deadline is not None
