@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal, TypeVar
 
@@ -35,6 +36,8 @@ class Journal:
         """Session clock at `start()`."""
         self.started_wall = 0.0
         self.room = ""
+        self.on_noted: Callable[[], None] = _nobody
+        """Called when an event was noted, so that whoever flushes wakes up."""
 
     def begin(self, room: str) -> None:
         """The session starts now, in that room."""
@@ -47,12 +50,20 @@ class Journal:
         self._sequence += 1
         moment = (self._clock.now() if at is None else at) - self.started_at
         self._pending.append(event(at=moment, sequence=self._sequence, turn_id=turn_id, **fields))
+        self.on_noted()
 
     def note_state(self, who: Literal["user", "agent"], state: str, at: float) -> None:
         """Note a change of state for the report."""
         self._states.append(StateRecord(who=who, state=state, at=at - self.started_at))
 
-    def add_usage(self, usage: Usage | None, *, characters: int, audio_seconds: float, heard_seconds: float) -> None:
+    def add_usage(
+        self,
+        usage: Usage | None = None,
+        *,
+        characters: int = 0,
+        audio_seconds: float = 0.0,
+        heard_seconds: float = 0.0,
+    ) -> None:
         """Count what was used."""
         usage = usage or Usage()
         old = self.usage
@@ -65,11 +76,6 @@ class Journal:
             tts_audio_seconds=old.tts_audio_seconds + audio_seconds,
             stt_audio_seconds=old.stt_audio_seconds + heard_seconds,
         )
-
-    @property
-    def has_pending(self) -> bool:
-        """Whether events wait to be handed out."""
-        return bool(self._pending)
 
     def flush(self) -> None:
         """Hand out what has been noted, in order."""
@@ -87,3 +93,7 @@ class Journal:
             usage=self.usage,
             close=close,
         )
+
+
+def _nobody() -> None:
+    """Before the session has a loop, nobody flushes."""

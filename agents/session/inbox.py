@@ -1,0 +1,91 @@
+"""Inbox: the inputs of a session's decision loop, in the order in which they came, and what wakes the loop."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable, Generator
+from typing import Any
+
+import anyio
+
+from vivavoce.agents.turn import inputs as i
+from vivavoce.pipelines.core.clock import Clock, TimerHandle
+from vivavoce.pipelines.events import PipelineFailed
+
+
+class Marker:
+    """A place in the inbox: awaiting it means that everything before it is decided, and what `then` waits for is over.
+
+    Not awaiting it is fine.
+    """
+
+    __slots__ = ("_then", "reached")
+
+    def __init__(self, then: Callable[[], Awaitable[None]]) -> None:
+        self._then = then
+        self.reached = anyio.Event()
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        return self._wait().__await__()
+
+    async def _wait(self) -> None:
+        await self.reached.wait()
+        await self._then()
+
+
+Entry = i.TurnInput | PipelineFailed | Marker
+
+
+class Inbox:
+    """Putting something in is synchronous and decides nothing; `wait()` is the loop's."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._entries: deque[Entry] = deque()
+        self._wake = anyio.Event()
+        self._timer: TimerHandle | None = None
+        self._timer_at: float | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self._entries)
+
+    def put(self, entry: Entry) -> None:
+        """Append an entry and wake the loop."""
+        self._entries.append(entry)
+        self._wake.set()
+
+    def take(self) -> Entry:
+        """Return the oldest entry."""
+        return self._entries.popleft()
+
+    def wake(self) -> None:
+        """Wake the loop, for events that are to be handed out."""
+        self._wake.set()
+
+    async def wait(self, deadline: float | None) -> None:
+        """Wait for an entry, a wake or `deadline` (session clock)."""
+        if self._entries:
+            return
+        self._wake = anyio.Event()
+        self._arm(deadline)
+        await self._wake.wait()
+
+    def close(self) -> None:
+        """Drop the timer and what is left; whoever awaits a marker goes on."""
+        self._arm(None)
+        for entry in self._entries:
+            if isinstance(entry, Marker):
+                entry.reached.set()
+        self._entries.clear()
+
+    def _arm(self, deadline: float | None) -> None:
+        if deadline == self._timer_at:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = deadline
+        self._timer = None if deadline is None else self._clock.call_at(deadline, self._on_deadline)
+
+    def _on_deadline(self) -> None:
+        self._timer = self._timer_at = None
+        self._wake.set()

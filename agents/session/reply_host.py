@@ -1,0 +1,120 @@
+"""ReplyHost: the session as its replies see it: what they speak by, and where they leave what happened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from anyio.abc import TaskGroup
+
+from vivavoce.agents import events as ev
+from vivavoce.agents.agent import Agent
+from vivavoce.agents.records import TurnOutcome
+from vivavoce.agents.session.history import SessionHistory
+from vivavoce.agents.session.journal import Journal
+from vivavoce.agents.session.options import SessionOptions
+from vivavoce.agents.session.tool_room import ToolRoom
+from vivavoce.agents.session.transcripts import TranscriptFeed
+from vivavoce.agents.speech.handle import SpeechHandle
+from vivavoce.agents.speech.host import SpeechLimits
+from vivavoce.agents.speech.playout import Playout
+from vivavoce.agents.tools.executor import ToolBatch
+from vivavoce.agents.turn.inputs import TurnInput
+from vivavoce.pipelines.core.clock import Clock
+from vivavoce.pipelines.io import Transport
+from vivavoce.pipelines.llm.base import Usage
+from vivavoce.pipelines.llm.chat_context import ChatContext
+from vivavoce.pipelines.llm.tools import ToolCall
+from vivavoce.pipelines.pipeline import PipelineCapabilities, PipelineConnection
+
+
+@dataclass(slots=True)
+class Links:
+    """What a running session is linked to."""
+
+    group: TaskGroup
+    agent: Agent
+    connection: PipelineConnection
+    capabilities: PipelineCapabilities
+    transport: Transport
+    playout: Playout
+    transcripts: TranscriptFeed
+
+
+class ReplyHost:
+    """Fills `SpeechHost` for one session.
+
+    Args:
+        post: Enqueues an input of the turn machine.
+        on_ended: Told of each reply that is over.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        options: SessionOptions,
+        journal: Journal,
+        history: SessionHistory,
+        tools: ToolRoom,
+        post: Callable[[TurnInput], None],
+        on_ended: Callable[[SpeechHandle, TurnOutcome], None],
+    ) -> None:
+        self.clock = clock
+        self.limits: SpeechLimits = options.speech
+        self.fade = options.interruption.fade
+        self.history = history
+        self.links: Links | None = None
+        self._journal = journal
+        self._tools = tools
+        self._post = post
+        self._on_ended = on_ended
+
+    @property
+    def _linked(self) -> Links:
+        assert self.links is not None, "the session is linked before it speaks"
+        return self.links
+
+    @property
+    def playout(self) -> Playout:
+        """Where speech goes."""
+        return self._linked.playout
+
+    @property
+    def agent(self) -> Agent:
+        """Who has the conversation."""
+        return self._linked.agent
+
+    @property
+    def connection(self) -> PipelineConnection:
+        """The session's pipeline."""
+        return self._linked.connection
+
+    @property
+    def capabilities(self) -> PipelineCapabilities:
+        """What the pipeline can do."""
+        return self._linked.capabilities
+
+    def post(self, event: TurnInput) -> None:
+        """Enqueue an input; nothing is decided on the caller's stack."""
+        self._post(event)
+
+    def context(self) -> ChatContext:
+        """Return a copy of the conversation for a model, calls still running included."""
+        return self._tools.with_pending(self.history.copy())
+
+    def run_tools(self, handle: SpeechHandle, calls: Sequence[ToolCall], turn_id: str) -> ToolBatch:
+        """Run calls in the session's group, outside the reply's scope."""
+        return self._tools.start(self._linked.group, handle, calls, self.agent.tools, turn_id)
+
+    def add_usage(self, usage: Usage | None = None, *, characters: int = 0, audio_seconds: float = 0.0) -> None:
+        """Count what was used."""
+        self._journal.add_usage(usage, characters=characters, audio_seconds=audio_seconds)
+
+    def report_error(self, error: Exception, source: str) -> None:
+        """Emit an `error` event."""
+        self._journal.note(ev.ErrorOccurred, error=error, source=source)
+
+    def speech_ended(self, handle: SpeechHandle, outcome: TurnOutcome) -> None:
+        """A reply is over."""
+        self._on_ended(handle, outcome)
