@@ -100,7 +100,7 @@ def provider_errors(redact: Redaction) -> Iterator[None]:
         reason = type(error.__cause__).__name__
         raise ProviderTimeoutError(f"the server took too long: {reason}", provider=PROVIDER) from None
     except openai.APIConnectionError as error:
-        raise ProviderConnectionError(f"no connection: {_reason(error)}", provider=PROVIDER) from None
+        raise ProviderConnectionError(f"no connection, or it was lost: {_reason(error)}", provider=PROVIDER) from None
     except openai.APIError as error:  # an error event instead of the next piece of the answer
         code = error.body.get("code") if isinstance(error.body, dict) else None
         raise error_in_answer(code or error.type, redact(_message(error.body) or error.message)) from None
@@ -139,9 +139,10 @@ def _message(body: object) -> str:
 
 
 def _reason(error: BaseException) -> str:
-    """Return the innermost cause, by its name: texts may hold headers."""
-    cause: BaseException = error
-    while (inner := cause.__cause__ or cause.__context__) is not None:
-        cause = inner
-    name = type(cause).__name__
-    return f"{name} ({cause.strerror})" if isinstance(cause, OSError) and cause.strerror else name
+    """Return what the system said, else the name of the HTTP client's error: its text may hold headers."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.strerror:
+            return f"{type(cause).__name__}: {cause.strerror}"
+        cause = cause.__cause__ or cause.__context__
+    return type(error.__cause__ or error).__name__

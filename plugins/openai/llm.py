@@ -103,13 +103,18 @@ class LLM(LLMPort):
             yield item
 
     async def aclose(self) -> None:
-        """Close the connections; requests that still run fail."""
+        """Close the connections; requests that still run fail.
+
+        Raises:
+            ConfigurationError: The connections belong to another event loop, which still runs.
+        """
+        is_lost = self._loop is not None and self._loop.is_closed()  # the sockets went with the loop
+        if self._client is not None and not is_lost:
+            self._check_loop()
         self._is_closed = True
         client, self._client = self._client, None
-        if client is None or self._loop is None or self._loop.is_closed():  # its sockets went with the loop
-            return
-        self._check_loop()
-        await client.close()
+        if client is not None and not is_lost:
+            await client.close()
 
     @asynccontextmanager
     async def _answer(self, client: openai.AsyncOpenAI, request: GenerateRequest) -> AsyncIterator[AsyncIterator[Any]]:

@@ -1,0 +1,131 @@
+"""Keys, servers, options and the missing extra: what an LLM can be made of, and what it tells of itself."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from servers.scripted_openai import ScriptedOpenAI, chat_answer
+from vivavoce.pipelines.core.errors import ConfigurationError
+from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent
+from vivavoce.plugins import openai
+
+Read = Callable[[openai.LLM, GenerateRequest], Awaitable[list[LLMEvent]]]
+MakeLLM = Callable[..., openai.LLM]
+
+KEY = "very-secret-4711"
+LOCAL = "http://127.0.0.1:9/v1"
+
+
+def test_without_a_key_the_variable_is_named() -> None:
+    with pytest.raises(ConfigurationError, match="OPENAI_API_KEY"):
+        openai.LLM()
+
+
+@pytest.mark.parametrize("blank", ["", "  \n"])
+def test_a_blank_key_is_none(monkeypatch: pytest.MonkeyPatch, blank: str) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", blank)
+    with pytest.raises(ConfigurationError, match="OPENAI_API_KEY"):
+        openai.LLM(api_key=blank)
+
+
+def test_the_default_model_with_a_key_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    llm = openai.LLM()
+    assert (llm.provider, llm.model) == ("openai", openai.DEFAULT_MODEL)
+    assert llm.capabilities.supports_images
+    assert llm.capabilities.supports_tools
+
+
+def test_no_secret_shows() -> None:
+    options = openai.LLMOptions(extra_headers={"X-Key": KEY}, extra_body={"key": KEY})
+    llm = openai.LLM(api_key=KEY, model="m", base_url=f"http://user:{KEY}@127.0.0.1:9/v1?key={KEY}", options=options)
+    assert KEY not in f"{llm!r} {llm} {options!r}"
+    assert repr(llm) == "LLM(model='m', base_url='http://127.0.0.1:9/v1', api='chat')"
+
+
+@pytest.mark.parametrize("key", [f"{KEY}\nX-Evil: 1", f"{KEY} {KEY}", "clé"])
+def test_a_key_that_no_header_can_carry_is_refused_unseen(key: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        openai.LLM(api_key=key)
+    assert key not in str(caught.value)
+
+
+async def test_a_key_read_from_a_file_may_end_with_a_line_break(
+    server: ScriptedOpenAI, make_llm: MakeLLM, answer: Read, hello: GenerateRequest
+) -> None:
+    server.add(chat_answer("Hi."))
+    await answer(make_llm(api_key=f"{KEY}\n"), hello)
+    assert server.requests[0].headers["Authorization"] == f"Bearer {KEY}"
+
+
+async def test_the_environments_key_does_not_go_to_other_servers(
+    server: ScriptedOpenAI,
+    make_llm: MakeLLM,
+    answer: Read,
+    hello: GenerateRequest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("OPENAI_ADMIN_KEY", KEY)
+    server.add(chat_answer("Hi."))
+    await answer(make_llm(), hello)
+    assert "Authorization" not in server.requests[0].headers
+    assert KEY not in str(server.requests)
+
+
+async def test_extra_headers_are_sent_and_may_authorize(
+    server: ScriptedOpenAI, make_llm: MakeLLM, answer: Read, hello: GenerateRequest
+) -> None:
+    server.add(chat_answer("Hi."))
+    headers = {"X-Tenant": "a", "Authorization": "Basic abc"}
+    await answer(make_llm(options=openai.LLMOptions(extra_headers=headers)), hello)
+    assert {name: server.requests[0].headers[name] for name in headers} == headers
+
+
+def test_a_server_of_ones_own_needs_a_model() -> None:
+    with pytest.raises(ConfigurationError, match="needs model"):
+        openai.LLM(base_url=LOCAL)
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:11434/v1", "localhost", "", "ftp://127.0.0.1/v1", "http://", "http://[::1"])
+def test_a_base_url_must_be_one(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="base_url must be a URL"):
+        openai.LLM(model="m", base_url=url)
+
+
+def test_an_unknown_api_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="'chat', 'responses'"):
+        openai.LLM(model="m", base_url=LOCAL, api="assistants")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"temperature": 3},
+        {"max_output_tokens": 0},
+        {"dialect": "latin"},
+        {"image_detail": "most"},
+        {"connect_timeout": 0},
+        {"read_timeout": -1},
+        {"keepalive": -1},
+    ],
+)
+def test_options_check_themselves(fields: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(fields))):
+        openai.LLMOptions(**fields)
+
+
+def test_the_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "openai", None)
+    with pytest.raises(ConfigurationError, match=r"pip install 'vivavoce\[openai\]'"):
+        openai.LLM(model="m", base_url=LOCAL)
+
+
+def test_importing_the_plugin_does_not_import_the_sdk() -> None:
+    code = "import sys; from vivavoce.plugins import openai; sys.exit('openai' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=15).returncode == 0
