@@ -62,6 +62,7 @@ class PipelineCapabilities:
         generates_audio: `generate()` yields `AudioChunk` beside text; then nothing is sent to `speak()`.
         truncates: `truncate()` tells the model what was heard of an interrupted answer.
         sends_transcripts: User transcripts are to be expected.
+        supports_images: `generate()` takes messages with pictures.
         takes_flow: Its answer's text may come from a ConversationFlow.
         output_rate: Hz of the audio that it makes.
         vad_silence: Seconds by which its speech ends are reported late.
@@ -75,6 +76,7 @@ class PipelineCapabilities:
     generates_audio: bool = False
     truncates: bool = False
     sends_transcripts: bool = True
+    supports_images: bool = False
     takes_flow: bool = True
     output_rate: int = 24000
     vad_silence: float = 0.0

@@ -24,7 +24,7 @@ from vivavoce.agents.session.lifecycle import SessionLifecycle
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.runtime import SessionRuntime
 from vivavoce.agents.session.tool_room import ToolRoom
-from vivavoce.agents.session.wiring import check_wiring, make_machine, make_transport
+from vivavoce.agents.session.wiring import check_speech, check_wiring, make_machine, make_transport
 from vivavoce.agents.speech.handle import SpeechHandle
 from vivavoce.agents.speech.host import SpeechRequest
 from vivavoce.agents.states import AgentState, CloseReason, UserState
@@ -82,6 +82,7 @@ class AgentSession(Generic[UserdataT]):
         self.pipeline = pipeline
         self.userdata = userdata
         self._options = options
+        self._capabilities = pipeline.capabilities
         self._clock: Clock = clock or LoopClock()
         self.created_at = self._clock.wall()
         self._emitter = SessionEmitter(report=self._report_handler_error, timeout=options.callback_timeout)
@@ -220,6 +221,7 @@ class AgentSession(Generic[UserdataT]):
             when_busy: What to do when somebody has the floor: wait, give up, or take it.
         Raises:
             SessionNotStartedError, SessionClosedError: It cannot speak now.
+            CapabilityError: The pipeline has no voice.
         """
         request = SpeechRequest(text=text, audio=audio, add_to_history=add_to_history)
         return self._ask("say", request, interruptible, priority, when_busy)
@@ -243,7 +245,7 @@ class AgentSession(Generic[UserdataT]):
             when_busy: What to do while another `reply()` runs; behind the answer to a user turn it queues.
         Raises:
             SessionNotStartedError, SessionClosedError: It cannot speak now.
-            CapabilityError: The pipeline makes no replies.
+            CapabilityError: The pipeline makes no replies, or its model does not see.
         """
         if not instructions.strip():
             self._check_open()
@@ -355,6 +357,7 @@ class AgentSession(Generic[UserdataT]):
         self, kind: i.SpeechKind, request: SpeechRequest, interruptible: bool, priority: int, when_busy: i.WhenBusy
     ) -> SpeechHandle:
         self._check_open()
+        check_speech(self._capabilities, self.pipeline.name, request)
         handle = SpeechHandle(new_id("speech"), kind, interruptible=interruptible, interrupt=self._interrupt_one)
         asked = i.SpeechRequested(
             speech_id=handle.id, kind=kind, interruptible=interruptible, priority=priority, when_busy=when_busy

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.session.options import SessionOptions
+from vivavoce.agents.speech.host import SpeechRequest
 from vivavoce.agents.turn.machine import TurnMachine
 from vivavoce.agents.turn.options import TurnOptions
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError
 from vivavoce.pipelines.io import Transport
-from vivavoce.pipelines.pipeline import Pipeline
+from vivavoce.pipelines.pipeline import Pipeline, PipelineCapabilities
 
 if TYPE_CHECKING:
     from livekit import rtc
@@ -36,6 +37,22 @@ def check_wiring(agent: Agent, pipeline: Pipeline) -> None:
     capabilities = pipeline.capabilities
     if not (capabilities.can_say or capabilities.can_reply):
         raise CapabilityError(pipeline.name, "can_say", "give the pipeline a tts, or a model that speaks")
+
+
+def check_speech(capabilities: PipelineCapabilities, pipeline: str, request: SpeechRequest) -> None:
+    """Refuse a `say` or `reply` that the pipeline cannot do.
+
+    Raises:
+        CapabilityError: It lacks what is asked for.
+    """
+    if request.text is not None:
+        if not capabilities.can_say and request.audio is None:
+            raise CapabilityError(pipeline, "can_say", "give the pipeline a tts, or say(text, audio=...)")
+        return
+    if not capabilities.can_reply:
+        raise CapabilityError(pipeline, "can_reply", "give the pipeline an llm and a tts, or use say()")
+    if request.frames and not capabilities.supports_images:
+        raise CapabilityError(pipeline, "supports_images", "use a model that sees, or reply() without frames")
 
 
 def make_machine(options: SessionOptions, pipeline: Pipeline) -> TurnMachine:

@@ -26,6 +26,7 @@ from vivavoce.agents.turn.inputs import SpeechEnded, ToolsAwaited, ToolsFinished
 from vivavoce.pipelines.core.errors import ProviderTimeoutError, VoiceError
 from vivavoce.pipelines.core.watchdog import Watchdog
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent, TextDelta, Usage
+from vivavoce.pipelines.llm.chat_context import ChatMessage
 from vivavoce.pipelines.llm.tools import ToolCall, ToolChoice
 from vivavoce.pipelines.tts.base import AudioChunk
 
@@ -176,9 +177,11 @@ class Reply:
     # --- a model's step
 
     def _request_for(self, *, may_call: bool, is_first: bool) -> GenerateRequest:
-        agent = self._host.agent
+        agent, context = self._host.agent, self._host.context()
+        if self._request.frames:  # for this answer only, so they do not enter the history
+            context.append(ChatMessage(role="user", content="", images=self._request.frames))
         return GenerateRequest(
-            context=self._host.context(),
+            context=context,
             instructions=agent.instructions,
             extra_instructions=self._extra_instructions,
             tools=agent.tools if may_call else (),

@@ -1,0 +1,63 @@
+"""What a pipeline cannot do is refused where it is asked for, and the error names the remedy."""
+
+from __future__ import annotations
+
+import pytest
+
+from vivavoce.agents import Agent, AgentSession
+from vivavoce.agents.rooms.local import LocalTransport
+from vivavoce.pipelines import CascadingPipeline, Pipeline
+from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError
+from vivavoce.pipelines.llm.base import LLMCapabilities
+from vivavoce.pipelines.media.frame import VideoFrame
+from vivavoce.pipelines.testing import ScriptedLLM, ScriptedSTT, ScriptedTTS, VirtualClock, run_virtual
+
+PICTURE = VideoFrame(b"\xff\xd8", "image/jpeg", 1, 1)
+
+
+async def started(pipeline: Pipeline) -> AgentSession[None]:
+    clock = VirtualClock()
+    session = AgentSession[None](Agent("Help."), pipeline, clock=clock)
+    await session.start(LocalTransport(clock))
+    return session
+
+
+def test_a_pipeline_without_a_model_speaks_but_refuses_to_reply() -> None:
+    async def scenario() -> None:
+        async with await started(CascadingPipeline(tts=ScriptedTTS())) as session:
+            await session.say("Hello.")
+            with pytest.raises(CapabilityError, match="give the pipeline an llm"):
+                session.reply("Greet.")
+
+    run_virtual(scenario())
+
+
+def test_a_pipeline_that_can_neither_speak_nor_answer_is_refused_by_the_constructor() -> None:
+    with pytest.raises(CapabilityError, match="give the pipeline a tts"):
+        AgentSession(Agent("Help."), CascadingPipeline(stt=ScriptedSTT()))
+
+
+def test_pictures_go_to_a_model_that_sees_for_that_reply_only() -> None:
+    async def scenario() -> None:
+        llm = ScriptedLLM("A cat.", "Yes.", capabilities=LLMCapabilities(supports_images=True))
+        async with await started(CascadingPipeline(llm=llm, tts=ScriptedTTS())) as session:
+            await session.reply("What is this?", frames=[PICTURE])
+            await session.reply("Sure?")
+        assert [[m.images for m in request.context.messages("user")] for request in llm.requests] == [[(PICTURE,)], []]
+
+    run_virtual(scenario())
+
+
+def test_pictures_are_refused_by_a_model_that_does_not_see() -> None:
+    async def scenario() -> None:
+        async with await started(CascadingPipeline(llm=ScriptedLLM(), tts=ScriptedTTS())) as session:
+            with pytest.raises(CapabilityError, match="supports_images"):
+                session.reply("What is this?", frames=[PICTURE])
+
+    run_virtual(scenario())
+
+
+@pytest.mark.parametrize(("agent", "pipeline"), [("host", CascadingPipeline(tts=ScriptedTTS())), (Agent("x"), "tts")])
+def test_what_is_no_agent_or_no_pipeline_is_refused(agent: object, pipeline: object) -> None:
+    with pytest.raises(ConfigurationError, match="must be a"):
+        AgentSession(agent, pipeline)  # type: ignore[arg-type]  # the mistake under test
