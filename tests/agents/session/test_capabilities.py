@@ -27,7 +27,7 @@ def test_a_pipeline_without_a_model_speaks_but_refuses_to_reply() -> None:
         async with await started(CascadingPipeline(tts=ScriptedTTS())) as session:
             await session.say("Hello.")
             with pytest.raises(CapabilityError, match="give the pipeline an llm"):
-                session.reply("Greet.")
+                _ = session.reply("Greet.")
 
     run_virtual(scenario())
 
@@ -52,7 +52,7 @@ def test_pictures_are_refused_by_a_model_that_does_not_see() -> None:
     async def scenario() -> None:
         async with await started(CascadingPipeline(llm=ScriptedLLM(), tts=ScriptedTTS())) as session:
             with pytest.raises(CapabilityError, match="supports_images"):
-                session.reply("What is this?", frames=[PICTURE])
+                _ = session.reply("What is this?", frames=[PICTURE])
 
     run_virtual(scenario())
 
