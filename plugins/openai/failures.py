@@ -106,6 +106,11 @@ def provider_errors(redact: Redaction) -> Iterator[None]:
         raise error_in_answer(code or error.type, redact(_message(error.body) or error.message)) from None
     except openai.OpenAIError as error:
         raise ProviderError(f"the SDK failed: {type(error).__name__}", provider=PROVIDER) from None
+    except UnicodeEncodeError:
+        raise ProviderError(
+            "the request cannot be sent: needed Unicode text, got a lone surrogate, probably in a tool's output",
+            provider=PROVIDER,
+        ) from None
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ProviderProtocolError(
             f"needed JSON in each event, got something else ({type(error).__name__})", provider=PROVIDER

@@ -64,7 +64,7 @@ class LLM(LLMPort):
         self._api = api
         self._base_url = DEFAULT_BASE_URL if base_url is None else _checked_url(base_url)
         self._key = _key(api_key, base_url)
-        self._asking = _asking(model, self._base_url, is_default_server=base_url is None, options=self._options)
+        self._asking = asking(model, base_url, self._options)
         self._client: openai.AsyncOpenAI | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_closed = False
@@ -211,14 +211,19 @@ def _key(api_key: str | None, base_url: str | None) -> str:
     return key
 
 
-def _asking(model: str | None, base_url: str, *, is_default_server: bool, options: LLMOptions) -> Asking:
+def asking(model: str | None, base_url: str | None, options: LLMOptions) -> Asking:
+    """Return what each request has in common: defaults, and the dialect that the server's name tells.
+
+    Raises:
+        ConfigurationError: There is a `base_url`, but no model.
+    """
     if not model:
-        if not is_default_server:
+        if base_url is not None:
             raise ConfigurationError(f"a server of your own needs model, got {model!r}; ask it with GET /models")
         model = DEFAULT_MODEL
-    host = f".{urlsplit(base_url).hostname}"
+    host = f".{urlsplit(base_url or DEFAULT_BASE_URL).hostname}"
     is_openai = host.endswith(OPENAI_HOSTS) if options.dialect == "auto" else options.dialect == "openai"
     effort = options.reasoning_effort
-    if effort is None and model == DEFAULT_MODEL and is_default_server:
+    if effort is None and model == DEFAULT_MODEL and base_url is None:
         effort = DEFAULT_EFFORT
     return Asking(model=model, options=options, is_openai=is_openai, reasoning_effort=effort)

@@ -53,5 +53,8 @@ class LLMOptions:
             raise ValueError(
                 f"need connect_timeout and read_timeout > 0 s, got {self.connect_timeout!r}, {self.read_timeout!r}"
             )
+        for name, value in self.extra_headers.items():
+            if not (name + value).isascii() or not (name + value).isprintable():
+                raise ValueError(f"extra_headers must be printable ASCII, got other characters in {name!r}")
         if self.keepalive < 0:
             raise ValueError(f"need keepalive >= 0 s, got {self.keepalive!r}")

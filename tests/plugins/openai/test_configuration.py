@@ -13,6 +13,8 @@ from servers.scripted_openai import ScriptedOpenAI, chat_answer
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent
 from vivavoce.plugins import openai
+from vivavoce.plugins.openai.llm import asking
+from vivavoce.plugins.openai.options import Dialect
 
 Read = Callable[[openai.LLM, GenerateRequest], Awaitable[list[LLMEvent]]]
 MakeLLM = Callable[..., openai.LLM]
@@ -113,11 +115,46 @@ def test_an_unknown_api_is_refused() -> None:
         {"connect_timeout": 0},
         {"read_timeout": -1},
         {"keepalive": -1},
+        {"extra_headers": {"X-Name": "a\nX-Evil: 1"}},
+        {"extra_headers": {"X-Name": "clé"}},
     ],
 )
 def test_options_check_themselves(fields: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(fields))):
         openai.LLMOptions(**fields)
+
+
+@pytest.mark.parametrize(
+    ("base_url", "dialect", "is_openai"),
+    [
+        (None, "auto", True),
+        ("https://eu.api.openai.com/v1", "auto", True),
+        ("https://mine.openai.azure.com/openai/v1", "auto", True),
+        ("https://api.openai.com.example.org/v1", "auto", False),
+        ("https://notopenai.com/v1", "auto", False),
+        (LOCAL, "auto", False),
+        (LOCAL, "openai", True),
+        (None, "compatible", False),
+    ],
+)
+def test_the_dialect_follows_the_servers_name(base_url: str | None, dialect: Dialect, is_openai: bool) -> None:
+    assert asking("m", base_url, openai.LLMOptions(dialect=dialect)).is_openai is is_openai
+
+
+@pytest.mark.parametrize(
+    ("model", "base_url", "given", "sent"),
+    [
+        (None, None, None, "none"),
+        (openai.DEFAULT_MODEL, None, None, "none"),
+        (None, None, "low", "low"),
+        ("gpt-4.1-mini", None, None, None),
+        (openai.DEFAULT_MODEL, LOCAL, None, None),
+    ],
+)
+def test_the_default_model_does_not_reason_unless_told_to(
+    model: str | None, base_url: str | None, given: str | None, sent: str | None
+) -> None:
+    assert asking(model, base_url, openai.LLMOptions(reasoning_effort=given)).reasoning_effort == sent
 
 
 def test_the_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -271,6 +271,14 @@ async def test_a_silent_server_is_given_up_and_not_tried_again(
     await server.client_is_gone()
 
 
+async def test_text_that_is_no_unicode_is_no_crash(
+    server: ScriptedOpenAI, make_llm: MakeLLM, answer: Read, ask: Ask
+) -> None:
+    server.default = chat_answer("Hi.")
+    with pytest.raises(ProviderError, match="lone surrogate"):
+        await answer(make_llm(), ask(ChatMessage(role="user", content="\udcff")))
+
+
 async def test_a_failure_leaves_the_llm_usable(
     server: ScriptedOpenAI, make_llm: MakeLLM, answer: Read, hello: GenerateRequest
 ) -> None:
