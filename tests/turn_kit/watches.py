@@ -18,6 +18,7 @@ class FloorWatch:
         self.holder = ""
         self.paused = ""
         self.is_playing = False
+        self._is_forced = False
 
     @property
     def unfinished(self) -> list[str]:
@@ -26,6 +27,9 @@ class FloorWatch:
 
     def sees_input(self, event: i.TurnInput) -> None:
         """Follow what a speech reports of itself."""
+        self._is_forced = isinstance(event, i.SessionClosing | i.SessionClosed) or (
+            isinstance(event, i.InterruptRequested) and event.force
+        )
         match event:
             case i.PlayoutStarted(speech_id=speech) if speech == self.holder:
                 self.is_playing = True
@@ -51,6 +55,7 @@ class FloorWatch:
                 self.holder, self.is_playing = speech, False
             case fx.CancelSpeech(speech_id=speech):
                 assert speech not in self.over, "a speech ends twice"
+                assert self._is_forced or speech not in self.protected or effect.outcome == "discarded"
                 self._end(speech)
             case fx.PauseSpeech(speech_id=speech):
                 assert (speech, "") == (self.holder, self.paused)
@@ -81,6 +86,8 @@ class WordWatch:
         self.taken_back: set[str] = set()
         self._turns: dict[str, str] = {}
         self._asides: dict[str, str] = {}
+        self._answered: dict[str, str] = {}
+        self._unanswered: set[str] = set()
 
     def take_back(self) -> None:
         """The application clears the open turn: words in no message yet may go."""
@@ -93,6 +100,10 @@ class WordWatch:
                 assert effect.merged == (turn in self._turns), "a turn merges with its own message or makes one"
                 assert effect.timing.speech_ended_at <= effect.timing.committed_at == now
                 self._turns[turn] = effect.text
+                self._answered[effect.speech_id] = turn
+                self._unanswered.discard(turn)
+            case fx.CancelSpeech(speech_id=speech) if effect.is_withdrawn:
+                self._unanswered.add(self._answered[speech])
             case fx.AmendUserTurn(turn_id=turn):
                 kept = self._turns if turn in self._turns else self._asides
                 assert turn in kept
@@ -107,7 +118,8 @@ class WordWatch:
         assert len(kept) == len(set(kept))
 
     def check_all_kept(self) -> None:
-        """No word is lost."""
+        """No word is lost, and no turn whose answer was taken back is left without one."""
+        assert not self._unanswered
         missing = set(self.told) - self.taken_back - set(self._kept())
         assert not missing, f"words were lost: {missing}"
 
