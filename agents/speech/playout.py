@@ -223,7 +223,7 @@ class Playout:
 
     def _silence(self, utterance: Utterance, fade: float) -> None:
         utterance.rewind(self._sink.clear())
-        if fade > 0 and utterance.started_at is not None:
+        if fade > 0 and utterance.written > 0:  # what was not heard needs no fade
             tail = utterance.peek(round(fade * self.rate))
             if tail.samples:
                 self._write(AudioFrame(ramp(tail.data, 1.0, 0.0), self.rate))

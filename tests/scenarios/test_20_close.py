@@ -178,9 +178,7 @@ def test_an_on_exit_that_raises_is_named_and_the_later_steps_run() -> None:
             raise RuntimeError("no farewell")
 
     report = closed_at(SessionHarness(Rude("Help.")), 1.0)
-    assert [(step.name, step.error) for step in report.steps if step.error] == [
-        ("on_exit", "RuntimeError")
-    ]
+    assert [(step.name, step.error) for step in report.steps if step.error] == [("on_exit", "RuntimeError")]
     assert report.seconds < 0.05
 
 

@@ -154,6 +154,17 @@ def test_stopping_what_is_paused_makes_no_sound() -> None:
     run(main())
 
 
+def test_stopping_in_the_moment_of_the_first_frame_makes_no_sound() -> None:
+    async def main() -> None:
+        stage = Stage()
+        utterance = stage.utterance(ramp(RATE))
+        assert stage.playout.stop(utterance, 0.05) == 0
+        await anyio.sleep(0.4)
+        assert stage.sink.played() == b""
+
+    run(main())
+
+
 def test_a_pause_before_the_first_audio_holds_it_back() -> None:
     async def main() -> None:
         stage, audio = Stage(), ramp(RATE // 2)

@@ -1,0 +1,192 @@
+"""Laws of a whole session: whatever the caller and the application do, and whenever, these hold."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Literal
+
+import anyio
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from vivavoce.agents import Agent, SpeechHandle, function_tool
+from vivavoce.agents.events import SpeechCreated, TurnCompleted
+from vivavoce.agents.testing import Played, ScriptedLLM, ScriptedTTS, SessionHarness
+from vivavoce.pipelines.llm.chat_context import FunctionCall, FunctionCallOutput
+from vivavoce.pipelines.llm.tools import ToolCall
+from vivavoce.pipelines.testing import StepItem
+
+FADE = 0.05
+END = 16.0
+
+
+class Desk(Agent):
+    @function_tool
+    async def look_up(self, seconds: float) -> str:
+        """Look something up."""
+        await anyio.sleep(seconds)
+        return "found"
+
+
+@dataclass(frozen=True)
+class Action:
+    """What happens at `at`, a multiple of 0.1; `length` is how long it sounds or how many words it has."""
+
+    kind: Literal["says", "noise", "types", "say", "protected", "reply", "cuts_in", "interrupt", "force"]
+    at: float
+    length: int
+    delay: float
+
+
+actions = st.lists(
+    st.builds(
+        Action,
+        kind=st.sampled_from(
+            ["says", "says", "noise", "types", "say", "protected", "reply", "cuts_in", "interrupt", "force"]
+        ),
+        at=st.integers(1, 80).map(lambda tenths: tenths / 10),
+        length=st.integers(1, 12),
+        delay=st.integers(1, 12).map(lambda tenths: tenths / 10),
+    ),
+    min_size=1,
+    max_size=8,
+).map(lambda found: sorted(found, key=lambda action: action.at))
+
+
+def answers(seed: list[tuple[float, int, float]]) -> list[list[StepItem]]:
+    steps: list[list[StepItem]] = []
+    for number, (delay, words, tool_seconds) in enumerate(seed):
+        text = " ".join(f"a{number}x{word}" for word in range(words)) + "."
+        steps.append([delay, text] if words else [delay])
+        if tool_seconds:
+            arguments = f'{{"seconds": {tool_seconds}}}'
+            steps[-1].append(ToolCall(call_id=f"c{number}", name="look_up", arguments=arguments))
+    return steps
+
+
+model_script = st.lists(
+    st.tuples(st.sampled_from([0.0, 0.1, 0.5, 1.3]), st.integers(0, 12), st.sampled_from([0.0, 0.0, 0.0, 0.3, 2.0])),
+    min_size=30,
+    max_size=30,
+).map(answers)
+
+
+class Call:
+    """One run of the actions, with what it led to."""
+
+    def __init__(self, plan: list[Action], script: list[list[StepItem]], *, has_words: bool) -> None:
+        self.words: list[str] = []
+        self.handles: list[SpeechHandle] = []
+        self.harness = SessionHarness(
+            Desk("Help."), ScriptedLLM(*script, default="More."), tts=ScriptedTTS(emits_words=has_words)
+        )
+        free_from = 0.0
+        for action in plan:
+            if action.kind not in ("says", "noise"):
+                continue
+            start = round(max(action.at, free_from), 1)  # one mouth
+            end = round(start + action.length / 10, 1)
+            free_from = end + 0.4
+            if action.kind == "noise":
+                self.harness.caller.makes_noise(start, end)
+            else:
+                self.harness.caller.says(self._new_words(action.length), start, end, final_at=end + action.delay / 2)
+        self.plan = [action for action in plan if action.kind not in ("says", "noise")]
+        self.harness.run(self._act, until=END)
+
+    def _new_words(self, length: int) -> str:
+        new = [f"u{len(self.words) + number}" for number in range(1 + length // 3)]
+        self.words += new
+        return " ".join(new)
+
+    async def _act(self, harness: SessionHarness) -> None:
+        session = harness.session
+        for number, action in enumerate(self.plan):
+            await harness.until(action.at)
+            text = " ".join(f"s{number}x{word}" for word in range(action.length))
+            match action.kind:
+                case "types":
+                    session.input.text(self._new_words(action.length))
+                case "say":
+                    self.handles.append(session.say(text))
+                case "protected":
+                    self.handles.append(session.say(text, interruptible=False))
+                case "reply":
+                    self.handles.append(session.reply(text))
+                case "cuts_in":
+                    self.handles.append(session.reply(text, when_busy="interrupt"))
+                case "interrupt":
+                    _ = session.interrupt()
+                case "force":
+                    _ = session.interrupt(force=True)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(plan=actions, script=model_script, has_words=st.booleans())
+def test_whatever_happens_the_laws_of_a_session_hold(
+    plan: list[Action], script: list[list[StepItem]], has_words: bool
+) -> None:
+    call = Call(plan, script, has_words=has_words)
+    harness = call.harness
+    assert harness.close_report is not None
+    assert harness.close_report.is_clean
+    assert all(handle.is_done and handle.outcome is not None for handle in call.handles)
+    check_outcomes(harness)
+    check_user_words(call)
+    check_speaking(harness)
+    check_agent_words(harness, has_words=has_words)
+    check_tools(harness)
+
+
+def check_outcomes(harness: SessionHarness) -> None:
+    """Every turn has one outcome; a turn that goes on after its commit withdraws the answer begun, without one."""
+    created, completed = harness.recording.of(SpeechCreated), harness.recording.of(TurnCompleted)
+    turns = {event.turn_id for event in created if event.kind == "turn"}
+    others = {event.speech_id for event in created if event.kind != "turn"}
+    ended = Counter(event.record.turn_id for event in completed)
+    assert set(ended) == turns | others
+    assert set(ended.values()) <= {1}
+
+
+def check_user_words(call: Call) -> None:
+    """Every word of the user that a turn could still take is in exactly one message."""
+    found = Counter(word for role, text in call.harness.messages if role == "user" for word in text.split())
+    assert all(count == 1 for count in found.values()), found
+    assert set(found) <= set(call.words)
+    lost = [word for word in call.words if word not in found]
+    assert lost == [], f"lost {lost}"
+
+
+def check_speaking(harness: SessionHarness) -> None:
+    """The agent is speaking only, and always, from a first frame on; what sounds outside is the fade of a cut."""
+    spans: list[list[float]] = []
+    for _, state, at in (change for change in harness.states if change[0] == "agent"):
+        if state == "speaking":
+            spans.append([at, END + 10])
+        elif spans and spans[-1][1] > END:
+            spans[-1][1] = at
+    for begin, end in spans:  # one without length was cut in the moment of its first frame
+        assert begin == end or _within(begin, harness.played), (begin, end)
+    for stretch in harness.played:
+        assert any(begin - 1e-6 <= stretch.start and stretch.start < end + 1e-6 for begin, end in spans), stretch
+
+
+def _within(at: float, played: list[Played]) -> bool:
+    return any(stretch.start - 1e-6 <= at <= stretch.start + stretch.seconds + 1e-6 for stretch in played)
+
+
+def check_agent_words(harness: SessionHarness, *, has_words: bool) -> None:
+    """What stands in the history was played: 0.2 s a word."""
+    words = sum(len(text.split()) for role, text in harness.messages if role == "assistant")
+    seconds = sum(stretch.seconds for stretch in harness.played)
+    slack = 0 if has_words else len(harness.messages)  # without word times each cut may err by a word
+    assert words * 0.2 <= seconds + slack * 0.2 + 1e-6
+
+
+def check_tools(harness: SessionHarness) -> None:
+    """No call without its output, none answered twice."""
+    calls = [item.call_id for item in harness.session.history.items if isinstance(item, FunctionCall)]
+    outputs = [item.call_id for item in harness.session.history.items if isinstance(item, FunctionCallOutput)]
+    assert sorted(calls) == sorted(outputs)
+    assert len(set(calls)) == len(calls)
