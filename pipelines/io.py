@@ -95,8 +95,6 @@ class Transport(ABC):
 
     input_rate: int = 16000
     """Hz of the frames handed to `TransportEvents.audio`."""
-    wants_turn_records: bool = False
-    """Whether `send_turn_record` does anything."""
 
     @abstractmethod
     async def run(self, events: TransportEvents, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
@@ -110,6 +108,11 @@ class Transport(ABC):
     @abstractmethod
     def sink(self) -> AudioSink:
         """Where the agent's audio goes."""
+
+    @property
+    def wants_turn_records(self) -> bool:
+        """Whether `send_turn_record` does anything, so that records need not be made into text for nobody."""
+        return False
 
     @property
     def is_audible(self) -> bool:

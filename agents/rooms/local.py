@@ -117,7 +117,6 @@ class LocalTransport(Transport):
         self._clock = clock
         self._sink = sink or VirtualSink(clock, sample_rate=output_rate, is_recording=is_recording)
         self.input_rate = input_rate
-        self.wants_turn_records = is_recording
         self._is_audible = is_audible
         self._on_audible: list[Callable[[], None]] = []
         self._is_recording = is_recording
@@ -152,6 +151,10 @@ class LocalTransport(Transport):
     @property
     def sink(self) -> AudioSink:
         return self._sink
+
+    @property
+    def wants_turn_records(self) -> bool:
+        return self._is_recording
 
     @property
     def is_audible(self) -> bool:

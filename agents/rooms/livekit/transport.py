@@ -58,7 +58,6 @@ class LiveKitTransport(Transport):
         self._options = options
         self._clock = clock
         self.input_rate = options.input_rate
-        self.wants_turn_records = options.publish_turns
         self._sink = LiveKitSink(clock, sample_rate=options.output_rate)
         self._link = ParticipantLink(participant, options)
         self._track: rtc.LocalAudioTrack | None = None
@@ -75,6 +74,10 @@ class LiveKitTransport(Transport):
         self._changed = anyio.Event()
         self._running = anyio.CancelScope()
         self._ended: anyio.Event | None = None
+
+    @property
+    def wants_turn_records(self) -> bool:
+        return self._options.publish_turns
 
     @property
     def sink(self) -> LiveKitSink:
