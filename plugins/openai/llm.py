@@ -81,9 +81,10 @@ class LLM(LLMPort):
         return LLMCapabilities(supports_tools=True, supports_images=True)
 
     async def generate(self, request: GenerateRequest) -> AsyncGenerator[LLMEvent, None]:
-        """Run one step; see the port. Closing it closes the HTTP response.
+        """Run one step; see the port. Closing it closes the HTTP response; a refusal is spoken and ends as `refusal`.
 
         Raises:
+            ProviderError: As `failures` and `wire` map it; the SDK tries nothing again.
             ConfigurationError: It is closed, or belongs to another event loop.
         """
         client = self._client_here()

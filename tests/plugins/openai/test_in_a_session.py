@@ -1,4 +1,4 @@
-"""A whole session on openai.LLM, in real time over loopback: a tool call, an interruption, a failed turn and the next."""
+"""A whole session on openai.LLM over loopback: a tool call, an interruption, a failed turn and the next."""
 
 from __future__ import annotations
 
