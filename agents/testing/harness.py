@@ -57,7 +57,8 @@ class SessionHarness:
     Args:
         agent: The agent under test.
         llm, stt, tts: Parts of a cascading pipeline, with a `ScriptedVAD`; made without a script where not given.
-        model: A speech-to-speech model instead, with a `ScriptedVAD`.
+        model: A speech-to-speech model instead, with a `ScriptedVAD`; by default its server decides turns, so that the
+            test answers with `model.start_reply()`.
         pipeline: A whole pipeline of the test's own; `stt` or `model` then says where the caller's words go.
         options, userdata: The session's.
     """
