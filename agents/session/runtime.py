@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 from anyio.abc import TaskGroup
 
 from vivavoce.agents import events as ev
@@ -124,7 +125,9 @@ class SessionRuntime:
                 self.step(self._inbox.take())
             deadline = self._machine.next_deadline()
             if deadline is not None and deadline <= self._clock.now():
-                self.step(i.Tick())
+                await anyio.lowlevel.checkpoint()  # what arrives at this very moment goes first
+                if not self._inbox:
+                    self.step(i.Tick())
                 continue
             self.journal.flush()
             await self._inbox.wait(deadline)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from turn_kit import Conversation
 
+from turn_kit import Conversation
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from turn_kit import Conversation
 
+from turn_kit import Conversation
 from vivavoce.agents.turn import inputs as i
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from turn_kit import Conversation
-
 from vivavoce.agents.turn import inputs as i
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 import pytest
-from speech_kit import BOOKING, PHRASES, brown_noise, frames, mixed, padded, spoken, white_noise
 
+from speech_kit import BOOKING, PHRASES, brown_noise, frames, mixed, padded, spoken, white_noise
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.stt.base import STTEvent, STTFinal, STTInterim, STTStream

@@ -8,9 +8,9 @@ from pathlib import Path
 from statistics import median
 
 import pytest
-from speech_kit import brown_noise, frames, mixed, padded, sounding, spoken, white_noise
 
 from servers.missing import missing
+from speech_kit import brown_noise, frames, mixed, padded, sounding, spoken, white_noise
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.vad.base import VADEvent, VADOptions, VADSpeechEnded, VADSpeechStarted, VADStream
