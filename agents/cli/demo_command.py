@@ -39,7 +39,6 @@ def demo(
 
     from vivavoce.agents.cli.demo.place import given_place
     from vivavoce.agents.cli.demo.run import Demo, DemoOptions
-    from vivavoce.agents.cli.demo.view import View
     from vivavoce.pipelines.core.errors import ConfigurationError
 
     logging.getLogger("livekit").setLevel(logging.CRITICAL)  # its native part logs every transport that a hang-up ends
@@ -56,5 +55,4 @@ def demo(
             )
         place = given_place(url, api_key, api_secret)
     options = DemoOptions(place=place, port=port, is_once=once, has_call=not no_call, report=report, wav=wav)
-    with View(Console()) as view:
-        raise typer.Exit(run(Demo(options, view).run))
+    raise typer.Exit(run(Demo(options, Console()).run))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,10 +16,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
+from e2e_kit.peer_process import PeerProcess
 from e2e_kit.room_endpoint import RoomEndpoint
+from vivavoce.agents.cli.demo.caller import CallRequest
 from vivavoce.agents.cli.demo.checks import GAP_RANGE, GAP_SPREAD, MAX_SILENCING, MIN_ANSWERS
+from vivavoce.agents.cli.demo.outgoing import place_call
+from vivavoce.agents.cli.demo.place import DEPARTURE_TIMEOUT
+from vivavoce.pipelines.core.errors import RoomError
 from vivavoce.pipelines.media.wav import read_wav
 
 COMMAND = [sys.executable, "-c", "from vivavoce.agents.cli import main; main()", "demo"]
@@ -275,6 +283,29 @@ def test_without_a_call_the_room_waits_with_a_token_and_ctrl_c_is_success(tmp_pa
         demo.process.communicate(timeout=20)
         assert demo.process.returncode == 0
     assert list(tmp_path.iterdir()) == []
+
+
+async def test_the_printed_token_lets_a_guest_meet_the_agent_again_and_again(
+    room_server: RoomEndpoint, tmp_path: Path
+) -> None:
+    account = ["--url", room_server.url, "--api-key", room_server.api_key, "--api-secret", room_server.api_secret]
+    with _running(tmp_path, "--no-call", *(account if room_server.kind == "livekit" else [])) as demo:
+        await asyncio.to_thread(demo.read_until, "Ctrl-C")
+        (url,) = re.findall(r"^room +(\S+)", demo.seen, re.MULTILINE)
+        (token,) = re.findall(r"^eyJ\S+", demo.seen, re.MULTILINE)
+        for _ in range(2):
+            async with PeerProcess() as guest:
+                await guest.call("connect", url=url, token=token)
+                await guest.event("track_subscribed")
+                await guest.call("disconnect")
+            await anyio.sleep(DEPARTURE_TIMEOUT + 2)  # the server's own time, not ours: there is nothing to wait on
+
+
+async def test_a_call_that_cannot_be_placed_says_why(embedded_room: RoomEndpoint, tmp_path: Path) -> None:
+    expired = embedded_room.token("caller", "room", ttl=-600)
+    request = CallRequest(url=embedded_room.url, token=expired, wav=str(tmp_path / "call.wav"))
+    with pytest.raises(RoomError, match=r"could not join.*expired"):
+        await place_call(request, lambda event, data: None)
 
 
 def _sounds(wav: Path) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:

@@ -11,7 +11,7 @@ import anyio
 from vivavoce.pipelines.core.ids import new_id
 
 DEPARTURE_TIMEOUT = 2
-"""Seconds that a server keeps a room after the last one left, so that a join token works again soon."""
+"""Seconds that a server keeps a room when its last caller has left; after that the token meets an agent again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ async def embedded_place(port: int) -> AsyncIterator[Place]:
     """
     from vivavoce.agents.rooms.embedded import RoomProcess, RoomServerOptions
 
-    room = RoomProcess(RoomServerOptions(port=port))
+    room = RoomProcess(RoomServerOptions(port=port, departure_timeout=DEPARTURE_TIMEOUT))
     try:
         await room.start()
         yield Place(url=room.url, api_key=room.api_key, api_secret=room.api_secret)

@@ -14,8 +14,9 @@ from typing import Any
 import anyio
 from anyio import TASK_STATUS_IGNORED, CancelScope
 from anyio.abc import TaskStatus
+from rich.console import Console
 
-from vivavoce.agents.cli.demo import checks
+from vivavoce.agents.cli.demo import checks, notices
 from vivavoce.agents.cli.demo.agent import offline_speech
 from vivavoce.agents.cli.demo.caller import CallRequest
 from vivavoce.agents.cli.demo.mind import DEMO_SCRIPT
@@ -62,12 +63,13 @@ class Demo:
 
     Args:
         options: What to do.
-        view: Shows it.
+        console: Where it is shown.
     """
 
-    def __init__(self, options: DemoOptions, view: View) -> None:
+    def __init__(self, options: DemoOptions, console: Console) -> None:
         self._options = options
-        self._view = view
+        self._console = console
+        self._view = View(console)
         self._status = INTERRUPTED
         self._stops: list[CancelScope] = []
 
@@ -79,11 +81,11 @@ class Demo:
         """
         async with anyio.create_task_group() as tasks:
             await tasks.start(self._obey_signals)
-            with self._stoppable():
+            with self._view, self._stoppable():
                 if self._options.has_call:
                     await self._make_folders()
                 async with self._place() as place, offline_speech() as make_pipeline:
-                    self._view.place(place)
+                    notices.show_place(self._console, place)
                     await self._work(place, Switchboard(make_pipeline, self._view))
             tasks.cancel_scope.cancel()
         return self._status
@@ -114,7 +116,7 @@ class Demo:
         async with anyio.create_task_group() as tasks:
             with self._stoppable():
                 await tasks.start(worker.run)
-                self._view.registered(place.agent_name)
+                notices.show_registered(self._console, place.agent_name)
                 await self._use(place, board)
             with anyio.move_on_after(STOP_LIMIT, shield=True):
                 await worker.aclose()
@@ -124,13 +126,13 @@ class Demo:
         guest_room = new_id("guest")
         token = place.join_token(guest_room, "guest")
         if not self._options.is_once:
-            self._view.token(guest_room, token)
+            notices.show_token(self._console, guest_room, token)
         if self._options.has_call:
             self._status = await self._call(place, board)
         else:
             self._status = 0
         if not self._options.is_once:
-            self._view.waiting()
+            notices.show_waiting(self._console)
             await anyio.sleep_forever()
 
     async def _call(self, place: Place, board: Switchboard) -> int:
@@ -158,9 +160,9 @@ class Demo:
 
         waits = [gap for gap in checks.gaps(recording, result.turns) if gap is not None]
         verdict = checks.check_call(result, recording, booking, DEMO_SCRIPT.booking)
-        self._view.summary(report.turns, waits)
-        self._view.checks([*verdict, checks.check_latencies(waits, latencies(report.turns))])
-        self._view.files({"sound": str(self._options.wav), "report": str(self._options.report)})
+        notices.show_summary(self._console, report.turns, waits)
+        notices.show_checks(self._console, [*verdict, checks.check_latencies(waits, latencies(report.turns))])
+        notices.show_files(self._console, {"sound": str(self._options.wav), "report": str(self._options.report)})
         return 0 if all(check.is_met for check in verdict) else 1
 
     @contextmanager

@@ -1,8 +1,7 @@
-"""View: the call as a person sees it in the terminal; plain lines where there is no terminal."""
+"""View: a call as a person sees it in the terminal while it goes on; plain lines where there is no terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from itertools import cycle
 from typing import TYPE_CHECKING
 
@@ -14,8 +13,6 @@ from rich.text import Text
 from vivavoce.agents.states import AgentState, UserState
 
 if TYPE_CHECKING:
-    from vivavoce.agents.cli.demo.checks import Check
-    from vivavoce.agents.cli.demo.place import Place
     from vivavoce.agents.records import StageRecord, TurnRecord
 
 LABEL_WIDTH = 8
@@ -31,7 +28,7 @@ OWNER_STYLES = {
     "user_code": "green",
     "runtime": "blue",
 }
-WHO_STYLES = {"caller": "bold cyan", "agent": "bold green", "tool": "yellow", "check": "bold"}
+WHO_STYLES = {"caller": "bold cyan", "agent": "bold green", "tool": "yellow"}
 GLYPHS = "█▓▒░"
 
 
@@ -54,30 +51,6 @@ class View:
 
     def __exit__(self, *exc: object) -> None:
         self.hide()
-
-    # --- before and after the call
-
-    def place(self, place: Place) -> None:
-        """Say where the room is."""
-        kind = "embedded development room" if place.is_embedded else "LiveKit server"
-        self._line("room", f"{place.url}   [dim]{kind}[/dim]")
-        if place.is_embedded:
-            self._line("key", place.api_key)
-            self._line("secret", place.api_secret)
-
-    def registered(self, agent_name: str) -> None:
-        """The worker is known to the server."""
-        named = f" as [bold]{agent_name}[/bold]" if agent_name else " for every new room"
-        self._line("worker", f"registered{named}")
-
-    def token(self, room: str, token: str) -> None:
-        """Print what lets somebody else join."""
-        self._line("token", f"[dim]joins room {room}; for any LiveKit client[/dim]")
-        self._console.print(token, soft_wrap=True, markup=False, highlight=False)
-
-    def waiting(self) -> None:
-        """Nothing more happens by itself."""
-        self._console.print("\nThe room stays open for callers with the token above. [bold]Ctrl-C[/bold] ends it.")
 
     def note(self, text: str) -> None:
         """Say something that belongs to nobody."""
@@ -148,51 +121,7 @@ class View:
         elif record.outcome == "failed":
             self.problem(f"turn failed: {record.error}")
 
-    # --- the end
-
-    def summary(self, turns: Sequence[TurnRecord], waits: Sequence[float | None]) -> None:
-        """Print the turns, one line each.
-
-        Args:
-            waits: What the caller's own recording shows, for each answered turn.
-        """
-        table = Table(title="turns", title_justify="left", title_style="bold", header_style="dim", box=None)
-        for heading in ("caller said", "agent was heard to say", "outcome"):
-            table.add_column(heading, overflow="fold", ratio=None if heading == "outcome" else 1)
-        for heading in ("latency", "heard after", "tools"):
-            table.add_column(heading, justify="right", no_wrap=True)
-        left = list(waits)
-        for record in turns:
-            is_answered = record.e2e_latency is not None
-            wait = left.pop(0) if is_answered and left else None
-            table.add_row(
-                Text(record.user_text or f"({record.kind})"),
-                Text(_shorten(record.heard_text)),
-                record.outcome,
-                _seconds(record.e2e_latency),
-                _seconds(wait),
-                ", ".join(tool.name for tool in record.tools),
-            )
-        self._console.print()
-        self._console.print(table)
-
-    def checks(self, checks: Sequence[Check]) -> None:
-        """Print what was measured on the caller's recording."""
-        self._console.print("\n[bold]measured on the caller's own recording[/bold]")
-        for check in checks:
-            mark = "[green]✓[/green]" if check.is_met else "[bold red]✗[/bold red]"
-            self._console.print(f" {mark} {check.name}: [bold]{check.found}[/bold]", highlight=False)
-
-    def files(self, paths: Mapping[str, str]) -> None:
-        """Say what was written where."""
-        self._console.print()
-        for what, path in paths.items():
-            self._line(what, path)
-
     # --- inside
-
-    def _line(self, label: str, text: str) -> None:
-        self._console.print(f"[bold]{label:<{LABEL_WIDTH}}[/bold]{text}", highlight=False, soft_wrap=True)
 
     def _said(self, who: str, text: str, suffix: str = "") -> None:
         line = Table.grid()  # so that what is too long goes on under itself
@@ -242,11 +171,3 @@ _SHORT = {
 
 def _name(stage: StageRecord) -> str:
     return _SHORT.get(stage.name, stage.name)
-
-
-def _seconds(seconds: float | None) -> str:
-    return "" if seconds is None else f"{seconds:.2f} s"
-
-
-def _shorten(text: str, limit: int = 60) -> str:
-    return text if len(text) <= limit else f"{text[: limit - 1].rstrip()}…"

@@ -1,4 +1,4 @@
-"""What a person sees of a call."""
+"""What a person sees of the demo: the call while it goes on, and what is printed around it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
+from vivavoce.agents.cli.demo import notices
 from vivavoce.agents.cli.demo.checks import Check
 from vivavoce.agents.cli.demo.place import Place
 from vivavoce.agents.cli.demo.view import View
@@ -30,6 +31,12 @@ RECORD = TurnRecord(
         StageRecord("playout", "runtime", 0.1),
     ),
 )
+
+
+def _printed(show: Callable[[Console], None], *, width: int = 100) -> str:
+    out = StringIO()
+    show(Console(file=out, width=width))
+    return out.getvalue()
 
 
 def _shown(show: Callable[[View], None], *, width: int = 100, is_terminal: bool = False) -> str:
@@ -68,21 +75,21 @@ def test_words_that_look_like_markup_are_shown_as_they_are() -> None:
 
 def test_a_join_token_is_never_broken_in_two() -> None:
     token = "e" * 300
-    assert token in _shown(lambda view: view.token("room", token), width=60)
+    assert token in _printed(lambda console: notices.show_token(console, "room", token), width=60)
 
 
 def test_the_secret_is_shown_for_the_embedded_room_only() -> None:
     embedded = Place(url="ws://127.0.0.1:1", api_key="key", api_secret="secret-1")
     foreign = Place(url="ws://127.0.0.1:1", api_key="key", api_secret="secret-1", agent_name="demo")
-    assert "secret-1" in _shown(lambda view: view.place(embedded))
-    assert "secret-1" not in _shown(lambda view: view.place(foreign))
+    assert "secret-1" in _printed(lambda console: notices.show_place(console, embedded))
+    assert "secret-1" not in _printed(lambda console: notices.show_place(console, foreign))
 
 
 def test_the_summary_puts_each_wait_beside_the_turn_it_belongs_to() -> None:
     greeting = TurnRecord(
         turn_id="s", kind="say", heard_text="Hello.", outcome="completed", interrupted=False, e2e_latency=None
     )
-    lines = _shown(lambda view: view.summary([greeting, RECORD], [0.61])).splitlines()
+    lines = _printed(lambda console: notices.show_summary(console, [greeting, RECORD], [0.61])).splitlines()
     (said,) = [line for line in lines if "Hello." in line]
     (answered,) = [line for line in lines if "at seven" in line]
     assert "0.61 s" not in said
@@ -92,7 +99,9 @@ def test_the_summary_puts_each_wait_beside_the_turn_it_belongs_to() -> None:
 
 @pytest.mark.parametrize(("is_met", "mark"), [(True, "✓"), (False, "✗")])
 def test_a_check_shows_whether_it_is_met(is_met: bool, mark: str) -> None:
-    assert f"{mark} silent: 0.80 s" in _shown(lambda view: view.checks([Check("silent", is_met, "0.80 s")]))
+    assert f"{mark} silent: 0.80 s" in _printed(
+        lambda console: notices.show_checks(console, [Check("silent", is_met, "0.80 s")])
+    )
 
 
 def test_who_speaks_is_shown_live_on_a_terminal_and_gone_when_the_call_is_over() -> None:

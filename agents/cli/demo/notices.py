@@ -1,0 +1,98 @@
+"""What the demo prints before and after its call: where the room is, tokens, the table of turns, checks, files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from vivavoce.agents.cli.demo.view import LABEL_WIDTH
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from vivavoce.agents.cli.demo.checks import Check
+    from vivavoce.agents.cli.demo.place import Place
+    from vivavoce.agents.records import TurnRecord
+
+
+def show_place(console: Console, place: Place) -> None:
+    """Say where the room is."""
+    kind = "embedded development room" if place.is_embedded else "LiveKit server"
+    _line(console, "room", f"{escape(place.url)}   [dim]{kind}[/dim]")
+    if place.is_embedded:
+        _line(console, "key", place.api_key)
+        _line(console, "secret", place.api_secret)
+
+
+def show_registered(console: Console, agent_name: str) -> None:
+    """Say that the server knows the worker."""
+    _line(console, "worker", f"registered{f' as [bold]{agent_name}[/bold]' if agent_name else ' for every new room'}")
+
+
+def show_token(console: Console, room: str, token: str) -> None:
+    """Print what lets somebody else join."""
+    _line(console, "token", f"[dim]joins room {room}; for any LiveKit client[/dim]")
+    console.print(token, soft_wrap=True, markup=False, highlight=False)
+
+
+def show_waiting(console: Console) -> None:
+    """Say that nothing more happens by itself."""
+    console.print("\nThe room stays open for callers with the token above. [bold]Ctrl-C[/bold] ends it.")
+
+
+def show_summary(console: Console, turns: Sequence[TurnRecord], waits: Sequence[float | None]) -> None:
+    """Print the turns, one line each.
+
+    Args:
+        waits: What the caller's own recording shows, for each answered turn.
+    """
+    table = Table(title="turns", title_justify="left", title_style="bold", header_style="dim", box=None)
+    for heading in ("caller said", "agent was heard to say", "outcome"):
+        table.add_column(heading, overflow="fold", ratio=None if heading == "outcome" else 1)
+    for heading in ("latency", "heard after", "tools"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    left = list(waits)
+    for record in turns:
+        is_answered = record.e2e_latency is not None
+        wait = left.pop(0) if is_answered and left else None
+        table.add_row(
+            Text(record.user_text or f"({record.kind})"),
+            Text(_shorten(record.heard_text)),
+            record.outcome,
+            _seconds(record.e2e_latency),
+            _seconds(wait),
+            ", ".join(tool.name for tool in record.tools),
+        )
+    console.print()
+    console.print(table)
+
+
+def show_checks(console: Console, checks: Sequence[Check]) -> None:
+    """Print what was measured on the caller's recording."""
+    console.print("\n[bold]measured on the caller's own recording[/bold]")
+    for check in checks:
+        mark = "[green]✓[/green]" if check.is_met else "[bold red]✗[/bold red]"
+        console.print(f" {mark} {escape(check.name)}: [bold]{escape(check.found)}[/bold]", highlight=False)
+
+
+def show_files(console: Console, paths: Mapping[str, str]) -> None:
+    """Say what was written where."""
+    console.print()
+    for what, path in paths.items():
+        _line(console, what, escape(path))
+
+
+def _line(console: Console, label: str, text: str) -> None:
+    console.print(f"[bold]{label:<{LABEL_WIDTH}}[/bold]{text}", highlight=False, soft_wrap=True)
+
+
+def _seconds(seconds: float | None) -> str:
+    return "" if seconds is None else f"{seconds:.2f} s"
+
+
+def _shorten(text: str, limit: int = 60) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 1].rstrip()}…"
