@@ -1,0 +1,28 @@
+"""DenoiseOptions: what the audio processing does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+RATES = (16000, 32000, 48000)
+"""The rates in Hz that WebRTC's audio processing works at without resampling inside."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DenoiseOptions:
+    """Which stages run, and at which rate."""
+
+    noise_suppression: bool = True
+    """Lower steady noise by 12 dB and more, and filter high-pass whether asked or not; costs 6 ms of delay."""
+    high_pass_filter: bool = True
+    """Take out the lowest frequencies: hum, rumble, a DC offset."""
+    gain_control: bool = False
+    """Bring speech to one loudness. It lifts noise as well; for callers who are too quiet for the recogniser."""
+    sample_rate: int = 16000
+    """Hz that `push` takes and returns, one of `RATES`. VAD and recognisers want 16000."""
+
+    def __post_init__(self) -> None:
+        if self.sample_rate not in RATES:
+            raise ValueError(f"sample_rate must be one of {RATES} Hz, got {self.sample_rate!r}")
+        if not (self.noise_suppression or self.high_pass_filter or self.gain_control):
+            raise ValueError("needed at least one stage, got all three off; leave the denoiser out instead")
