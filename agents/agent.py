@@ -92,7 +92,7 @@ class Agent:
         tools: Functions beside the methods marked with `function_tool`.
         id: For records; the class's name by default.
     Raises:
-        ConfigurationError: Two tools have one name.
+        ConfigurationError: Two tools have one name, or a tool's parameters cannot be told to a model.
     """
 
     def __init__(
@@ -110,6 +110,8 @@ class Agent:
         if len(set(names)) < len(names):
             double = sorted({name for name in names if names.count(name) > 1})
             raise ConfigurationError(f"tools of one agent need names of their own, got {double!r} twice")
+        for tool in found:
+            tool.check()
         self._tools = tuple(found)
 
     @property

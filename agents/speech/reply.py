@@ -57,6 +57,7 @@ class Reply:
         self._failed_component = ""
         self._utterance: Utterance | None = None
         self._calls: list[ToolCall] = []
+        self._batch: ToolBatch | None = None
         self._extra_instructions = request.instructions
         self.has_generated = False
 
@@ -73,6 +74,8 @@ class Reply:
         self._stopped = outcome
         self.is_withdrawn = is_withdrawn
         self._stop_utterance()
+        if self._batch is not None:
+            self._batch.interrupt()
         if self._scope is not None:
             self._scope.cancel()
 
@@ -332,7 +335,8 @@ class Reply:
 
     def _start_tools(self, calls: list[ToolCall]) -> ToolBatch:
         self._host.post(ToolsStarted(self.handle.id))
-        return self._host.run_tools(self.handle, calls, self.record.turn_id)
+        self._batch = self._host.run_tools(self.handle, calls, self.record.turn_id)
+        return self._batch
 
     async def _await_tools(self, batch: ToolBatch) -> None:
         host = self._host

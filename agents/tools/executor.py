@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,11 +29,31 @@ class ToolBatch:
     outputs: list[ToolOutput | None]
     records: list[ToolRecord | None]
     settled: anyio.Event = field(default_factory=anyio.Event)
+    _ends_on_interrupt: set[anyio.CancelScope] = field(default_factory=set)
+    _is_interrupted: bool = False
 
     @property
     def is_settled(self) -> bool:
         """Whether every call has its output."""
         return all(output is not None for output in self.outputs)
+
+    def interrupt(self) -> None:
+        """The speech that made the calls was cut: cancel those of tools that want it; the others run to their end."""
+        self._is_interrupted = True
+        for scope in self._ends_on_interrupt:
+            scope.cancel()
+
+    @contextmanager
+    def running(self, scope: anyio.CancelScope, *, ends_on_interrupt: bool) -> Iterator[None]:
+        """Hold the scope of a running call."""
+        if ends_on_interrupt:
+            self._ends_on_interrupt.add(scope)
+            if self._is_interrupted:
+                scope.cancel()
+        try:
+            yield
+        finally:
+            self._ends_on_interrupt.discard(scope)
 
     def settle(self, index: int, output: ToolOutput, seconds: float) -> None:
         """Give call `index` its output, once."""
@@ -106,11 +127,15 @@ class ToolExecutor:
         call = batch.calls[index]
         started = self._clock.now()
         text, is_error = "The call was cancelled.", True
+        tool = tools.get(call.name)
         scope = anyio.CancelScope()
         self._scopes.add(scope)
         try:
-            with scope:
-                text, is_error = await self._call(call, tools, context)
+            with batch.running(scope, ends_on_interrupt=tool is not None and tool.cancel_on_interrupt), scope:
+                if tool is None:
+                    text = f"There is no tool named {call.name!r}. Tools: {', '.join(sorted(tools)) or 'none'}."
+                else:
+                    text, is_error = await self._call(call, tool, context)
         finally:
             self._scopes.discard(scope)
             output = ToolOutput(call_id=call.call_id, name=call.name, output=text, is_error=is_error)
@@ -118,13 +143,10 @@ class ToolExecutor:
             batch.settle(index, output, seconds)
             self._on_settled(call, output, seconds)
 
-    async def _call(self, call: ToolCall, tools: dict[str, Tool[..., Any]], context: ToolContext) -> tuple[str, bool]:
+    async def _call(self, call: ToolCall, tool: Tool[..., Any], context: ToolContext) -> tuple[str, bool]:
         from pydantic import ValidationError
         from pydantic_core import PydanticSerializationError, to_json
 
-        tool = tools.get(call.name)
-        if tool is None:
-            return f"There is no tool named {call.name!r}. Tools: {', '.join(sorted(tools)) or 'none'}.", True
         try:
             model = tool.arguments_model().model_validate_json(call.arguments or "{}")
         except ValidationError as error:

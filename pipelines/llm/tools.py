@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, get_type_hints, overload
 
@@ -85,6 +86,8 @@ class Tool(Generic[P, R_co]):
         self.timeout = timeout
         self._bound_to: object | None = None
         self._model: type[BaseModel] | None = None
+        self._schema: dict[str, Any] | None = None
+        self._found: list[tuple[str, Any, Any]] | None = None
         self.__doc__ = self.description
 
     def __repr__(self) -> str:
@@ -120,11 +123,20 @@ class Tool(Generic[P, R_co]):
         """Names of the parameters that the session fills in."""
         return tuple(name for name, kind, _ in self._parameters() if _is_context(kind))
 
+    def check(self) -> None:
+        """Look at the parameters now, so that a mistake shows when the agent is made and not in a call.
+
+        Raises:
+            ConfigurationError: One has no type hint, or one that cannot be looked up.
+        """
+        self._parameters()
+
     def parameters_schema(self) -> dict[str, Any]:
         """Return the JSON schema of the arguments, from type hints, `Annotated` fields and defaults."""
-        schema = self.arguments_model().model_json_schema()
-        schema.pop("title", None)
-        return schema
+        if self._schema is None:
+            self._schema = self.arguments_model().model_json_schema()
+            self._schema.pop("title", None)
+        return deepcopy(self._schema)
 
     def arguments_model(self) -> type[BaseModel]:
         """Return the pydantic model that checks arguments (unknown ones are refused).
@@ -148,7 +160,18 @@ class Tool(Generic[P, R_co]):
         return self._model
 
     def _parameters(self) -> list[tuple[str, Any, Any]]:
-        hints = get_type_hints(self.function, include_extras=True)
+        if self._found is None:
+            self._found = self._find_parameters()
+        return self._found
+
+    def _find_parameters(self) -> list[tuple[str, Any, Any]]:
+        try:
+            hints = get_type_hints(self.function, include_extras=True)
+        except NameError as error:
+            raise ConfigurationError(
+                f"tool {self.name!r}: its type hints name {error.name!r}, which is not there at run time; "
+                "import it outside `if TYPE_CHECKING`"
+            ) from error
         signature = list(inspect.signature(self.function).parameters.values())
         if self._bound_to is not None or (signature and signature[0].name == "self"):
             signature = signature[1:]

@@ -207,6 +207,29 @@ def test_an_interrupted_call_runs_to_its_end_and_its_result_is_committed() -> No
     ).expect_played((4.2, 0.4), (6.3, 0.6))
 
 
+def test_a_call_that_wants_to_end_with_an_interruption_is_cancelled_by_it() -> None:
+    class Searcher(Agent):
+        @function_tool(cancel_on_interrupt=True)
+        async def search(self) -> str:
+            """Search for a long time."""
+            await anyio.sleep(20.0)
+            return "found"
+
+    llm = ScriptedLLM(
+        [
+            "One moment please while I look through all of our books.",
+            ToolCall(call_id="c1", name="search", arguments="{}"),
+        ],
+        "All right.",
+    )
+    harness = SessionHarness(Searcher("Help."), llm)
+    harness.caller.says("search please", 0.5, 1.5)
+    harness.caller.says("no stop it", 2.4, 3.4)
+    harness.run(until=8.0)
+    harness.expect_tools(("search", "The call was cancelled."))
+    assert harness.session.turns[0].outcome == "interrupted"
+
+
 def test_awaiting_the_speech_that_runs_the_tool_raises_instead_of_waiting_for_ever() -> None:
     agent = Desk()
     harness = ask(call("awaits_itself"), agent=agent).run(until=5.0)
