@@ -116,22 +116,29 @@ async def check_denoiser(make: Callable[[], Denoiser], noisy: AudioFrame) -> Non
 
 
 async def check_turn_detector(
-    make: Callable[[], TurnDetector], complete: TurnContext, incomplete: TurnContext, *, limit: float = 1.0
+    make: Callable[[], TurnDetector],
+    complete: TurnContext,
+    incomplete: TurnContext,
+    *,
+    complete_audio: AudioFrame | None = None,
+    incomplete_audio: AudioFrame | None = None,
+    limit: float = 1.0,
 ) -> None:
     """Check the promises of a turn detector: in time, a probability from 0 to 1, and the right order of two turns.
 
     Args:
         complete, incomplete: Turns of which the first sounds clearly more complete.
+        complete_audio, incomplete_audio: What a detector that needs audio hears of them, mono, any rate; else silence.
         limit: Seconds for one verdict; the pipeline waits 1.0 by default.
     """
     detector = make()
     wants = detector.capabilities
     stream, other = detector.open(), detector.open()
-    if wants.needs_audio:
-        for frame in frames_of(AudioFrame.silence(SILENCE, wants.sample_rate), wants.sample_rate):
-            stream.push(frame)
+    silence = AudioFrame.silence(SILENCE, wants.sample_rate)
     verdicts = []
-    for context in (complete, incomplete):
+    for context, audio in ((complete, complete_audio), (incomplete, incomplete_audio)):
+        for frame in frames_of(audio or silence, wants.sample_rate) if wants.needs_audio else ():
+            stream.push(frame)
         with within(limit, detector, "a verdict"):
             verdict = await stream.predict(context)
         require(0 <= verdict.probability <= 1, detector, "0 <= probability <= 1", verdict)
