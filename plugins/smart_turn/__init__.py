@@ -12,7 +12,7 @@ What is known of the network, from its public README and the code around it: the
 one probability, after the sigmoid, that the turn is complete; above 0.5 it counts as such. It was trained on 23
 languages and does not look at text.
 
-What is tested here: the features against those of transformers' WhisperFeatureExtractor (largest difference 1.2e-7), and
+What is tested here: the features against those of transformers' WhisperFeatureExtractor (they differ by 1.2e-7), and
 everything else with a network of the same inputs and outputs that the tests build themselves. The published weights
 were not run, so nothing is claimed about how well they judge; see the model's own figures, and try them on your
 callers. `VIVAVOCE_SMART_TURN=/path/to/file.onnx pytest tests/plugins/smart_turn` runs them.
