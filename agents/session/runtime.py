@@ -30,6 +30,7 @@ from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.machine import TurnMachine
 from vivavoce.pipelines.core.clock import Clock
+from vivavoce.pipelines.core.ids import new_id
 from vivavoce.pipelines.events import PipelineEvent, PipelineFailed, UserFinal, UserInterim
 from vivavoce.pipelines.io import Transport
 from vivavoce.pipelines.media.frame import AudioFrame
@@ -154,6 +155,12 @@ class SessionRuntime:
         self._replies[handle.id] = Reply(self._host, handle, request, record)
         self.journal.note(ev.SpeechCreated, speech_id=handle.id, kind=handle.kind)
         self.post(asked)
+
+    def answer_late(self) -> None:
+        """Have the model answer, once nobody speaks, what tools of an interrupted speech came to."""
+        handle = SpeechHandle(new_id("speech"), "reply", interruptible=True, interrupt=self.interrupt_speech)
+        asked = i.SpeechRequested(speech_id=handle.id, kind="reply", when_busy="queue")
+        self.request_speech(handle, SpeechRequest(), asked)
 
     @property
     def live_handles(self) -> list[SpeechHandle]:

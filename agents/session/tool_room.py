@@ -27,6 +27,7 @@ class ToolRoom:
 
     Args:
         report_error: Told of what tools raise.
+        answer_late: Asked to have the model answer results whose own speech was cut before they came.
     """
 
     def __init__(
@@ -39,10 +40,13 @@ class ToolRoom:
         timeout: float,
         max_threads: int,
         report_error: Callable[[Exception, str], None],
+        answer_late: Callable[[], None],
     ) -> None:
         self._session = session
         self._history = history
         self._journal = journal
+        self._answer_late = answer_late
+        self._is_closing = False
         self._pending: dict[int, tuple[ToolBatch, str]] = {}
         self._idle = anyio.Event()
         self._executor = ToolExecutor(
@@ -73,20 +77,24 @@ class ToolRoom:
         return batch
 
     def with_pending(self, context: ChatContext) -> ChatContext:
-        """Add the calls still running to a model's context, each with an output that says so."""
+        """Return `context` with the calls still running, each with an output that says so, at the end of their turn."""
+        items = list(context.items)
         for batch, turn_id in self._pending.values():
-            for call in batch.calls:
-                context.append(
-                    FunctionCall(call_id=call.call_id, name=call.name, arguments=call.arguments, turn_id=turn_id)
-                )
-            for call in batch.calls:
-                context.append(
-                    FunctionCallOutput(call_id=call.call_id, name=call.name, output=STILL_RUNNING, turn_id=turn_id)
-                )
-        return context
+            place = max((n for n, item in enumerate(items, start=1) if item.turn_id == turn_id), default=len(items))
+            calls = [
+                FunctionCall(call_id=call.call_id, name=call.name, arguments=call.arguments, turn_id=turn_id)
+                for call in batch.calls
+            ]
+            outputs = [
+                FunctionCallOutput(call_id=call.call_id, name=call.name, output=STILL_RUNNING, turn_id=turn_id)
+                for call in batch.calls
+            ]
+            items[place:place] = [*calls, *outputs]
+        return ChatContext(items)
 
     async def cancel(self) -> None:
         """Cancel all calls and wait until each has settled; the caller bounds it."""
+        self._is_closing = True
         self._executor.cancel()
         while self._pending:
             self._idle = anyio.Event()
@@ -97,6 +105,8 @@ class ToolRoom:
             if batch.is_settled:
                 del self._pending[key]
                 self._history.add_calls(batch.calls, [o for o in batch.outputs if o is not None], turn_id)
+                if batch.is_interrupted and batch.has_results and not self._is_closing:
+                    self._answer_late()
         self._journal.note(
             ev.ToolCalled,
             tool=call.name,

@@ -18,6 +18,9 @@ from vivavoce.pipelines.llm.tools import Tool, ToolCall, ToolContext, ToolOutput
 
 logger = logging.getLogger(__name__)
 
+CANCELLED = "The call was cancelled."
+"""The output of a call that was cancelled."""
+
 SettledCallback = Callable[[ToolCall, ToolOutput, float], None]
 
 
@@ -30,16 +33,22 @@ class ToolBatch:
     records: list[ToolRecord | None]
     settled: anyio.Event = field(default_factory=anyio.Event)
     _ends_on_interrupt: set[anyio.CancelScope] = field(default_factory=set)
-    _is_interrupted: bool = False
+    is_interrupted: bool = False
+    """Whether the speech that made the calls was cut."""
 
     @property
     def is_settled(self) -> bool:
         """Whether every call has its output."""
         return all(output is not None for output in self.outputs)
 
+    @property
+    def has_results(self) -> bool:
+        """Whether any call came to something else than its cancellation."""
+        return any(output is not None and output.output != CANCELLED for output in self.outputs)
+
     def interrupt(self) -> None:
         """The speech that made the calls was cut: cancel those of tools that want it; the others run to their end."""
-        self._is_interrupted = True
+        self.is_interrupted = True
         for scope in self._ends_on_interrupt:
             scope.cancel()
 
@@ -48,7 +57,7 @@ class ToolBatch:
         """Hold the scope of a running call."""
         if ends_on_interrupt:
             self._ends_on_interrupt.add(scope)
-            if self._is_interrupted:
+            if self.is_interrupted:
                 scope.cancel()
         try:
             yield
@@ -126,7 +135,7 @@ class ToolExecutor:
     async def _run(self, batch: ToolBatch, index: int, tools: dict[str, Tool[..., Any]], context: ToolContext) -> None:
         call = batch.calls[index]
         started = self._clock.now()
-        text, is_error = "The call was cancelled.", True
+        text, is_error = CANCELLED, True
         tool = tools.get(call.name)
         scope = anyio.CancelScope()
         self._scopes.add(scope)

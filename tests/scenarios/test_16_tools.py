@@ -207,6 +207,28 @@ def test_an_interrupted_call_runs_to_its_end_and_its_result_is_committed() -> No
     ).expect_played((4.2, 0.4), (6.3, 0.6))
 
 
+def test_a_result_that_comes_after_its_speech_was_cut_is_answered_once_nobody_speaks() -> None:
+    call = ToolCall(call_id="c1", name="slow", arguments='{"seconds": 6.0}')
+    llm = ScriptedLLM(
+        ["One moment please while I look through all of our books.", call], "All right.", "Here is what I found."
+    )
+    harness = SessionHarness(Desk(), llm)
+    harness.caller.says("search please", 0.5, 1.5)
+    harness.caller.says("thank you very much", 2.4, 3.4)
+    harness.run(until=12.0)
+    assert [text for role, text in harness.messages if role == "assistant"][1:] == [
+        "All right.",
+        "Here is what I found.",
+    ]
+    *_, pending, newest = llm.requests[1].context.items
+    assert isinstance(newest, ChatMessage)
+    assert isinstance(pending, FunctionCallOutput)
+    assert "still running" in pending.output
+    settled = [item for item in harness.session.history.items if isinstance(item, FunctionCallOutput)]
+    assert [item.output for item in settled] == ["after 6.0"]
+    assert harness.session.agent_state == "closed"
+
+
 def test_a_call_that_wants_to_end_with_an_interruption_is_cancelled_by_it() -> None:
     class Searcher(Agent):
         @function_tool(cancel_on_interrupt=True)
