@@ -44,8 +44,10 @@ class Peer:
     def _register(self) -> None:
         room, emit = self.room, self.emit
         room.on("participant_connected", lambda p: emit("participant_connected", identity=p.identity, kind=int(p.kind)))
-        room.on("participant_disconnected", lambda p: emit("participant_disconnected", identity=p.identity,
-                                                           reason=int(p.disconnect_reason or 0)))
+        room.on(
+            "participant_disconnected",
+            lambda p: emit("participant_disconnected", identity=p.identity, reason=int(p.disconnect_reason or 0)),
+        )
         room.on("track_subscribed", self._on_subscribed)
         room.on("track_unsubscribed", lambda t, pub, p: emit("track_unsubscribed", identity=p.identity, sid=pub.sid))
         room.on("track_unpublished", lambda pub, p: emit("track_unpublished", identity=p.identity, sid=pub.sid))
@@ -53,17 +55,27 @@ class Peer:
         room.on("track_unmuted", lambda p, pub: emit("track_unmuted", identity=p.identity))
         room.on("local_track_subscribed", lambda track: emit("local_track_subscribed"))
         room.on("active_speakers_changed", lambda s: emit("active_speakers", identities=[p.identity for p in s]))
-        room.on("connection_quality_changed", lambda p, q: emit(
-            "connection_quality", identity=p.identity, quality=int(q)))
-        room.on("participant_attributes_changed", lambda changed, p: emit(
-            "attributes", identity=p.identity, changed=dict(changed)))
+        room.on(
+            "connection_quality_changed", lambda p, q: emit("connection_quality", identity=p.identity, quality=int(q))
+        )
+        room.on(
+            "participant_attributes_changed",
+            lambda changed, p: emit("attributes", identity=p.identity, changed=dict(changed)),
+        )
         room.on("participant_metadata_changed", lambda p, old, new: emit("metadata", identity=p.identity, metadata=new))
         room.on("disconnected", lambda reason: emit("disconnected", reason=int(reason)))
         room.on("reconnecting", lambda: emit("reconnecting"))
         room.on("reconnected", lambda: emit("reconnected"))
-        room.on("data_received", lambda d: emit(
-            "data", identity=d.participant.identity if d.participant else "", topic=d.topic,
-            payload=d.data.decode(), reliable=d.kind == rtc.DataPacketKind.KIND_RELIABLE))
+        room.on(
+            "data_received",
+            lambda d: emit(
+                "data",
+                identity=d.participant.identity if d.participant else "",
+                topic=d.topic,
+                payload=d.data.decode(),
+                reliable=d.kind == rtc.DataPacketKind.KIND_RELIABLE,
+            ),
+        )
 
     def _on_subscribed(self, track: rtc.Track, publication: Any, participant: Any) -> None:
         self._tracks[participant.identity] = track
@@ -86,8 +98,10 @@ class Peer:
         self._sources.clear()
 
     async def others(self) -> dict[str, Any]:
-        return {i: {"attributes": dict(p.attributes), "metadata": p.metadata, "kind": int(p.kind)}
-                for i, p in self.room.remote_participants.items()}
+        return {
+            i: {"attributes": dict(p.attributes), "metadata": p.metadata, "kind": int(p.kind)}
+            for i, p in self.room.remote_participants.items()
+        }
 
     async def publish_tone(self, hertz: float, name: str = "tone") -> str:
         source = rtc.AudioSource(RATE, 1, queue_size_ms=100)
@@ -131,7 +145,7 @@ class Peer:
             if have >= need:
                 break
         await stream.aclose()
-        pcm = np.concatenate(parts)[int(skip * RATE):].astype(np.float64) / 32768
+        pcm = np.concatenate(parts)[int(skip * RATE) :].astype(np.float64) / 32768
         spectrum = np.abs(np.fft.rfft(pcm * np.hanning(len(pcm)), n=8 * len(pcm)))
         return {
             "level": float(20 * np.log10(max(np.sqrt(np.mean(pcm**2)), 1e-9))),
@@ -140,7 +154,8 @@ class Peer:
 
     async def send_data(self, text: str, reliable: bool, topic: str = "", to: list[str] | None = None) -> None:
         await self.room.local_participant.publish_data(
-            text, reliable=reliable, topic=topic, destination_identities=to or [])
+            text, reliable=reliable, topic=topic, destination_identities=to or []
+        )
 
     async def receive_text(self, topic: str) -> None:
         async def read(reader: rtc.TextStreamReader, identity: str) -> None:
@@ -155,7 +170,8 @@ class Peer:
     async def send_text(self, topic: str, chunks: list[str], attributes: dict[str, str] | None = None,
                         sender: str | None = None) -> None:  # fmt: skip
         writer = await self.room.local_participant.stream_text(
-            topic=topic, attributes=attributes, sender_identity=sender)
+            topic=topic, attributes=attributes, sender_identity=sender
+        )
         for chunk in chunks:
             await writer.write(chunk)
         await writer.aclose()
@@ -168,7 +184,8 @@ class Peer:
 
     async def call_rpc(self, to: str, method: str, payload: str) -> str:
         return await self.room.local_participant.perform_rpc(
-            destination_identity=to, method=method, payload=payload, response_timeout=5.0)
+            destination_identity=to, method=method, payload=payload, response_timeout=5.0
+        )
 
     async def describe(self, attributes: dict[str, str] | None = None, metadata: str | None = None) -> None:
         if attributes is not None:

@@ -101,9 +101,7 @@ class Dispatcher:
             case "migrate_job":
                 self._migrate(worker, [*message.migrate_job.job_ids, *(job.id for job in message.migrate_job.jobs)])
             case "ping":
-                pong = agent.WorkerPong(
-                    last_timestamp=message.ping.timestamp, timestamp=int(LoopClock().wall() * 1000)
-                )
+                pong = agent.WorkerPong(last_timestamp=message.ping.timestamp, timestamp=int(LoopClock().wall() * 1000))
                 worker.socket.send(agent.ServerMessage(pong=pong))
 
     def _update_job(self, update: agent.UpdateJobStatus) -> None:

@@ -93,9 +93,7 @@ def _address(host: str) -> ipaddress.IPv4Address:
     try:
         address = ipaddress.IPv4Address("127.0.0.1" if host == "localhost" else host)
     except ValueError as exc:
-        raise ConfigurationError(
-            f"host must be an IPv4 address, for example '127.0.0.1', got {host!r}"
-        ) from exc
+        raise ConfigurationError(f"host must be an IPv4 address, for example '127.0.0.1', got {host!r}") from exc
     if address.is_unspecified:
         raise ConfigurationError(
             f"host must be the one address that callers reach (it is told to them as the media address), got {host!r}"

@@ -46,9 +46,7 @@ class WorkerDoor:
         router.add_get("/agent", self.serve)
 
     def _check(self, request: web.Request) -> None:
-        claims = self._authority.verify(
-            request.headers.get("Authorization", ""), request.query.get("access_token", "")
-        )
+        claims = self._authority.verify(request.headers.get("Authorization", ""), request.query.get("access_token", ""))
         if claims.video is None or not claims.video.agent:
             raise Refused(401, "the access token lacks the grant agent: VideoGrants(agent=True)")
 
@@ -59,9 +57,7 @@ class WorkerDoor:
         except Refused as exc:
             logger.info("worker refused: %s", exc.text)
             return web.Response(status=exc.status, text=exc.text)
-        ws = web.WebSocketResponse(
-            max_msg_size=MAX_WORKER_MESSAGE, compress=False, timeout=1.0, heartbeat=HEARTBEAT
-        )
+        ws = web.WebSocketResponse(max_msg_size=MAX_WORKER_MESSAGE, compress=False, timeout=1.0, heartbeat=HEARTBEAT)
         if not ws.can_prepare(request).ok:
             return web.Response(status=426, text="this is the agent workers' websocket: start a worker on it")
         await ws.prepare(request)

@@ -82,9 +82,7 @@ async def test_after_a_restart_of_the_server_clients_come_back_with_their_tracks
     async with PeerProcess() as ann, PeerProcess() as ben:
         async with RoomProcess() as room:
             port = int(room.url.rpartition(":")[2])
-            endpoint = RoomEndpoint(
-                url=room.url, api_key=room.api_key, api_secret=room.api_secret, kind="embedded"
-            )
+            endpoint = RoomEndpoint(url=room.url, api_key=room.api_key, api_secret=room.api_secret, kind="embedded")
             for peer, name in ((ann, "ann"), (ben, "ben")):
                 await peer.call("connect", url=endpoint.url, token=endpoint.token(name, room_name))
             await ann.call("publish_tone", hertz=440.0)
