@@ -9,6 +9,7 @@ from anyio.abc import TaskGroup
 
 from vivavoce.agents import events as ev
 from vivavoce.agents.agent import Agent
+from vivavoce.agents.observe.turn_record import TurnRecordBuilder
 from vivavoce.agents.records import TurnOutcome
 from vivavoce.agents.session.history import SessionHistory
 from vivavoce.agents.session.journal import Journal
@@ -103,9 +104,20 @@ class ReplyHost:
         """Return a copy of the conversation for a model, calls still running included."""
         return self._tools.with_pending(self.history.copy())
 
+    def request_context(self, record: TurnRecordBuilder) -> ChatContext:
+        """Return `context()` for a request that is made now; results it is the first to carry go into `record`."""
+        context = self.context()
+        for tool in self._tools.carried():
+            record.add_tool(tool)
+        return context
+
     def run_tools(self, handle: SpeechHandle, calls: Sequence[ToolCall], turn_id: str) -> ToolBatch:
         """Run calls in the session's group, outside the reply's scope."""
         return self._tools.start(self._linked.group, handle, calls, self.agent.tools, turn_id)
+
+    def release_tools(self, batch: ToolBatch) -> None:
+        """What was said before the calls is over, or their speech was cut."""
+        self._tools.release(batch)
 
     def add_usage(self, usage: Usage | None = None, *, characters: int = 0, audio_seconds: float = 0.0) -> None:
         """Count what was used."""

@@ -25,7 +25,8 @@ from vivavoce.agents.speech.handle import SpeechHandle
 from vivavoce.agents.speech.host import SpeechRequest
 from vivavoce.agents.speech.playout import Playout, Utterance
 from vivavoce.agents.speech.reply import Reply
-from vivavoce.agents.states import CloseReason
+from vivavoce.agents.states import AgentState, CloseReason
+from vivavoce.agents.tools.executor import ToolBatch
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.machine import TurnMachine
@@ -75,6 +76,7 @@ class SessionRuntime:
         )
         self._replies: dict[str, Reply] = {}
         self._held = ""
+        self._unanswered: list[ToolBatch] = []
         journal.on_noted = self._inbox.wake
 
     @property
@@ -146,8 +148,12 @@ class SessionRuntime:
             self.journal.add_usage(heard_seconds=event.audio_seconds)
         elif isinstance(event, UserInterim):
             self._on_user_words(event.text, is_final=False)
+        elif isinstance(event, i.UserAudioStopped | i.ParticipantLeft):
+            self._links.connection.audio_stopped()
         for effect in self._machine.handle(event, now=self._clock.now()):
             _APPLY[type(effect)](self, effect)
+        if self._unanswered:
+            self._answer_unanswered()
 
     def request_speech(self, handle: SpeechHandle, request: SpeechRequest, asked: i.SpeechRequested) -> None:
         """Register a `say` or `reply` and ask for the floor."""
@@ -156,8 +162,23 @@ class SessionRuntime:
         self.journal.note(ev.SpeechCreated, speech_id=handle.id, kind=handle.kind)
         self.post(asked)
 
-    def answer_late(self) -> None:
-        """Have the model answer, once nobody speaks, what tools of an interrupted speech came to."""
+    def answer_late(self, batch: ToolBatch) -> None:
+        """Have the model answer, once nobody speaks, what tools of an interrupted speech came to.
+
+        Not if the answer to the user's next words has it by then.
+        """
+        self._unanswered.append(batch)
+        self._answer_unanswered()
+
+    def _answer_unanswered(self) -> None:
+        if self._machine.agent_state in (AgentState.CLOSING, AgentState.CLOSED):
+            self._unanswered.clear()
+        if self._replies or self._machine.open_turn_id:
+            return
+        is_wanted = any(not batch.is_carried for batch in self._unanswered)
+        self._unanswered.clear()
+        if not is_wanted:
+            return
         handle = SpeechHandle(new_id("speech"), "reply", interruptible=True, interrupt=self.interrupt_speech)
         asked = i.SpeechRequested(speech_id=handle.id, kind="reply", when_busy="queue")
         self.request_speech(handle, SpeechRequest(), asked)

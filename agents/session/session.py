@@ -101,7 +101,7 @@ class AgentSession(Generic[UserdataT]):
             timeout=options.tool_timeout,
             max_threads=options.max_tool_threads,
             report_error=lambda error, source: self._runtime.report_error(error, source),
-            answer_late=lambda: self._runtime.answer_late(),
+            answer_late=lambda batch: self._runtime.answer_late(batch),
         )
         self._runtime = SessionRuntime(
             self._machine,

@@ -10,6 +10,7 @@ from anyio.abc import TaskGroup
 
 from vivavoce.agents import events as ev
 from vivavoce.agents.agent import Session
+from vivavoce.agents.records import ToolRecord
 from vivavoce.agents.session.history import SessionHistory
 from vivavoce.agents.session.journal import Journal
 from vivavoce.agents.speech.handle import SpeechHandle, running_tool_of
@@ -23,11 +24,14 @@ STILL_RUNNING = "The call is still running; its result will follow. Do not call 
 
 
 class ToolRoom:
-    """Starts batches of calls, cancels them at close, and commits each batch when all of it is settled.
+    """Starts batches of calls, cancels them at close, and commits each batch to the history.
+
+    A batch is committed when all of it is settled and what its step said before is over, so that words and calls stand
+    in the history as they came.
 
     Args:
         report_error: Told of what tools raise.
-        answer_late: Asked to have the model answer results whose own speech was cut before they came.
+        answer_late: Asked to have the model answer results whose own speech was cut before a model was sent them.
     """
 
     def __init__(
@@ -40,7 +44,7 @@ class ToolRoom:
         timeout: float,
         max_threads: int,
         report_error: Callable[[Exception, str], None],
-        answer_late: Callable[[], None],
+        answer_late: Callable[[ToolBatch], None],
     ) -> None:
         self._session = session
         self._history = history
@@ -48,6 +52,7 @@ class ToolRoom:
         self._answer_late = answer_late
         self._is_closing = False
         self._pending: dict[int, tuple[ToolBatch, str]] = {}
+        self._uncarried: list[ToolBatch] = []
         self._idle = anyio.Event()
         self._executor = ToolExecutor(
             clock,
@@ -74,10 +79,29 @@ class ToolRoom:
         finally:
             running_tool_of.reset(token)
         self._pending[id(batch)] = (batch, turn_id)
+        self._uncarried.append(batch)
         return batch
 
+    def release(self, batch: ToolBatch) -> None:
+        """What the step said before its calls is over, or its speech was cut; may be called again."""
+        batch.is_spoken = True
+        if id(batch) in self._pending:
+            self._commit_settled()
+        else:
+            self._ask_late(batch)
+
+    def carried(self) -> list[ToolRecord]:
+        """A model is sent `with_pending()` now: return the records of calls that no turn's record has yet."""
+        records: list[ToolRecord] = []
+        for batch in self._uncarried:
+            if batch.is_settled:
+                batch.is_carried = True
+                records += batch.take_records()
+        self._uncarried = [batch for batch in self._uncarried if not batch.is_carried]
+        return records
+
     def with_pending(self, context: ChatContext) -> ChatContext:
-        """Return `context` with the calls still running, each with an output that says so, at the end of their turn."""
+        """Return `context` with the calls not committed yet, at the end of their turn; running ones' outputs say so."""
         items = list(context.items)
         for batch, turn_id in self._pending.values():
             place = max((n for n, item in enumerate(items, start=1) if item.turn_id == turn_id), default=len(items))
@@ -86,8 +110,14 @@ class ToolRoom:
                 for call in batch.calls
             ]
             outputs = [
-                FunctionCallOutput(call_id=call.call_id, name=call.name, output=STILL_RUNNING, turn_id=turn_id)
-                for call in batch.calls
+                FunctionCallOutput(
+                    call_id=call.call_id,
+                    name=call.name,
+                    output=output.output if output else STILL_RUNNING,
+                    is_error=output.is_error if output else False,
+                    turn_id=turn_id,
+                )
+                for call, output in zip(batch.calls, batch.outputs, strict=True)
             ]
             items[place:place] = [*calls, *outputs]
         return ChatContext(items)
@@ -96,17 +126,14 @@ class ToolRoom:
         """Cancel all calls and wait until each has settled; the caller bounds it."""
         self._is_closing = True
         self._executor.cancel()
+        for batch, _ in list(self._pending.values()):
+            self.release(batch)
         while self._pending:
             self._idle = anyio.Event()
             await self._idle.wait()
 
     def _on_settled(self, call: ToolCall, output: ToolOutput, seconds: float) -> None:
-        for key, (batch, turn_id) in list(self._pending.items()):
-            if batch.is_settled:
-                del self._pending[key]
-                self._history.add_calls(batch.calls, [o for o in batch.outputs if o is not None], turn_id)
-                if batch.is_interrupted and batch.has_results and not self._is_closing:
-                    self._answer_late()
+        self._commit_settled()
         self._journal.note(
             ev.ToolCalled,
             tool=call.name,
@@ -116,5 +143,16 @@ class ToolRoom:
             is_error=output.is_error,
             seconds=seconds,
         )
+
+    def _commit_settled(self) -> None:
+        for key, (batch, turn_id) in list(self._pending.items()):
+            if batch.is_settled and batch.is_spoken:
+                del self._pending[key]
+                self._history.add_calls(batch.calls, [o for o in batch.outputs if o is not None], turn_id)
+                self._ask_late(batch)
         if not self._pending:
             self._idle.set()
+
+    def _ask_late(self, batch: ToolBatch) -> None:
+        if batch.is_interrupted and batch.has_results and not batch.is_carried and not self._is_closing:
+            self._answer_late(batch)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from vivavoce.agents.agent import Agent
+from vivavoce.agents.observe.turn_record import TurnRecordBuilder
 from vivavoce.agents.records import TurnOutcome
 from vivavoce.agents.speech.handle import SpeechHandle
 from vivavoce.agents.speech.playout import Playout
@@ -98,10 +99,16 @@ class SpeechHost(Protocol):
         """Enqueue an input of the turn machine."""
 
     def context(self) -> ChatContext:
-        """Return a copy of the conversation for a model, calls still running included."""
+        """Return a copy of the conversation, calls that are not in the history yet included."""
+
+    def request_context(self, record: TurnRecordBuilder) -> ChatContext:
+        """Return `context()` for a request that is made now; results it is the first to carry go into `record`."""
 
     def run_tools(self, handle: SpeechHandle, calls: Sequence[ToolCall], turn_id: str) -> ToolBatch:
-        """Run calls outside the reply's scope; the history gets each call with its output when all are settled."""
+        """Run calls outside the reply's scope; the history gets them when all are settled and `release_tools` came."""
+
+    def release_tools(self, batch: ToolBatch) -> None:
+        """What was said before the calls is over, or their speech was cut; may be told again."""
 
     def add_usage(self, usage: Usage | None = None, *, characters: int = 0, audio_seconds: float = 0.0) -> None:
         """Count what was used."""

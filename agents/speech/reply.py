@@ -75,13 +75,17 @@ class Reply:
         self.is_withdrawn = is_withdrawn
         self._stop_utterance()
         if self._batch is not None:
+            self._record_tools(self._batch)
             self._batch.interrupt()
+            self._host.release_tools(self._batch)
         if self._scope is not None:
             self._scope.cancel()
 
     def on_played(self, utterance: Utterance) -> None:
         """All of a step has been played."""
         self._commit_heard(utterance, utterance.total, interrupted=False)
+        if self._batch is not None:
+            self._host.release_tools(self._batch)
 
     # --- the task
 
@@ -101,6 +105,9 @@ class Reply:
             if self._stopped is not None:
                 outcome = self._stopped
             self._stop_utterance()
+            if self._batch is not None:
+                self._record_tools(self._batch)
+                self._host.release_tools(self._batch)
             self._end(outcome)
 
     def _report_failure(self, error: Exception) -> None:
@@ -180,7 +187,7 @@ class Reply:
     # --- a model's step
 
     def _request_for(self, *, may_call: bool, is_first: bool) -> GenerateRequest:
-        agent, context = self._host.agent, self._host.context()
+        agent, context = self._host.agent, self._host.request_context(self.record)
         if self._request.frames:  # for this answer only, so they do not enter the history
             context.append(ChatMessage(role="user", content="", images=self._request.frames))
         return GenerateRequest(
@@ -335,8 +342,14 @@ class Reply:
 
     def _start_tools(self, calls: list[ToolCall]) -> ToolBatch:
         self._host.post(ToolsStarted(self.handle.id))
-        self._batch = self._host.run_tools(self.handle, calls, self.record.turn_id)
-        return self._batch
+        self._batch = batch = self._host.run_tools(self.handle, calls, self.record.turn_id)
+        if self._utterance is None or self._utterance.done.is_set():
+            self._host.release_tools(batch)
+        return batch
+
+    def _record_tools(self, batch: ToolBatch) -> None:
+        for record in batch.take_records():
+            self.record.add_tool(record)
 
     async def _await_tools(self, batch: ToolBatch) -> None:
         host = self._host
@@ -347,9 +360,6 @@ class Reply:
             await batch.settled.wait()
             host.post(ToolsFinished(self.handle.id))
         self.record.mark("tools", "user_code", host.clock.now())
-        for record in batch.records:
-            assert record is not None
-            self.record.add_tool(record)
 
 
 def _first_error(error: Exception) -> Exception:

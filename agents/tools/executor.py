@@ -35,6 +35,11 @@ class ToolBatch:
     _ends_on_interrupt: set[anyio.CancelScope] = field(default_factory=set)
     is_interrupted: bool = False
     """Whether the speech that made the calls was cut."""
+    is_spoken: bool = False
+    """Whether what the step said before its calls is over: played, cut or dropped."""
+    is_carried: bool = False
+    """Whether a model was sent the outputs."""
+    _recorded: set[int] = field(default_factory=set)
 
     @property
     def is_settled(self) -> bool:
@@ -45,6 +50,12 @@ class ToolBatch:
     def has_results(self) -> bool:
         """Whether any call came to something else than its cancellation."""
         return any(output is not None and output.output != CANCELLED for output in self.outputs)
+
+    def take_records(self) -> list[ToolRecord]:
+        """Return the records of calls settled since it was called last, in the order of the calls."""
+        new = [index for index, record in enumerate(self.records) if record is not None and index not in self._recorded]
+        self._recorded.update(new)
+        return [record for index in new if (record := self.records[index]) is not None]
 
     def interrupt(self) -> None:
         """The speech that made the calls was cut: cancel those of tools that want it; the others run to their end."""

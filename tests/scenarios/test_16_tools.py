@@ -274,3 +274,82 @@ def test_tools_get_the_userdata_of_their_session() -> None:
     harness.caller.says("please do it", 0.5, 1.5)
     harness.run(until=5.0)
     assert seen == [{"name": "Ada"}]
+
+
+LONG = "One two three four five six seven eight nine ten eleven twelve. "
+"""Played from 2.2 on, for some five seconds."""
+
+
+def kinds(harness: SessionHarness) -> list[str]:
+    return [
+        item.content if isinstance(item, ChatMessage) else type(item).__name__ for item in harness.session.history.items
+    ]
+
+
+def quick_lookup(*answers: str) -> SessionHarness:
+    """The model says something long and calls a tool that is done before the words are played."""
+    llm = ScriptedLLM([LONG, call("slow", '{"seconds": 0.1}')], *answers, delay=0.1)
+    harness = SessionHarness(Desk(), llm)
+    harness.caller.says("please do it", 0.5, 1.5)
+    return harness
+
+
+def test_what_was_said_before_a_quick_call_stands_before_it_in_the_history() -> None:
+    harness = quick_lookup("Done.").run(until=12.0)
+    assert kinds(harness) == ["please do it", LONG.strip(), "FunctionCall", "FunctionCallOutput", "Done."]
+    items = harness.llm.requests[1].context.items
+    assert [type(item) for item in items] == [ChatMessage, ChatMessage, FunctionCall, FunctionCallOutput]
+    assert [tool.name for tool in harness.session.turns[0].tools] == ["slow"]
+
+
+def test_cut_words_stand_before_their_calls_and_the_next_answer_has_the_result() -> None:
+    harness = quick_lookup("All right.")
+    harness.caller.says("no stop please wait", 3.0, 4.5)
+    harness.run(until=14.0)
+    first, heard, *rest = kinds(harness)
+    assert first == "please do it"
+    assert LONG.startswith(heard)
+    assert rest == ["FunctionCall", "FunctionCallOutput", "no stop please wait", "All right."]
+    assert [turn.outcome for turn in harness.session.turns] == ["interrupted", "completed"]
+    assert [[tool.name for tool in turn.tools] for turn in harness.session.turns] == [["slow"], []]
+    assert len(harness.llm.requests) == 2  # the answer to the new words had the result already
+
+
+def test_a_result_that_no_model_was_sent_before_the_cut_is_answered_once() -> None:
+    harness = quick_lookup("It is done.", "Not asked for.")
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(3.0)
+        await harness.session.interrupt()
+        await harness.until(20.0)
+
+    harness.run(scenario)
+    assert [text for _, text in harness.messages][-1] == "It is done."
+    assert len(harness.llm.requests) == 2
+    assert [(turn.kind, turn.outcome) for turn in harness.session.turns] == [
+        ("turn", "interrupted"),
+        ("reply", "completed"),
+    ]
+
+
+def test_a_call_that_settles_after_its_turn_is_in_the_record_of_its_answer() -> None:
+    harness = SessionHarness(Desk(), ScriptedLLM([LONG, call("slow", '{"seconds": 6}')], "Here it is.", delay=0.1))
+    harness.caller.says("please do it", 0.5, 1.5)
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(3.0)
+        await harness.session.interrupt()
+        await harness.until(20.0)
+
+    harness.run(scenario)
+    assert [(turn.kind, [tool.name for tool in turn.tools]) for turn in harness.session.turns] == [
+        ("turn", []),
+        ("reply", ["slow"]),
+    ]
+    harness.expect_tools(("slow", "after 6.0"))
+
+
+def test_a_cut_speech_is_not_answered_late_when_the_session_closes() -> None:
+    harness = quick_lookup("Not asked for.").run(until=3.0)
+    assert len(harness.llm.requests) == 1
+    assert kinds(harness)[2:] == ["FunctionCall", "FunctionCallOutput"]
