@@ -130,6 +130,7 @@ class CascadingPipeline(Pipeline):
             takes_flow=parts.tts is not None,
             output_rate=parts.tts.capabilities.sample_rate if parts.tts else DEFAULT_OUTPUT_RATE,
             vad_silence=parts.vad.capabilities.min_silence if parts.vad else 0.0,
+            turn_detector_limit=self.options.turn_detector_limit if parts.turn_detector else None,
             components=tuple((kind, part.provider, part.model) for kind, part in present if part is not None),
         )
 
@@ -200,6 +201,14 @@ class CascadingConnection(PipelineConnection):
     def push_audio(self, frame: AudioFrame) -> None:
         """Take the caller's next frame."""
         self._path(frame)
+
+    def audio_stopped(self) -> None:
+        """Have the recogniser settle what it has heard; what comes later begins in silence."""
+        if self._vad is not None:
+            self._vad.reset()
+        if self._recognizer is not None and (self._is_speaking or self._vad is None):
+            self._recognizer.flush()
+        self._is_speaking = False
 
     def generate(self, request: GenerateRequest) -> AsyncGenerator[LLMEvent | AudioChunk, None]:
         """Run one model step, tried again until it has said or called something.

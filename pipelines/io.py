@@ -57,6 +57,9 @@ class TransportEvents(Protocol):
     def audio(self, frame: AudioFrame) -> None:
         """20 ms of the linked participant, mono, at the transport's input rate."""
 
+    def audio_stopped(self) -> None:
+        """No more frames come for now: the linked participant's microphone is muted, unpublished or lost."""
+
     def text(self, text: str) -> None:
         """The linked participant typed something."""
 

@@ -66,6 +66,7 @@ class PipelineCapabilities:
         takes_flow: Its answer's text may come from a ConversationFlow.
         output_rate: Hz of the audio that it makes.
         vad_silence: Seconds by which its speech ends are reported late.
+        turn_detector_limit: Seconds for a turn detector's verdict; None without one.
         components: What it is made of, kind to (provider, model), for records.
     """
 
@@ -80,6 +81,7 @@ class PipelineCapabilities:
     takes_flow: bool = True
     output_rate: int = 24000
     vad_silence: float = 0.0
+    turn_detector_limit: float | None = None
     components: tuple[tuple[str, str, str], ...] = ()
 
 
@@ -117,6 +119,12 @@ class PipelineConnection(ABC):
     @abstractmethod
     def push_audio(self, frame: AudioFrame) -> None:
         """Take 20 ms of the caller, mono, at the context's `input_rate`. Must not block."""
+
+    def audio_stopped(self) -> None:
+        """No more of the caller comes for now, perhaps in mid-speech: what was heard is all there is.
+
+        The session takes the speech as ended by itself, so that no `UserSpeechEnded` is wanted.
+        """
 
     @abstractmethod
     def generate(self, request: GenerateRequest) -> AsyncGenerator[LLMEvent | AudioChunk, None]:

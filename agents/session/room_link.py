@@ -96,6 +96,11 @@ class RoomLink(TransportEvents):
         if self._hears is not None:
             self._hears = self._call_hook(self._hears, frame)
 
+    def audio_stopped(self) -> None:
+        """The caller's microphone is gone for now."""
+        if self._push is not None:
+            self._runtime.post(i.UserAudioStopped())
+
     def text(self, text: str) -> None:
         """The caller typed something."""
         if self._push is not None:

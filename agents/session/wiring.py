@@ -71,7 +71,7 @@ def make_machine(options: SessionOptions, pipeline: Pipeline) -> TurnMachine:
             endpointing=options.endpointing,
             interruption=options.interruption,
             max_errors=options.max_errors,
-            uses_turn_detector=any(kind == "turn_detector" for kind, _, _ in capabilities.components),
+            detector_timeout=capabilities.turn_detector_limit,
             remote_decides=capabilities.decides_turns == "remote",
         )
     )

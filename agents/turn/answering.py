@@ -5,7 +5,7 @@ Also what a late final does to a turn that was committed as an interim.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from vivavoce.agents.turn.effects import AddBackchannel, AmendUserTurn, CommitUserTurn, DropUserTurn, Effect
@@ -27,9 +27,9 @@ class OpenFinal:
 
     turn_id: str
     speech_id: str
-    before: str
-    guess: str
-    after: str
+    before: str = field(repr=False)
+    guess: str = field(repr=False)
+    after: str = field(repr=False)
     until: float
 
     def fits(self, text: str) -> bool:
@@ -111,7 +111,9 @@ class Answering:
         turn, user = self._user.turn, self._user
         user.turn = None
         if turn is not None and turn.burst is user.burst and user.is_speaking:
-            user.burst = Burst(now)  # what is said from here on is of another turn
+            user.burst = Burst(
+                now, is_mere_noise=turn.burst.is_mere_noise
+            )  # what is said from here on is of another turn
 
     # --- finals that come after the commit
 

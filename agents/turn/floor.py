@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from vivavoce.agents.turn.inputs import SpeechKind
@@ -35,7 +35,7 @@ class Speech:
     has_used_tools: bool = False
     paused_at: float | None = None
     turn_id: str = ""
-    text: str = ""
+    text: str = field(default="", repr=False)
 
     @property
     def is_playing(self) -> bool:

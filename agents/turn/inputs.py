@@ -38,6 +38,7 @@ __all__ = [
     "TurnClearRequested",
     "TurnCommitRequested",
     "TurnInput",
+    "UserAudioStopped",
     "UserFinal",
     "UserInterim",
     "UserSpeechEnded",
@@ -75,6 +76,11 @@ class SessionClosing:
 @dataclass(frozen=True, slots=True)
 class SessionClosed:
     """Closing is done."""
+
+
+@dataclass(frozen=True, slots=True)
+class UserAudioStopped:
+    """No more audio of the user comes for now, perhaps in mid-speech: no VAD will tell of the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +188,7 @@ TurnInput = (
     | SessionStarted
     | SessionClosing
     | SessionClosed
+    | UserAudioStopped
     | TextReceived
     | TurnCommitRequested
     | TurnClearRequested

@@ -79,7 +79,9 @@ class Interruption:
 
     def hold_back(self, speech: Speech, at: float) -> None:
         """Pause that speech, or keep it from beginning, if a voice may do so."""
-        if self.may_cut(speech) and not speech.is_paused:
+        burst = self._user.burst
+        is_mere_noise = burst is not None and burst.is_mere_noise
+        if self.may_cut(speech) and not speech.is_paused and not is_mere_noise:
             speech.paused_at = at
             self._out.append(PauseSpeech(speech.speech_id))
 
@@ -138,10 +140,12 @@ class Interruption:
             yield Deadline(turn.interim_since + options.stable_interim, self._on_interim_stable)
         if burst is None:
             return
-        if active.is_paused:
+        if active.paused_at is not None:
             if burst.ended_at is not None:
                 yield Deadline(burst.ended_at + options.false_timeout, self._on_silence)
-        elif active.playing_since is not None and burst.ended_at is None:
+            elif options.max_pause is not None:
+                yield Deadline(active.paused_at + options.max_pause, self._on_long_pause)
+        elif active.playing_since is not None and burst.ended_at is None and not burst.is_mere_noise:
             yield Deadline(max(burst.started_at, active.playing_since) + options.min_duration, self._on_long_speech)
 
     def _on_interim_stable(self, now: float) -> None:
@@ -151,6 +155,16 @@ class Interruption:
 
     def _on_silence(self, now: float) -> None:
         self.let_go_on()
+
+    def _on_long_pause(self, now: float) -> None:
+        active, burst, turn = self._floor.active, self._user.burst, self._user.turn
+        assert active is not None
+        assert burst is not None
+        if turn is not None and self.takes_floor(turn.new_text):
+            self.take_floor()
+        else:
+            burst.is_mere_noise = True
+            self._resume(active)
 
     def _on_long_speech(self, now: float) -> None:
         active, turn = self._floor.active, self._user.turn

@@ -92,7 +92,7 @@ class Listening:
             turn.predicted_at = now
 
     def _ask_detector(self, turn: UserTurn) -> None:
-        if self._options.uses_turn_detector:
+        if self._options.detector_timeout is not None:
             self._out.append(PredictEndOfTurn(turn.text))
 
     # --- decided from outside

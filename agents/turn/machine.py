@@ -128,6 +128,8 @@ class TurnMachine:
                 self._listening.speech_started(min(event.at, now))
             case i.UserSpeechEnded():
                 self._listening.speech_ended(min(event.at, now), now)
+            case i.UserAudioStopped():
+                self._listening.speech_ended(now, now)
             case i.UserInterim():
                 self._listening.interim(event.text, now)
             case i.UserFinal():

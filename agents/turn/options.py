@@ -42,6 +42,8 @@ class InterruptionOptions:
     """Words needed to interrupt; fewer are treated as sounds."""
     false_timeout: float = 1.0
     """Silence without words after which a paused agent goes on."""
+    max_pause: float | None = 5.0
+    """Seconds after which a paused agent goes on although speech without words is still heard; None waits for its end."""
     thinking_min_duration: float = 0.3
     """Speech shorter than this releases a held-back answer at once."""
     stable_interim: float = 0.2
@@ -55,6 +57,8 @@ class InterruptionOptions:
         for name in ("min_duration", "false_timeout", "thinking_min_duration", "stable_interim", "fade"):
             if getattr(self, name) < 0:
                 raise ValueError(f"need {name} >= 0 (s), got {getattr(self, name)!r}")
+        if self.max_pause is not None and self.max_pause <= 0:
+            raise ValueError(f"need max_pause > 0 (s) or None, got {self.max_pause!r}")
         if self.min_words < 0:
             raise ValueError(f"need min_words >= 0, got {self.min_words!r}")
 
@@ -67,15 +71,13 @@ class TurnOptions:
     interruption: InterruptionOptions = InterruptionOptions()
     max_errors: int = 3
     """Turns that fail in a row until the session closes with reason `error`."""
-    uses_turn_detector: bool = False
-    """Whether a verdict on the pause is to be asked for and waited for."""
-    detector_timeout: float = 1.0
-    """Silence after which a verdict that has not come counts as complete."""
+    detector_timeout: float | None = None
+    """Silence after which a turn detector's verdict that has not come counts as complete; None without a detector."""
     remote_decides: bool = False
     """Whether a remote model ends turns by beginning to answer; pauses then only drop what it does not answer."""
 
     def __post_init__(self) -> None:
         if self.max_errors < 1:
             raise ValueError(f"need max_errors >= 1, got {self.max_errors!r}")
-        if self.detector_timeout < 0:
-            raise ValueError(f"need detector_timeout >= 0 (s), got {self.detector_timeout!r}")
+        if self.detector_timeout is not None and self.detector_timeout < 0:
+            raise ValueError(f"need detector_timeout >= 0 (s) or None, got {self.detector_timeout!r}")

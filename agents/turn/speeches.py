@@ -32,9 +32,8 @@ class Speeches:
             if floor.busy_with("reply") if event.kind == "reply" else floor.live:
                 self.refuse(event)
                 return
-        elif event.when_busy == "interrupt" and (floor.active is None or floor.active.interruptible):
-            self._interruption.stop_active()
-            self._interruption.drop_waiting()
+        elif event.when_busy == "interrupt":
+            self.interrupt(i.InterruptRequested())
         floor.add(event.speech_id, event.kind, interruptible=event.interruptible, priority=event.priority)
 
     def refuse(self, event: i.SpeechRequested) -> None:

@@ -14,11 +14,13 @@ class Burst:
 
     Args:
         reported_at: When the VAD told of the end.
+        is_mere_noise: It has held the agent for as long as it may without words, and holds it no more.
     """
 
     started_at: float
     ended_at: float | None = None
     reported_at: float | None = None
+    is_mere_noise: bool = False
 
     @property
     def is_going_on(self) -> bool:
@@ -56,11 +58,11 @@ class UserTurn:
     turn_id: str
     word_at: float
     burst: Burst | None = None
-    earlier_text: str = ""
+    earlier_text: str = field(default="", repr=False)
     is_merged: bool = False
-    segments: list[str] = field(default_factory=list)
-    interim: str = ""
-    typed: str = ""
+    segments: list[str] = field(default_factory=list, repr=False)
+    interim: str = field(default="", repr=False)
+    typed: str = field(default="", repr=False)
     interim_since: float = 0.0
     is_interim_stable: bool = False
     owes_final: bool = False
@@ -145,7 +147,7 @@ class UserTurn:
             return since + endpointing.transcript_timeout
         if self.is_complete is False:
             return since + endpointing.max_delay
-        if self.is_complete is None and options.uses_turn_detector:
+        if self.is_complete is None and options.detector_timeout is not None:
             return since + max(endpointing.min_delay, options.detector_timeout)
         return since + endpointing.min_delay
 

@@ -281,3 +281,25 @@ def test_a_session_costs_one_task_and_a_second_one_for_a_turn_detector(serve: Se
     serve(CascadingPipeline(tts=ScriptedTTS()), count)
     serve(CascadingPipeline(stt=ScriptedSTT(), tts=ScriptedTTS(), turn_detector=Judge()), count)
     assert counts == [2, 2, 3]  # the test's own task is one of them
+
+
+def test_audio_that_stops_in_mid_speech_settles_what_was_heard_and_the_next_speech_is_new(serve: Serve) -> None:
+    stt = ScriptedSTT()
+
+    async def mute_in_speech(connection: CascadingConnection) -> None:
+        await ScriptedCaller(connection.push_audio, [(0.1, 1.0)]).run(0.6)
+        connection.audio_stopped()
+        connection.audio_stopped()
+        await anyio.sleep(2.0)
+        await ScriptedCaller(connection.push_audio, [(0.1, 0.5)]).run(1.0)
+
+    events = serve(CascadingPipeline(stt=stt, vad=ScriptedVAD()), mute_in_speech)
+    assert stt.streams[0].flushes == pytest.approx([0.6, 3.3])
+    assert [type(event) for _, event in events] == [UserSpeechStarted, UserSpeechStarted, UserSpeechEnded]
+
+
+def test_capabilities_tell_how_long_a_verdict_may_take() -> None:
+    options = CascadingOptions(turn_detector_limit=2.5)
+    with_one = CascadingPipeline(stt=ScriptedSTT(), turn_detector=Judge(), options=options)
+    assert with_one.capabilities.turn_detector_limit == 2.5
+    assert CascadingPipeline(tts=ScriptedTTS(), options=options).capabilities.turn_detector_limit is None

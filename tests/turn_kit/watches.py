@@ -147,7 +147,7 @@ class StateWatch:
                 self.phase = "closed"
             case i.UserSpeechStarted():
                 self.is_user_speaking = self.phase == "open"
-            case i.UserSpeechEnded() | i.ParticipantLeft():
+            case i.UserSpeechEnded() | i.UserAudioStopped() | i.ParticipantLeft():
                 self.is_user_speaking = False
 
     def sees_effect(self, effect: fx.Effect, now: float) -> None:

@@ -105,24 +105,24 @@ def test_a_final_long_after_the_last_speech_waits_its_own_delay() -> None:
 
 
 def test_an_incomplete_turn_waits_for_max_delay() -> None:
-    talk = Conversation(uses_turn_detector=True).says("I would like", 0.5, 1.5)
+    talk = Conversation(detector_timeout=1.0).says("I would like", 0.5, 1.5)
     talk.at(1.75, i.UserTurnPredicted(False)).until(4.45)
     assert talk.take() == [(1.7, "predict", "I would like")]
     assert talk.until(4.5).take()[0] == (4.5, "commit", "turn_1", "I would like")
 
 
 def test_a_complete_turn_waits_for_min_delay() -> None:
-    talk = Conversation(uses_turn_detector=True).says("hello", 0.5, 1.5).at(1.75, i.UserTurnPredicted(True)).until(5.0)
+    talk = Conversation(detector_timeout=1.0).says("hello", 0.5, 1.5).at(1.75, i.UserTurnPredicted(True)).until(5.0)
     assert talk.take()[1] == (1.9, "commit", "turn_1", "hello")
 
 
 def test_a_detector_that_does_not_answer_is_not_waited_for() -> None:
-    talk = Conversation(uses_turn_detector=True).says("hello", 0.5, 1.5).until(5.0)
+    talk = Conversation(detector_timeout=1.0).says("hello", 0.5, 1.5).until(5.0)
     assert talk.take()[1] == (2.5, "commit", "turn_1", "hello")
 
 
 def test_new_speech_voids_the_verdict_on_the_pause_before() -> None:
-    talk = Conversation(uses_turn_detector=True).starts(0.5).at(1.0, i.UserFinal(text="I would like")).stops(1.5)
+    talk = Conversation(detector_timeout=1.0).starts(0.5).at(1.0, i.UserFinal(text="I would like")).stops(1.5)
     talk.at(1.75, i.UserTurnPredicted(False)).starts(2.0).at(2.1, i.UserTurnPredicted(True))
     talk.stops(2.5).at(2.7, i.UserFinal(text="a table")).at(2.8, i.UserTurnPredicted(True)).until(5.0)
     assert talk.take() == [

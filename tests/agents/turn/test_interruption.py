@@ -279,3 +279,51 @@ def test_clearing_the_turn_lets_a_paused_agent_go_on() -> None:
         (3.3, "drop", "turn_1", "cleared"),
         (3.3, "resume", "talk", "false interruption"),
     ]
+
+
+def test_a_sound_that_never_ends_does_not_hold_the_agent_for_longer_than_max_pause() -> None:
+    talk = Conversation().speaking().starts(2.0).until(60.0)
+    assert talk.take() == [(2.5, "pause", "talk"), (7.5, "resume", "talk", "false interruption")]
+    talk.asks(61.0, "more", "reply").played(62.0).plays(62.5).until(90.0)
+    assert talk.take() == [(62.0, "grant", "more")]
+    talk.played(91.0).asks(92.0, "after", interruptible=True).plays(92.0).stops(95.0).starts(96.0).until(97.0)
+    assert (96.5, "pause", "after") in talk.take()
+
+
+def test_an_answer_held_back_by_a_sound_that_never_ends_begins_after_max_pause() -> None:
+    talk = Conversation().says("hello", 0.5, 1.0).starts(2.0).until(60.0)
+    assert talk.take()[2:] == [(2.05, "pause", "answer_1"), (7.0, "resume", "answer_1", "")]
+
+
+def test_words_not_settled_after_max_pause_take_the_floor() -> None:
+    talk = Conversation(stable_interim=1.0).speaking().starts(2.0).at(7.2, i.UserInterim(text="wait")).until(7.5)
+    assert talk.take() == [(2.5, "pause", "talk"), (7.5, "interrupted", "talk")]
+
+
+def test_words_that_come_after_max_pause_still_take_the_floor() -> None:
+    talk = Conversation().speaking().starts(2.0).until(8.0).at(8.0, i.UserFinal(text="wait"))
+    assert talk.take()[2:] == [(8.0, "interrupted", "talk")]
+
+
+def test_a_sound_remains_mere_noise_when_a_turn_is_committed_in_it() -> None:
+    talk = Conversation().speaking().starts(2.0).until(8.0).at(8.0, i.TextReceived("hello")).plays(8.5).until(20.0)
+    assert talk.take()[2:] == [
+        (8.0, "interrupted", "talk"),
+        (8.0, "commit", "turn_2", "hello"),
+        (8.0, "grant", "answer_1"),
+    ]
+
+
+def test_without_max_pause_the_agent_waits_for_the_end_of_the_sound() -> None:
+    talk = Conversation(max_pause=None).speaking().starts(2.0).until(60.0)
+    assert talk.take() == [(2.5, "pause", "talk")]
+
+
+def test_speech_ends_where_the_audio_of_the_user_stops() -> None:
+    talk = Conversation().speaking().starts(2.0).at(3.0, i.UserAudioStopped()).until(6.0)
+    assert talk.take() == [
+        (2.5, "pause", "talk"),
+        (4.0, "resume", "talk", "false interruption"),
+        (4.0, "drop", "turn_1", "transcript_missing"),
+    ]
+    assert talk.user_states[-2:] == [("speaking", 2.0), ("listening", 3.0)]

@@ -28,7 +28,7 @@ OPTIONS = st.builds(
         min_words=st.sampled_from([0, 0, 2]),
         backchannels=st.just(frozenset({"b"})),
     ),
-    uses_turn_detector=st.booleans(),
+    detector_timeout=st.sampled_from([None, 1.0]),
     remote_decides=st.sampled_from([False, False, True]),
     max_errors=st.integers(1, 3),
 )
@@ -42,6 +42,7 @@ DECISIONS = st.sampled_from(
         i.UserTurnPredicted(False),
         i.UserTurnEnded(),
         i.TurnCommitRequested(),
+        i.UserAudioStopped(),
         i.TurnClearRequested(),
         i.ParticipantLeft(1.0),
         i.ParticipantLeft(None),

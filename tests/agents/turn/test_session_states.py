@@ -7,7 +7,10 @@ import pytest
 from turn_kit import Conversation
 from vivavoce.agents.states import AgentState, UserState
 from vivavoce.agents.turn import inputs as i
+from vivavoce.agents.turn.answering import OpenFinal
+from vivavoce.agents.turn.floor import Speech
 from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions, TurnOptions
+from vivavoce.agents.turn.user_turn import UserTurn
 
 
 def test_a_session_starts_and_closes() -> None:
@@ -110,6 +113,7 @@ def test_a_participant_who_leaves_in_the_middle_of_speech_has_stopped_speaking()
         (EndpointingOptions, "transcript_timeout", 0.0),
         (InterruptionOptions, "min_duration", -1.0),
         (InterruptionOptions, "min_words", -1),
+        (InterruptionOptions, "max_pause", 0.0),
         (TurnOptions, "max_errors", 0),
         (TurnOptions, "detector_timeout", -1.0),
     ],
@@ -117,3 +121,10 @@ def test_a_participant_who_leaves_in_the_middle_of_speech_has_stopped_speaking()
 def test_options_say_what_they_need_and_what_came(kind: type, field: str, value: float) -> None:
     with pytest.raises(ValueError, match=rf"need .*{field}.*got .*{value}"):
         kind(**{field: value})
+
+
+def test_what_the_user_and_the_agent_say_is_in_no_repr() -> None:
+    turn = UserTurn("turn_1", 0.0, earlier_text="secret", segments=["secret"], interim="secret", typed="secret")
+    speech = Speech("answer_1", "turn", True, 0, 1, text="secret")
+    late = OpenFinal("turn_1", "answer_1", "secret", "secret", "secret", 1.0)
+    assert "secret" not in f"{turn!r} {speech!r} {late!r}"

@@ -117,3 +117,9 @@ def test_a_good_turn_forgives_failures_and_an_apology_does_not() -> None:
     assert not [entry for entry in talk.take() if entry[1] == "close"]
     fail(talk, "llm")
     assert talk.take()[-1] == (5.0, "close", "error")
+
+
+def test_a_speech_that_interrupts_cuts_what_waits_for_its_tools_too() -> None:
+    talk = Conversation().asks(1.0, "one", "reply").at(1.5, i.ToolsStarted("one"), i.ToolsAwaited("one"))
+    talk.asks(2.0, "two", "reply", when_busy="interrupt")
+    assert talk.take() == [(1.0, "grant", "one"), (2.0, "cancelled", "one"), (2.0, "grant", "two")]
