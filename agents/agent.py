@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -92,7 +93,8 @@ class Agent:
         tools: Functions beside the methods marked with `function_tool`.
         id: For records; the class's name by default.
     Raises:
-        ConfigurationError: Two tools have one name, or a tool's parameters cannot be told to a model.
+        ConfigurationError: Two tools have one name, a tool's parameters cannot be told to a model, or an audio hook is
+            async.
     """
 
     def __init__(
@@ -101,6 +103,12 @@ class Agent:
         self.instructions = instructions
         self.id = id or type(self).__name__
         self._session: Session | None = None
+        for hook in ("on_speech_in", "on_speech_out"):
+            if inspect.iscoroutinefunction(getattr(self, hook)):
+                raise ConfigurationError(
+                    f"{type(self).__name__}.{hook} is called on the audio path and must be sync, got an async one; "
+                    "let it put the frame into a queue that a task of yours reads"
+                )
         self.hears = self.overrides("on_speech_in")
         self.is_heard = self.overrides("on_speech_out")
         """Whether the subclass observes audio, so that those that do not pay nothing."""

@@ -4,33 +4,42 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 import anyio
+from anyio.abc import TaskGroup
 
 from vivavoce.agents.records import CloseStep
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import describe
+from vivavoce.pipelines.core.owned_call import OwnedCall
 
 logger = logging.getLogger(__name__)
 
 STEP_RESERVE = 0.05
 """Part of the budget that is kept for each step still to come, so that a hanging one cannot starve them."""
 
+UNWIND_SHARE = 0.5
+"""Part of that reserve which a step that is cut gets for its `finally` blocks."""
+
 Step = tuple[str, Callable[[], Awaitable[None]]]
 
 
 class CloseSequence:
-    """Runs steps; one that raises or hangs is named, and the later ones still run.
+    """Runs steps; one that raises, hangs or ignores its cancellation is named, and the later ones still run.
 
     Args:
         budget: Seconds over all steps.
+        group: Owns the steps, each of which is a call of its own.
     """
 
-    def __init__(self, clock: Clock, budget: float) -> None:
+    def __init__(self, clock: Clock, budget: float, group: TaskGroup) -> None:
         self._clock = clock
         self._budget = budget
+        self._group = group
         self._began = clock.now()
         self._told: list[Exception] = []
+        self._task_id = 0
 
     @property
     def seconds(self) -> float:
@@ -39,36 +48,41 @@ class CloseSequence:
 
     @property
     def seconds_left(self) -> float:
-        """What is left of the budget, or the least that any step gets."""
-        return self._limit(steps_to_come=0)
+        """What is left of the budget."""
+        return max(0.0, self._budget - self.seconds)
+
+    @property
+    def is_running_here(self) -> bool:
+        """Whether the calling code is what the running step waits for."""
+        return anyio.get_current_task().id == self._task_id
 
     def note(self, error: Exception) -> None:
         """Blame the running step for an error that a part of the session reported by itself."""
         self._told.append(error)
 
     async def run(self, steps: list[Step]) -> tuple[CloseStep, ...]:
-        """Run `steps` in order and say how each of them went."""
-        return tuple(
-            [await self._run_step(name, step, len(steps) - index - 1) for index, (name, step) in enumerate(steps)]
-        )
+        """Run `steps` in order and say how each of them went; a reserve is left for what follows them."""
+        return tuple([await self._run_step(name, step, len(steps) - index) for index, (name, step) in enumerate(steps)])
 
-    def _limit(self, *, steps_to_come: int) -> float:
-        reserve = STEP_RESERVE * self._budget
-        return max(self._budget - self.seconds - steps_to_come * reserve, reserve)
+    async def _run_step(self, name: str, step: Callable[[], Awaitable[None]], to_come: int) -> CloseStep:
+        started, reserve = self._clock.now(), STEP_RESERVE * self._budget
+        limit = max(self.seconds_left - to_come * reserve, reserve)
+        raised: list[BaseException] = []
+        call = OwnedCall(f"closing: {name}", partial(self._call, step), raised.append, is_shielded=True)
+        self._group.start_soon(call.run, name=f"closing: {name}")
+        unwind = UNWIND_SHARE * reserve
+        await call.finish(limit - unwind, unwind)
+        problems = [describe(error) for error in [*raised, *self._told]]
+        if call.is_cut:
+            stubborn = "" if call.is_done else " and ignores its cancellation"
+            problems.insert(0, f"did not end within {limit:.2f} s{stubborn}")
+        for error in raised:
+            logger.debug("Closing: %s failed", name, exc_info=error)
+        self._told = []
+        if problems:
+            logger.warning("Closing: %s: %s", name, "; ".join(problems))
+        return CloseStep(name=name, seconds=self._clock.now() - started, error="; ".join(problems))
 
-    async def _run_step(self, name: str, step: Callable[[], Awaitable[None]], steps_to_come: int) -> CloseStep:
-        started, error = self._clock.now(), ""
-        limit = self._limit(steps_to_come=steps_to_come)
-        try:
-            with anyio.fail_after(limit):
-                await step()
-        except TimeoutError:
-            error = f"did not end within {limit:.2f} s"
-        except Exception as problem:  # noqa: BLE001 - the later steps still run, and the report names this one
-            error = describe(problem)
-            logger.warning("Closing: %s failed", name, exc_info=problem)
-        told, self._told = self._told, []
-        error = error or "; ".join(describe(problem) for problem in told)
-        if error:
-            logger.warning("Closing: %s %s", name, error)
-        return CloseStep(name=name, seconds=self._clock.now() - started, error=error)
+    async def _call(self, step: Callable[[], Awaitable[None]]) -> None:
+        self._task_id = anyio.get_current_task().id
+        await step()

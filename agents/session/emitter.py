@@ -5,7 +5,9 @@ from __future__ import annotations
 import inspect
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import anyio
@@ -13,12 +15,29 @@ from anyio.abc import TaskGroup
 from pyee import EventEmitter
 
 from vivavoce.agents.events import EVENT_TYPES, ErrorOccurred, SessionEvent, SpeechIn, SpeechOut
-from vivavoce.pipelines.core.errors import ConfigurationError
+from vivavoce.pipelines.core.errors import ConfigurationError, describe
 
 logger = logging.getLogger(__name__)
 
 Handler = Callable[[Any], Awaitable[None] | None]
 EventKey = str | type[SessionEvent]
+
+
+AUDIO_EVENTS = (SpeechIn.name, SpeechOut.name)
+"""On the audio path: their handlers are called at once for each frame, so none of them may be async."""
+
+
+class _Run:
+    """An async handler at work."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.scope = anyio.CancelScope()
+        self.awaits_close = False
+
+
+_running_handler: ContextVar[_Run | None] = ContextVar("running_handler", default=None)
+"""In an async handler, and in what it starts, its run."""
 
 
 class SessionEmitter:
@@ -36,7 +55,7 @@ class SessionEmitter:
         self._timeout = timeout
         self._group: TaskGroup | None = None
         self._wrapped: dict[tuple[str, Handler], Callable[[SessionEvent], None]] = {}
-        self._running = 0
+        self._running: set[_Run] = set()
         self.has_speech_in = False
         self.has_speech_out = False
         """Whether anybody observes audio: frames are made into events only then."""
@@ -58,8 +77,17 @@ class SessionEmitter:
         return name
 
     def on(self, key: EventKey, handler: Handler, *, once: bool = False) -> None:
-        """Call `handler` with each such event, or with the next one only."""
+        """Call `handler` with each such event, or with the next one only.
+
+        Raises:
+            ConfigurationError: There is no such event, it has this handler already, or it cannot have an async one.
+        """
         name = self.name_of(key)
+        if name in AUDIO_EVENTS and _is_async(handler):
+            raise ConfigurationError(
+                f"a handler of {name!r} is called on the audio path and must be sync, got {handler!r}; "
+                "let it put the frame into a queue that a task of yours reads"
+            )
         if (name, handler) in self._wrapped:
             raise ConfigurationError(f"this handler listens to {name!r} already; call off() first")
         listener = self._listener(name, handler, once=once)
@@ -84,11 +112,42 @@ class SessionEmitter:
         if event.name != ErrorOccurred.name or self._emitter.listeners(event.name):
             self._emitter.emit(event.name, event)
 
-    async def wait_idle(self) -> None:
-        """Wait until no async handler is running; the caller bounds it."""
-        while self._running:
+    # --- closing
+
+    @property
+    def running(self) -> list[str]:
+        """The events whose async handlers are at work, but for those that wait for the session's close."""
+        return sorted(run.name for run in self._running if not run.awaits_close)
+
+    async def wait_idle(self, *, is_closed: bool = False) -> None:
+        """Wait until no async handler is at work; the caller bounds it.
+
+        Args:
+            is_closed: Whether those that awaited the close are waited for too, since they go on now.
+        """
+        while any(is_closed or not run.awaits_close for run in self._running):
             self._idle = anyio.Event()
             await self._idle.wait()
+
+    def cut(self) -> None:
+        """Cancel the handlers at work, but for those that wait for the session's close."""
+        for run in self._running:
+            if not run.awaits_close:
+                run.scope.cancel()
+
+    @contextmanager
+    def awaiting_close(self) -> Iterator[bool]:
+        """Around a wait for the close: whether it is a handler of this session that waits, which nobody waits for."""
+        run = _running_handler.get()
+        if run not in self._running:
+            yield False
+            return
+        run.awaits_close = True
+        self._idle.set()
+        try:
+            yield True
+        finally:
+            run.awaits_close = False
 
     def _listener(self, name: str, handler: Handler, *, once: bool) -> Callable[[SessionEvent], None]:
         queue: deque[SessionEvent] = deque()
@@ -113,25 +172,29 @@ class SessionEmitter:
             logger.warning("An async handler of %r was not run: the session is not open", name)
             queue.clear()
             return
-        self._running += 1
-        self._group.start_soon(self._drain, handler, queue, name, name=f"handler of {name}")
+        run = _Run(name)
+        self._running.add(run)
+        self._group.start_soon(self._drain, handler, queue, run, name=f"handler of {name}")
 
-    async def _drain(self, handler: Handler, queue: deque[SessionEvent], name: str) -> None:
+    async def _drain(self, handler: Handler, queue: deque[SessionEvent], run: _Run) -> None:
+        _running_handler.set(run)
         try:
-            while queue:
-                try:
-                    with anyio.fail_after(self._timeout):
-                        await handler(queue[0])  # type: ignore[misc]  # only async handlers come here
-                except Exception as error:  # noqa: BLE001 - the user-callback boundary
-                    self._failed(error, name)
-                queue.popleft()
+            with run.scope:
+                while queue:
+                    try:
+                        with anyio.fail_after(self._timeout):
+                            await handler(queue[0])  # type: ignore[misc]  # only async handlers come here
+                    except Exception as error:  # noqa: BLE001 - the user-callback boundary
+                        self._failed(error, run.name)
+                    queue.popleft()
         finally:
             queue.clear()
-            self._running -= 1
+            self._running.discard(run)
             self._idle.set()
 
     def _failed(self, error: Exception, name: str) -> None:
-        logger.warning("A handler of %r raised %s", name, type(error).__name__, exc_info=error)
+        logger.warning("A handler of %r raised %s", name, describe(error))
+        logger.debug("A handler of %r raised", name, exc_info=error)
         if name != ErrorOccurred.name:  # an error of the error handler is logged, never handed to it again
             self._report(error, "handler")
 

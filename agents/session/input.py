@@ -12,10 +12,12 @@ class SessionInput:
 
     Args:
         post: Enqueues an input; raises when the session is not open.
+        mute: Lets the pipeline hear silence instead of the caller; raises likewise.
     """
 
-    def __init__(self, post: Callable[[i.TurnInput], None]) -> None:
+    def __init__(self, post: Callable[[i.TurnInput], None], mute: Callable[[bool], None]) -> None:
         self._post = post
+        self._mute = mute
 
     def text(self, text: str) -> None:
         """Take `text` as a whole user turn: it interrupts and is answered like a spoken one."""
@@ -28,3 +30,7 @@ class SessionInput:
     def clear_turn(self) -> None:
         """Drop the user's open turn."""
         self._post(i.TurnClearRequested())
+
+    def mute(self, is_muted: bool = True) -> None:
+        """Hear silence instead of the caller, or hear the caller again; what was said before the silence counts."""
+        self._mute(is_muted)

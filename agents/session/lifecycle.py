@@ -15,7 +15,7 @@ from vivavoce.agents import events as ev
 from vivavoce.agents.agent import Agent, Session
 from vivavoce.agents.records import CloseReport
 from vivavoce.agents.rooms.options import RoomOptions
-from vivavoce.agents.session.closing import CloseSequence
+from vivavoce.agents.session.closing import UNWIND_SHARE, CloseSequence, Step
 from vivavoce.agents.session.emitter import SessionEmitter
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.room_link import RoomLink
@@ -24,7 +24,8 @@ from vivavoce.agents.session.services import Service
 from vivavoce.agents.states import CloseReason
 from vivavoce.agents.turn import inputs as i
 from vivavoce.pipelines.core.clock import Clock
-from vivavoce.pipelines.core.errors import describe
+from vivavoce.pipelines.core.errors import SessionClosedError, SessionError, describe, first_error
+from vivavoce.pipelines.core.owned_call import OwnedCall
 from vivavoce.pipelines.events import PipelineEvent, PipelineFailed
 from vivavoce.pipelines.pipeline import Pipeline, PipelineConnection, PipelineContext
 
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from vivavoce.pipelines.io import Transport
 
 logger = logging.getLogger(__name__)
+
+Connect = Callable[[], Awaitable["Transport"]]
+"""Returns the transport, when it is connected if need be."""
 
 
 @dataclass(slots=True)
@@ -66,15 +70,18 @@ class SessionLifecycle:
         self._options = options
         self._connection: PipelineConnection | None = None
         self._services: dict[str, Service] = {}
-        self._entering: anyio.CancelScope | None = None
+        self._link: RoomLink | None = None
+        self._is_muted = False
+        self._starting: anyio.CancelScope | None = None
+        self._start_call: tuple[str, OwnedCall] | None = None
         self._close_asked = anyio.Event()
         self._why = _CloseRequest(CloseReason.USER_INITIATED)
         self._has_entered = False
         self._closing: CloseSequence | None = None
         self.ready = anyio.Event()
-        """Set when start is done or has failed."""
+        """Set when start is done, or the close of one that failed."""
         self.closed = anyio.Event()
-        """Set when close is done."""
+        """Set when close is done; what ignores its cancellation may still run."""
         self.failure: BaseException | None = None
         """What start failed with."""
         self.report: CloseReport | None = None
@@ -88,13 +95,23 @@ class SessionLifecycle:
             return
         self._why = _CloseRequest(reason, cause, leave)
         self._close_asked.set()
-        if self._entering is not None:
-            self._entering.cancel()
+        if self._starting is not None:
+            self._starting.cancel()
 
     @property
     def is_closing(self) -> bool:
         """Whether the close has begun."""
         return self._closing is not None
+
+    @property
+    def is_closing_here(self) -> bool:
+        """Whether the close waits for the calling code."""
+        return self._closing is not None and self._closing.is_running_here
+
+    @property
+    def seconds_left(self) -> float:
+        """What is left of the close's budget."""
+        return self._options.close_timeout if self._closing is None else self._closing.seconds_left
 
     @property
     def is_close_asked(self) -> bool:
@@ -108,74 +125,119 @@ class SessionLifecycle:
             self.closed.set()
         return self.report
 
-    async def main(self, transport: Transport, room_options: RoomOptions) -> None:
-        """Start, wait for the close, close."""
-        link = RoomLink(
-            transport, self._runtime, self._emitter, self._clock, room_options, on_closed=self._on_room_closed
-        )
+    def mute(self, is_muted: bool) -> None:
+        """Let the pipeline hear silence instead of the caller, or the caller again."""
+        self._is_muted = is_muted
+        if self._link is not None:
+            self._link.is_muted = is_muted
+
+    async def main(self, connect: Connect, room_options: RoomOptions) -> None:
+        """Start, wait for the close, close. It goes on beyond `closed` only for what ignores its cancellation."""
         try:
             async with anyio.create_task_group() as group:
                 self._emitter.open(group)
-                await self._start(group, link)
-                if not self._close_asked.is_set():
+                try:
+                    await self._start(group, connect, room_options)
                     await self._close_asked.wait()
-                # Whoever cancels the session's task from outside still gets an orderly, bounded close.
-                with anyio.CancelScope(shield=True):
-                    await self._close(link)
-                group.cancel_scope.cancel()
-        except BaseException as error:  # noqa: BLE001 - closes in order whatever ended it; cancellation goes on below
-            if self.report is None:
-                with anyio.CancelScope(shield=True):
-                    self._why = _CloseRequest(CloseReason.ERROR, _as_exception(error), self._why.leaves)
-                    await self._close(link)
-            self.failure = self.failure or error
-            if not isinstance(error, Exception):
-                raise
-            logger.error("The session ended by an error", exc_info=error)
+                except BaseException as error:
+                    self._note_end(error)
+                    raise
+                finally:
+                    # Whoever cancels the session's task from outside still gets an orderly, bounded close.
+                    with anyio.CancelScope(shield=True):
+                        await self._close(group)
+                    group.cancel_scope.cancel()
+        except Exception as error:  # noqa: BLE001 - nobody awaits the session's task for its result
+            logger.error("The session ended by an error: %s", describe(error))
+            logger.debug("The session ended by an error", exc_info=error)
+            self.failure = self.failure or first_error(error)
         finally:
-            self._runtime.end()
-            self.ready.set()
-            self.closed.set()
+            self._set_closed()
+
+    def _note_end(self, error: BaseException) -> None:
+        cause = error if isinstance(error, Exception) else None
+        self.request_close(CloseReason.ERROR, cause)
+        if not self.ready.is_set() and self.failure is None:
+            self.failure = cause or SessionClosedError("the session's task was cancelled while it was starting")
+
+    def _set_closed(self) -> None:
+        if self.report is None:  # the close itself was broken
+            self.report = CloseReport(reason=self._why.reason.value, seconds=0.0, error="the close was broken off")
+        self._runtime.end()
+        self.ready.set()
+        self.closed.set()
 
     # --- start
 
-    async def _start(self, group: TaskGroup, link: RoomLink) -> None:
-        runtime, limit = self._runtime, self._options.start_step
+    async def _start(self, group: TaskGroup, connect: Connect, room_options: RoomOptions) -> None:
         try:
-            capabilities = self._pipeline.capabilities
-            self._connection = self._pipeline.open(
-                PipelineContext(
-                    clock=self._clock,
-                    emit=self._on_pipeline_event,
-                    session_id=self._session.id,
-                    input_rate=link.transport.input_rate,
-                    instructions=self._agent.instructions,
-                    tools=self._agent.tools,
-                )
-            )
-            self._agent.attach(self._session)
-            link.open(group, self._agent, self._connection, capabilities)
-            runtime.step(i.SessionStarting())
-            group.start_soon(runtime.run, name=f"session {self._session.id}")
-            await self._serve("pipeline", self._connection.run, group, limit)
-            await self._serve("room audio", link.run, group, limit)
-            if not self._close_asked.is_set():
-                self._has_entered = True
-                with anyio.CancelScope() as self._entering:
-                    await self._agent.on_enter()
-            if self._close_asked.is_set():
-                self.failure = self._why.cause
-                if self.failure is None:
-                    self.ready.set()
+            with anyio.CancelScope() as self._starting:
+                if self._close_asked.is_set():
+                    self._starting.cancel()
+                await self._run_start(group, connect, room_options)
+                self.ready.set()
                 return
-            runtime.step(i.SessionStarted())
-            runtime.journal.note(ev.Started)
-            runtime.journal.flush()
         except Exception as error:  # noqa: BLE001 - handed to the caller of start()
             self.failure = error
             self.request_close(CloseReason.START_FAILED, error)
             return
-        self.ready.set()
+        self.failure = self._why.cause
+        if self.failure is None and not self._has_entered:
+            self.failure = SessionClosedError(f"closed while it was starting: {self._why.reason.value}")
+
+    async def _run_start(self, group: TaskGroup, connect: Connect, room_options: RoomOptions) -> None:
+        runtime, limit = self._runtime, self._options.start_step
+        transport: list[Transport] = []
+
+        async def get_transport() -> None:
+            transport.append(await connect())
+
+        await self._call(group, "connect", get_transport)
+        self._link = link = RoomLink(
+            transport[0], runtime, self._emitter, self._clock, room_options, on_closed=self._on_room_closed
+        )
+        link.is_muted = self._is_muted
+        capabilities = self._pipeline.capabilities
+        self._connection = self._pipeline.open(
+            PipelineContext(
+                clock=self._clock,
+                emit=self._on_pipeline_event,
+                session_id=self._session.id,
+                input_rate=link.transport.input_rate,
+                instructions=self._agent.instructions,
+                tools=self._agent.tools,
+            )
+        )
+        self._agent.attach(self._session)
+        link.open(group, self._agent, self._connection, capabilities)
+        runtime.step(i.SessionStarting())
+        group.start_soon(runtime.run, name=f"session {self._session.id}")
+        await self._serve("pipeline", self._connection.run, group, limit)
+        await self._serve("room audio", link.run, group, limit)
+        self._has_entered = True
+        await self._call(group, "on_enter", self._agent.on_enter)
+        runtime.step(i.SessionStarted())
+        runtime.journal.note(ev.Started)
+        runtime.journal.flush()
+
+    async def _call(self, group: TaskGroup, name: str, call: Callable[[], Awaitable[None]]) -> None:
+        """Wait for foreign code of the start; cut when the start is, and then waited for by the close."""
+        raised: list[BaseException] = []
+
+        def failed(error: BaseException) -> None:
+            raised.append(error)
+            if self._close_asked.is_set():  # start() waits for it no more
+                logger.warning("%s, cut by the close, raised %s", name, describe(error))
+
+        owned = OwnedCall(f"{name} of session {self._session.id}", call, failed)
+        self._start_call = (name, owned)
+        group.start_soon(owned.run, name=name)
+        try:
+            await owned.wait()
+        finally:
+            owned.cut()
+        if raised:
+            raise raised[0]
 
     async def _serve(self, name: str, run: Callable[..., Awaitable[None]], group: TaskGroup, limit: float) -> None:
         service = Service(name, run, on_crash=self._on_crash)
@@ -183,7 +245,8 @@ class SessionLifecycle:
         await service.start(group, limit)
 
     def _on_crash(self, name: str, error: Exception) -> None:
-        logger.error("The %s ended by an error", name, exc_info=error)
+        logger.error("The %s ended by an error: %s", name, describe(error))
+        logger.debug("The %s ended by an error", name, exc_info=error)
         self._runtime.report_error(error, name)
         self.request_close(CloseReason.ERROR, error)
 
@@ -198,33 +261,50 @@ class SessionLifecycle:
 
     # --- close
 
-    async def _close(self, link: RoomLink) -> None:
-        self._closing = closing = CloseSequence(self._clock, self._options.close_timeout)
-        runtime = self._runtime
-        steps = await closing.run(
-            [
-                ("input", link.stop_input),
-                ("speech", self._cut_speech),
-                ("tools", runtime.tools.cancel),
-                *([("on_exit", self._exit_agent)] if self._has_entered else []),
-                ("pipeline", self._close_pipeline),
-                ("agent cleanup", self._agent.cleanup),
-                ("room audio", partial(self._close_room_audio, link)),
-                *([("leave room", link.transport.leave)] if self._why.leaves else []),
-            ]
-        )
-        runtime.step(i.SessionClosed())
+    async def _close(self, group: TaskGroup) -> None:
+        self._closing = closing = CloseSequence(self._clock, self._options.close_timeout, group)
+        steps = await closing.run(self._close_steps())
+        self._runtime.step(i.SessionClosed())
         self.report = CloseReport(
             reason=self._why.reason.value,
             seconds=closing.seconds,
             steps=steps,
             error="" if self._why.cause is None else describe(self._why.cause),
         )
-        runtime.journal.note(ev.Closed, report=self.report)
-        runtime.journal.flush()
-        with anyio.move_on_after(closing.seconds_left):
-            await self._emitter.wait_idle()
+        self._runtime.journal.note(ev.Closed, report=self.report)
+        self._runtime.journal.flush()
+        self._set_closed()
+        with anyio.move_on_after(closing.seconds_left * UNWIND_SHARE):
+            await self._emitter.wait_idle(is_closed=True)
+        for name in self._emitter.running:
+            logger.warning("A handler of %r outlives the session's close and is cut", name)
         self._agent.attach(None)
+
+    def _close_steps(self) -> list[Step]:
+        steps: list[Step] = []
+        if self._start_call is not None and not self._start_call[1].is_done:
+            steps.append((self._start_call[0], self._start_call[1].wait))
+        link = self._link
+        if link is not None:
+            steps += [("input", link.stop_input), ("speech", self._cut_speech), ("tools", self._runtime.tools.cancel)]
+        if self._has_entered:
+            steps.append(("on_exit", self._exit_agent))
+        steps += [("pipeline", self._close_pipeline), ("agent cleanup", self._agent.cleanup)]
+        steps.append(("handlers", self._end_handlers))
+        if link is not None:
+            steps.append(("room audio", partial(self._close_room_audio, link)))
+            if self._why.leaves:
+                steps.append(("leave room", link.transport.leave))
+        return steps
+
+    async def _end_handlers(self) -> None:
+        try:
+            await self._emitter.wait_idle()
+        finally:
+            assert self._closing is not None
+            for name in self._emitter.running:
+                self._closing.note(SessionError(f"an async handler of {name!r} was still at work"))
+            self._emitter.cut()
 
     async def _cut_speech(self) -> None:
         self._runtime.step(i.SessionClosing())
@@ -248,9 +328,3 @@ class SessionLifecycle:
         if "room audio" in self._services:
             await self._services["room audio"].stop()
         await link.transport.aclose()
-
-
-def _as_exception(error: BaseException) -> Exception | None:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error if isinstance(error, Exception) else None

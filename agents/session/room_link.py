@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Protocol
 
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskGroup, TaskStatus
@@ -16,6 +15,7 @@ from vivavoce.agents.session.emitter import SessionEmitter
 from vivavoce.agents.session.runtime import SessionRuntime
 from vivavoce.agents.turn import inputs as i
 from vivavoce.pipelines.core.clock import Clock, TimerHandle
+from vivavoce.pipelines.core.errors import describe
 from vivavoce.pipelines.io import Transport, TransportEvents
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.pipeline import PipelineCapabilities, PipelineConnection
@@ -23,10 +23,7 @@ from vivavoce.pipelines.pipeline import PipelineCapabilities, PipelineConnection
 logger = logging.getLogger(__name__)
 
 
-class _AudioHook(Protocol):
-    __name__: str
-
-    def __call__(self, frame: AudioFrame, /) -> None: ...
+_AudioHook = Callable[[AudioFrame], None]
 
 
 class RoomLink(TransportEvents):
@@ -88,13 +85,15 @@ class RoomLink(TransportEvents):
     def audio(self, frame: AudioFrame) -> None:
         """20 ms of the caller."""
         push = self._push
-        if push is None or self.is_muted:
+        if push is None:
             return
+        if self.is_muted:  # silence, not nothing: speech that was cut by the muting has to end
+            frame = AudioFrame(bytes(len(frame.data)), frame.sample_rate, frame.num_channels)
         push(frame)
         if self._emitter.has_speech_in:
             self._observe(ev.SpeechIn, frame)
         if self._hears is not None:
-            self._hears = self._call_hook(self._hears, frame)
+            self._hears = self._call_hook("on_speech_in", self._hears, frame)
 
     def audio_stopped(self) -> None:
         """The caller's microphone is gone for now."""
@@ -143,13 +142,14 @@ class RoomLink(TransportEvents):
         if self._emitter.has_speech_out:
             self._observe(ev.SpeechOut, frame)
         if self._is_heard is not None:
-            self._is_heard = self._call_hook(self._is_heard, frame)
+            self._is_heard = self._call_hook("on_speech_out", self._is_heard, frame)
 
-    def _call_hook(self, hook: _AudioHook, frame: AudioFrame) -> _AudioHook | None:
+    def _call_hook(self, name: str, hook: _AudioHook, frame: AudioFrame) -> _AudioHook | None:
         try:
             hook(frame)
         except Exception as error:  # noqa: BLE001 - a user callback must not break the audio path
-            logger.warning("%s raised; it is not called any more", hook.__name__, exc_info=error)
+            logger.warning("%s raised %s; it is not called any more", name, describe(error))
+            logger.debug("%s raised", name, exc_info=error)
             self._runtime.report_error(error, "hook")
             return None
         return hook

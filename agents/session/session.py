@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
@@ -91,6 +91,7 @@ class AgentSession(Generic[UserdataT]):
             self._clock,
             on_added=lambda item: self._journal.note(ev.HistoryItemAdded, turn_id=item.turn_id, item=item),
             on_replaced=lambda item: self._journal.note(ev.HistoryItemReplaced, turn_id=item.turn_id, item=item),
+            on_removed=lambda item: self._journal.note(ev.HistoryItemRemoved, turn_id=item.turn_id, item=item),
         )
         self._machine = make_machine(options, pipeline)
         tools = ToolRoom(
@@ -115,7 +116,8 @@ class AgentSession(Generic[UserdataT]):
         self._lifecycle = SessionLifecycle(
             self, agent, pipeline, self._runtime, self._emitter, clock=self._clock, options=options
         )
-        self.input = SessionInput(self._post_user)
+        self.input = SessionInput(self._post_user, self._mute)
+        self._is_started = False
         self._task: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = 0
@@ -140,32 +142,27 @@ class AgentSession(Generic[UserdataT]):
             room_options: How to take part in the room.
         Raises:
             SessionError: It was started before, or a step took longer than `start_step`.
+            SessionClosedError: It was closed before, or before it got to `on_enter`.
             ConfigurationError: No room was given and the code runs in no job.
             VoiceError: A step failed; everything is rolled back and the session is closed.
         """
-        if self._task is not None:
+        if self._is_started:
             raise SessionError("the session was started before; a session starts once, make another one")
         if self._lifecycle.closed.is_set():
             raise SessionClosedError("the session is closed; make another one")
-        job = None
-        if room is None:
-            job = get_job_context()
-            await job.connect()
-            room = job.room
-            job.attach_session(self._close_with_job)
         room_options = room_options or RoomOptions()
-        transport = make_transport(room, participant, room_options, self._clock)
+        connect = self._connecting(room, participant, room_options)
+        self._is_started = True
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
-        self._journal.begin(job.job.room if job is not None else getattr(room, "name", ""))
         # The one task of the session; anyio's groups belong to the task that enters and leaves them, so start() and
         # close() cannot hold one.
-        self._task = asyncio.create_task(self._lifecycle.main(transport, room_options), name=f"session {self.id}")
+        self._task = asyncio.create_task(self._lifecycle.main(connect, room_options), name=f"session {self.id}")
         try:
             await self._lifecycle.ready.wait()
         except BaseException:
             self._lifecycle.request_close(CloseReason.START_FAILED)
             with anyio.CancelScope(shield=True):  # bounded by close_timeout
-                await self._lifecycle.closed.wait()
+                await self._join()
             raise
         if self._lifecycle.failure is not None:
             await self._join()
@@ -186,8 +183,9 @@ class AgentSession(Generic[UserdataT]):
 
     async def wait_closed(self) -> CloseReport:
         """Wait until the session has closed, for whatever reason."""
-        if self._task is None and not self._lifecycle.closed.is_set():
+        if not self._is_started and not self._lifecycle.closed.is_set():
             raise SessionNotStartedError("the session was not started; call start() first")
+        self._check_not_awaited()
         await self._join()
         assert self._lifecycle.report is not None
         return self._lifecycle.report
@@ -223,6 +221,7 @@ class AgentSession(Generic[UserdataT]):
         Raises:
             SessionNotStartedError, SessionClosedError: It cannot speak now.
             CapabilityError: The pipeline has no voice.
+            ConfigurationError: `audio` is not mono, or `text` is not whole where `audio` is given.
         """
         request = SpeechRequest(text=text, audio=audio, add_to_history=add_to_history)
         return self._ask("say", request, interruptible, priority, when_busy)
@@ -265,7 +264,8 @@ class AgentSession(Generic[UserdataT]):
     def interrupt(self, *, force: bool = False) -> Awaitable[None]:
         """Stop what the agent is saying and drop what waits, up to the first protected speech.
 
-        It acts when called; awaiting it means that the audio has stopped. Nothing to interrupt is fine.
+        It acts when called; awaiting it means that the audio has stopped. Nothing to interrupt is fine. In a thread,
+        such as a sync tool's, it acts too, but there it cannot be awaited.
 
         Args:
             force: Stop protected speech too.
@@ -273,7 +273,8 @@ class AgentSession(Generic[UserdataT]):
         self._check_open()
         if threading.get_ident() == self._thread:
             return self._runtime.interrupt_all(force=force)
-        raise SessionError("interrupt() returns something to await, so call it on the session's loop, not in a thread")
+        self._run_on_loop(lambda: self._runtime.post(i.InterruptRequested(force=force)))
+        return _InterruptedFromThread()
 
     @property
     def current_speech(self) -> SpeechHandle | None:
@@ -363,7 +364,14 @@ class AgentSession(Generic[UserdataT]):
         asked = i.SpeechRequested(
             speech_id=handle.id, kind=kind, interruptible=interruptible, priority=priority, when_busy=when_busy
         )
-        self._run_on_loop(lambda: self._runtime.request_speech(handle, request, asked))
+
+        def ask() -> None:
+            if self._lifecycle.closed.is_set():  # it closed while the call came over from its thread
+                handle.set_outcome("cancelled")
+            else:
+                self._runtime.request_speech(handle, request, asked)
+
+        self._run_on_loop(ask)
         return handle
 
     def _interrupt_one(self, speech_id: str, force: bool) -> None:
@@ -376,6 +384,10 @@ class AgentSession(Generic[UserdataT]):
         self._check_open()
         self._post(event)
 
+    def _mute(self, is_muted: bool) -> None:
+        self._check_open()
+        self._run_on_loop(lambda: self._lifecycle.mute(is_muted))
+
     def _run_on_loop(self, call: Callable[[], None]) -> None:
         assert self._loop is not None
         if threading.get_ident() == self._thread:
@@ -384,7 +396,7 @@ class AgentSession(Generic[UserdataT]):
             self._loop.call_soon_threadsafe(call)
 
     def _check_open(self) -> None:
-        if self._task is None and not self._lifecycle.closed.is_set():
+        if not self._is_started and not self._lifecycle.closed.is_set():
             raise SessionNotStartedError("the session was not started; call start() first")
         if self._lifecycle.closed.is_set() or not self._lifecycle.accepts_speech:
             raise SessionClosedError("the session is closed; make another one")
@@ -398,18 +410,58 @@ class AgentSession(Generic[UserdataT]):
     async def _close_with_job(self, reason: str) -> None:
         await self.close(CloseReason.JOB_ENDED)
 
+    def _connecting(
+        self, room: rtc.Room | Transport | None, participant: str | None, options: RoomOptions
+    ) -> Callable[[], Awaitable[Transport]]:
+        if room is not None:
+            transport = make_transport(room, participant, options, self._clock)
+            self._journal.begin(getattr(room, "name", ""))
+
+            async def given() -> Transport:
+                return transport
+
+            return given
+        job = get_job_context()
+        self._journal.begin(job.job.room)
+
+        async def join() -> Transport:
+            await job.connect()
+            job.attach_session(self._close_with_job)
+            return make_transport(job.room, participant, options, self._clock)
+
+        return join
+
     async def _end(self, reason: CloseReason, *, leave: bool) -> CloseReport:
-        if self._task is None:
+        if not self._is_started:
             return self._lifecycle.close_unstarted()
-        if asyncio.current_task() is self._task and self._lifecycle.is_closing:
-            raise SessionError("the session is closing and waits for this code; return from it instead of closing")
+        self._check_not_awaited()
         self._lifecycle.request_close(reason, leave=leave)
         await self._join()
         assert self._lifecycle.report is not None
         return self._lifecycle.report
 
+    def _check_not_awaited(self) -> None:
+        if self._lifecycle.is_closing_here and not self._lifecycle.closed.is_set():
+            raise SessionError("the session is closing and waits for this code; return from it instead of closing")
+
     async def _join(self) -> None:
+        """Wait for the close, and for the session's task unless something in it ignores its cancellation."""
         assert self._task is not None
-        await self._lifecycle.closed.wait()
-        if asyncio.current_task() is not self._task:
+        with self._emitter.awaiting_close() as is_handler:
+            await self._lifecycle.closed.wait()
+        if is_handler:  # a part of that task
+            return
+        with anyio.move_on_after(self._lifecycle.seconds_left):
             await asyncio.wait({self._task})
+        if not self._task.done():
+            logger.error("Session %s has closed; what ignores its cancellation is left behind", self.id)
+
+
+class _InterruptedFromThread:
+    """What `interrupt()` returns in a thread: it has acted, but there is no loop to wait for its effect."""
+
+    def __await__(self) -> Generator[Any, None, None]:
+        raise SessionError(
+            "interrupt() was called in a thread, where it acts but cannot be awaited; to wait until the audio has "
+            "stopped, await it on the session's loop"
+        )

@@ -82,7 +82,8 @@ class SessionHarness:
         self.model = model
         self.caller = Caller(_recogniser(self.stt, model))
         self.recording = Recording()
-        self._pipeline = pipeline or self._make_pipeline()
+        self.pipeline = pipeline or self._make_pipeline()
+        """What the session runs on; for a test with a session of its own too."""
         self._options = options
         self._userdata = userdata
         self._session: AgentSession[Any] | None = None
@@ -128,7 +129,7 @@ class SessionHarness:
         self._began_at = self._clock.now()
         self._transport = LocalTransport(self._clock, participant=self.caller.identity)
         self._session = AgentSession(
-            self.agent, self._pipeline, userdata=self._userdata, options=self._options, clock=self._clock
+            self.agent, self.pipeline, userdata=self._userdata, options=self._options, clock=self._clock
         )
         self.recording.listen(self._session)
         self.caller.begin(self._transport, self._clock)

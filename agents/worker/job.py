@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from vivavoce.agents.job import JobInfo, SessionClose, ShutdownCallback, get_job_context
-from vivavoce.agents.worker.calls import describe
-from vivavoce.pipelines.core.errors import ConfigurationError, RoomError, WorkerError
+from vivavoce.pipelines.core.errors import ConfigurationError, RoomError, WorkerError, describe
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -215,7 +214,7 @@ class JobContext:
             join.error = f"could not join room {self._job.room!r} at {self._url} within {JOIN_LIMIT} s"
         except Exception as error:  # noqa: BLE001 - whatever the SDK raises reaches the callers of connect()
             logger.debug("joining failed", exc_info=error)
-            join.error = f"could not join room {self._job.room!r} at {self._url}: {describe(error)}"
+            join.error = f"could not join room {self._job.room!r} at {self._url}: {describe(error, quotes_foreign=True)}"
         finally:
             join.done.set()
 

@@ -10,8 +10,8 @@ import anyio
 from anyio import TASK_STATUS_IGNORED, CancelScope
 from anyio.abc import TaskStatus
 
-from vivavoce.agents.worker.calls import only_leaf
 from vivavoce.agents.worker.worker import Worker
+from vivavoce.pipelines.core.errors import first_error
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ async def run_worker(worker: Worker) -> None:
             await worker.run(on_warm=freeze_heap)
             tasks.cancel_scope.cancel()
     except BaseExceptionGroup as group:
-        error = only_leaf(group)
+        error = first_error(group)
         raise error from error.__cause__
 
 

@@ -17,10 +17,10 @@ import anyio
 from anyio.abc import TaskGroup
 
 from vivavoce.agents.job import job_scope
-from vivavoce.agents.worker.calls import OwnedCall, describe, finish_all
 from vivavoce.agents.worker.job import JobContext
 from vivavoce.agents.worker.options import WorkerOptions
-from vivavoce.pipelines.core.errors import VoiceError
+from vivavoce.pipelines.core.errors import VoiceError, describe
+from vivavoce.pipelines.core.owned_call import OwnedCall, finish_all
 
 logger = logging.getLogger(__name__)
 
@@ -114,7 +114,7 @@ class JobRun:
         if self._context.reason and isinstance(error, VoiceError):  # told that the job is over, as it should be
             logger.info("job %s: the entrypoint stopped: %s", self._id, describe(error))
             return
-        self._error = describe(error)
+        self._error = describe(error, quotes_foreign=True)
         logger.error("job %s: the entrypoint failed: %s", self._id, self._error, exc_info=error)
         self._context.end(f"the entrypoint failed: {self._error}")
 

@@ -13,7 +13,6 @@ from anyio.abc import TaskGroup, TaskStatus
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from vivavoce.agents.job import JobInfo
-from vivavoce.agents.worker.calls import OwnedCall
 from vivavoce.agents.worker.connection import Loss, run_connection
 from vivavoce.agents.worker.effects import (
     AskHandler,
@@ -47,6 +46,7 @@ from vivavoce.agents.worker.request import JobRequest, Rejection
 from vivavoce.agents.worker.supervisor import Supervisor
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import ConfigurationError, WorkerError
+from vivavoce.pipelines.core.owned_call import OwnedCall
 
 logger = logging.getLogger(__name__)
 

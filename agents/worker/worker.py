@@ -11,7 +11,6 @@ import anyio
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskStatus
 
-from vivavoce.agents.worker.calls import only_leaf
 from vivavoce.agents.worker.effects import WorkerStatus
 from vivavoce.agents.worker.executor import Entrypoint, TaskExecutor
 from vivavoce.agents.worker.health import serve_health
@@ -19,7 +18,7 @@ from vivavoce.agents.worker.options import WorkerOptions, credentials
 from vivavoce.agents.worker.server import WorkerServer
 from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.core.component import Component
-from vivavoce.pipelines.core.errors import WorkerError
+from vivavoce.pipelines.core.errors import WorkerError, first_error
 
 logger = logging.getLogger(__name__)
 
@@ -106,7 +105,7 @@ class Worker:
         try:
             await self._serve(self._server, on_warm, task_status)
         except BaseExceptionGroup as group:
-            error = only_leaf(group)
+            error = first_error(group)
             raise error from error.__cause__
         finally:
             self._server = None

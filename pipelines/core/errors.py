@@ -18,6 +18,8 @@ VoiceError
 
 from __future__ import annotations
 
+from typing import overload
+
 
 class VoiceError(Exception):
     """Base of every error that vivavoce raises on purpose."""
@@ -112,10 +114,26 @@ class ToolError(VoiceError):
     """Raised by tool code to tell the model what went wrong; its text reaches the model as it is."""
 
 
-def describe(error: BaseException) -> str:
+def describe(error: BaseException, *, quotes_foreign: bool = False) -> str:
     """Return what may be written down of `error`: its kind, and its text only if it is one of ours.
 
-    Foreign errors may quote what the user said, or a secret.
+    Foreign errors may quote what the user said, or a secret. Of a group, its leaves are described.
+
+    Args:
+        quotes_foreign: Whether to give a foreign error's text too, where no conversation can be in it.
     """
-    kind = type(error).__name__
-    return f"{kind}: {error}" if isinstance(error, VoiceError) else kind
+    if isinstance(error, BaseExceptionGroup):
+        return "; ".join(describe(leaf, quotes_foreign=quotes_foreign) for leaf in error.exceptions)
+    kind, text = type(error).__name__, str(error)
+    return f"{kind}: {text}" if text and (quotes_foreign or isinstance(error, VoiceError)) else kind
+
+
+@overload
+def first_error(error: Exception) -> Exception: ...
+@overload
+def first_error(error: BaseException) -> BaseException: ...
+def first_error(error: BaseException) -> BaseException:
+    """Return the first plain exception inside nested groups; another error as it is."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

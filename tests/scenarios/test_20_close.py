@@ -25,7 +25,7 @@ from vivavoce.agents.testing import (
 from vivavoce.pipelines.core.errors import SessionClosedError, SessionError
 from vivavoce.pipelines.llm.tools import ToolCall
 
-STEPS = ["input", "speech", "tools", "on_exit", "pipeline", "agent cleanup", "room audio"]
+STEPS = ["input", "speech", "tools", "on_exit", "pipeline", "agent cleanup", "handlers", "room audio"]
 TEN_WORDS = "one two three four five six seven eight nine ten."
 
 
@@ -222,7 +222,7 @@ def test_closing_during_start_ends_on_enter_and_start_returns() -> None:
 
     async def main() -> None:
         clock = VirtualClock()
-        pipeline = SessionHarness(Agent("x"))._pipeline
+        pipeline = SessionHarness(Agent("x")).pipeline
         session: AgentSession[None] = AgentSession(Patient("Wait."), pipeline, clock=clock)
         session.on(Closed, events.append)
         async with anyio.create_task_group() as group:

@@ -201,7 +201,7 @@ async def _raise(error: Exception) -> None:
         ("raise", "KeyError: 'no such table'"),
         ("group", "ValueError: one"),
         ("exit", "SystemExit: 3"),
-        ("cancelled", "WorkerError: the entrypoint of job AJ_bad ended with a cancellation that nobody here asked for"),
+        ("cancelled", "VoiceError: the entrypoint of job AJ_bad ended with a cancellation that nobody here asked for"),
     ],
 )
 async def test_a_job_that_fails_reports_its_real_error_and_the_one_beside_it_goes_on(

@@ -1,6 +1,6 @@
-"""A call of foreign code in a task of its own: waited for within a limit, then cut, then left behind.
+"""OwnedCall: foreign code in a task of its own, waited for within a limit, then cut, then left behind.
 
-Code that swallows its cancellation cannot be ended by anyone; here it holds up neither its job's end nor its room's.
+Code that swallows its cancellation cannot be ended by anyone; here it holds up nobody who waits for it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import anyio
 
-from vivavoce.pipelines.core.errors import WorkerError
+from vivavoce.pipelines.core.errors import VoiceError, describe
 
 logger = logging.getLogger(__name__)
 
@@ -26,15 +26,21 @@ class OwnedCall:
         what: For logs, such as `"the entrypoint of job AJ_1"`.
         call: The foreign code.
         on_error: Told of an exception, as it happens.
+        is_shielded: Whether only `cut()` cancels it, not the end of its group.
     """
 
     def __init__(
-        self, what: str, call: Callable[[], Awaitable[object]], on_error: Callable[[BaseException], None] | None = None
+        self,
+        what: str,
+        call: Callable[[], Awaitable[object]],
+        on_error: Callable[[BaseException], None] | None = None,
+        *,
+        is_shielded: bool = False,
     ) -> None:
         self._what = what
         self._call = call
         self._on_error = on_error or self._log
-        self._scope = anyio.CancelScope()
+        self._scope = anyio.CancelScope(shield=is_shielded)
         self._done = anyio.Event()
 
     async def run(self) -> None:
@@ -48,7 +54,7 @@ class OwnedCall:
             if anyio.current_effective_deadline() == -math.inf:
                 raise
             # A future that someone else cancelled: let out, it would take the owner's other tasks along.
-            self._on_error(WorkerError(f"{self._what} ended with a cancellation that nobody here asked for"))
+            self._on_error(VoiceError(f"{self._what} ended with a cancellation that nobody here asked for"))
         finally:
             self._done.set()
 
@@ -56,9 +62,9 @@ class OwnedCall:
         """Cancel the call."""
         self._scope.cancel()
 
-    async def finish(self, limit: float) -> None:
-        """Wait for the end of the call, cutting it after `limit` seconds; return in any case."""
-        await finish_all([self], limit)
+    async def finish(self, limit: float, unwind: float = UNWIND_LIMIT) -> None:
+        """Wait for the end of the call, cutting it after `limit` seconds; return `unwind` seconds later in any case."""
+        await finish_all([self], limit, unwind)
 
     async def wait(self) -> None:
         """Wait for the end of the call, however long."""
@@ -74,12 +80,21 @@ class OwnedCall:
         """Whether the call has ended, in whatever way."""
         return self._done.is_set()
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether it was cut."""
+        return self._scope.cancel_called
+
     def _log(self, error: BaseException) -> None:
-        logger.error("%s failed: %s", self._what, describe(error), exc_info=error)
+        logger.error("%s failed: %s", self._what, describe(error))
+        logger.debug("%s failed", self._what, exc_info=error)
 
 
-async def finish_all(calls: Sequence[OwnedCall], limit: float) -> None:
-    """Wait for the end of all calls, cutting after `limit` seconds those that still run; return in any case."""
+async def finish_all(calls: Sequence[OwnedCall], limit: float, unwind: float = UNWIND_LIMIT) -> None:
+    """Wait for the end of all calls, cutting after `limit` seconds those that still run.
+
+    Returns in any case, `unwind` seconds after the cut at the latest; what still runs then is left behind and logged.
+    """
     with anyio.move_on_after(limit):
         for call in calls:
             await call.wait()
@@ -87,24 +102,9 @@ async def finish_all(calls: Sequence[OwnedCall], limit: float) -> None:
     for call in late:
         logger.warning("%s took longer than %.1f s and is cut", call.what, limit)
         call.cut()
-    with anyio.move_on_after(UNWIND_LIMIT):
+    with anyio.move_on_after(unwind):
         for call in late:
             await call.wait()
     for call in late:
         if not call.is_done:
             logger.error("%s ignores its cancellation and is left behind", call.what)
-
-
-def describe(error: BaseException) -> str:
-    """Return type and text of an error; of a group, those of its leaves."""
-    if isinstance(error, BaseExceptionGroup):
-        return "; ".join(describe(leaf) for leaf in error.exceptions)
-    text = str(error)
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
-
-
-def only_leaf(error: BaseException) -> BaseException:
-    """Return the one error that nested groups hold; a group of several as it is."""
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
-    return error
