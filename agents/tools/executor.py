@@ -12,6 +12,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from vivavoce.agents.records import ToolRecord
+from vivavoce.agents.tools.threads import ThreadPool
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import ToolError
 from vivavoce.pipelines.llm.tools import Tool, ToolCall, ToolContext, ToolOutput
@@ -112,13 +113,15 @@ class ToolExecutor:
     ) -> None:
         self._clock = clock
         self._timeout = timeout
-        self._max_threads = max_threads
-        self._limiter: anyio.CapacityLimiter | None = None
+        self._threads = ThreadPool(max_threads)
         self._on_settled = on_settled
         self._on_error = on_error
         self._scopes: set[anyio.CancelScope] = set()
-        self.abandoned_threads = 0
-        """Sync tools that ran past their timeout; their threads go on and nobody waits for them."""
+
+    @property
+    def abandoned_threads(self) -> int:
+        """Sync tools past their timeout or cancelled: their threads go on, within `max_threads`; nobody waits."""
+        return self._threads.abandoned
 
     def start(
         self,
@@ -181,8 +184,6 @@ class ToolExecutor:
                 result = await self._invoke(tool, arguments)
             if not scope.cancelled_caught:
                 return (result if isinstance(result, str) else to_json(result).decode()), False
-            if not tool.is_async:
-                self.abandoned_threads += 1
             logger.warning("Tool %s did not end within %s s", tool.name, timeout)
             return f"The tool did not answer within {timeout:g} seconds.", True
         except ToolError as error:
@@ -191,16 +192,13 @@ class ToolExecutor:
             self._on_error(error)
             return f"The tool returned something that is not JSON ({type(result).__name__}).", True
         except Exception as error:  # noqa: BLE001 - the tool boundary: whatever user code raises becomes an output
-            logger.warning("Tool %s raised %s", tool.name, type(error).__name__, exc_info=error)
+            logger.warning("Tool %s raised %s", tool.name, type(error).__name__)
+            logger.debug("Tool %s raised here", tool.name, exc_info=error)  # its text may quote arguments
             self._on_error(error)
             return f"The tool failed ({type(error).__name__}).", True
 
     async def _invoke(self, tool: Tool[..., Any], arguments: dict[str, Any]) -> Any:
         if tool.is_async:
             return await tool(**arguments)
-        if self._limiter is None:
-            self._limiter = anyio.CapacityLimiter(self._max_threads)
         with self._clock.hold():
-            return await anyio.to_thread.run_sync(
-                lambda: tool(**arguments), limiter=self._limiter, abandon_on_cancel=True
-            )
+            return await self._threads.run(lambda: tool(**arguments))
