@@ -231,14 +231,20 @@ class CascadingConnection(PipelineConnection):
         return self._voice.speak(text)
 
     def commit_audio(self) -> None:
-        """Ask the recogniser for what is still open."""
+        """Ask the recogniser for what is still open; speech that goes on is an utterance of its own from here on."""
         if self._recognizer is not None and (self._is_speaking or self._vad is None):
             self._recognizer.flush()
+            self._begin_rest()
 
     def clear_audio(self) -> None:
-        """Have the recogniser forget the open utterance."""
+        """Have the recogniser forget the open utterance; of speech that goes on, the rest is heard."""
         if self._recognizer is not None:
             self._recognizer.discard()
+            self._begin_rest()
+
+    def _begin_rest(self) -> None:
+        if self._is_speaking and self._recognizer is not None:
+            self._recognizer.speech_started(0.0)
 
     def predict_end_of_turn(self, text: str, agent_text: str) -> None:
         """Ask the turn detector in the background; a newer question or new speech makes this one stale."""

@@ -143,7 +143,7 @@ class PipelineConnection(ABC):
         """
 
     def commit_audio(self) -> None:
-        """The session ended the user's turn: what was pushed is the turn."""
+        """The session ended the user's turn, perhaps in mid-speech: what was pushed is the turn, what comes is not."""
 
     def clear_audio(self) -> None:
         """Forget the user's audio of the open turn."""

@@ -233,7 +233,8 @@ class SessionRuntime:
         self.journal.note_state("user", effect.state, effect.at)
 
     def _commit_user_turn(self, effect: fx.CommitUserTurn) -> None:
-        self._links.connection.commit_audio()
+        if effect.settles_audio:
+            self._links.connection.commit_audio()
         item = self.history.user_item(effect.turn_id) if effect.merged else None
         if item is not None:
             item = self.history.replace_text(item, effect.text)

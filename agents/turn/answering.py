@@ -94,6 +94,7 @@ class Answering:
                 text=turn.text,
                 timing=turn.timing(now),
                 merged=turn.is_merged,
+                settles_audio=turn.settles_audio and not remote_reply_id,
                 remote_reply_id=remote_reply_id,
             )
         )

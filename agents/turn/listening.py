@@ -109,6 +109,7 @@ class Listening:
             return
         turn = self._open_turn(now)
         turn.over_at = now
+        turn.is_ended_by_request = turn.has_words
         if not turn.has_words:
             self._out.append(SettleAudio())
 
@@ -126,21 +127,19 @@ class Listening:
         self._interruption.let_go_on()
 
     def typed(self, text: str, now: float) -> None:
-        """The user typed a whole turn; it joins words said just before, not speech that is not understood yet."""
+        """The user typed a whole turn; it joins words said just before, not speech that is still going on."""
         text = text.strip()
         if not text:
             return
         self._answering.expect_no_final()
         spoken = self._user.turn
-        if spoken is None or not spoken.has_words:
+        if spoken is None or not spoken.has_words or spoken.is_speech_going_on:
             turn = UserTurn(self._next_id(), now, typed=text, over_at=now)
             if spoken is None or not self._answering.is_deferred(turn):
                 self._user.turn = turn
                 self._answering.finish(now)
                 self._user.turn = spoken or self._user.turn
                 return
-            spoken.typed, spoken.word_at, spoken.over_at = text, now, now
-            return
         spoken.typed = f"{spoken.typed} {text}".strip()
         spoken.word_at = spoken.over_at = now
 

@@ -43,7 +43,7 @@ class InterruptionOptions:
     false_timeout: float = 1.0
     """Silence without words after which a paused agent goes on."""
     max_pause: float | None = 5.0
-    """Seconds after which a paused agent goes on although speech without words is still heard; None waits for its end."""
+    """Seconds after which a paused agent goes on though speech without words is still heard; None waits for its end."""
     thinking_min_duration: float = 0.3
     """Speech shorter than this releases a held-back answer at once."""
     stable_interim: float = 0.2

@@ -52,7 +52,8 @@ class UserTurn:
         owes_final: Whether a final transcript of the newest speech is still to come.
         word_at: When its last word came, or what opened it.
         owed_before: Whether one was still to come when that speech began.
-        over_at: When the application said that the turn is over.
+        over_at: When the application said that the turn is over, or words of it were typed.
+        is_ended_by_request: The application said so when there were words, so that the recogniser was not asked yet.
     """
 
     turn_id: str
@@ -71,6 +72,7 @@ class UserTurn:
     is_complete: bool | None = None
     predicted_at: float | None = None
     over_at: float | None = None
+    is_ended_by_request: bool = False
 
     @property
     def has_words(self) -> bool:
@@ -101,6 +103,13 @@ class UserTurn:
     def is_speech_going_on(self) -> bool:
         """Whether its newest burst has not ended."""
         return self.burst is not None and self.burst.is_going_on
+
+    @property
+    def settles_audio(self) -> bool:
+        """Whether its end is the end of what the recogniser has heard."""
+        if self.is_speech_going_on:
+            return self.is_ended_by_request
+        return bool(self.burst or self.segments or self.interim)
 
     def begin_speech(self, burst: Burst) -> None:
         """A burst of speech began: whatever was judged of the pause before it is void."""

@@ -80,11 +80,16 @@ class STTStream(ABC):
     def speech_started(self, ago: float) -> None:
         """Take note that, by the VAD, speech began `ago` seconds before the end of the newest frame pushed.
 
-        For recognisers that would rather not listen to silence; the others need not care.
+        For recognisers that would rather not listen to silence; the others need not care. `ago` is 0 just after a
+        `flush()` in mid-speech: the same speech goes on, as another utterance.
         """
 
     def flush(self) -> None:
-        """Say that speech has ended, so that the final transcript may come at once."""
+        """Say that the utterance is over, so that the final transcript of what was pushed may come at once.
+
+        Speech has ended, or the turn was ended in mid-speech; then `speech_started(0.0)` follows, and what is pushed
+        from there on belongs to the next utterance: no word of it may be lost, and none of the one before heard again.
+        """
 
     def discard(self) -> None:
         """Forget the current utterance: nothing of it will be asked for."""

@@ -51,6 +51,7 @@ class Recognizer(ReconnectingStream[STTStream, STTEvent]):
     def speech_started(self, ago: float) -> None:
         """Tell the recogniser that speech began `ago` seconds before the end of the newest frame."""
         self._speech_at = self._clock.now() - ago
+        self._is_flush_due = False  # what is kept of two utterances is heard as one
         if self._stream is not None:
             self._stream.speech_started(ago)
 

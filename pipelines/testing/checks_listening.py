@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack
 
 import anyio
@@ -27,8 +27,9 @@ async def check_stt(
     """Check the promises of an STT.
 
     A stream takes audio at once and hears words in `speech`; events are of the promised kinds; `speech_started`,
-    `flush` and `discard` are taken at any time; streams do not disturb each other; a closed stream ends its events,
-    takes frames without complaint and may be closed twice.
+    `flush` and `discard` are taken at any time; words after a flush in mid-speech are neither lost nor doubled (checked
+    where `expected` is given); streams do not disturb each other; a closed stream ends its events, takes frames without
+    complaint and may be closed twice.
 
     Args:
         speech: One utterance, mono, any rate.
@@ -45,13 +46,15 @@ async def check_stt(
             stack.push_async_callback(one.aclose)
         for one in streams:  # the second one goes on when the first one is closed
             events = one.events()
-            heard = await _recognize(stt, one, events, speech, expected, pace, limit)
+            heard = await _recognize(stt, one, events, [speech], expected, pace, limit)
             require(bool(_words(heard)), stt, f"a final transcript with words within {limit} s", heard)
             if expected is not None:
                 require(_words(heard) == _plain(expected), stt, f"the words {expected!r}", _words(heard))
             _check_events(stt, heard)
             one.discard()
             await _check_stream_end(stt, one, events, limit)
+        if expected is not None:
+            await _check_flush_in_speech(stt, speech, expected, pace, limit)
         await check_closing(stt, limit=limit)
 
 
@@ -160,12 +163,16 @@ async def _recognize(
     stt: STT,
     stream: STTStream,
     events: AsyncIterator[STTEvent],
-    speech: AudioFrame,
+    utterances: Sequence[AudioFrame],
     expected: str | None,
     pace: float,
     limit: float,
 ) -> list[STTEvent]:
-    """Push silence, speech, silence as a pipeline does; return what comes until the words are there, or the limit."""
+    """Push silence, speech, silence as a pipeline does; return what comes until the words are there, or the limit.
+
+    Args:
+        utterances: The speech, in pieces with a flush between them.
+    """
     rate = stt.capabilities.sample_rate
     silence = frames_of(AudioFrame.silence(SILENCE, rate), rate)
     heard: list[STTEvent] = []
@@ -174,16 +181,19 @@ async def _recognize(
         for frame in silence:
             stream.push(frame)
             await anyio.sleep(pace)
-        stream.speech_started(0.0)
-        for frame in frames_of(speech, rate):
-            stream.push(frame)
-            await anyio.sleep(pace)
+        for number, speech in enumerate(utterances):
+            if number:
+                stream.flush()
+            stream.speech_started(0.0)
+            for frame in frames_of(speech, rate):
+                stream.push(frame)
+                await anyio.sleep(pace)
         for frame in silence:
             stream.push(frame)
             await anyio.sleep(pace)
         stream.flush()
 
-    sound = speech.duration + 2 * SILENCE
+    sound = sum(speech.duration for speech in utterances) + 2 * SILENCE
     with anyio.move_on_after(limit + pace * sound / FRAME_SECONDS):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(push)
@@ -193,6 +203,18 @@ async def _recognize(
                     break
             tasks.cancel_scope.cancel()
     return heard
+
+
+async def _check_flush_in_speech(stt: STT, speech: AudioFrame, expected: str, pace: float, limit: float) -> None:
+    """Say the words twice without a pause, with a flush between them, and wait for them twice."""
+    with within(limit, stt, "open() to return a stream"):
+        stream = await stt.open()
+    twice = f"{expected} {expected}"
+    try:
+        heard = await _recognize(stt, stream, stream.events(), [speech, speech], twice, pace, limit)
+    finally:
+        await stream.aclose()
+    require(_words(heard) == _plain(twice), stt, f"{expected!r} before and after a flush in mid-speech", _words(heard))
 
 
 def _check_events(stt: STT, heard: list[STTEvent]) -> None:

@@ -29,6 +29,9 @@ class ScriptedSTT(STT):
     a final `final_delay` seconds later. When the script has run out, a flush yields nothing. Beside it a test may call
     `interim()`, `final()`, `end_of_turn()` and `fail()`, which act on the newest open stream at once.
 
+    With the capability `needs_flush` a stream is deaf between a flush and the next `speech_started()`, as such
+    recognisers are: what is pushed then is not in `utterances`, and a flush then yields an empty final.
+
     Args:
         finals: The script.
         final_delay: Seconds from a flush to its final.
@@ -78,7 +81,9 @@ class ScriptedSTT(STT):
         await wait(self._open_delay)
         if self._open_errors:
             raise self._open_errors.pop(0)
-        stream = ScriptedSTTStream(self._next_final, self._final_delay, self._close_delay)
+        stream = ScriptedSTTStream(
+            self._next_final, self._final_delay, self._close_delay, needs_flush=self._capabilities.needs_flush
+        )
         self.streams.append(stream)
         return stream
 
@@ -118,13 +123,19 @@ class ScriptedSTT(STT):
 class ScriptedSTTStream(STTStream):
     """One stream, with a record of what it was told."""
 
-    def __init__(self, next_final: Callable[[], str | None], final_delay: float, close_delay: float) -> None:
+    def __init__(
+        self, next_final: Callable[[], str | None], final_delay: float, close_delay: float, *, needs_flush: bool = False
+    ) -> None:
         self._next_final = next_final
         self._final_delay = final_delay
         self._close_delay = close_delay
         self._send, self._receive = anyio.create_memory_object_stream[tuple[float, STTEvent | Exception]](math.inf)
         self.is_closed = False
+        self._needs_flush = needs_flush
+        self._is_hearing = not needs_flush
         self.pushed_seconds = 0.0
+        self.utterances: list[float] = [] if needs_flush else [0.0]
+        """Seconds heard of each utterance, the open one last; with `needs_flush` without the pre-roll."""
         self.flushes: list[float] = []
         """Loop times of the calls of `flush()`."""
         self.discards: list[float] = []
@@ -139,20 +150,35 @@ class ScriptedSTTStream(STTStream):
     def push(self, frame: AudioFrame) -> None:
         """Count it."""
         self.pushed_seconds += frame.duration
+        if self._is_hearing:
+            self.utterances[-1] += frame.duration
 
     def speech_started(self, ago: float) -> None:
         """Note it."""
         self.speech_starts.append(LoopClock().now() - ago)
+        if not self._is_hearing:
+            self._is_hearing = True
+            self.utterances.append(0.0)
 
     def flush(self) -> None:
         """Note it, and yield the script's next final."""
         self.flushes.append(LoopClock().now())
+        if not self._is_hearing and not self.is_closed:
+            self.emit(STTFinal(text=""), delay=self._final_delay)
+            return
+        self._end_utterance()
         if not self.is_closed and (text := self._next_final()) is not None:
             self.emit(STTFinal(text=text), delay=self._final_delay)
 
     def discard(self) -> None:
         """Note it."""
         self.discards.append(LoopClock().now())
+        self._end_utterance()
+
+    def _end_utterance(self) -> None:
+        self._is_hearing = not self._needs_flush
+        if self._is_hearing:
+            self.utterances.append(0.0)
 
     async def events(self) -> AsyncIterator[STTEvent]:
         """Yield what the script and the test give, until closed."""

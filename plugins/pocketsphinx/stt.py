@@ -153,6 +153,8 @@ class STTStream(base.STTStream):
         self._utterance += 1
         self._thread.begin(self._utterance)
         onset = self._pushed - round(ago * SAMPLE_RATE)
+        if onset == self._flushed:  # the speech before that flush goes on: no word of it is to be heard twice
+            return
         begin = onset - round(self._options.pre_roll * SAMPLE_RATE)
         begin = max(begin, min(onset, self._flushed - round(OVERLAP * SAMPLE_RATE)))
         end = self._pushed - self._kept

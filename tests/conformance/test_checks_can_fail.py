@@ -205,6 +205,7 @@ class ScriptedEvents:
 def test_a_recogniser_that_breaks_a_promise_is_found_out() -> None:
     fails(check_stt(lambda: ScriptedSTT(), SPEECH), "a final transcript")
     fails(check_stt(lambda: ScriptedSTT(["good bye"]), SPEECH, expected="hello"), "the words 'hello'")
+    fails(check_stt(lambda: ScriptedSTT(["hello"] * 3), SPEECH, expected="hello"), "after a flush in mid-speech")
     fails(check_stt(lambda: ScriptedSTT(open_delay=HANG), SPEECH), "return a stream")
     fails(check_stt(lambda: Recogniser(Endless), SPEECH), "events to end")
 

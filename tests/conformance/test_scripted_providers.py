@@ -39,7 +39,7 @@ def request() -> GenerateRequest:
 
 
 def test_the_scripted_stt_keeps_the_promises_of_an_stt() -> None:
-    run_virtual(check_stt(lambda: ScriptedSTT(["Hello there.", "hello there"]), SPEECH, expected="hello there"))
+    run_virtual(check_stt(lambda: ScriptedSTT(["Hello there.", *["hello there"] * 3]), SPEECH, expected="hello there"))
 
 
 def test_the_scripted_vad_keeps_the_promises_of_a_vad() -> None:

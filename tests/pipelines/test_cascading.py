@@ -303,3 +303,20 @@ def test_capabilities_tell_how_long_a_verdict_may_take() -> None:
     with_one = CascadingPipeline(stt=ScriptedSTT(), turn_detector=Judge(), options=options)
     assert with_one.capabilities.turn_detector_limit == 2.5
     assert CascadingPipeline(tts=ScriptedTTS(), options=options).capabilities.turn_detector_limit is None
+
+
+@pytest.mark.parametrize("end", ["commit_audio", "clear_audio"])
+def test_what_is_said_after_a_turn_ended_in_mid_speech_is_heard_by_recognisers_that_need_a_vad(
+    serve: Serve, end: str
+) -> None:
+    stt = ScriptedSTT(["one two", "three"], capabilities=STTCapabilities(needs_flush=True))
+
+    async def talk(connection: CascadingConnection) -> None:
+        await ScriptedCaller(connection.push_audio, [(0.0, 1.0)]).run(1.0)
+        getattr(connection, end)()
+        await ScriptedCaller(connection.push_audio, [(0.0, 0.5)]).run(1.0)
+
+    events = serve(CascadingPipeline(stt=stt, vad=ScriptedVAD()), talk)
+    assert stt.streams[0].utterances == pytest.approx([0.94, 0.7], abs=0.05)
+    finals = [event.text for _, event in events if isinstance(event, UserFinal)]
+    assert finals == (["one two", "three"] if end == "commit_audio" else ["one two"])

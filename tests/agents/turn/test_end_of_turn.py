@@ -7,6 +7,7 @@ import pytest
 from turn_kit import Conversation
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
+from vivavoce.agents.turn.effects import CommitUserTurn
 
 
 def test_a_turn_is_committed_min_delay_after_the_true_end_of_speech() -> None:
@@ -240,3 +241,34 @@ def test_a_remote_reply_ends_speech_that_the_vad_still_hears() -> None:
 def test_a_remote_reply_over_a_protected_speech_is_refused() -> None:
     talk = Conversation(remote_decides=True).speaking(interruptible=False).at(2.0, i.RemoteReplyStarted("r"))
     assert talk.take() == [(2.0, "refuse", "r")]
+
+
+def settled(talk: Conversation) -> list[bool]:
+    return [effect.settles_audio for effect in talk.effects if isinstance(effect, CommitUserTurn)]
+
+
+def test_a_spoken_turn_settles_its_audio_and_a_typed_one_does_not() -> None:
+    assert settled(Conversation().says("hello", 0.5, 1.0).until(3.0)) == [True]
+    assert settled(Conversation().at(0.5, i.UserFinal(text="hello")).until(3.0)) == [True]
+    assert settled(Conversation().at(0.5, i.TextReceived("hello")).until(3.0)) == [False]
+
+
+def test_a_turn_over_in_mid_speech_settles_its_audio_only_by_request() -> None:
+    words = i.UserFinal(text="hello")
+    assert settled(Conversation().starts(0.5).at(1.0, words, i.TurnCommitRequested()).until(1.5)) == [True]
+    assert settled(Conversation().starts(0.5).at(1.0, words, i.UserTurnEnded()).until(1.5)) == [False]
+    asked = Conversation().starts(0.5).at(1.0, i.TurnCommitRequested()).at(1.1, words)  # asked before it had words
+    assert (settled(asked), asked.take()[0]) == ([False], (1.0, "SettleAudio"))
+    assert settled(Conversation().starts(0.5).stops(1.0).at(1.3, words, i.RemoteReplyStarted("r"))) == [False]
+
+
+def test_text_typed_in_mid_speech_is_a_turn_of_its_own_that_the_speech_joins_at_its_end() -> None:
+    talk = Conversation().starts(0.5).at(1.0, i.UserInterim(text="six")).at(1.1, i.TextReceived("hello"))
+    assert talk.take() == [(1.1, "commit", "turn_2", "hello"), (1.1, "grant", "answer_1"), (1.1, "pause", "answer_1")]
+    talk.stops(2.0).at(2.2, i.UserFinal(text="six seven")).until(5.0)
+    assert talk.take() == [
+        (1.2, "withdraw", "answer_1"),
+        (2.4, "merge", "turn_2", "hello six seven"),
+        (2.4, "grant", "answer_2"),
+    ]
+    assert settled(talk) == [False, True]

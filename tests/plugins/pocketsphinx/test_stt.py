@@ -268,3 +268,20 @@ def test_a_frame_of_another_rate_is_refused_by_name() -> None:
 
     with pytest.raises(ValueError, match="16000 Hz, got 48000 Hz"):
         anyio.run(run)
+
+
+async def test_speech_that_goes_on_over_a_flush_is_heard_to_its_end_and_nothing_of_it_twice() -> None:
+    first, second = await spoken("yes please", "friday at seven")
+    stream = await pocketsphinx.STT(grammar=BOOKING).open()
+    listener = Listener(stream, silero.VAD().open())
+    for frame in frames(AudioFrame.silence(0.5, 16000)):
+        stream.push(frame)
+    for speech in (first, second):
+        stream.speech_started(0.0)
+        for frame in frames(speech):
+            stream.push(frame)
+        stream.flush()
+    finals = [await listener.final(), await listener.final()]
+    await stream.aclose()
+    assert [final.text for final in finals] == ["yes please", "friday at seven"]
+    assert finals[1].audio_seconds == pytest.approx(second.duration, abs=0.03)
