@@ -123,6 +123,14 @@ class HistoryItemReplaced(SessionEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryItemRemoved(SessionEvent):
+    """An item was taken out of the history: the hook dropped its turn."""
+
+    name: ClassVar[str] = "history_item_removed"
+    item: ChatItem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorOccurred(SessionEvent):
     """Something failed.
 
@@ -167,6 +175,7 @@ EVENT_TYPES: tuple[type[SessionEvent], ...] = (
     ErrorOccurred,
     FalseInterruption,
     HistoryItemAdded,
+    HistoryItemRemoved,
     HistoryItemReplaced,
     SpeechCreated,
     SpeechIn,

@@ -11,6 +11,8 @@ from vivavoce.agents.turn.effects import TurnTiming
 class TurnRecordBuilder:
     """Builds one record. Stages are contiguous from the true end of the user's speech to the first frame played.
 
+    A provider's stage begins where it was asked: what went by before is marked `unattributed`.
+
     Args:
         session_start: Session clock at the session's start; the record's times count from it.
         now: When the turn's speech was created.
@@ -67,10 +69,6 @@ class TurnRecordBuilder:
         if self._speech_ended_at is not None and self._first_played_at is not None:
             latency = self._first_played_at - self._speech_ended_at
         stages = list(self._stages.values()) if latency is not None else []
-        if latency is not None:
-            rest = latency - sum(stage.seconds for stage in stages)
-            if abs(rest) > 1e-6:
-                stages.append(StageRecord("unattributed", "runtime", rest))
         return TurnRecord(
             turn_id=self.turn_id,
             kind=self.kind,

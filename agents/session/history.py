@@ -28,7 +28,7 @@ class SessionHistory:
     """Readable during and after the session.
 
     Args:
-        on_added, on_replaced: Told of each change.
+        on_added, on_replaced, on_removed: Told of each change.
     """
 
     def __init__(
@@ -37,11 +37,13 @@ class SessionHistory:
         *,
         on_added: Callable[[ChatItem], None],
         on_replaced: Callable[[ChatItem], None],
+        on_removed: Callable[[ChatItem], None],
     ) -> None:
         self._clock = clock
         self._context = ChatContext()
         self._on_added = on_added
         self._on_replaced = on_replaced
+        self._on_removed = on_removed
         self._sequence = 0
 
     @property
@@ -77,6 +79,7 @@ class SessionHistory:
     def remove(self, item: ChatItem) -> None:
         """Take an item out."""
         self._context.remove(item.id)
+        self._on_removed(item)
 
     def user_item(self, turn_id: str) -> ChatMessage | None:
         """Return the user's message of a turn."""

@@ -144,13 +144,16 @@ class SessionRuntime:
             self._on_pipeline_failed(event)
             return
         if isinstance(event, UserFinal):
-            self._on_user_words(event.text, is_final=True)
             self.journal.add_usage(heard_seconds=event.audio_seconds)
-        elif isinstance(event, UserInterim):
-            self._on_user_words(event.text, is_final=False)
         elif isinstance(event, i.UserAudioStopped | i.ParticipantLeft):
             self._links.connection.audio_stopped()
-        for effect in self._machine.handle(event, now=self._clock.now()):
+        open_before = self._machine.open_turn_id
+        effects = self._machine.handle(event, now=self._clock.now())
+        if isinstance(event, UserFinal | UserInterim):
+            turn_id = _turn_of(effects, fx.AmendUserTurn) or open_before or self._machine.open_turn_id
+            turn_id = turn_id or _turn_of(effects, fx.CommitUserTurn)
+            self._on_user_words(event.text, turn_id, is_final=isinstance(event, UserFinal))
+        for effect in effects:
             _APPLY[type(effect)](self, effect)
         if self._unanswered:
             self._answer_unanswered()
@@ -201,11 +204,11 @@ class SessionRuntime:
         if not event.recovered:
             self._request_close(CloseReason.ERROR, event.error)
 
-    def _on_user_words(self, text: str, *, is_final: bool) -> None:
+    def _on_user_words(self, text: str, turn_id: str, *, is_final: bool) -> None:
         if not text and not is_final:
             return
         if text:
-            self.journal.note(ev.UserTranscript, turn_id=self._machine.open_turn_id, text=text, is_final=is_final)
+            self.journal.note(ev.UserTranscript, turn_id=turn_id, text=text, is_final=is_final)
         self._links.transcripts.user(text, is_final=is_final)
 
     def _on_played_first(self, utterance: Utterance) -> None:
@@ -226,7 +229,8 @@ class SessionRuntime:
     def _set_agent_state(self, effect: fx.SetAgentState) -> None:
         self.journal.note(ev.AgentStateChanged, at=effect.at, old=effect.old, state=effect.state)
         self.journal.note_state("agent", effect.state, effect.at)
-        self._links.transport.send_agent_state(effect.state)
+        if self._host.links is not None:  # a start that failed before it had a room closes too
+            self._links.transport.send_agent_state(effect.state)
 
     def _set_user_state(self, effect: fx.SetUserState) -> None:
         self.journal.note(ev.UserStateChanged, at=effect.at, old=effect.old, state=effect.state)
@@ -367,6 +371,10 @@ class SessionRuntime:
         for reply in list(self._replies.values()):
             reply.handle.set_outcome("cancelled")
         self._replies.clear()
+
+
+def _turn_of(effects: list[fx.Effect], kind: type[fx.CommitUserTurn | fx.AmendUserTurn]) -> str:
+    return next((effect.turn_id for effect in effects if isinstance(effect, kind)), "")
 
 
 _APPLY: dict[type, Callable[[SessionRuntime, Any], None]] = {

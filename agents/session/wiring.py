@@ -40,11 +40,21 @@ def check_wiring(agent: Agent, pipeline: Pipeline) -> None:
 
 
 def check_speech(capabilities: PipelineCapabilities, pipeline: str, request: SpeechRequest) -> None:
-    """Refuse a `say` or `reply` that the pipeline cannot do.
+    """Refuse a `say` or `reply` that can never work.
 
     Raises:
-        CapabilityError: It lacks what is asked for.
+        CapabilityError: The pipeline lacks what is asked for.
+        ConfigurationError: Ready audio is not mono, or goes with a text that is still to come.
     """
+    if request.audio is not None:
+        if request.audio.num_channels != 1:
+            raise ConfigurationError(
+                f"say(audio=...) needs mono 16-bit audio, got {request.audio.num_channels} channels; mix them first"
+            )
+        if not isinstance(request.text, str):
+            raise ConfigurationError(
+                f"say(text, audio=...) needs the whole text as str, got {type(request.text).__name__}; join it first"
+            )
     if request.text is not None:
         if not capabilities.can_say and request.audio is None:
             raise CapabilityError(pipeline, "can_say", "give the pipeline a tts, or say(text, audio=...)")

@@ -11,7 +11,7 @@ import anyio
 
 from vivavoce.agents.records import TurnOutcome
 from vivavoce.agents.turn.inputs import SpeechKind
-from vivavoce.pipelines.core.errors import SessionError
+from vivavoce.pipelines.core.errors import SessionError, describe
 
 logger = logging.getLogger(__name__)
 
@@ -20,10 +20,12 @@ running_tool_of: ContextVar[str] = ContextVar("running_tool_of", default="")
 
 
 class SpeechHandle:
-    """One speech. Awaiting it never raises and resolves when everything it started is played out or dropped.
+    """One speech. Awaiting it resolves when everything it started is played out or dropped, whatever its outcome.
+
+    Awaiting raises nothing but a `SessionError` where it could never resolve: in a tool that the speech itself runs.
 
     Args:
-        interrupt: Called by `interrupt()` with `force`; enqueues and returns at once.
+        interrupt: Called with the id and `force`; enqueues and returns at once.
     """
 
     def __init__(
@@ -99,21 +101,21 @@ class SpeechHandle:
         else:
             self._callbacks.append(callback)
 
-    # For the reply that carries it.
+    # For the session: applications only read a handle and interrupt it.
 
     def add_heard(self, text: str, seconds: float) -> None:
-        """Note what was heard of one step."""
+        """For the session: note what was heard of one step."""
         self._heard_text = f"{self._heard_text} {text}".strip()
         self._played_seconds += seconds
 
     def set_outcome(self, outcome: TurnOutcome, error: Exception | None = None) -> None:
-        """Note the outcome and resolve."""
+        """For the session: note the outcome and resolve."""
         self._outcome = outcome
         self._error = error
         self.resolve()
 
     def resolve(self) -> None:
-        """Wake who awaits; the outcome may still be open when only the generation was waited for."""
+        """For the session: wake who awaits; the outcome may still be open when only the generation was waited for."""
         if self._done.is_set():
             return
         self._done.set()
@@ -124,5 +126,6 @@ class SpeechHandle:
     def _call(self, callback: Callable[[SpeechHandle], None]) -> None:
         try:
             callback(self)
-        except Exception:  # noqa: BLE001 - a user callback must not keep a speech from ending
-            logger.exception("A done callback of speech %s raised", self.id)
+        except Exception as error:  # noqa: BLE001 - a user callback must not keep a speech from ending
+            logger.error("A done callback of speech %s raised %s", self.id, describe(error))
+            logger.debug("It raised here", exc_info=error)

@@ -7,11 +7,12 @@ whether it may speak: it is granted the floor, paused, resumed and cancelled fro
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 from anyio import CancelScope
 
 from vivavoce.agents.agent import CompletedTurn, StopResponse
@@ -23,7 +24,7 @@ from vivavoce.agents.speech.playout import Utterance
 from vivavoce.agents.speech.text_channel import TextChannel
 from vivavoce.agents.tools.executor import ToolBatch
 from vivavoce.agents.turn.inputs import SpeechEnded, ToolsAwaited, ToolsFinished, ToolsStarted
-from vivavoce.pipelines.core.errors import ProviderTimeoutError, VoiceError
+from vivavoce.pipelines.core.errors import ProviderError, ProviderTimeoutError, describe
 from vivavoce.pipelines.core.watchdog import Watchdog
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent, TextDelta, Usage
 from vivavoce.pipelines.llm.chat_context import ChatMessage
@@ -111,10 +112,9 @@ class Reply:
             self._end(outcome)
 
     def _report_failure(self, error: Exception) -> None:
-        # Foreign errors may quote content; ours do not.
-        text = f": {error}" if isinstance(error, VoiceError) else ""
-        self.record.error = f"{type(error).__name__}{text}"
-        logger.warning("Speech %s failed: %s", self.handle.id, self.record.error, exc_info=error)
+        self.record.error = describe(error)
+        logger.warning("Speech %s failed: %s", self.handle.id, self.record.error)
+        logger.debug("Speech %s failed here", self.handle.id, exc_info=error)  # foreign errors may quote content
         self._failed_component = getattr(error, "component", "") or ("llm" if not self.has_generated else "tts")
         self._host.report_error(error, self._failed_component)
 
@@ -149,7 +149,8 @@ class Reply:
             self._host.history.remove(item)
             raise
         except Exception as error:  # noqa: BLE001 - a user callback: the turn is answered without it
-            logger.warning("on_user_turn_completed failed: %s", type(error).__name__, exc_info=error)
+            logger.warning("on_user_turn_completed failed: %s", describe(error))
+            logger.debug("on_user_turn_completed failed here", exc_info=error)
             self._host.report_error(error, "hook")
         if turn.text != item.content:
             self._host.history.replace_text(item, turn.text)
@@ -170,19 +171,26 @@ class Reply:
         elif isinstance(request.text, str):
             utterance.heard.add_text(request.text)
             self.record.agent_text.append(request.text)
-            await self._voice(request.text, utterance, None)
+            await self._voice(request.text, utterance)
             utterance.finish()
         else:
             assert request.text is not None
-            await self._voice(self._noting(request.text, utterance), utterance, None)
+            self.record.agent_text.append("")
+            channel = TextChannel()
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._feed, request.text, channel, utterance)
+                await self._voice(channel, utterance)
             utterance.finish()
-            self.record.agent_text.append(utterance.heard.text)
         await self._played(utterance)
 
-    async def _noting(self, text: AsyncIterator[str], utterance: Utterance) -> AsyncGenerator[str, None]:
+    async def _feed(self, text: AsyncIterator[str], channel: TextChannel, utterance: Utterance) -> None:
+        # The caller's own text may take as long as it likes; it ends with the speech.
         async for piece in text:
             utterance.heard.add_text(piece)
-            yield piece
+            self.record.agent_text[-1] += piece
+            channel.push(piece)
+            await anyio.lowlevel.checkpoint()  # a text that never waits must not hold the loop
+        channel.close()
 
     # --- a model's step
 
@@ -212,6 +220,7 @@ class Reply:
         async with anyio.create_task_group() as group:
             watchdog = Watchdog(host.clock, group.cancel_scope.cancel)
             try:
+                self.record.mark("unattributed", "runtime", host.clock.now())  # what the loop took to come here
                 watchdog.arm(host.limits.llm_first_token)
                 async with aclosing(source) as events:
                     async for event in events:
@@ -275,13 +284,15 @@ class Reply:
             self.handle.resolve()
 
     async def _speak_channel(self, channel: TextChannel, utterance: Utterance) -> None:
-        await self._voice(channel, utterance, channel)
+        await self._voice(channel, utterance)
         utterance.finish()
         await self._played(utterance)
 
-    async def _voice(self, text: str | AsyncIterator[str], utterance: Utterance, channel: TextChannel | None) -> None:
+    async def _voice(self, text: str | TextChannel, utterance: Utterance) -> None:
         """Synthesise `text` into `utterance`. The voice's limits count only while all text is in."""
         host, limits = self._host, self._host.limits
+        channel = text if isinstance(text, TextChannel) else None
+        has_audio = False
         await self._floor.wait()
         with CancelScope() as scope:
             watchdog = Watchdog(host.clock, scope.cancel)
@@ -293,6 +304,7 @@ class Reply:
                 async with aclosing(host.connection.speak(text)) as chunks:
                     async for chunk in chunks:
                         watchdog.disarm()
+                        has_audio = has_audio or bool(chunk.frame.data)
                         if chunk.requested_at is not None:
                             self.record.mark("first_sentence", "provider", chunk.requested_at)
                         self.record.mark("tts_first_byte", "provider", host.clock.now())
@@ -311,6 +323,9 @@ class Reply:
                 f"or {limits.tts_stall:g} s (stall)",
                 provider="tts",
             )
+        # Without a letter or a digit there is nothing to pronounce.
+        if not has_audio and any(letter.isalnum() for letter in utterance.heard.text):
+            raise ProviderError(f"needed audio of {len(utterance.heard.text)} characters, got none", provider="tts")
 
     # --- playout
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import AsyncGenerator
 from typing import Literal
 
 import anyio
 import pytest
 
-from vivavoce.agents import Agent, SessionOptions, SpeechLimits, function_tool
+from vivavoce.agents import Agent, CompletedTurn, SessionOptions, SpeechLimits, function_tool
 from vivavoce.agents.events import ErrorOccurred
 from vivavoce.agents.testing import HANG, ScriptedLLM, ScriptedSTT, ScriptedTTS, SessionHarness, TTSFault
 from vivavoce.pipelines.core.errors import ProviderError, ProviderTimeoutError
 from vivavoce.pipelines.llm.tools import ToolCall
 from vivavoce.pipelines.testing import StepItem
+from vivavoce.pipelines.tts.base import AudioChunk
 
 LIMITS = SessionOptions(speech=SpeechLimits(llm_first_token=3.0, llm_stall=2.0, tts_first_byte=1.5, tts_stall=1.0))
 
@@ -176,3 +179,117 @@ def test_a_good_turn_resets_the_count_of_failures() -> None:
     harness.expect_outcomes("failed", "failed", "completed", "failed", "failed", "completed")
     assert harness.close_report is not None
     assert harness.close_report.reason == "user_initiated"
+
+
+class Mute(ScriptedTTS):
+    """A voice that takes every text and gives no audio."""
+
+    async def synthesize(self, text: str) -> AsyncGenerator[AudioChunk, None]:
+        for _ in ():
+            yield _
+
+
+def test_a_voice_that_gives_no_audio_of_words_fails_the_turn() -> None:
+    harness = SessionHarness(Agent("Help."), ScriptedLLM("All is well.", delay=0.1), tts=Mute())
+    harness.caller.says("a question", 0.5, 1.5)
+    harness.run(until=5.0)
+    harness.expect_outcomes("failed").expect_history(("user", "a question"))
+    assert [source for source, _ in errors(harness)] == ["tts"]
+    assert "needed audio" in harness.session.turns[0].error
+
+
+def test_a_text_without_a_letter_needs_no_audio() -> None:
+    harness = SessionHarness(Agent("Help."), ScriptedLLM("...", delay=0.1), tts=Mute())
+    harness.caller.says("a question", 0.5, 1.5)
+    harness.run(until=5.0)
+    harness.expect_outcomes("completed")
+
+
+async def slow_text(*pieces: str | float) -> AsyncGenerator[str, None]:
+    for piece in pieces:
+        if isinstance(piece, str):
+            yield piece
+        else:
+            await anyio.sleep(piece)
+
+
+@pytest.mark.parametrize("pieces", [("One. ", 6.0, "Two."), (6.0, "One. ", "Two.")])
+def test_a_text_that_comes_slowly_does_not_fail_the_voice(pieces: tuple[str | float, ...]) -> None:
+    harness = SessionHarness(Agent("Help."), options=LIMITS)
+
+    async def scenario(harness: SessionHarness) -> None:
+        speech = harness.session.say(slow_text(*pieces))
+        await speech
+        assert (speech.outcome, speech.heard_text) == ("completed", "One. Two.")
+        assert harness.now > 6.0
+
+    harness.run(scenario)
+    assert [turn.agent_text for turn in harness.session.turns] == ["One. Two."]
+
+
+def test_a_voice_that_hangs_after_a_slow_text_fails_at_its_limit() -> None:
+    harness = SessionHarness(Agent("Help."), tts=ScriptedTTS(faults={0: TTSFault("before")}), options=LIMITS)
+
+    async def scenario(harness: SessionHarness) -> None:
+        speech = harness.session.say(slow_text(4.0, "One."))
+        await speech
+        assert (speech.outcome, round(harness.now, 3)) == ("failed", 5.5)
+
+    harness.run(scenario)
+
+
+def test_a_text_without_end_is_spoken_until_it_is_interrupted() -> None:
+    async def endless() -> AsyncGenerator[str, None]:
+        while True:
+            yield "One more. "
+            await anyio.sleep(0.5)
+
+    harness = SessionHarness(Agent("Help."))
+
+    async def scenario(harness: SessionHarness) -> None:
+        speech = harness.session.say(endless())
+        await harness.until(10.0)
+        await harness.session.interrupt()
+        await speech
+        assert speech.outcome == "interrupted"
+        assert speech.played_seconds > 1.0
+
+    harness.run(scenario)
+
+
+def test_a_text_that_raises_fails_its_speech_only() -> None:
+    async def breaks() -> AsyncGenerator[str, None]:
+        yield "One. "
+        raise ValueError("secret")
+
+    harness = SessionHarness(Agent("Help."))
+
+    async def scenario(harness: SessionHarness) -> None:
+        speech = harness.session.say(breaks())
+        await speech
+        assert isinstance(speech.exception(), ValueError)
+        await harness.session.say("Still here.")
+
+    harness.run(scenario)
+    harness.expect_outcomes("failed", "completed")
+
+
+def test_logs_do_not_quote_what_foreign_code_raised(caplog: pytest.LogCaptureFixture) -> None:
+    class Clumsy(Agent):
+        @function_tool
+        async def pay(self, pin: str) -> str:
+            """Pay."""
+            raise ValueError(f"the pin {pin} is wrong")
+
+        async def on_user_turn_completed(self, turn: CompletedTurn) -> None:
+            raise ValueError(turn.text)
+
+    step = ToolCall(call_id="c1", name="pay", arguments='{"pin": "4711"}')
+    harness = SessionHarness(Clumsy("Help."), ScriptedLLM([step], [0.1, RuntimeError("4711")]))
+    with caplog.at_level(logging.INFO, logger="vivavoce"):
+        harness.caller.says("my pin is 4711", 0.5, 1.5)
+        harness.run(until=5.0)
+    harness.expect_outcomes("failed")
+    assert "4711" not in caplog.text
+    for kind in ("pay raised ValueError", "on_user_turn_completed failed: ValueError", "failed: RuntimeError"):
+        assert kind in caplog.text

@@ -73,6 +73,21 @@ def test_a_turn_that_was_never_heard_has_no_latency_and_no_stages() -> None:
     assert built.stages == ()
 
 
+def test_what_goes_by_before_a_provider_is_asked_is_not_booked_to_it() -> None:
+    record = builder()
+    record.committed(timing(speech_ended_at=102.0, committed_at=102.4), "x")
+    record.mark("queue", "runtime", 102.4)
+    record.mark("unattributed", "runtime", 107.4)  # the model is asked
+    record.mark("model_first_token", "provider", 107.5)
+    record.played(107.5)
+    found = {(stage.name, stage.owner): round(stage.seconds, 6) for stage in record.build("completed", 108.0).stages}
+    assert found == {
+        ("endpointing_wait", "config"): 0.4,
+        ("unattributed", "runtime"): 5.0,
+        ("model_first_token", "provider"): 0.1,
+    }
+
+
 def test_speech_that_answers_no_user_has_no_latency() -> None:
     record = TurnRecordBuilder("speech_1", "say", session_start=100.0, now=103.0)
     record.mark("tts_first_byte", "provider", 103.2)

@@ -8,6 +8,7 @@ import threading
 from contextvars import ContextVar
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from vivavoce.agents.tools.threads import ThreadPool
@@ -42,7 +43,7 @@ async def test_what_would_end_a_process_only_fails_the_function(error: BaseExcep
 
 async def test_a_function_may_run_a_loop_of_its_own() -> None:
     async def inner() -> int:
-        await anyio.sleep(0)
+        await anyio.lowlevel.checkpoint()
         return 5
 
     assert await ThreadPool(1).run(lambda: anyio.run(inner)) == 5
