@@ -85,4 +85,7 @@ class CloseSequence:
 
     async def _call(self, step: Callable[[], Awaitable[None]]) -> None:
         self._task_id = anyio.get_current_task().id
-        await step()
+        try:
+            await step()
+        finally:
+            self._task_id = 0

@@ -211,7 +211,7 @@ class SessionLifecycle:
         self._agent.attach(self._session)
         link.open(group, self._agent, self._connection, capabilities)
         runtime.step(i.SessionStarting())
-        group.start_soon(runtime.run, name=f"session {self._session.id}")
+        group.start_soon(self._decide, name=f"session {self._session.id}")
         await self._serve("pipeline", self._connection.run, group, limit)
         await self._serve("room audio", link.run, group, limit)
         self._has_entered = True
@@ -219,6 +219,12 @@ class SessionLifecycle:
         runtime.step(i.SessionStarted())
         runtime.journal.note(ev.Started)
         runtime.journal.flush()
+
+    async def _decide(self) -> None:
+        try:
+            await self._runtime.run()
+        except Exception as error:  # noqa: BLE001 - a bug of ours: the session closes in order and says why
+            self._on_crash("decision loop", error)
 
     async def _call(self, group: TaskGroup, name: str, call: Callable[[], Awaitable[None]]) -> None:
         """Wait for foreign code of the start; cut when the start is, and then waited for by the close."""
@@ -319,12 +325,16 @@ class SessionLifecycle:
             self._runtime.step(i.SessionClosing())
 
     async def _close_pipeline(self) -> None:
-        if "pipeline" in self._services:
-            await self._services["pipeline"].stop()
-        if self._connection is not None:
-            await self._connection.aclose()
+        try:
+            if "pipeline" in self._services:
+                await self._services["pipeline"].stop()
+        finally:
+            if self._connection is not None:
+                await self._connection.aclose()
 
     async def _close_room_audio(self, link: RoomLink) -> None:
-        if "room audio" in self._services:
-            await self._services["room audio"].stop()
-        await link.transport.aclose()
+        try:
+            if "room audio" in self._services:
+                await self._services["room audio"].stop()
+        finally:
+            await link.transport.aclose()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 
 import anyio
 import pytest
 
 from vivavoce.agents import Agent, AgentSession, SessionOptions, function_tool
-from vivavoce.agents.events import Closed, SessionEvent
+from vivavoce.agents.events import Closed, SessionEvent, UserTranscript
 from vivavoce.agents.records import CloseReport
 from vivavoce.agents.rooms.local import LocalTransport
 from vivavoce.agents.states import AgentState
@@ -22,8 +22,11 @@ from vivavoce.agents.testing import (
     VirtualClock,
     run_virtual,
 )
+from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.core.errors import SessionClosedError, SessionError
+from vivavoce.pipelines.llm.base import Done, GenerateRequest, LLMEvent
 from vivavoce.pipelines.llm.tools import ToolCall
+from vivavoce.pipelines.stt.base import STTStream
 
 STEPS = ["input", "speech", "tools", "on_exit", "pipeline", "agent cleanup", "handlers", "room audio"]
 TEN_WORDS = "one two three four five six seven eight nine ten."
@@ -236,3 +239,252 @@ def test_closing_during_start_ends_on_enter_and_start_returns() -> None:
     run_virtual(main())
     assert Patient.was_cancelled
     assert len(events) == 1
+
+
+STUBBORN = 60.0
+"""Seconds for which the code below does not let itself be cancelled."""
+
+
+async def ignore_cancellation() -> None:
+    with anyio.CancelScope(shield=True):
+        await anyio.sleep(STUBBORN)
+
+
+class StubbornTool(Agent):
+    @function_tool
+    async def work(self) -> str:
+        """Work on, whatever happens."""
+        await ignore_cancellation()
+        return "done"
+
+
+class StubbornEnter(Agent):
+    async def on_enter(self) -> None:
+        await ignore_cancellation()
+
+
+class StubbornExit(Agent):
+    async def on_exit(self) -> None:
+        await ignore_cancellation()
+
+
+class StubbornCleanup(Agent):
+    async def cleanup(self) -> None:
+        await ignore_cancellation()
+
+
+class StubbornLLM(ScriptedLLM):
+    async def generate(self, request: GenerateRequest) -> AsyncGenerator[LLMEvent, None]:
+        await ignore_cancellation()
+        yield Done()
+
+
+class StubbornSTT(ScriptedSTT):
+    async def open(self) -> STTStream:
+        await ignore_cancellation()
+        return await super().open()
+
+
+class StubbornRoom(LocalTransport):
+    async def leave(self) -> None:
+        await ignore_cancellation()
+
+    async def aclose(self) -> None:
+        await ignore_cancellation()
+
+
+async def hold_the_event(event: SessionEvent) -> None:
+    await ignore_cancellation()
+
+
+def stubborn_close(
+    agent: Agent,
+    *,
+    llm: ScriptedLLM | None = None,
+    stt: ScriptedSTT | None = None,
+    handles: bool = False,
+    room: type[LocalTransport] = LocalTransport,
+    leaves: bool = False,
+) -> tuple[CloseReport, list[str]]:
+    """Close a session whose foreign code does not obey; return the report and the steps that it blames."""
+    reports: list[CloseReport] = []
+
+    async def main() -> None:
+        clock = VirtualClock()
+        pipeline = SessionHarness(agent, llm or ScriptedLLM("Yes."), stt=stt).pipeline
+        session: AgentSession[None] = AgentSession(agent, pipeline, clock=clock)
+        if handles:
+            session.on("history_item_added", hold_the_event)
+        async with anyio.create_task_group() as group:
+            group.start_soon(start_quietly, session, room(clock))
+            await anyio.sleep(1.0)
+            if session.agent_state is not AgentState.STARTING:
+                session.input.text("go")
+            await anyio.sleep(1.0)
+            began = clock.now()
+            reports.append(await (session.leave() if leaves else session.close()))
+            assert clock.now() - began <= 5.0 + 1e-9
+            assert session.agent_state is AgentState.CLOSED
+            assert (await session.close()) is reports[0]
+            assert clock.now() - began <= 5.0 + 1e-9
+        await anyio.sleep(2 * STUBBORN)  # what was left behind ends by itself, and harms nobody
+        assert session.report().close is reports[0]
+
+    run_virtual(main())
+    return reports[0], [step.name for step in reports[0].steps if step.error]
+
+
+async def start_quietly(session: AgentSession[None], room: LocalTransport) -> None:
+    try:
+        await session.start(room)
+    except SessionClosedError:
+        return
+
+
+def test_a_tool_that_ignores_its_cancellation_holds_no_close() -> None:
+    llm = ScriptedLLM([ToolCall(call_id="c1", name="work", arguments="{}")])
+    assert stubborn_close(StubbornTool("x"), llm=llm)[1] == ["tools"]
+
+
+def test_a_model_that_ignores_its_cancellation_holds_no_close() -> None:
+    assert stubborn_close(Agent("x"), llm=StubbornLLM())[1] == ["speech", "on_exit"]
+
+
+def test_an_on_exit_that_ignores_its_cancellation_holds_no_close() -> None:
+    report, blamed = stubborn_close(StubbornExit("x"))
+    assert blamed == ["on_exit"]
+    assert "ignores its cancellation" in next(step.error for step in report.steps if step.error)
+
+
+def test_a_cleanup_that_ignores_its_cancellation_holds_no_close() -> None:
+    assert stubborn_close(StubbornCleanup("x"))[1] == ["agent cleanup"]
+
+
+def test_an_async_handler_that_ignores_its_cancellation_holds_no_close_and_is_named() -> None:
+    report, blamed = stubborn_close(Agent("x"), handles=True)
+    assert blamed == ["handlers"]
+    assert "'history_item_added'" in next(step.error for step in report.steps if step.error)
+
+
+def test_an_on_enter_that_ignores_its_cancellation_holds_no_close() -> None:
+    assert stubborn_close(StubbornEnter("x"))[1] == ["on_enter"]
+
+
+def test_a_provider_that_ignores_its_cancellation_while_it_is_opened_holds_no_close() -> None:
+    assert stubborn_close(Agent("x"), stt=StubbornSTT())[1] == ["pipeline"]
+
+
+def test_a_room_that_ignores_its_cancellation_holds_no_close() -> None:
+    assert stubborn_close(Agent("x"), room=StubbornRoom, leaves=True)[1] == ["room audio", "leave room"]
+
+
+def test_everything_that_ignores_its_cancellation_together_holds_no_close() -> None:
+    class Stubborn(StubbornTool, StubbornExit, StubbornCleanup): ...
+
+    llm = ScriptedLLM([ToolCall(call_id="c1", name="work", arguments="{}")])
+    blamed = stubborn_close(Stubborn("x"), llm=llm, handles=True, room=StubbornRoom, leaves=True)[1]
+    assert blamed == ["tools", "on_exit", "agent cleanup", "handlers", "room audio", "leave room"]
+
+
+async def test_code_that_swallows_its_cancellation_holds_no_close_on_a_real_loop() -> None:
+    class Swallows(Agent):
+        async def on_exit(self) -> None:
+            until = anyio.current_time() + 1.0
+            while anyio.current_time() < until:
+                try:
+                    await anyio.sleep(1.0)
+                except anyio.get_cancelled_exc_class():
+                    continue
+
+    clock = LoopClock()
+    session: AgentSession[None] = AgentSession(
+        Swallows("x"), SessionHarness(Agent("x")).pipeline, clock=clock, options=SessionOptions(close_timeout=0.2)
+    )
+    await session.start(LocalTransport(clock))
+    began = clock.now()
+    report = await session.close()
+    assert clock.now() - began < 0.8
+    assert [step.name for step in report.steps if step.error] == ["on_exit"]
+    await anyio.sleep(1.5)  # it ends by itself; the leak guard looks
+
+
+def test_an_async_handler_may_await_the_close_and_costs_it_nothing() -> None:
+    harness = SessionHarness(Agent("x"))
+    harness.caller.says("good bye", 0.5, 1.0)
+    after: list[float] = []
+
+    async def scenario(harness: SessionHarness) -> None:
+        async def hang_up(event: UserTranscript) -> None:
+            await harness.session.close()
+            await anyio.sleep(0.1)
+            after.append(harness.now)
+
+        harness.session.on(UserTranscript, hang_up)
+        report = await harness.session.wait_closed()
+        assert report.is_clean
+        assert harness.now == pytest.approx(1.3)  # what the handler does after the close is waited for
+
+    harness.run(scenario)
+    assert after == [pytest.approx(1.3)]
+    assert harness.close_report is not None
+    assert harness.close_report.seconds < 0.05
+
+
+def test_async_handlers_end_their_work_before_the_session_closes() -> None:
+    harness = SessionHarness(Agent("x"))
+    done: list[str] = []
+
+    async def scenario(harness: SessionHarness) -> None:
+        async def save(event: SessionEvent) -> None:
+            await anyio.sleep(0.5)
+            done.append(event.name)
+
+        harness.session.on("history_item_added", save)
+        harness.session.on("closed", save)
+        await harness.until(1.0)
+        harness.session.input.text("hello")
+        await harness.until(1.2)
+        report = await harness.session.close()
+        assert report.is_clean
+        assert done[0] == "history_item_added"
+        assert done[-1] == "closed"
+
+    harness.run(scenario)
+
+
+def hanging_start(seconds: float) -> list[BaseException]:
+    """Close a session while its provider is being opened; return what start() raised."""
+    raised: list[BaseException] = []
+
+    async def main() -> None:
+        clock = VirtualClock()
+        pipeline = SessionHarness(Agent("x"), stt=ScriptedSTT(open_delay=HANG)).pipeline
+        session: AgentSession[None] = AgentSession(Agent("x"), pipeline, clock=clock)
+
+        async def start() -> None:
+            try:
+                await session.start(LocalTransport(clock))
+            except SessionError as error:
+                raised.append(error)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(start)
+            await anyio.sleep(seconds)
+            report = await session.close()
+        assert report.is_clean
+        assert clock.now() == pytest.approx(seconds)
+        assert session.agent_state is AgentState.CLOSED
+
+    run_virtual(main())
+    return raised
+
+
+def test_closing_while_a_provider_is_opened_waits_for_no_limit_and_start_says_so() -> None:
+    (error,) = hanging_start(1.0)
+    assert isinstance(error, SessionClosedError)
+    assert str(error) == "closed while it was starting: user_initiated"
+
+
+def test_closing_before_the_first_step_of_start_keeps_it_from_starting() -> None:
+    (error,) = hanging_start(0.0)
+    assert isinstance(error, SessionClosedError)
