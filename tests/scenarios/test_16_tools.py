@@ -353,3 +353,32 @@ def test_a_cut_speech_is_not_answered_late_when_the_session_closes() -> None:
     harness = quick_lookup("Not asked for.").run(until=3.0)
     assert len(harness.llm.requests) == 1
     assert kinds(harness)[2:] == ["FunctionCall", "FunctionCallOutput"]
+
+
+def test_a_late_answer_waits_until_the_user_is_silent() -> None:
+    harness = quick_lookup("It is done.")
+    harness.caller.makes_noise(3.2, 6.0)
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(3.5)
+        await harness.session.interrupt()
+        await harness.until(20.0)
+
+    harness.run(scenario)
+    assert len(harness.llm.requests) == 2
+    assert harness.llm.requested_at[1] > 6.0
+    assert harness.messages[-1] == ("assistant", "It is done.")
+
+
+def test_a_speech_that_takes_the_floor_answers_for_the_one_it_cut() -> None:
+    harness = quick_lookup("It is done.")
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(3.0)
+        speech = harness.session.reply("Go on.", when_busy="interrupt")
+        await speech
+        await harness.until(20.0)
+
+    harness.run(scenario)
+    assert len(harness.llm.requests) == 2
+    assert [turn.outcome for turn in harness.session.turns] == ["interrupted", "completed"]
