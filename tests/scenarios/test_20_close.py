@@ -26,7 +26,7 @@ from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.core.errors import SessionClosedError, SessionError
 from vivavoce.pipelines.llm.base import Done, GenerateRequest, LLMEvent
 from vivavoce.pipelines.llm.tools import ToolCall
-from vivavoce.pipelines.stt.base import STTStream
+from vivavoce.pipelines.testing.scripted_stt import ScriptedSTTStream
 
 STEPS = ["input", "speech", "tools", "on_exit", "pipeline", "agent cleanup", "handlers", "room audio"]
 TEN_WORDS = "one two three four five six seven eight nine ten."
@@ -280,7 +280,7 @@ class StubbornLLM(ScriptedLLM):
 
 
 class StubbornSTT(ScriptedSTT):
-    async def open(self) -> STTStream:
+    async def open(self) -> ScriptedSTTStream:
         await ignore_cancellation()
         return await super().open()
 

@@ -276,3 +276,51 @@ def test_started_is_told_before_start_returns() -> None:
         assert len(harness.recording.of(Started)) == 1
 
     SessionHarness(Agent("x")).run(scenario)
+
+
+def test_an_async_handler_of_audio_is_refused() -> None:
+    async def observe(event: SessionEvent) -> None: ...
+
+    async def scenario(harness: SessionHarness) -> None:
+        for kind in ("on_speech_in", "on_speech_out"):
+            with pytest.raises(ConfigurationError, match="must be sync"):
+                harness.session.on(kind, observe)
+
+    talk().run(scenario, until=4.0).expect_outcomes("completed").expect_played((2.2, 0.4))
+
+
+def test_an_async_audio_hook_is_refused_when_the_agent_is_made() -> None:
+    class Async(Agent):
+        async def on_speech_out(self, frame: AudioFrame) -> None:  # type: ignore[override]
+            """Wait on the audio path."""
+
+    with pytest.raises(ConfigurationError, match="on_speech_out is called on the audio path"):
+        Async("x")
+
+
+@pytest.mark.parametrize("level", [logging.INFO, logging.DEBUG])
+def test_what_user_code_raises_is_told_but_its_text_is_not_logged_above_debug(
+    level: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Quoting(Agent):
+        def on_speech_in(self, frame: AudioFrame) -> None:
+            raise ValueError("pin 4711")
+
+        async def on_exit(self) -> None:
+            raise ValueError("pin 4711")
+
+    harness = SessionHarness(Quoting("x"), ScriptedLLM("Hi there."))
+    harness.caller.says("hello", 0.5, 1.5)
+
+    async def scenario(harness: SessionHarness) -> None:
+        def broken(event: SessionEvent) -> None:
+            raise ValueError("pin 4711")
+
+        harness.session.on("user_transcript", broken)
+
+    with caplog.at_level(level, logger="vivavoce.agents"):
+        harness.run(scenario, until=4.0)
+    shown = [record for record in caplog.records if record.levelno > logging.DEBUG]
+    assert len([record for record in shown if "ValueError" in record.getMessage()]) == 3
+    assert not [record for record in shown if record.exc_info or "4711" in record.getMessage()]
+    assert ("4711" in caplog.text) == (level == logging.DEBUG)

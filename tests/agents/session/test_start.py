@@ -165,6 +165,52 @@ def test_a_start_that_is_cancelled_rolls_back() -> None:
     run(main())
 
 
+def test_a_start_that_is_cancelled_while_a_provider_hangs_waits_for_nothing() -> None:
+    async def main() -> None:
+        clock = VirtualClock()
+        session: AgentSession[None] = AgentSession(Agent("x"), pipeline(ScriptedSTT(open_delay=HANG)), clock=clock)
+        with pytest.raises(TimeoutError):  # noqa: PT012 - the scope around the call is the subject
+            with anyio.fail_after(1):
+                await session.start(LocalTransport(clock))
+        assert clock.now() == pytest.approx(1.0)
+        assert session.agent_state is AgentState.CLOSED
+        assert (await session.close()).reason == "start_failed"
+
+    run(main())
+
+
+def test_a_room_or_provider_that_ends_before_it_is_ready_fails_the_start() -> None:
+    class ShortRoom(LocalTransport):
+        async def run(self, events: TransportEvents, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
+            return
+
+    async def main() -> None:
+        clock = VirtualClock()
+        session: AgentSession[None] = AgentSession(Agent("x"), pipeline(), clock=clock)
+        with pytest.raises(SessionError, match="room audio ended before it was ready"):
+            await session.start(ShortRoom(clock))
+
+    run(main())
+
+
+def test_a_pipeline_that_is_taken_fails_the_start_and_the_session_is_closed() -> None:
+    async def main() -> None:
+        clock, shared = VirtualClock(), pipeline()
+        first: AgentSession[None] = AgentSession(Agent("x"), shared, clock=clock)
+        second: AgentSession[None] = AgentSession(Agent("x"), shared, clock=clock)
+        await first.start(LocalTransport(clock))
+        with pytest.raises(ConfigurationError):
+            await second.start(LocalTransport(clock))
+        report = await second.close()
+        assert report.reason == "start_failed"
+        assert report.is_clean
+        assert second.agent_state is AgentState.CLOSED
+        assert first.agent_state is AgentState.IDLE
+        await first.close()
+
+    run(main())
+
+
 def test_a_session_starts_once() -> None:
     async def main() -> None:
         clock = VirtualClock()
@@ -226,14 +272,16 @@ def test_a_participant_does_not_go_with_a_ready_transport() -> None:
 class FakeJob:
     """A job whose room is a transport."""
 
-    def __init__(self, room: LocalTransport) -> None:
+    def __init__(self, room: LocalTransport, *, joining: float = 0.0) -> None:
         self.job = JobInfo(id="AJ_1", room="kitchen")
+        self._joining = joining
         self.room = room
         self.shared: dict[str, Any] = {}
         self.connected = 0
         self.sessions: list[SessionClose] = []
 
     async def connect(self, *, auto_subscribe: bool = True) -> None:
+        await anyio.sleep(self._joining)
         self.connected += 1
 
     def attach_session(self, close: SessionClose) -> None:
@@ -251,6 +299,67 @@ def test_a_session_started_in_a_job_takes_its_room_and_closes_when_it_ends() -> 
         assert session.report().room == "kitchen"
         await job.sessions[0]("the room is empty")
         assert (await session.wait_closed()).reason == "job_ended"
+
+    run(main())
+
+
+def test_a_session_that_is_joining_its_jobs_room_is_started_already() -> None:
+    async def main() -> None:
+        clock = VirtualClock()
+        job = FakeJob(LocalTransport(clock), joining=3.0)
+        session: AgentSession[None] = AgentSession(Agent("x"), pipeline(), clock=clock)
+        with job_scope(job):  # type: ignore[arg-type]  # it has what a session asks for
+            async with anyio.create_task_group() as group:
+                group.start_soon(session.start)
+                await anyio.sleep(1.0)
+                with pytest.raises(SessionError, match="starts once"):
+                    await session.start()
+        assert session.agent_state is AgentState.IDLE
+        assert job.connected == len(job.sessions) == 1
+        await session.close()
+
+    run(main())
+
+
+def test_closing_while_the_jobs_room_is_joined_is_final() -> None:
+    async def main() -> None:
+        clock = VirtualClock()
+        job = FakeJob(LocalTransport(clock), joining=3.0)
+        session: AgentSession[None] = AgentSession(Agent("x"), pipeline(), clock=clock)
+        told = Told(session)
+
+        async def start() -> None:
+            with job_scope(job):  # type: ignore[arg-type]  # it has what a session asks for
+                with pytest.raises(SessionClosedError, match="closed while it was starting"):
+                    await session.start()
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(start)
+            await anyio.sleep(1.0)
+            report = await session.close()
+        assert clock.now() == pytest.approx(1.0)
+        assert report.is_clean
+        await anyio.sleep(5.0)
+        assert session.agent_state is AgentState.CLOSED
+        assert job.connected == len(job.sessions) == 0
+        assert told.names[-1] == "closed"
+        assert await session.close() is report
+
+    run(main())
+
+
+def test_a_room_that_closes_while_the_session_starts_fails_the_start() -> None:
+    class GoneRoom(LocalTransport):
+        async def run(self, events: TransportEvents, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
+            events.closed("full")
+            await anyio.sleep_forever()
+
+    async def main() -> None:
+        clock = VirtualClock()
+        session: AgentSession[None] = AgentSession(Agent("x"), pipeline(), clock=clock)
+        with pytest.raises(SessionClosedError, match="room_closed"):
+            await session.start(GoneRoom(clock))
+        assert clock.now() < 1.0
 
     run(main())
 
