@@ -7,6 +7,7 @@ import sys
 import typer
 
 from vivavoce.agents.cli.demo_command import demo
+from vivavoce.agents.cli.room_command import room
 from vivavoce.agents.cli.running import complain, configure_logging
 from vivavoce.agents.cli.start_command import start
 from vivavoce.pipelines.core.errors import VoiceError
@@ -22,6 +23,7 @@ app = typer.Typer(
 )
 app.command()(demo)
 app.command()(start)
+app.command()(room)
 
 
 def run_app() -> None:

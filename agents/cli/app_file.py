@@ -76,6 +76,8 @@ def _import(file: Path) -> ModuleType:
         raise ConfigurationError(f"{error.filename}, line {error.lineno}: {error.msg}") from error
     except ModuleNotFoundError as error:
         raise ConfigurationError(f"{file} imports {error.name!r}, which is not installed") from error
+    except ImportError as error:
+        raise ConfigurationError(f"{file} imports what is not there: {error.msg}") from error
     return module
 
 

@@ -29,6 +29,7 @@ def start(
     from vivavoce.agents.worker import run_worker
 
     configure_logging(logging.INFO)
+    logging.getLogger("livekit").setLevel(logging.WARNING)  # its native part tells of every connection
     worker = with_options(
         load_worker(file),
         url=url,

@@ -82,7 +82,8 @@ class Helper(asyncio.SubprocessProtocol):
         command = [sys.executable, "-P", "-m", MODULE, json.dumps(settings)]
         loop = asyncio.get_running_loop()
         try:
-            _, helper = await loop.subprocess_exec(cls, *command)
+            # In a session of its own: Ctrl-C in a terminal is for the parent, which ends it by its standard input.
+            _, helper = await loop.subprocess_exec(cls, *command, start_new_session=True)
         except OSError as error:
             raise ProviderConnectionError(f"cannot start {command[0]!r}: {error}", provider=PROVIDER) from error
         try:

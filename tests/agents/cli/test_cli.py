@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -49,6 +50,7 @@ def test_help_tells_what_a_command_does_and_takes() -> None:
         (["start", "notes.txt"], "its name must end in .py"),
         (["start", "syntax.py"], "line 2: '(' was never closed"),
         (["start", "imports.py"], "imports 'nosuchmodule', which is not installed"),
+        (["start", "wrong_name.py"], "imports what is not there: cannot import name 'Agents'"),
         (["start", "empty.py"], "no Worker, no `async def entrypoint(ctx)` and no Agent"),
         (["start", "two.py"], "2 workers (first, second); keep one"),
         (["start", "sync.py"], "must be an async function"),
@@ -90,6 +92,19 @@ def test_a_taken_port_is_said_so(apps: Path, taken_port: int) -> None:
     assert "Traceback" not in printed
 
 
+def test_the_room_command_prints_what_an_agent_and_a_client_need_and_ends_at_ctrl_c() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", MAIN, "room", "--port", "0"], stdout=subprocess.PIPE, text=True
+    ) as room:
+        assert room.stdout is not None
+        lines = [room.stdout.readline().split() for _ in range(4)]
+        room.send_signal(signal.SIGINT)
+        assert room.wait(timeout=10) == 0
+    assert [line[0] for line in lines] == ["room", "key", "secret", "token"]
+    assert lines[0][1].startswith("ws://127.0.0.1:")
+    assert lines[3][1].count(".") == 2
+
+
 def test_a_server_that_cannot_be_reached_is_said_so(apps: Path, taken_port: int) -> None:
     url = f"ws://127.0.0.1:{taken_port}"  # listens, and never answers as a LiveKit server
     account = ["--api-key", "key", "--api-secret", SECRET]
@@ -123,6 +138,7 @@ def apps(tmp_path: Path) -> Path:
         "notes.txt": "hello",
         "syntax.py": "x = 1\nprint((x)\n",
         "imports.py": "import nosuchmodule\n",
+        "wrong_name.py": "from vivavoce.agents import Agents\n",
         "empty.py": "x = 1\n",
         "two.py": f"{head}first = Worker(entry)\nsecond = Worker(entry)\n",
         "sync.py": "def entrypoint(ctx): ...\n",
