@@ -5,7 +5,8 @@ Also what a late final does to a turn that was committed as an interim.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from difflib import SequenceMatcher
 from typing import Literal
 
 from vivavoce.agents.turn.effects import AddBackchannel, AmendUserTurn, CommitUserTurn, DropUserTurn, Effect
@@ -13,6 +14,9 @@ from vivavoce.agents.turn.floor import Floor
 from vivavoce.agents.turn.interruption import Interruption
 from vivavoce.agents.turn.options import TurnOptions
 from vivavoce.agents.turn.user_turn import Burst, UserSide, UserTurn
+
+ALIKE = 0.5
+"""Share of equal words from which a transcript passes for a revision of another one, where no VAD tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +27,9 @@ class OpenFinal:
         speech_id: Its answer; empty for a backchannel.
         before, guess, after: Its words: the settled ones, the interim, and what was typed.
         until: When a final no longer belongs to it.
+        item_id: The provider's name of the utterance; empty where it has none, so that the order of finals counts.
+        was_voice: A VAD heard it: what comes before it hears new speech is of this utterance, whatever it says.
+        is_by_name_only: New speech has begun since, so that nothing but `item_id` shows that a final belongs to it.
     """
 
     turn_id: str
@@ -31,11 +38,22 @@ class OpenFinal:
     guess: str = field(repr=False)
     after: str = field(repr=False)
     until: float
+    item_id: str = ""
+    was_voice: bool = False
+    is_by_name_only: bool = False
 
-    def fits(self, text: str) -> bool:
-        """Whether `text` may be the same words as the interim, more or fewer of them."""
-        guess, final = _plain(self.guess), _plain(text)
-        return guess.startswith(final) or final.startswith(guess)
+    def may_be(self, item_id: str, now: float) -> bool:
+        """Whether a transcript that comes now may be of the utterance that is still to be settled."""
+        is_named = bool(item_id and self.item_id)
+        is_its_own = item_id == self.item_id if is_named else not self.is_by_name_only
+        return is_its_own and now <= self.until
+
+    def resembles(self, text: str) -> bool:
+        """Whether `text` reads like a revision of the interim, as far as one can tell by the words."""
+        guess, revised = _plain(self.guess), _plain(text)
+        if guess.startswith(revised) or revised.startswith(guess):
+            return True
+        return SequenceMatcher(None, guess.split(), revised.split(), autojunk=False).ratio() >= ALIKE
 
     def is_same(self, text: str) -> bool:
         """Whether nothing but spelling differs."""
@@ -123,34 +141,51 @@ class Answering:
         if turn.interim or (is_remote and not turn.segments):
             # A remote model has heard the words itself; its transcript may come at any time.
             until = float("inf") if is_remote else now + self._options.endpointing.transcript_timeout
-            self._open_final = OpenFinal(turn.turn_id, speech_id, turn.settled_text, turn.interim, turn.typed, until)
+            self._open_final = OpenFinal(
+                turn.turn_id,
+                speech_id,
+                turn.settled_text,
+                turn.interim,
+                turn.typed,
+                until,
+                item_id=turn.interim_item_id,
+                was_voice=turn.burst is not None,
+            )
 
     def expect_no_final(self) -> None:
         """Whatever is said from now on is new."""
         self._open_final = None
 
-    def covers_interim(self, text: str, now: float) -> bool:
+    def speech_began(self) -> None:
+        """What is recognised from now on is new, unless its name says otherwise."""
+        late = self._open_final
+        self._open_final = replace(late, is_by_name_only=True) if late is not None and late.item_id else None
+
+    def covers_interim(self, text: str, now: float, item_id: str) -> bool:
         """Whether an interim is still of the words that were committed; else those are over."""
         late = self._open_final
-        if late is not None and now <= late.until and late.fits(text):
+        if late is not None and late.may_be(item_id, now) and (late.item_id or late.was_voice or late.resembles(text)):
             return True
-        self._open_final = None
+        self.speech_began()
         return False
 
-    def settle_late(self, text: str, now: float) -> bool:
+    def settle_late(self, text: str, now: float, item_id: str) -> bool:
         """Let a final amend the committed turn that it belongs to; False if its words are to be taken as said now.
 
-        Where the final holds more than was answered and nothing of the answer was heard, the turn is opened again.
+        Where it says something else than was answered and nothing of the answer was heard, the turn is opened again.
         """
-        late, self._open_final = self._open_final, None
-        if late is None or now > late.until or not late.fits(text):
+        late = self._open_final
+        if late is None or not late.may_be(item_id, now):
             return False
+        self._open_final = None
+        if not text:
+            return True
         is_same = late.is_same(text)
-        if not late.speech_id and not is_same:
+        if not late.speech_id and not is_same and self._interruption.takes_floor(text):
             return False
         answer, active = self._floor.get(late.speech_id), self._floor.active
         is_remote = late.until == float("inf")
-        if answer is not None and not is_same and not is_remote and answer is active:
+        if answer is not None and not is_same and not is_remote and answer is active and self._user.turn is None:
             if answer.is_unheard_answer and self._interruption.may_cut(answer):
                 self._reopen(late, now)
                 return False

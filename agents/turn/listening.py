@@ -39,7 +39,7 @@ class Listening:
         """The VAD hears speech."""
         if self._user.is_speaking:
             return
-        self._answering.expect_no_final()
+        self._answering.speech_began()
         turn = self._open_turn(at)
         burst = self._user.burst = Burst(at)
         turn.begin_speech(burst)
@@ -60,17 +60,17 @@ class Listening:
         else:
             self._answering.drop("noise")
 
-    def interim(self, text: str, now: float) -> None:
+    def interim(self, text: str, now: float, item_id: str = "") -> None:
         """An utterance sounds like that so far."""
         if not text and self._user.turn is None:
             return
-        if self._user.turn is None and self._answering.covers_interim(text, now):
+        if self._user.turn is None and self._answering.covers_interim(text, now, item_id):
             return
-        self._open_turn(now).add_interim(text, now)
+        self._open_turn(now).add_interim(text, now, item_id)
 
-    def final(self, text: str, now: float) -> None:
+    def final(self, text: str, now: float, item_id: str = "") -> None:
         """An utterance is settled; an empty text says that it was nothing."""
-        if text and self._answering.settle_late(text, now):
+        if self._answering.settle_late(text, now, item_id):
             return
         if not text and self._user.turn is None:
             return
@@ -141,7 +141,9 @@ class Listening:
                 self._user.turn = spoken or self._user.turn
                 return
         spoken.typed = f"{spoken.typed} {text}".strip()
-        spoken.word_at = spoken.over_at = now
+        spoken.word_at = now
+        if not spoken.is_speech_going_on:
+            spoken.over_at = now
 
     def remote_reply(self, remote_reply_id: str, now: float) -> None:
         """A remote model began to answer: the turn is over by its judgement."""

@@ -131,9 +131,9 @@ class TurnMachine:
             case i.UserAudioStopped():
                 self._listening.speech_ended(now, now)
             case i.UserInterim():
-                self._listening.interim(event.text, now)
+                self._listening.interim(event.text, now, event.item_id)
             case i.UserFinal():
-                self._listening.final(event.text, now)
+                self._listening.final(event.text, now, event.item_id)
             case i.UserTurnPredicted():
                 self._listening.predicted(event.complete, now)
             case i.UserTurnEnded():

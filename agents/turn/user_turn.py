@@ -47,6 +47,7 @@ class UserTurn:
         is_merged: It was committed before and goes on.
         segments: Final transcripts since.
         interim: What the last utterance sounds like, while no final settles it.
+        interim_item_id: The provider's name of that utterance.
         typed: What was typed while the turn was open.
         is_interim_stable: The interim has not changed for so long that it counts as words.
         owes_final: Whether a final transcript of the newest speech is still to come.
@@ -63,6 +64,7 @@ class UserTurn:
     is_merged: bool = False
     segments: list[str] = field(default_factory=list, repr=False)
     interim: str = field(default="", repr=False)
+    interim_item_id: str = ""
     typed: str = field(default="", repr=False)
     interim_since: float = 0.0
     is_interim_stable: bool = False
@@ -118,8 +120,9 @@ class UserTurn:
         self.owes_final = True
         self.is_complete = self.predicted_at = None
 
-    def add_interim(self, text: str, now: float) -> None:
+    def add_interim(self, text: str, now: float, item_id: str) -> None:
         """An interim replaces the one before."""
+        self.interim_item_id = item_id
         if text == self.interim:
             return
         self.interim, self.interim_since, self.is_interim_stable = text, now, False

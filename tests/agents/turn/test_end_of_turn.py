@@ -272,3 +272,15 @@ def test_text_typed_in_mid_speech_is_a_turn_of_its_own_that_the_speech_joins_at_
         (2.4, "grant", "answer_2"),
     ]
     assert settled(talk) == [False, True]
+
+
+def test_text_typed_in_mid_speech_over_a_protected_speech_waits_for_both() -> None:
+    talk = Conversation().speaking(interruptible=False).starts(2.0).at(2.5, i.UserInterim(text="six"))
+    talk.at(2.6, i.TextReceived("hello")).played(3.0).until(4.0)
+    assert talk.take() == []
+    assert talk.stops(4.1).at(4.3, i.UserFinal(text="six seven")).until(6.0).take()[0] == (
+        4.5,
+        "commit",
+        "turn_1",
+        "six seven hello",
+    )

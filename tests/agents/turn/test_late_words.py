@@ -42,13 +42,73 @@ def test_a_final_with_more_words_amends_a_turn_whose_answer_is_over() -> None:
     assert talk.take() == [(2.9, "amend", "turn_1", "a table for two")]
 
 
-def test_other_words_are_new_words() -> None:
-    talk = guessed().plays(2.6).at(2.7, i.UserFinal(text="hello")).until(5.0)
+def test_a_final_that_revises_the_words_amends_a_turn_whose_answer_is_heard() -> None:
+    talk = guessed("book a table for to").plays(2.6).at(2.7, i.UserFinal(text="look at able four too")).until(5.0)
+    assert talk.take() == [(2.7, "amend", "turn_1", "look at able four too")]
+
+
+def test_a_final_that_revises_the_words_takes_back_an_answer_that_nobody_heard() -> None:
+    talk = guessed("book a table for to").at(2.6, i.UserFinal(text="book a table for two")).until(5.0)
     assert talk.take() == [
+        (2.6, "withdraw", "answer_1"),
+        (2.6, "merge", "turn_1", "book a table for two"),
+        (2.6, "grant", "answer_2"),
+    ]
+
+
+def test_only_the_first_final_is_of_the_committed_words() -> None:
+    talk = guessed().plays(2.6).at(2.7, i.UserFinal(text="a cable"), i.UserFinal(text="hello")).until(5.0)
+    assert talk.take() == [
+        (2.7, "amend", "turn_1", "a cable"),
         (2.7, "interrupted", "answer_1"),
         (2.7, "commit", "turn_2", "hello"),
         (2.7, "grant", "answer_2"),
     ]
+
+
+def test_a_late_empty_final_leaves_the_committed_words_and_what_follows_is_new() -> None:
+    talk = guessed().plays(2.6).at(2.7, i.UserFinal(text=""))
+    assert talk.take() == []
+    assert talk.at(2.8, i.UserFinal(text="a table")).until(5.0).take()[1] == (2.8, "commit", "turn_2", "a table")
+
+
+def named(**options: Any) -> Conversation:
+    """A turn committed at 2.5 by an interim of the item "one", and heard to be answered."""
+    talk = Conversation(**options).starts(0.5).at(1.0, i.UserInterim(text="a table", item_id="one")).stops(1.5)
+    talk.until(2.5).plays(2.6).take()
+    return talk
+
+
+def test_a_final_of_the_committed_item_amends_it_even_after_new_speech() -> None:
+    talk = named().starts(2.7).at(2.8, i.UserFinal(text="a cable", item_id="one")).at(2.9, i.UserFinal(text="hello"))
+    assert talk.take() == [(2.8, "amend", "turn_1", "a cable")]
+    assert talk.stops(3.3).until(5.0).take()[1] == (3.7, "commit", "turn_2", "hello")
+
+
+def test_a_final_after_new_speech_never_takes_the_open_turn_for_the_committed_one() -> None:
+    talk = Conversation().starts(0.5).at(1.0, i.UserInterim(text="a table", item_id="one")).stops(1.5).until(2.5)
+    talk.starts(2.6).at(2.7, i.UserFinal(text="a cable", item_id="one")).at(2.8, i.UserFinal(text="for two"))
+    assert talk.stops(3.0).until(5.0).take()[-2:] == [
+        (3.4, "merge", "turn_1", "a cable for two"),
+        (3.4, "grant", "answer_2"),
+    ]
+
+
+def test_transcripts_of_another_item_are_new_words_and_the_committed_item_may_still_be_settled() -> None:
+    talk = named().at(2.7, i.UserInterim(text="hello", item_id="two"))
+    assert talk.machine.open_turn_id == "turn_2"
+    talk.at(2.8, i.UserFinal(text="a cable", item_id="one")).at(2.9, i.UserFinal(text="hello", item_id="two"))
+    assert talk.take()[0] == (2.8, "amend", "turn_1", "a cable")
+    assert (2.9, "amend") not in [entry[:2] for entry in talk.take()]
+
+
+def test_without_a_vad_interims_that_read_like_a_revision_are_no_new_words() -> None:
+    talk = Conversation().at(1.0, i.UserInterim(text="book a table for to")).until(2.0)
+    assert talk.take()[0] == (2.0, "commit", "turn_1", "book a table for to")
+    talk.at(2.1, i.UserInterim(text="book a cable for two"))
+    assert talk.machine.open_turn_id == ""
+    talk.at(2.2, i.UserInterim(text="hello"))
+    assert talk.machine.open_turn_id == "turn_2"
 
 
 def test_the_same_words_after_new_speech_are_new_words() -> None:
@@ -64,8 +124,8 @@ def test_the_same_words_long_after_are_new_words() -> None:
 def test_a_late_interim_of_the_same_words_opens_no_turn() -> None:
     talk = guessed().at(2.6, i.UserInterim(text="a table for")).until(2.7)
     assert (talk.take(), talk.machine.open_turn_id) == ([], "")
-    talk.at(2.8, i.UserInterim(text="hello"))
-    assert talk.machine.open_turn_id == "turn_2"
+    talk.at(2.8, i.UserInterim(text="able for"))
+    assert talk.machine.open_turn_id == ""
 
 
 def test_later_words_merge_with_the_amended_ones() -> None:
@@ -85,7 +145,9 @@ def test_a_late_final_of_words_typed_on_keeps_both() -> None:
     ]
 
 
-@pytest.mark.parametrize(("final", "wanted"), [("Yeah.", "amend"), ("yeah but stop", "interrupted")])
+@pytest.mark.parametrize(
+    ("final", "wanted"), [("Yeah.", "amend"), ("yeah okay", "amend"), ("yeah but stop", "interrupted")]
+)
 def test_a_late_final_of_a_backchannel_stays_one_or_interrupts(final: str, wanted: str) -> None:
     talk = Conversation().speaking().starts(2.0).at(2.1, i.UserInterim(text="yeah")).stops(2.3).until(3.3)
     assert talk.take() == [(3.3, "aside", "turn_1", "yeah")]
