@@ -11,7 +11,7 @@ from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskStatus
 
 from vivavoce.pipelines.core.component import Component
-from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError, ProviderError
+from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError, ProviderError, first_error
 from vivavoce.pipelines.core.retry import RetryOptions, retry_stream
 from vivavoce.pipelines.denoise.base import Denoiser, DenoiseStream
 from vivavoce.pipelines.events import (
@@ -189,7 +189,7 @@ class CascadingConnection(PipelineConnection):
                 tasks.start_soon(self._predictor.run)
                 await self._listen(task_status)
         except ExceptionGroup as group:
-            raise group.exceptions[0] from group
+            raise first_error(group) from group
 
     async def _listen(self, task_status: TaskStatus[None]) -> None:
         if self._recognizer is not None:

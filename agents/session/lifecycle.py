@@ -21,11 +21,11 @@ from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.room_link import RoomLink
 from vivavoce.agents.session.runtime import SessionRuntime
 from vivavoce.agents.session.services import Service
+from vivavoce.agents.session.starting import Starting
 from vivavoce.agents.states import CloseReason
 from vivavoce.agents.turn import inputs as i
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import SessionClosedError, SessionError, describe, first_error
-from vivavoce.pipelines.core.owned_call import OwnedCall
 from vivavoce.pipelines.events import PipelineEvent, PipelineFailed
 from vivavoce.pipelines.pipeline import Pipeline, PipelineConnection, PipelineContext
 
@@ -72,11 +72,9 @@ class SessionLifecycle:
         self._services: dict[str, Service] = {}
         self._link: RoomLink | None = None
         self._is_muted = False
-        self._starting: anyio.CancelScope | None = None
-        self._start_call: tuple[str, OwnedCall] | None = None
+        self._starting = Starting()
         self._close_asked = anyio.Event()
         self._why = _CloseRequest(CloseReason.USER_INITIATED)
-        self._has_entered = False
         self._closing: CloseSequence | None = None
         self.ready = anyio.Event()
         """Set when start is done, or the close of one that failed."""
@@ -95,8 +93,7 @@ class SessionLifecycle:
             return
         self._why = _CloseRequest(reason, cause, leave)
         self._close_asked.set()
-        if self._starting is not None:
-            self._starting.cancel()
+        self._starting.cut()
 
     @property
     def is_closing(self) -> bool:
@@ -171,9 +168,7 @@ class SessionLifecycle:
 
     async def _start(self, group: TaskGroup, connect: Connect, room_options: RoomOptions) -> None:
         try:
-            with anyio.CancelScope() as self._starting:
-                if self._close_asked.is_set():
-                    self._starting.cancel()
+            with self._starting.open():
                 await self._run_start(group, connect, room_options)
                 self.ready.set()
                 return
@@ -182,7 +177,7 @@ class SessionLifecycle:
             self.request_close(CloseReason.START_FAILED, error)
             return
         self.failure = self._why.cause
-        if self.failure is None and not self._has_entered:
+        if self.failure is None and not self._starting.has_entered:
             self.failure = SessionClosedError(f"closed while it was starting: {self._why.reason.value}")
 
     async def _run_start(self, group: TaskGroup, connect: Connect, room_options: RoomOptions) -> None:
@@ -192,7 +187,7 @@ class SessionLifecycle:
         async def get_transport() -> None:
             transport.append(await connect())
 
-        await self._call(group, "connect", get_transport)
+        await self._starting.call(group, "connect", get_transport)
         self._link = link = RoomLink(
             transport[0], runtime, self._emitter, self._clock, room_options, on_closed=self._on_room_closed
         )
@@ -214,8 +209,8 @@ class SessionLifecycle:
         group.start_soon(self._decide, name=f"session {self._session.id}")
         await self._serve("pipeline", self._connection.run, group, limit)
         await self._serve("room audio", link.run, group, limit)
-        self._has_entered = True
-        await self._call(group, "on_enter", self._agent.on_enter)
+        self._starting.has_entered = True
+        await self._starting.call(group, "on_enter", self._agent.on_enter)
         runtime.step(i.SessionStarted())
         runtime.journal.note(ev.Started)
         runtime.journal.flush()
@@ -225,25 +220,6 @@ class SessionLifecycle:
             await self._runtime.run()
         except Exception as error:  # noqa: BLE001 - a bug of ours: the session closes in order and says why
             self._on_crash("decision loop", error)
-
-    async def _call(self, group: TaskGroup, name: str, call: Callable[[], Awaitable[None]]) -> None:
-        """Wait for foreign code of the start; cut when the start is, and then waited for by the close."""
-        raised: list[BaseException] = []
-
-        def failed(error: BaseException) -> None:
-            raised.append(error)
-            if self._close_asked.is_set():  # start() waits for it no more
-                logger.warning("%s, cut by the close, raised %s", name, describe(error))
-
-        owned = OwnedCall(f"{name} of session {self._session.id}", call, failed)
-        self._start_call = (name, owned)
-        group.start_soon(owned.run, name=name)
-        try:
-            await owned.wait()
-        finally:
-            owned.cut()
-        if raised:
-            raise raised[0]
 
     async def _serve(self, name: str, run: Callable[..., Awaitable[None]], group: TaskGroup, limit: float) -> None:
         service = Service(name, run, on_crash=self._on_crash)
@@ -288,12 +264,13 @@ class SessionLifecycle:
 
     def _close_steps(self) -> list[Step]:
         steps: list[Step] = []
-        if self._start_call is not None and not self._start_call[1].is_done:
-            steps.append((self._start_call[0], self._start_call[1].wait))
+        if self._starting.open_call is not None:
+            name, call = self._starting.open_call
+            steps.append((name, call.wait))
         link = self._link
         if link is not None:
             steps += [("input", link.stop_input), ("speech", self._cut_speech), ("tools", self._runtime.tools.cancel)]
-        if self._has_entered:
+        if self._starting.has_entered:
             steps.append(("on_exit", self._exit_agent))
         steps += [("pipeline", self._close_pipeline), ("agent cleanup", self._agent.cleanup)]
         steps.append(("handlers", self._end_handlers))

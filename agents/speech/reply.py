@@ -24,7 +24,7 @@ from vivavoce.agents.speech.playout import Utterance
 from vivavoce.agents.speech.text_channel import TextChannel
 from vivavoce.agents.tools.executor import ToolBatch
 from vivavoce.agents.turn.inputs import SpeechEnded, ToolsAwaited, ToolsFinished, ToolsStarted
-from vivavoce.pipelines.core.errors import ProviderError, ProviderTimeoutError, describe
+from vivavoce.pipelines.core.errors import ProviderError, ProviderTimeoutError, describe, first_error
 from vivavoce.pipelines.core.watchdog import Watchdog
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent, TextDelta, Usage
 from vivavoce.pipelines.llm.chat_context import ChatMessage
@@ -100,7 +100,7 @@ class Reply:
         except StopResponse:
             outcome = "discarded"
         except Exception as error:  # noqa: BLE001 - the reply boundary: user code and providers end here
-            outcome, self._error = "failed", _first_error(error)
+            outcome, self._error = "failed", first_error(error)
             self._report_failure(self._error)
         finally:
             if self._stopped is not None:
@@ -375,10 +375,3 @@ class Reply:
             await batch.settled.wait()
             host.post(ToolsFinished(self.handle.id))
         self.record.mark("tools", "user_code", host.clock.now())
-
-
-def _first_error(error: Exception) -> Exception:
-    """Return the first plain exception inside nested groups."""
-    while isinstance(error, ExceptionGroup):
-        error = error.exceptions[0]
-    return error
