@@ -382,3 +382,30 @@ def test_a_speech_that_takes_the_floor_answers_for_the_one_it_cut() -> None:
     harness.run(scenario)
     assert len(harness.llm.requests) == 2
     assert [turn.outcome for turn in harness.session.turns] == ["interrupted", "completed"]
+
+
+def test_a_result_whose_speech_was_dropped_while_it_waited_for_the_floor_is_answered_once() -> None:
+    class Announcer(Agent):
+        @function_tool
+        async def announce(self, context: RunContext) -> str:
+            """Say something long and be done before it is over."""
+            _ = context.session.say(LONG)
+            await anyio.sleep(0.5)
+            return "announced"
+
+    harness = SessionHarness(Announcer("Help."), ScriptedLLM([call("announce")], "Done.", "Not asked for.", delay=0.1))
+    harness.caller.says("please do it", 0.5, 1.5)
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(3.0)
+        assert [event.tool for event in harness.tools] == ["announce"]
+        assert len(harness.llm.requests) == 1  # its answer waits behind the announcement
+        await harness.session.interrupt()
+        await harness.until(20.0)
+
+    harness.run(scenario)
+    assert len(harness.llm.requests) == 2
+    assert harness.messages[-1] == ("assistant", "Done.")
+    assert [[tool.name for tool in turn.tools] for turn in harness.session.turns if turn.kind == "turn"] == [
+        ["announce"]
+    ]
