@@ -219,9 +219,9 @@ class JobContext:
             join.done.set()
 
     def _on_disconnected(self, reason: rtc.DisconnectReason.ValueType) -> None:
-        from livekit import rtc
+        from vivavoce.agents.rooms.livekit.link import reason_name
 
-        self.end(f"room disconnected: {rtc.DisconnectReason.Name(reason)}")
+        self.end(f"room disconnected: {reason_name(reason).upper()}")
 
     def _on_news(self, *_: object) -> None:
         for news in self._news:

@@ -330,6 +330,17 @@ async def test_room_that_throws_the_agent_out_is_told_once_and_closing_stays_cle
     assert [each for each in heard.log if each.startswith("closed")] == ["closed participant_removed"]
 
 
+async def test_end_for_a_reason_that_the_sdk_has_no_name_for_is_told(
+    room_server: RoomEndpoint, room_name: str, agent_room: rtc.Room
+) -> None:
+    heard, transport = Heard(), transport_in(agent_room)
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(transport.run, heard)
+        agent_room.emit("disconnected", 99)  # the newest server may send what the SDK does not know yet
+        await heard.until(lambda: heard.log == ["closed reason_99"])
+        await transport.aclose()
+
+
 async def test_caller_is_heard_in_a_room_that_subscribes_to_nothing_by_itself(
     room_server: RoomEndpoint, room_name: str
 ) -> None:

@@ -95,6 +95,14 @@ def kind_name(kind: rtc.ParticipantKind.ValueType) -> str:
         return f"kind_{int(kind)}"
 
 
+def reason_name(reason: rtc.DisconnectReason.ValueType) -> str:
+    """Return why LiveKit ended a connection, such as `"room_deleted"`; `"reason_99"` if this SDK has no name for it."""
+    try:
+        return rtc.DisconnectReason.Name(reason).lower()
+    except ValueError:
+        return f"reason_{int(reason)}"
+
+
 def find_microphone(participant: rtc.RemoteParticipant) -> rtc.RemoteTrackPublication | None:
     """Return the audio to listen to: a microphone, else audio of no named source, never that of a shared screen."""
     audio = [each for each in participant.track_publications.values() if each.kind == rtc.TrackKind.KIND_AUDIO]

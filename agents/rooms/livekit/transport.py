@@ -12,7 +12,7 @@ from livekit import rtc
 from livekit.rtc.participant import PublishTrackError, UnpublishTrackError
 
 from vivavoce.agents.rooms.livekit.inbound import MicrophoneReader, TextReader
-from vivavoce.agents.rooms.livekit.link import ParticipantLink, find_microphone
+from vivavoce.agents.rooms.livekit.link import ParticipantLink, find_microphone, reason_name
 from vivavoce.agents.rooms.livekit.outbound import StateSender, TextSender
 from vivavoce.agents.rooms.livekit.sink import LiveKitSink
 from vivavoce.agents.rooms.options import RoomOptions
@@ -187,7 +187,7 @@ class LiveKitTransport(Transport):
     def _note_disconnected(self, reason: rtc.DisconnectReason.ValueType) -> None:
         self._sink.stop()
         self._is_gone = True
-        self._closed_reason = rtc.DisconnectReason.Name(reason).lower()
+        self._closed_reason = reason_name(reason)
         self._changed.set()
 
     def _register(self, typed: TextReader) -> None:

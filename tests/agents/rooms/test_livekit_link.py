@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 from livekit import rtc
 
-from vivavoce.agents.rooms.livekit.link import ParticipantLink, kind_name
+from vivavoce.agents.rooms.livekit.link import ParticipantLink, kind_name, reason_name
 from vivavoce.agents.rooms.options import RoomOptions
 
 Kind = rtc.ParticipantKind
@@ -85,3 +85,8 @@ def test_identity_asked_for_is_never_replaced() -> None:
 @pytest.mark.parametrize(("kind", "name"), [(Kind.PARTICIPANT_KIND_CONNECTOR, "connector"), (99, "kind_99")])
 def test_kinds_have_the_options_names(kind: rtc.ParticipantKind.ValueType, name: str) -> None:
     assert kind_name(kind) == name
+
+
+def test_reason_of_an_end_is_named_even_one_of_a_newer_server() -> None:
+    assert reason_name(rtc.DisconnectReason.DUPLICATE_IDENTITY) == "duplicate_identity"
+    assert reason_name(99) == "reason_99"  # type: ignore[arg-type]  # what a newer server may send
