@@ -129,10 +129,10 @@ class Answering:
     def _close_turn(self, now: float) -> None:
         turn, user = self._user.turn, self._user
         user.turn = None
-        if turn is not None and turn.burst is user.burst and user.is_speaking:
-            user.burst = Burst(
-                now, is_mere_noise=turn.burst.is_mere_noise
-            )  # what is said from here on is of another turn
+        burst = user.burst
+        if turn is not None and burst is not None and burst.is_going_on and turn.burst is burst:
+            # what is said from here on is of another turn
+            user.burst = Burst(now, is_mere_noise=burst.is_mere_noise)
 
     # --- finals that come after the commit
 

@@ -133,7 +133,7 @@ class Listening:
             return
         self._answering.expect_no_final()
         spoken = self._user.turn
-        if spoken is None or not spoken.has_words or spoken.is_speech_going_on:
+        if spoken is None or not spoken.has_words or (spoken.is_speech_going_on and not spoken.is_merged):
             turn = UserTurn(self._next_id(), now, typed=text, over_at=now)
             if spoken is None or not self._answering.is_deferred(turn):
                 self._user.turn = turn

@@ -284,3 +284,11 @@ def test_text_typed_in_mid_speech_over_a_protected_speech_waits_for_both() -> No
         "turn_1",
         "six seven hello",
     )
+
+
+def test_text_typed_while_a_turn_goes_on_by_voice_joins_it_at_the_end_of_the_speech() -> None:
+    talk = Conversation().says("hello", 0.5, 1.0).starts(2.0).at(2.5, i.UserFinal(text="six"), i.TextReceived("seven"))
+    assert talk.stops(3.0).until(5.0).take()[-2:] == [
+        (3.4, "merge", "turn_1", "hello six seven"),
+        (3.4, "grant", "answer_2"),
+    ]
