@@ -214,7 +214,9 @@ class JobContext:
             join.error = f"could not join room {self._job.room!r} at {self._url} within {JOIN_LIMIT} s"
         except Exception as error:  # noqa: BLE001 - whatever the SDK raises reaches the callers of connect()
             logger.debug("joining failed", exc_info=error)
-            join.error = f"could not join room {self._job.room!r} at {self._url}: {describe(error, quotes_foreign=True)}"
+            join.error = (
+                f"could not join room {self._job.room!r} at {self._url}: {describe(error, quotes_foreign=True)}"
+            )
         finally:
             join.done.set()
 
