@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import anyio
 import typer
 
-from vivavoce.pipelines.core.errors import ConfigurationError, VoiceError
+from vivavoce.pipelines.core.errors import ConfigurationError, VoiceError, first_error
 
 
 def run(main: Callable[[], Awaitable[int]]) -> int:
@@ -23,7 +23,7 @@ def run(main: Callable[[], Awaitable[int]]) -> int:
     try:
         return anyio.run(main)
     except BaseExceptionGroup as group:
-        raise _leaf(group) from None
+        raise first_error(group) from group
 
 
 def complain(error: VoiceError) -> None:
@@ -63,12 +63,3 @@ class _StderrHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         print(self.format(record), file=sys.stderr, flush=True)
-
-
-def _leaf(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return the one error in a group, or the group itself if it holds several."""
-    errors: list[BaseException] = list(group.exceptions)
-    if len(errors) != 1:
-        voice = [error for error in errors if isinstance(error, VoiceError)]
-        return voice[0] if len(voice) == len(errors) else group
-    return _leaf(errors[0]) if isinstance(errors[0], BaseExceptionGroup) else errors[0]

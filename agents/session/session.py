@@ -454,7 +454,13 @@ class AgentSession(Generic[UserdataT]):
         with anyio.move_on_after(self._lifecycle.seconds_left):
             await asyncio.wait({self._task})
         if not self._task.done():
-            logger.error("Session %s has closed; what ignores its cancellation is left behind", self.id)
+            report = self._lifecycle.report
+            late = ", ".join(step.name for step in report.steps if step.error) if report is not None else ""
+            logger.error(
+                "Session %s has closed; something ignores its cancellation and is left behind: %s",
+                self.id,
+                late or "a handler of its last events",
+            )
 
 
 class _InterruptedFromThread:
