@@ -336,6 +336,8 @@ class SessionRuntime:
             return
         record = reply.record.build(outcome, self._clock.now())
         self.journal.turns.append(record)
+        waited = "" if record.e2e_latency is None else f" after {record.e2e_latency:.2f} s"
+        logger.info("%s (%s) %s%s", record.turn_id, record.kind, record.outcome, waited)
         self.journal.note(ev.TurnCompleted, turn_id=record.turn_id, record=record)
         self._links.transcripts.turn(record)
 

@@ -35,6 +35,8 @@ def check_wiring(agent: Agent, pipeline: Pipeline) -> None:
     if not isinstance(pipeline, Pipeline):
         raise ConfigurationError(f"pipeline must be a Pipeline, got {pipeline!r}; for example CascadingPipeline(...)")
     capabilities = pipeline.capabilities
+    if capabilities.can_reply and not capabilities.can_listen:
+        logger.warning("The pipeline answers but hears nothing; give it an stt, if callers are to speak")
     if not (capabilities.can_say or capabilities.can_reply):
         raise CapabilityError(pipeline.name, "can_say", "give the pipeline a tts, or a model that speaks")
 
