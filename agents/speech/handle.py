@@ -110,6 +110,8 @@ class SpeechHandle:
 
     def set_outcome(self, outcome: TurnOutcome, error: Exception | None = None) -> None:
         """For the session: note the outcome and resolve."""
+        if self._outcome is not None:  # left behind by a close that had given it an outcome
+            return
         self._outcome = outcome
         self._error = error
         self.resolve()
