@@ -177,7 +177,10 @@ class ParticipantLinked:
 
 @dataclass(frozen=True, slots=True)
 class ParticipantLeft:
-    """The linked participant is gone; the session closes when it is not back within `grace` seconds, if not None."""
+    """The linked participant is gone; the session closes when it is not back within `grace` seconds.
+
+    Until then what has the floor is held. With None the conversation goes on without it.
+    """
 
     grace: float | None
 

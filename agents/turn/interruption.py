@@ -25,6 +25,8 @@ class Interruption:
         self._floor = floor
         self._user = user
         self._out = out
+        self.is_caller_gone = False
+        """Whether nobody is there to hear, for now: what has the floor is held, whatever it is."""
 
     # --- judgements
 
@@ -81,9 +83,37 @@ class Interruption:
         """Pause that speech, or keep it from beginning, if a voice may do so."""
         burst = self._user.burst
         is_mere_noise = burst is not None and burst.is_mere_noise
-        if self.may_cut(speech) and not speech.is_paused and not is_mere_noise:
+        if self.may_cut(speech) and not is_mere_noise:
+            self._hold(speech, at)
+
+    def _hold(self, speech: Speech, at: float) -> None:
+        if not speech.is_paused:
             speech.paused_at = at
             self._out.append(PauseSpeech(speech.speech_id))
+
+    def caller_left(self, now: float) -> None:
+        """Nobody hears: hold what has the floor, a protected speech too, until the caller is back."""
+        self.is_caller_gone = True
+        if self._floor.active is not None:
+            self._hold(self._floor.active, now)
+
+    def caller_came(self, now: float) -> None:
+        """Somebody hears again: go on where it was held, unless the user speaks."""
+        active, was_gone = self._floor.active, self.is_caller_gone
+        self.is_caller_gone = False
+        if not was_gone or active is None or not active.is_paused:
+            return
+        if self._user.is_speaking and self.may_cut(active):
+            active.paused_at = now
+        else:
+            self.release(active)
+
+    def floor_given(self, speech: Speech, now: float) -> None:
+        """That speech has the floor: an answer does not begin over the user, and nothing does while nobody hears."""
+        if self.is_caller_gone:
+            self._hold(speech, now)
+        elif self._user.is_speaking and speech.kind != "say":
+            self.hold_back(speech, now)
 
     def let_go_on(self) -> None:
         """Nothing more is to be expected of what paused the agent, unless the user still speaks."""
@@ -126,6 +156,8 @@ class Interruption:
             self._out.append(ResumeSpeech(speech.speech_id, is_false_interruption=False))
 
     def _resume(self, speech: Speech) -> None:
+        if self.is_caller_gone:
+            return
         speech.paused_at = None
         self._out.append(ResumeSpeech(speech.speech_id, is_false_interruption=speech.is_playing))
 
@@ -134,7 +166,7 @@ class Interruption:
     def deadlines(self) -> Iterator[Deadline]:
         """Yield when speech lasts long enough to pause the agent, silence to let it go on, an interim to be words."""
         active, burst, turn, options = self._floor.active, self._user.burst, self._user.turn, self._options
-        if active is None or not self.may_cut(active):
+        if active is None or not self.may_cut(active) or self.is_caller_gone:
             return
         if turn is not None and turn.interim and not turn.is_interim_stable:
             yield Deadline(turn.interim_since + options.stable_interim, self._on_interim_stable)

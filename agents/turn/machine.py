@@ -99,7 +99,7 @@ class TurnMachine:
         match event:
             case i.SessionStarting() | i.SessionStarted() | i.SessionClosing() | i.SessionClosed():
                 self._on_lifecycle(event, now)
-            case i.SpeechRequested() if self._phase in ("new", "closed"):
+            case i.SpeechRequested() if self._phase in ("new", "closed") or self._is_unheard_farewell:
                 self._speeches.refuse(event)
             case i.SpeechRequested():
                 self._speeches.requested(event)
@@ -147,16 +147,29 @@ class TurnMachine:
             case i.RemoteReplyStarted():
                 self._listening.remote_reply(event.remote_reply_id, now)
             case i.ParticipantLeft():
-                self._listening.speech_ended(now, now)  # no VAD will tell
-                self._gone_until = None if event.grace is None else now + event.grace
+                self._on_left(event, now)
             case i.ParticipantLinked():
                 self._gone_until = None
+                self._interruption.caller_came(now)
 
     # --- from start to close
 
     @property
     def _is_open(self) -> bool:
         return self._phase in ("starting", "started")
+
+    @property
+    def _is_unheard_farewell(self) -> bool:
+        return self._phase == "closing" and self._interruption.is_caller_gone
+
+    def _on_left(self, event: i.ParticipantLeft, now: float) -> None:
+        if event.grace is None:  # the conversation does not end by that, so that nothing may wait for it
+            self._gone_until = None
+            self._interruption.caller_came(now)
+        else:
+            self._gone_until = now + event.grace
+            self._interruption.caller_left(now)
+        self._listening.speech_ended(now, now)  # no VAD will tell
 
     def _on_lifecycle(self, event: i.TurnInput, now: float) -> None:
         match event:

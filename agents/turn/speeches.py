@@ -48,8 +48,7 @@ class Speeches:
         speech = waiting[0]
         speech.phase = "active"
         self._out.append(GrantFloor(speech.speech_id))
-        if self._user.is_speaking and speech.kind != "say":
-            self._interruption.hold_back(speech, now)
+        self._interruption.floor_given(speech, now)
         return True
 
     def interrupt(self, event: i.InterruptRequested) -> None:

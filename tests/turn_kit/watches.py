@@ -19,6 +19,7 @@ class FloorWatch:
         self.paused = ""
         self.is_playing = False
         self._is_forced = False
+        self._is_nobody_there = False
 
     @property
     def unfinished(self) -> list[str]:
@@ -31,6 +32,8 @@ class FloorWatch:
             isinstance(event, i.InterruptRequested) and event.force
         )
         match event:
+            case i.ParticipantLeft() | i.ParticipantLinked():
+                self._is_nobody_there = isinstance(event, i.ParticipantLeft) and event.grace is not None
             case i.PlayoutStarted(speech_id=speech) if speech == self.holder:
                 self.is_playing = True
             case i.PlayoutFinished(speech_id=speech) if speech == self.holder:
@@ -59,10 +62,11 @@ class FloorWatch:
                 self._end(speech)
             case fx.PauseSpeech(speech_id=speech):
                 assert (speech, "") == (self.holder, self.paused)
-                assert speech not in self.protected
+                assert speech not in self.protected or self._is_nobody_there
                 self.paused = speech
             case fx.ResumeSpeech(speech_id=speech):
                 assert speech == self.paused
+                assert speech != self.holder or not self._is_nobody_there, "a speech goes on for nobody"
                 self.paused = ""
 
     def check(self, machine: TurnMachine) -> None:

@@ -128,3 +128,47 @@ def test_what_the_user_and_the_agent_say_is_in_no_repr() -> None:
     speech = Speech("answer_1", "turn", True, 0, 1, text="secret")
     late = OpenFinal("turn_1", "answer_1", "secret", "secret", "secret", 1.0)
     assert "secret" not in f"{turn!r} {speech!r} {late!r}"
+
+
+def test_a_speech_is_held_while_the_participant_is_away_and_goes_on_at_its_return() -> None:
+    talk = Conversation().speaking().at(2.0, i.ParticipantLeft(10.0)).until(8.0)
+    assert talk.take() == [(2.0, "pause", "talk")]
+    talk.at(8.0, i.ParticipantLinked(), i.ParticipantLinked()).until(9.0)
+    assert talk.take() == [(8.0, "resume", "talk", "")]
+    assert talk.agent_states[-1] == ("speaking", 1.0)
+
+
+def test_a_protected_speech_is_held_too_and_cut_when_the_session_closes() -> None:
+    talk = Conversation().speaking(interruptible=False).starts(1.5).at(2.0, i.ParticipantLeft(1.0)).until(3.0)
+    assert talk.take() == [
+        (2.0, "pause", "talk"),
+        (3.0, "drop", "turn_1", "transcript_missing"),
+        (3.0, "close", "participant_left"),
+    ]
+    talk.at(3.0, i.SessionClosing()).asks(3.1, "farewell")
+    assert talk.take() == [(3.0, "interrupted", "talk"), (3.1, "discarded", "farewell")]
+
+
+def test_what_is_granted_while_nobody_is_there_waits_for_the_return() -> None:
+    talk = Conversation().at(1.0, i.ParticipantLeft(10.0)).asks(2.0, "news").until(5.0)
+    assert talk.take() == [(2.0, "grant", "news"), (2.0, "pause", "news")]
+    assert talk.at(5.0, i.ParticipantLinked()).take() == [(5.0, "resume", "news", "")]
+
+
+def test_sound_that_ends_with_the_leaving_does_not_let_the_agent_go_on() -> None:
+    talk = Conversation().speaking().starts(2.0).until(2.5).at(2.6, i.ParticipantLeft(10.0)).until(6.0)
+    assert talk.take() == [(2.5, "pause", "talk"), (3.6, "drop", "turn_1", "transcript_missing")]
+    assert talk.at(6.0, i.ParticipantLinked()).take() == [(6.0, "resume", "talk", "")]
+
+
+def test_a_participant_who_speaks_while_coming_back_is_waited_for() -> None:
+    talk = Conversation().speaking().at(2.0, i.ParticipantLeft(10.0)).starts(4.0).at(4.1, i.ParticipantLinked())
+    assert talk.take() == [(2.0, "pause", "talk")]
+    assert talk.stops(5.0).until(7.0).take()[0] == (6.0, "resume", "talk", "false interruption")
+
+
+def test_a_speech_goes_on_where_the_conversation_goes_on_without_the_participant() -> None:
+    talk = Conversation().speaking().at(2.0, i.ParticipantLeft(None)).until(3.0)
+    assert talk.take() == []
+    talk.at(3.0, i.ParticipantLeft(5.0), i.ParticipantLeft(None)).until(9.0)
+    assert talk.take() == [(3.0, "pause", "talk"), (3.0, "resume", "talk", "")]
