@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import anyio
 import anyio.lowlevel
@@ -26,7 +26,11 @@ AGENT_STATE = "lk.agent.state"
 
 SEND_LIMIT = 1.0
 """Seconds for one step of one text; after it the text is given up."""
-STATE_LIMIT = 5.0
+STATE_LIMIT = 1.0
+"""Seconds for the room's answer to one state. The SDK loses answers that come before it looks for them."""
+STATE_TRIES = 3
+STATE_PAUSE = 1.0
+"""Seconds before a state that was not taken is sent again; a newer one is sent at once."""
 MAX_PENDING = 256
 """Texts that may wait; updates of one segment count once, since the newest holds the older ones."""
 
@@ -165,6 +169,15 @@ class TextSender:
         await _within(SEND_LIMIT, opened.writer.aclose(attributes=attributes))
 
 
+class DescribedParticipant(Protocol):
+    """What is asked of an `rtc.LocalParticipant` to show a state."""
+
+    @property
+    def attributes(self) -> Mapping[str, str]: ...
+
+    async def set_attributes(self, attributes: dict[str, str]) -> None: ...
+
+
 class StateSender:
     """Shows the agent's state as a participant attribute; in a burst only the newest is shown.
 
@@ -172,10 +185,11 @@ class StateSender:
         participant: The agent.
     """
 
-    def __init__(self, participant: rtc.LocalParticipant) -> None:
+    def __init__(self, participant: DescribedParticipant) -> None:
         self._participant = participant
         self._wanted: str | None = None
         self._shown: str | None = None
+        self._is_forgotten = False
         self._changed = anyio.Event()
 
     def show(self, state: str) -> None:
@@ -187,20 +201,40 @@ class StateSender:
     def show_again(self) -> None:
         """Show the same state once more: a server that was restarted has forgotten it."""
         self._shown = None
+        self._is_forgotten = True
         self._changed.set()
 
     async def run(self) -> None:
         """Send until cancelled."""
         while True:
             self._changed = anyio.Event()
-            while self._wanted is not None and self._wanted != self._shown:
-                wanted = self._wanted
-                try:
-                    await _within(STATE_LIMIT, self._participant.set_attributes({AGENT_STATE: wanted}))
-                except (ConnectionError, RuntimeError, TimeoutError) as error:
-                    logger.warning("the room did not take the state %r: %s", wanted, error or "no answer in time")
-                self._shown = wanted
+            if self._wanted is not None and self._wanted != self._shown:
+                await self._show(self._wanted)
             await self._changed.wait()
+
+    async def _show(self, wanted: str) -> None:
+        problem = ""
+        for _ in range(STATE_TRIES):
+            self._is_forgotten = False
+            problem = await self._send(wanted)
+            if not problem:
+                self._shown = None if self._is_forgotten else wanted
+                return
+            self._shown = None  # nobody knows what the room shows
+            with anyio.move_on_after(STATE_PAUSE):
+                await self._changed.wait()
+                return
+        logger.warning("the room did not take the state %r in %s tries: %s", wanted, STATE_TRIES, problem)
+
+    async def _send(self, wanted: str) -> str:
+        """Send a state and return what went wrong; nothing did if the room shows it, answer or not."""
+        try:
+            await _within(STATE_LIMIT, self._participant.set_attributes({AGENT_STATE: wanted}))
+        except (ConnectionError, RuntimeError, TimeoutError) as error:
+            if self._participant.attributes.get(AGENT_STATE) == wanted:
+                return ""
+            return str(error) or "no answer in time"
+        return ""
 
 
 def _attributes(item: _Transcript, *, is_final: bool) -> dict[str, str]:
