@@ -48,7 +48,7 @@ class Interruption:
         """The user speaks: what has not begun to sound is held back from the onset on."""
         active, burst = self._floor.active, self._user.burst
         if active is not None and burst is not None and not active.is_playing:
-            self.hold_back(active, burst.started_at)
+            self._hold_back(active, burst.started_at)
 
     def speech_stopped(self) -> None:
         """The user is silent: go on at once after what was short, or is known to mean nothing."""
@@ -79,7 +79,7 @@ class Interruption:
 
     # --- what is done to the agent
 
-    def hold_back(self, speech: Speech, at: float) -> None:
+    def _hold_back(self, speech: Speech, at: float) -> None:
         """Pause that speech, or keep it from beginning, if a voice may do so."""
         burst = self._user.burst
         is_mere_noise = burst is not None and burst.is_mere_noise
@@ -108,12 +108,12 @@ class Interruption:
         else:
             self.release(active)
 
-    def floor_given(self, speech: Speech, now: float) -> None:
-        """That speech has the floor: an answer does not begin over the user, and nothing does while nobody hears."""
+    def step_follows(self, speech: Speech, now: float) -> None:
+        """That speech is to sound: an answer does not begin over the user, and nothing does while nobody hears."""
         if self.is_caller_gone:
             self._hold(speech, now)
-        elif self._user.is_speaking and speech.kind != "say":
-            self.hold_back(speech, now)
+        elif self._user.is_speaking and (speech.kind != "say" or speech.was_audible):
+            self._hold_back(speech, now)
 
     def let_go_on(self) -> None:
         """Nothing more is to be expected of what paused the agent, unless the user still speaks."""
@@ -204,7 +204,7 @@ class Interruption:
         if self._options.mode == "immediate" or (turn is not None and self.takes_floor(turn.firm_text)):
             self.take_floor()
         else:
-            self.hold_back(active, now)
+            self._hold_back(active, now)
 
 
 def is_backchannel(text: str, backchannels: frozenset[str]) -> bool:

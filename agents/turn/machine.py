@@ -32,7 +32,7 @@ class TurnMachine:
         self._interruption = Interruption(options.interruption, self._floor, self._user, self._out)
         self._answering = Answering(options, self._floor, self._user, self._interruption, self._out)
         self._listening = Listening(options, self._floor, self._user, self._interruption, self._answering, self._out)
-        self._speeches = Speeches(self._floor, self._user, self._interruption, self._out, max_errors=options.max_errors)
+        self._speeches = Speeches(self._floor, self._interruption, self._out, max_errors=options.max_errors)
         self._state = ConversationState(self._floor, self._user, self._out)
         self._phase: SessionPhase = "new"
         self._gone_until: float | None = None

@@ -8,17 +8,13 @@ from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.effects import CancelSpeech, CloseSession, Effect, GrantFloor
 from vivavoce.agents.turn.floor import Floor
 from vivavoce.agents.turn.interruption import Interruption
-from vivavoce.agents.turn.user_turn import UserSide
 
 
 class Speeches:
     """Moves speeches through the floor. Counts failures: a conversation that fails again and again is closed."""
 
-    def __init__(
-        self, floor: Floor, user: UserSide, interruption: Interruption, out: list[Effect], *, max_errors: int
-    ) -> None:
+    def __init__(self, floor: Floor, interruption: Interruption, out: list[Effect], *, max_errors: int) -> None:
         self._floor = floor
-        self._user = user
         self._interruption = interruption
         self._out = out
         self._max_errors = max_errors
@@ -48,7 +44,7 @@ class Speeches:
         speech = waiting[0]
         speech.phase = "active"
         self._out.append(GrantFloor(speech.speech_id))
-        self._interruption.floor_given(speech, now)
+        self._interruption.step_follows(speech, now)
         return True
 
     def interrupt(self, event: i.InterruptRequested) -> None:
@@ -90,8 +86,8 @@ class Speeches:
         if event.is_last:
             self._interruption.release(speech)
             speech.leave_floor("ending")
-        elif self._user.is_speaking:
-            self._interruption.hold_back(speech, now)  # its next step is not to begin over the user
+        else:
+            self._interruption.step_follows(speech, now)
 
     def tools_started(self, event: i.ToolsStarted) -> None:
         """Its tools run: new words are a new turn."""
