@@ -194,6 +194,11 @@ class LocalTransport(Transport):
         if self._events is not None and self._linked in self._present:
             self._events.audio(frame)
 
+    def stop_audio(self) -> None:
+        """Let the caller's microphone go away; it is back with the next `push_audio`."""
+        if self._events is not None and self._linked in self._present:
+            self._events.audio_stopped()
+
     def send_text(self, text: str) -> None:
         """Let the caller type something."""
         if self._events is not None and self._linked in self._present:
@@ -210,11 +215,12 @@ class LocalTransport(Transport):
             self._events.participant_linked(identity)
 
     def drop(self, identity: str) -> None:
-        """Let somebody go."""
+        """Let somebody go, and their microphone with them."""
         if identity not in self._present:
             return
         self._present.discard(identity)
         if identity == self._linked and self._events is not None:
+            self._events.audio_stopped()
             self._events.participant_left(identity)
 
     def end(self, reason: str) -> None:

@@ -44,6 +44,8 @@ class Heard(Watched):
         self.frames: list[AudioFrame] = []
         self.texts: list[str] = []
         self.log: list[str] = []
+        self.stops: list[int] = []
+        """How many frames had come at each stop."""
 
     def audio(self, frame: AudioFrame) -> None:
         self.frames.append(frame)
@@ -51,6 +53,10 @@ class Heard(Watched):
 
     def text(self, text: str) -> None:
         self.texts.append(text)
+        self.changed()
+
+    def audio_stopped(self) -> None:
+        self.stops.append(len(self.frames))
         self.changed()
 
     def participant_linked(self, identity: str) -> None:

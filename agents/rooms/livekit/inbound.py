@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections import deque
 from collections.abc import Callable
 
@@ -16,6 +17,8 @@ logger = logging.getLogger(__name__)
 AUDIO_CAPACITY = 50
 """Frames (1 s) kept for a loop that is late; then the oldest are dropped."""
 CLOSE_LIMIT = 2.0
+MUTE_TAIL = 0.4
+"""Seconds that a muted track is still read: what was said before is on its way longer than the word of the muting."""
 TEXT_LIMIT = 10.0
 """Seconds that one typed text may take to arrive."""
 MAX_TEXT_CHARACTERS = 10_000
@@ -26,25 +29,36 @@ MAX_TEXTS = 32
 class MicrophoneReader:
     """Reads one track at a time and hands its frames on, synchronously.
 
+    The SDK goes on with silence for a muted track; it is not handed on.
+
     Args:
         sample_rate: Hz of the frames handed on.
         on_frame: Gets each 20 ms frame.
+        on_stopped: Called when no more frames come for now, after some have come.
     """
 
-    def __init__(self, sample_rate: int, on_frame: Callable[[AudioFrame], None]) -> None:
+    def __init__(
+        self, sample_rate: int, on_frame: Callable[[AudioFrame], None], on_stopped: Callable[[], None]
+    ) -> None:
         self._rate = sample_rate
         self._on_frame = on_frame
+        self._on_stopped = on_stopped
         self._track: rtc.RemoteAudioTrack | None = None
+        self._is_muted = False
         self._reading: anyio.CancelScope | None = None
         self._changed = anyio.Event()
 
-    def follow(self, track: rtc.RemoteAudioTrack | None) -> None:
+    def follow(self, track: rtc.RemoteAudioTrack | None, *, is_muted: bool = False) -> None:
         """Read `track` from now on, or nothing; the same one again changes nothing."""
-        if track is self._track:
+        is_same = track is self._track
+        if is_same and is_muted == self._is_muted:
             return
-        self._track = track
+        self._track, self._is_muted = track, is_muted
         if self._reading is not None:
-            self._reading.cancel()
+            if not is_same:
+                self._reading.cancel()
+            else:
+                self._reading.deadline = anyio.current_time() + MUTE_TAIL if is_muted else math.inf
         self._changed.set()
 
     async def run(self) -> None:
@@ -52,16 +66,13 @@ class MicrophoneReader:
         while True:
             self._changed = anyio.Event()
             track = self._track
-            if track is None:
+            if track is None or self._is_muted:
                 await self._changed.wait()
-                continue
-            with anyio.CancelScope() as self._reading:
-                await self._read(track)
-            self._reading = None
-            if self._track is track:  # ended by itself: the publisher has gone, or publishes anew
+            elif await self._read(track) and self._track is track:  # the publisher has gone, or publishes anew
                 self._track = None
 
-    async def _read(self, track: rtc.RemoteAudioTrack) -> None:
+    async def _read(self, track: rtc.RemoteAudioTrack) -> bool:
+        """Read until told otherwise; return whether the track ended by itself."""
         rate, on_frame = self._rate, self._on_frame
         stream = rtc.AudioStream(
             track,
@@ -70,10 +81,17 @@ class MicrophoneReader:
             num_channels=1,
             frame_size_ms=round(FRAME_SECONDS * 1000),
         )
+        has_frames = False
         try:
-            async for event in stream:
-                on_frame(AudioFrame(bytes(event.frame.data), rate))
+            with anyio.CancelScope() as self._reading:
+                async for event in stream:
+                    has_frames = True
+                    on_frame(AudioFrame(bytes(event.frame.data), rate))
+            if has_frames:
+                self._on_stopped()
+            return not self._reading.cancelled_caught
         finally:
+            self._reading = None
             with anyio.move_on_after(CLOSE_LIMIT, shield=True) as limit:
                 await stream.aclose()
             if limit.cancelled_caught:

@@ -37,6 +37,8 @@ WAKING_EVENTS: tuple[rtc.room.EventTypes, ...] = (
     "track_unpublished",
     "track_subscribed",
     "track_unsubscribed",
+    "track_muted",
+    "track_unmuted",
 )
 """After any of these the room is looked at anew."""
 
@@ -105,7 +107,7 @@ class LiveKitTransport(Transport):
     async def _serve(self, events: TransportEvents, task_status: TaskStatus[None]) -> None:
         assert self._texts is not None
         assert self._states is not None
-        microphone = MicrophoneReader(self._options.input_rate, events.audio)
+        microphone = MicrophoneReader(self._options.input_rate, events.audio, events.audio_stopped)
         typed = TextReader(self._link.identity, events.text)
         self._register(typed)
         await self._publish()
@@ -152,13 +154,18 @@ class LiveKitTransport(Transport):
             else:
                 events.participant_linked(change.identity)
                 typed.link(change.identity)
-        microphone.follow(self._microphone())
+        publication = self._microphone()
+        track = None if publication is None else publication.track
+        if publication is not None and isinstance(track, rtc.RemoteAudioTrack):
+            microphone.follow(track, is_muted=publication.muted)
+        else:
+            microphone.follow(None)
         if self.is_audible:
             waiting, self._on_audible = self._on_audible, []
             for callback in waiting:
                 callback()
 
-    def _microphone(self) -> rtc.RemoteAudioTrack | None:
+    def _microphone(self) -> rtc.RemoteTrackPublication | None:
         participant = self._room.remote_participants.get(self._link.identity or "")
         publication = None if participant is None else find_microphone(participant)
         if publication is None:
@@ -167,7 +174,7 @@ class LiveKitTransport(Transport):
         if publication.track is None and self._options.audio_input and self._requested_sid != publication.sid:
             self._requested_sid = publication.sid
             publication.set_subscribed(True)  # the room may have been connected with auto_subscribe off
-        return publication.track if isinstance(publication.track, rtc.RemoteAudioTrack) else None
+        return publication
 
     # --- callbacks of the SDK: they only note and wake
 

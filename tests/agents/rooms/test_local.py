@@ -98,6 +98,9 @@ class Told:
     def text(self, text: str) -> None:
         self.log.append(f"text {text}")
 
+    def audio_stopped(self) -> None:
+        self.log.append("stopped")
+
     def participant_linked(self, identity: str) -> None:
         self.log.append(f"linked {identity}")
 
@@ -115,6 +118,7 @@ def test_session_is_told_what_the_caller_does_while_it_listens() -> None:
         async with anyio.create_task_group() as tasks:
             await tasks.start(transport.run, told)
             transport.push_audio(AudioFrame.silence(0.02, 16000))
+            transport.stop_audio()
             transport.send_text("hello")
             transport.join("guest")
             transport.drop("caller")
@@ -125,7 +129,8 @@ def test_session_is_told_what_the_caller_does_while_it_listens() -> None:
             tasks.cancel_scope.cancel()
         transport.send_text("too late")
         assert told.log == [
-            "linked caller", "audio 320", "text hello", "left caller", "linked caller", "closed room_deleted"
+            "linked caller", "audio 320", "stopped", "text hello", "stopped", "left caller", "linked caller",
+            "closed room_deleted",
         ]  # fmt: skip
         with pytest.raises(RoomError, match="make another"):
             await transport.run(told)
