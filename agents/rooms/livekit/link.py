@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Literal, NamedTuple, Protocol
 
 from livekit import rtc
@@ -54,8 +54,14 @@ class ParticipantLink:
         """Whether the linked participant is in the room."""
         return self._participant is not None
 
-    def update(self, participants: Mapping[str, Participant], *, now: float) -> list[LinkChange]:
-        """Look at the room's participants by identity; return what has changed, in order."""
+    def update(
+        self, participants: Mapping[str, Participant], *, now: float, is_reachable: Callable[[str], bool]
+    ) -> list[LinkChange]:
+        """Look at the room's participants by identity; return what has changed, in order.
+
+        Whoever comes when the session has been talking already is linked once `is_reachable(identity)`: speech goes on
+        at once then, and a server tells only of the first subscription to the agent's track.
+        """
         changes: list[LinkChange] = []
         if self._participant is not None and participants.get(self._participant.identity) is not self._participant:
             changes.append(LinkChange("left", self._participant.identity))
@@ -63,13 +69,17 @@ class ParticipantLink:
             self._left_at = now
         if self._participant is None:
             found = self._find(participants, now)
-            if found is not None:
+            if found is not None and (self._left_at is None or is_reachable(found.identity)):
                 self._participant, self._identity, self._left_at = found, found.identity, None
                 changes.append(LinkChange("linked", found.identity))
         return changes
 
-    def deadline(self) -> float | None:
+    def deadline(self, *, now: float) -> float | None:
         """Return when `update` should look again, though nothing happens in the room."""
+        over_at = self._grace_over_at()
+        return over_at if over_at is not None and over_at > now else None
+
+    def _grace_over_at(self) -> float | None:
         if self._left_at is None or self._is_fixed or self._options.close_on_disconnect:
             return None
         return self._left_at + self._options.participant_grace
@@ -77,8 +87,8 @@ class ParticipantLink:
     def _find(self, participants: Mapping[str, Participant], now: float) -> Participant | None:
         if self._identity is not None and self._identity in participants:
             return participants[self._identity]
-        deadline = self.deadline()
-        if self._identity is None or (deadline is not None and now >= deadline):
+        over_at = self._grace_over_at()
+        if self._identity is None or (over_at is not None and now >= over_at):
             return self._first(participants.values())
         return None
 
@@ -101,6 +111,12 @@ def reason_name(reason: rtc.DisconnectReason.ValueType) -> str:
         return rtc.DisconnectReason.Name(reason).lower()
     except ValueError:
         return f"reason_{int(reason)}"
+
+
+def is_reachable(participant: rtc.RemoteParticipant) -> bool:
+    """Return whether it can hear by now: media of it comes, or the server says so, which may take a second longer."""
+    has_media = any(each.track is not None for each in participant.track_publications.values())
+    return has_media or participant.state == rtc.ParticipantState.PARTICIPANT_STATE_ACTIVE
 
 
 def find_microphone(participant: rtc.RemoteParticipant) -> rtc.RemoteTrackPublication | None:

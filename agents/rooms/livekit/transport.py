@@ -12,7 +12,7 @@ from livekit import rtc
 from livekit.rtc.participant import PublishTrackError, UnpublishTrackError
 
 from vivavoce.agents.rooms.livekit.inbound import MicrophoneReader, TextReader
-from vivavoce.agents.rooms.livekit.link import ParticipantLink, find_microphone, reason_name
+from vivavoce.agents.rooms.livekit.link import ParticipantLink, find_microphone, is_reachable, reason_name
 from vivavoce.agents.rooms.livekit.outbound import StateSender, TextSender
 from vivavoce.agents.rooms.livekit.sink import LiveKitSink
 from vivavoce.agents.rooms.options import RoomOptions
@@ -32,6 +32,7 @@ LEAVE_LIMIT = 3.0
 
 WAKING_EVENTS: tuple[rtc.room.EventTypes, ...] = (
     "participant_connected",
+    "participant_active",
     "participant_disconnected",
     "track_published",
     "track_unpublished",
@@ -132,7 +133,7 @@ class LiveKitTransport(Transport):
                 self._look(events, microphone, typed)
                 if timer is not None:
                     timer.cancel()
-                deadline = self._link.deadline()
+                deadline = self._link.deadline(now=self._clock.now())
                 timer = None if deadline is None else self._clock.call_at(deadline, self._wake)
                 await self._changed.wait()
         finally:
@@ -146,7 +147,10 @@ class LiveKitTransport(Transport):
             events.closed(reason)
         if self._is_gone:
             return
-        for change in self._link.update(self._room.remote_participants, now=self._clock.now()):
+        present = self._room.remote_participants
+        for change in self._link.update(
+            present, now=self._clock.now(), is_reachable=lambda identity: is_reachable(present[identity])
+        ):
             logger.debug("participant %r has %s", change.identity, change.what)
             if change.what == "left":
                 microphone.follow(None)

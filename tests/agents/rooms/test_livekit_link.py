@@ -21,8 +21,8 @@ class Somebody:
     kind: rtc.ParticipantKind.ValueType = Kind.PARTICIPANT_KIND_STANDARD
 
 
-def look(link: ParticipantLink, *present: Somebody, now: float = 0.0) -> list[str]:
-    changes = link.update({each.identity: each for each in present}, now=now)
+def look(link: ParticipantLink, *present: Somebody, now: float = 0.0, reachable: bool = True) -> list[str]:
+    changes = link.update({each.identity: each for each in present}, now=now, is_reachable=lambda _: reachable)
     return [f"{change.what} {change.identity}" for change in changes]
 
 
@@ -66,19 +66,37 @@ def test_session_that_stays_open_takes_the_next_one_after_the_grace_time() -> No
     link = ParticipantLink(None, RoomOptions(participant_grace=5.0, close_on_disconnect=False))
     bert = Somebody("bert")
     look(link, Somebody("anna"), bert)
-    assert link.deadline() is None
+    assert link.deadline(now=0.0) is None
     assert look(link, bert, now=1.0) == ["left anna"]
-    assert link.deadline() == 6.0
+    assert link.deadline(now=1.0) == 6.0
     assert look(link, bert, now=5.9) == []
     assert look(link, bert, now=6.0) == ["linked bert"]
-    assert link.deadline() is None
+    assert link.deadline(now=6.0) is None
+
+
+def test_grace_time_that_is_over_with_nobody_there_is_waited_for_no_more() -> None:
+    link = ParticipantLink(None, RoomOptions(participant_grace=5.0, close_on_disconnect=False))
+    look(link, Somebody("anna"))
+    assert look(link, now=1.0) == ["left anna"]
+    assert look(link, now=6.0) == []
+    assert link.deadline(now=6.0) is None
+    assert look(link, Somebody("bert"), now=7.0) == ["linked bert"]
+
+
+def test_one_that_returns_is_linked_once_it_can_hear() -> None:
+    link, back = ParticipantLink(None, RoomOptions()), Somebody("anna")
+    assert look(link, Somebody("anna"), reachable=False) == ["linked anna"]
+    assert look(link, now=1.0) == ["left anna"]
+    assert look(link, back, now=2.0, reachable=False) == []
+    assert not link.is_present
+    assert look(link, back, now=3.0) == ["linked anna"]
 
 
 def test_identity_asked_for_is_never_replaced() -> None:
     link = ParticipantLink("anna", RoomOptions(participant_grace=5.0, close_on_disconnect=False))
     look(link, Somebody("anna"))
     assert look(link, Somebody("bert"), now=1.0) == ["left anna"]
-    assert link.deadline() is None
+    assert link.deadline(now=1.0) is None
     assert look(link, Somebody("bert"), now=99.0) == []
 
 
