@@ -43,12 +43,6 @@ class RegisteredWorker:
 
 
 @dataclass(slots=True)
-class _Job:
-    job: agent.Job
-    worker_id: str
-
-
-@dataclass(slots=True)
 class _RoomState:
     """What the dispatcher remembers of one room."""
 
@@ -65,7 +59,8 @@ class Dispatcher:
         self._authority = authority
         self._tasks = tasks
         self._workers: dict[str, RegisteredWorker] = {}
-        self._jobs: dict[str, _Job] = {}
+        self._jobs: dict[str, agent.Job] = {}
+        """Jobs that run: the very messages that stand in their dispatches."""
         self._rooms: dict[str, _RoomState] = {}
         self._answers: dict[str, tuple[str, asyncio.Future[agent.AvailabilityResponse | None]]] = {}
         self._migrated_at: float | None = None
@@ -99,27 +94,26 @@ class Dispatcher:
             case "update_job":
                 self._update_job(message.update_job)
             case "migrate_job":
-                self._migrate(worker, [*message.migrate_job.job_ids, *(job.id for job in message.migrate_job.jobs)])
+                self._note_jobs([*message.migrate_job.job_ids, *(job.id for job in message.migrate_job.jobs)])
             case "ping":
                 pong = agent.WorkerPong(last_timestamp=message.ping.timestamp, timestamp=int(LoopClock().wall() * 1000))
                 worker.socket.send(agent.ServerMessage(pong=pong))
 
     def _update_job(self, update: agent.UpdateJobStatus) -> None:
-        entry = self._jobs.get(update.job_id)
-        if entry is None:
+        job = self._jobs.get(update.job_id)
+        if job is None:
             return
-        entry.job.state.status, entry.job.state.error = update.status, update.error
+        job.state.status, job.state.error = update.status, update.error
+        job.state.updated_at = int(LoopClock().wall() * 1e9)
         if update.status == agent.JS_FAILED:
             logger.warning("job %s failed: %s", update.job_id, update.error)
         if update.status in _ENDED:
+            job.state.ended_at = job.state.updated_at
             del self._jobs[update.job_id]
 
-    def _migrate(self, worker: RegisteredWorker, job_ids: list[str]) -> None:
-        for job_id in job_ids:
-            if job_id in self._jobs:
-                self._jobs[job_id].worker_id = worker.id
-            else:
-                self._migrated_at = asyncio.get_running_loop().time()
+    def _note_jobs(self, job_ids: list[str]) -> None:
+        if not self._jobs.keys() >= set(job_ids):
+            self._migrated_at = asyncio.get_running_loop().time()
 
     def expects_returning_agents(self) -> bool:
         """Tell whether a worker came with jobs that this server never gave: they are of before a restart."""
@@ -139,7 +133,7 @@ class Dispatcher:
     ) -> None:
         """Dispatch into a room that gets its first caller: the agents its token names, or one without a name."""
         if participant.kind == models.ParticipantInfo.AGENT:
-            if not any(e.job.state.participant_identity == participant.identity for e in self._jobs.values()):
+            if not any(job.state.participant_identity == participant.identity for job in self._jobs.values()):
                 self._room(room.name).agent_returned.set()
         elif is_first_caller:
             named = list(config.agents) if config is not None else []
@@ -171,16 +165,14 @@ class Dispatcher:
         return list(state.dispatches.values()) if state is not None else []
 
     def end_room(self, room_name: str) -> None:
-        """End the jobs of a closed room and stop offering new ones for it."""
+        """Forget the jobs of a closed room and stop offering new ones for it.
+
+        As from a real server, workers learn it from the room: their agents are disconnected.
+        """
         state = self._rooms.pop(room_name, None)
         for task in set(state.tasks) if state is not None else ():
             task.cancel()
-        for job_id, entry in list(self._jobs.items()):
-            if entry.job.room.name == room_name:
-                del self._jobs[job_id]
-                worker = self._workers.get(entry.worker_id)
-                if worker is not None:
-                    worker.socket.send(agent.ServerMessage(termination=agent.JobTermination(job_id=job_id)))
+        self._jobs = {job_id: job for job_id, job in self._jobs.items() if job.room.name != room_name}
 
     def _room(self, name: str) -> _RoomState:
         return self._rooms.setdefault(name, _RoomState())
@@ -283,7 +275,7 @@ class Dispatcher:
         job.state.status, job.state.worker_id = agent.JS_RUNNING, worker.id
         job.state.participant_identity, job.state.agent_id = identity, worker.id
         job.state.started_at = int(LoopClock().wall() * 1e9)
-        self._jobs[job.id] = _Job(job, worker.id)
-        dispatch.state.jobs.append(job)
+        dispatch.state.jobs.append(job)  # copies it
+        self._jobs[job.id] = dispatch.state.jobs[-1]
         worker.socket.send(agent.ServerMessage(assignment=agent.JobAssignment(job=job, token=token)))
         logger.info("job %s of room %s went to worker %s", job.id, job.room.name, worker.id)

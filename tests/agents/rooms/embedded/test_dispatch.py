@@ -147,38 +147,38 @@ async def test_a_worker_that_comes_late_is_not_asked(server: RoomEndpoint, clien
     assert not await worker.is_asked(QUIET)
 
 
-async def test_the_end_of_a_room_ends_its_jobs(start_server: StartServer, clients: Clients) -> None:
-    server = await start_server(departure_timeout=0.2)
-    worker = await clients.work(server)
-    ann = await clients.join(server, "ann")
-    job = (await worker.take_job()).job
-    await ann.send(rtc.SignalRequest(leave=rtc.LeaveRequest()))
-    assert (await worker.next("termination")).termination.job_id == job.id
-
-
-async def test_a_job_that_ended_is_not_terminated(start_server: StartServer, clients: Clients) -> None:
+async def test_the_end_of_a_room_disconnects_its_agent_and_tells_the_worker_nothing(
+    start_server: StartServer, clients: Clients
+) -> None:
     server = await start_server(departure_timeout=0.1)
     worker = await clients.work(server)
     ann = await clients.join(server, "ann")
     job = (await worker.take_job()).job
-    done = agent.UpdateJobStatus(job_id=job.id, status=agent.JS_SUCCESS)
-    await worker.send(agent.WorkerMessage(update_job=done))
-    await worker.settle()
+    grants = VideoGrants(room_join=True, room="r", agent=True)
+    host = await clients.join(server, f"agent-{job.id}", agent=True, grants=grants)
     await ann.send(rtc.SignalRequest(leave=rtc.LeaveRequest()))
-    assert not await worker.is_asked(0.3)
+    assert (await host.next("leave")).leave.reason == models.ROOM_CLOSED
+    assert not await worker.is_asked(QUIET)
 
 
-async def test_a_running_job_moves_to_the_workers_new_connection(start_server: StartServer, clients: Clients) -> None:
-    server = await start_server(departure_timeout=0.1)
-    worker = await clients.work(server)
-    ann = await clients.join(server, "ann")
+async def test_what_became_of_a_job_is_listed_whichever_connection_tells_it(
+    server: RoomEndpoint, clients: Clients
+) -> None:
+    worker = await clients.work(server, agent_name="host")
+    await clients.join(server, "ann", config=named("host"))
     job = (await worker.take_job()).job
     await worker.ws.close()
-    again = await clients.work(server)
+    again = await clients.work(server, agent_name="host")
     await again.send(agent.WorkerMessage(migrate_job=agent.MigrateJobRequest(job_ids=[job.id])))
-    await again.settle()
-    await ann.send(rtc.SignalRequest(leave=rtc.LeaveRequest()))
-    assert (await again.next("termination")).termination.job_id == job.id
+    async with api.LiveKitAPI(server.url, server.api_key, server.api_secret) as lkapi:
+        for status, error in ((agent.JS_RUNNING, ""), (agent.JS_FAILED, "no menu")):
+            update = agent.UpdateJobStatus(job_id=job.id, status=status, error=error)
+            await again.send(agent.WorkerMessage(update_job=update))
+            await again.settle()
+            (dispatch,) = await lkapi.agent_dispatch.list_dispatch("r")
+            (listed,) = dispatch.state.jobs
+            assert (listed.id, listed.state.status, listed.state.error) == (job.id, status, error)
+    assert listed.state.ended_at >= listed.state.started_at > 0
 
 
 async def test_the_server_api_dispatches_and_lists(server: RoomEndpoint, clients: Clients) -> None:
