@@ -56,6 +56,7 @@ class SessionEmitter:
         self._group: TaskGroup | None = None
         self._wrapped: dict[tuple[str, Handler], Callable[[SessionEvent], None]] = {}
         self._running: set[_Run] = set()
+        self._listened_to: set[str] = set()
         self.has_speech_in = False
         self.has_speech_out = False
         """Whether anybody observes audio: frames are made into events only then."""
@@ -93,18 +94,23 @@ class SessionEmitter:
         listener = self._listener(name, handler, once=once)
         self._wrapped[name, handler] = listener
         self._emitter.add_listener(name, listener)
-        self._note_audio_listeners()
+        self._note_listeners()
 
     def off(self, key: EventKey, handler: Handler) -> None:
         """Stop calling `handler`; fine if it does not listen."""
         listener = self._wrapped.pop((self.name_of(key), handler), None)
         if listener is not None:
             self._emitter.remove_listener(self.name_of(key), listener)
-            self._note_audio_listeners()
+            self._note_listeners()
 
-    def _note_audio_listeners(self) -> None:
-        self.has_speech_in = bool(self._emitter.listeners(SpeechIn.name))
-        self.has_speech_out = bool(self._emitter.listeners(SpeechOut.name))
+    def is_listened_to(self, name: str) -> bool:
+        """Tell whether anybody listens, so that events for nobody need not be made."""
+        return name in self._listened_to
+
+    def _note_listeners(self) -> None:
+        self._listened_to = {name for name, _ in self._wrapped}
+        self.has_speech_in = SpeechIn.name in self._listened_to
+        self.has_speech_out = SpeechOut.name in self._listened_to
 
     def emit(self, event: SessionEvent) -> None:
         """Hand `event` to its handlers."""

@@ -46,8 +46,13 @@ class Journal:
         self.room = room
 
     def note(self, event: type[E], /, *, at: float | None = None, turn_id: str = "", **fields: Any) -> None:
-        """Note an event that happened at `at` (session clock), by default now."""
+        """Note an event that happened at `at` (session clock), by default now.
+
+        One that nobody listens to is counted and not made.
+        """
         self._sequence += 1
+        if not self._emitter.is_listened_to(event.name):
+            return
         moment = (self._clock.now() if at is None else at) - self.started_at
         self._pending.append(event(at=moment, sequence=self._sequence, turn_id=turn_id, **fields))
         self.on_noted()

@@ -25,4 +25,8 @@ class Deadline:
 
 def earliest(deadlines: Iterable[Deadline]) -> Deadline | None:
     """Return the one that is due first; of equals the one named first."""
-    return min(deadlines, key=lambda deadline: deadline.at, default=None)
+    first = None
+    for deadline in deadlines:
+        if first is None or deadline.at < first.at:
+            first = deadline
+    return first

@@ -92,7 +92,10 @@ class Floor:
     @property
     def active(self) -> Speech | None:
         """The speech that has the floor."""
-        return next((s for s in self._speeches.values() if s.phase == "active"), None)
+        for speech in self._speeches.values():  # asked for several times an input: a generator costs twice as much
+            if speech.phase == "active":
+                return speech
+        return None
 
     @property
     def waiting(self) -> list[Speech]:
