@@ -27,6 +27,7 @@ from e2e_kit.sdk_client import (
     tone,
 )
 from vivavoce.agents.rooms.livekit import LiveKitTransport
+from vivavoce.agents.rooms.livekit.outbound import TextSender
 from vivavoce.agents.rooms.options import RoomOptions
 from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.core.errors import RoomError
@@ -384,6 +385,24 @@ async def test_room_that_throws_the_agent_out_is_told_once_and_closing_stays_cle
         await transport.aclose()
         await transport.leave()
     assert [each for each in heard.log if each.startswith("closed")] == ["closed participant_removed"]
+
+
+async def test_text_that_is_open_when_the_room_goes_is_given_up(
+    room_server: RoomEndpoint, room_name: str, agent_room: rtc.Room
+) -> None:
+    texts = TextSender(agent_room.local_participant)
+    async with joined(room_server, room_name, "caller") as caller, anyio.create_task_group() as tasks:
+        tasks.start_soon(texts.run)
+        for segment_id in ("s1", "s2"):
+            opened = TranscriptSegment(segment_id=segment_id, who="agent", text="Hello,", is_final=False)
+            texts.add_transcript(opened, sender=None, track_sid=None)
+            await caller.until(lambda segment_id=segment_id: said(caller, segment_id) == "Hello,")  # type: ignore[misc]
+        await agent_room.disconnect()
+        last = TranscriptSegment(segment_id="s1", who="agent", text="Hello, there.", is_final=True)
+        texts.add_transcript(last, sender=None, track_sid=None)
+        tasks.cancel_scope.cancel()
+        with anyio.fail_after(LIMIT, shield=True):
+            await texts.finish()
 
 
 async def test_end_for_a_reason_that_the_sdk_has_no_name_for_is_told(

@@ -34,6 +34,9 @@ STATE_PAUSE = 1.0
 MAX_PENDING = 256
 """Texts that may wait; updates of one segment count once, since the newest holds the older ones."""
 
+SDK_ERRORS = (ConnectionError, RuntimeError, TimeoutError, AssertionError)
+"""What sending raises; an AssertionError when the room goes meanwhile: the native side knows the handle no more."""
+
 ROOM_STATES = {
     "starting": "initializing",
     "idle": "listening",
@@ -97,6 +100,11 @@ class TextSender:
             logger.warning("more than %s texts wait for the room; the oldest is dropped", MAX_PENDING)
         self._added.set()
 
+    def drop(self) -> None:
+        """Forget what waits and what is open: the room is gone."""
+        self._pending.clear()
+        self._open.clear()
+
     async def run(self) -> None:
         """Send until cancelled; a text that is being sent is sent to its end first."""
         while True:
@@ -108,7 +116,10 @@ class TextSender:
         """Send what waits and end the open streams; to be bounded by the caller. `run` must have ended."""
         await self._send_pending()
         for key in list(self._open):
-            await self._end_segment(key, {})
+            try:
+                await self._end_segment(key, {})
+            except SDK_ERRORS as error:
+                logger.warning("the room did not take the end of an agent transcript: %s", error or "no answer in time")
 
     async def _send_pending(self) -> None:
         while self._pending:
@@ -128,7 +139,7 @@ class TextSender:
                 await self._send_agent_segment(item)
             else:
                 await self._send_whole(item)
-        except (ConnectionError, RuntimeError, TimeoutError) as error:
+        except SDK_ERRORS as error:
             what = "turn record" if isinstance(item, _Record) else f"{item.segment.who} transcript"
             logger.warning("the room did not take a %s: %s", what, error or "no answer in time")
             if isinstance(item, _Transcript):
@@ -165,7 +176,9 @@ class TextSender:
         )
 
     async def _end_segment(self, key: str, attributes: dict[str, str]) -> None:
-        opened = self._open.pop(key)
+        opened = self._open.pop(key, None)
+        if opened is None:  # dropped meanwhile
+            return
         await _within(SEND_LIMIT, opened.writer.aclose(attributes=attributes))
 
 
@@ -230,7 +243,7 @@ class StateSender:
         """Send a state and return what went wrong; nothing did if the room shows it, answer or not."""
         try:
             await _within(STATE_LIMIT, self._participant.set_attributes({AGENT_STATE: wanted}))
-        except (ConnectionError, RuntimeError, TimeoutError) as error:
+        except SDK_ERRORS as error:
             if self._participant.attributes.get(AGENT_STATE) == wanted:
                 return ""
             return str(error) or "no answer in time"

@@ -197,6 +197,8 @@ class LiveKitTransport(Transport):
 
     def _note_disconnected(self, reason: rtc.DisconnectReason.ValueType) -> None:
         self._sink.stop()
+        if self._texts is not None:
+            self._texts.drop()
         self._is_gone = True
         self._closed_reason = reason_name(reason)
         self._changed.set()
