@@ -8,9 +8,11 @@ from itertools import count
 
 import pytest
 from anyio.from_thread import start_blocking_portal
+from livekit import rtc
 
 from e2e_kit.peer_process import PeerProcess
 from e2e_kit.room_endpoint import RoomEndpoint
+from e2e_kit.sdk_client import token
 from servers.livekit_server import running_livekit_server
 from vivavoce.agents.rooms.embedded import RoomProcess, RoomServerOptions
 
@@ -58,6 +60,15 @@ def room_server(request: pytest.FixtureRequest) -> RoomEndpoint:
 def room_name() -> str:
     """A room that no other test uses."""
     return f"room-{next(ROOM_NUMBERS)}"
+
+
+@pytest.fixture
+async def agent_room(room_server: RoomEndpoint, room_name: str) -> AsyncIterator[rtc.Room]:
+    """The agent's room, connected as a job would have it."""
+    room = rtc.Room()
+    await room.connect(room_server.url, token(room_server, room_name, "agent", "agent"))
+    yield room
+    await room.disconnect()
 
 
 Connect = Callable[..., Awaitable[PeerProcess]]

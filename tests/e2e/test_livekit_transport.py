@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-
 import anyio
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +13,6 @@ from e2e_kit.sdk_client import (
     LIMIT,
     PEER_RATE,
     Heard,
-    Peer,
     agent_state,
     joined,
     level,
@@ -25,34 +22,15 @@ from e2e_kit.sdk_client import (
     said,
     token,
     tone,
+    transport_in,
 )
 from vivavoce.agents.rooms.livekit import LiveKitTransport
 from vivavoce.agents.rooms.livekit.outbound import TextSender
-from vivavoce.agents.rooms.options import RoomOptions
-from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.core.errors import RoomError
 from vivavoce.pipelines.io import TranscriptSegment
 from vivavoce.pipelines.media.frame import AudioFrame
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(60)]
-
-
-@pytest.fixture
-async def agent_room(room_server: RoomEndpoint, room_name: str) -> AsyncIterator[rtc.Room]:
-    """The agent's room, connected as a job would have it."""
-    room = rtc.Room()
-    await room.connect(room_server.url, token(room_server, room_name, "agent", "agent"))
-    yield room
-    await room.disconnect()
-
-
-def transport_in(room: rtc.Room, *, participant: str | None = None, **options: object) -> LiveKitTransport:
-    return LiveKitTransport(
-        room,
-        participant=participant,
-        options=RoomOptions(**options),  # type: ignore[arg-type]  # each test names what it needs
-        clock=LoopClock(),
-    )
 
 
 async def play(transport: LiveKitTransport, frames: list[AudioFrame]) -> None:
@@ -313,61 +291,6 @@ async def test_caller_that_publishes_anew_is_heard_again(
             for sid in list(caller.room.local_participant.track_publications):
                 await caller.room.local_participant.unpublish_track(sid)
         await transport.aclose()
-
-
-async def mute(caller: Peer) -> None:
-    microphone(caller).mute()
-
-
-async def unpublish(caller: Peer) -> None:
-    await caller.room.local_participant.unpublish_track(microphone(caller).sid)
-
-
-async def disconnect(caller: Peer) -> None:
-    await caller.room.disconnect()
-
-
-def microphone(caller: Peer) -> rtc.LocalAudioTrack:
-    (publication,) = caller.room.local_participant.track_publications.values()
-    assert isinstance(publication.track, rtc.LocalAudioTrack)
-    return publication.track
-
-
-@pytest.mark.parametrize("act", [mute, unpublish, disconnect])
-async def test_microphone_that_goes_away_in_mid_speech_is_told_within_a_second(
-    room_server: RoomEndpoint, room_name: str, agent_room: rtc.Room, act: Callable[[Peer], Awaitable[None]]
-) -> None:
-    heard, transport = Heard(), transport_in(agent_room)
-    async with joined(room_server, room_name, "caller") as caller, anyio.create_task_group() as tasks:
-        await tasks.start(transport.run, heard)
-        tasks.start_soon(caller.speak, 700.0, 30.0)
-        await heard.until(lambda: len(loud(pcm(heard.frames))) > 0.4 * 16000)
-        assert not heard.stops
-        with anyio.fail_after(1.0):
-            await act(caller)
-            await heard.until(lambda: bool(heard.stops))
-        await anyio.sleep(0.3)
-        assert heard.stops == [len(heard.frames)]  # told once, and no frame comes after it
-        await transport.aclose()
-        tasks.cancel_scope.cancel()
-
-
-async def test_microphone_that_is_muted_and_opened_again_is_heard_again(
-    room_server: RoomEndpoint, room_name: str, agent_room: rtc.Room
-) -> None:
-    heard, transport = Heard(), transport_in(agent_room)
-    async with joined(room_server, room_name, "caller") as caller, anyio.create_task_group() as tasks:
-        await tasks.start(transport.run, heard)
-        tasks.start_soon(caller.speak, 700.0, 30.0)
-        await heard.until(lambda: len(loud(pcm(heard.frames))) > 0.2 * 16000)
-        microphone(caller).mute()
-        await heard.until(lambda: bool(heard.stops))
-        before = len(heard.frames)
-        microphone(caller).unmute()
-        await heard.until(lambda: len(loud(pcm(heard.frames[before:]))) > 0.4 * 16000)
-        assert len(heard.stops) == 1
-        await transport.aclose()
-        tasks.cancel_scope.cancel()
 
 
 async def test_room_that_throws_the_agent_out_is_told_once_and_closing_stays_clean(

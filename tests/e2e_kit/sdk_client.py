@@ -13,6 +13,9 @@ import numpy.typing as npt
 from livekit import api, rtc
 
 from e2e_kit.room_endpoint import RoomEndpoint
+from vivavoce.agents.rooms.livekit import LiveKitTransport
+from vivavoce.agents.rooms.options import RoomOptions
+from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.media.frame import AudioFrame
 
 LIMIT = 15.0
@@ -219,3 +222,12 @@ def said(peer: Peer, segment_id: str) -> str:
 def agent_state(peer: Peer) -> str | None:
     agent = peer.room.remote_participants.get("agent")
     return None if agent is None else agent.attributes.get("lk.agent.state")
+
+
+def transport_in(room: rtc.Room, *, participant: str | None = None, **options: object) -> LiveKitTransport:
+    return LiveKitTransport(
+        room,
+        participant=participant,
+        options=RoomOptions(**options),  # type: ignore[arg-type]  # each test names what it needs
+        clock=LoopClock(),
+    )
