@@ -8,6 +8,7 @@ import pytest
 
 from turn_kit import Conversation
 from vivavoce.agents.turn import inputs as i
+from vivavoce.agents.turn.answering import OpenFinal
 
 
 def guessed(text: str = "a table", **options: Any) -> Conversation:
@@ -157,3 +158,17 @@ def test_a_late_final_of_a_backchannel_stays_one_or_interrupts(final: str, wante
 def test_words_told_while_an_unheard_answer_may_not_be_cut_amend_it() -> None:
     talk = guessed(enabled=False).at(2.6, i.UserFinal(text="a table for two"))
     assert talk.take() == [(2.6, "amend", "turn_1", "a table for two")]
+
+
+@pytest.mark.parametrize(
+    ("late", "is_a_revision"),
+    [
+        ("Book a table for two.", True),
+        ("book a", True),
+        ("book the table", True),
+        ("what is the weather like", False),
+    ],
+)
+def test_late_words_are_told_from_new_ones_by_their_likeness(late: str, is_a_revision: bool) -> None:
+    committed = OpenFinal("turn_1", "answer_1", before="", guess="book a table", after="", until=1.0)
+    assert committed.resembles(late) is is_a_revision

@@ -172,3 +172,10 @@ def test_a_speech_goes_on_where_the_conversation_goes_on_without_the_participant
     assert talk.take() == []
     talk.at(3.0, i.ParticipantLeft(5.0), i.ParticipantLeft(None)).until(9.0)
     assert talk.take() == [(3.0, "pause", "talk"), (3.0, "resume", "talk", "")]
+
+
+def test_an_empty_final_while_the_participant_is_away_does_not_let_the_agent_go_on() -> None:
+    talk = Conversation().speaking().starts(2.0).until(2.6).at(2.6, i.ParticipantLeft(10.0))
+    talk.at(2.8, i.UserFinal(text="")).until(6.0)
+    assert talk.take() == [(2.5, "pause", "talk"), (2.8, "drop", "turn_1", "noise")]
+    assert talk.at(6.0, i.ParticipantLinked()).take() == [(6.0, "resume", "talk", "")]
