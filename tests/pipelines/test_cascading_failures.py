@@ -9,6 +9,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from pipeline_kit import Judge
 from vivavoce.pipelines import CascadingPipeline
 from vivavoce.pipelines.cascading import CascadingConnection
 from vivavoce.pipelines.core.errors import (
@@ -27,7 +28,6 @@ from vivavoce.pipelines.events import (
 )
 from vivavoce.pipelines.llm.base import GenerateRequest
 from vivavoce.pipelines.llm.chat_context import ChatContext
-from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.pipeline import PipelineContext
 from vivavoce.pipelines.testing import (
     HANG,
@@ -38,11 +38,7 @@ from vivavoce.pipelines.testing import (
     run_virtual,
 )
 from vivavoce.pipelines.turn_detector.base import (
-    EndOfTurnPrediction,
     TurnContext,
-    TurnDetector,
-    TurnDetectorCapabilities,
-    TurnDetectorStream,
 )
 
 REQUEST = GenerateRequest(context=ChatContext())
@@ -50,44 +46,6 @@ LOST = ProviderConnectionError("lost", provider="scripted")
 REFUSED = ProviderStatusError("no such key", provider="scripted", status=401)
 
 Serve = Callable[..., list[tuple[float, PipelineEvent]]]
-
-
-class Judge(TurnDetector, TurnDetectorStream):
-    """Gives its verdict after a delay, or fails."""
-
-    provider = "judge"
-
-    def __init__(
-        self, *, delay: float = 0.0, error: Exception | None = None, complete: bool = False, needs_audio: bool = False
-    ) -> None:
-        self._delay = delay
-        self._error = error
-        self._complete = complete
-        self._needs_audio = needs_audio
-        self.asked: list[TurnContext] = []
-        self.pushed_seconds = 0.0
-        self.is_closed = False
-
-    @property
-    def capabilities(self) -> TurnDetectorCapabilities:
-        return TurnDetectorCapabilities(needs_audio=self._needs_audio, sample_rate=8000)
-
-    def open(self) -> TurnDetectorStream:
-        return self
-
-    def push(self, frame: AudioFrame) -> None:
-        assert frame.sample_rate == 8000
-        self.pushed_seconds += frame.duration
-
-    async def predict(self, context: TurnContext) -> EndOfTurnPrediction:
-        self.asked.append(context)
-        await anyio.sleep(self._delay)
-        if self._error is not None:
-            raise self._error
-        return EndOfTurnPrediction(complete=self._complete, probability=0.25)
-
-    def close(self) -> None:
-        self.is_closed = True
 
 
 def test_a_lost_stream_is_replaced_and_hears_what_was_missed(serve: Serve) -> None:
