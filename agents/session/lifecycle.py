@@ -96,11 +96,6 @@ class SessionLifecycle:
         self._starting.cut()
 
     @property
-    def is_closing(self) -> bool:
-        """Whether the close has begun."""
-        return self._closing is not None
-
-    @property
     def is_closing_here(self) -> bool:
         """Whether the close waits for the calling code."""
         return self._closing is not None and self._closing.is_running_here

@@ -43,7 +43,6 @@ class Utterance:
         self.done = anyio.Event()
         """Set when it is played out or dropped."""
         self.started_at: float | None = None
-        self.ended_at: float | None = None
         self.is_finished = False
         self.written = 0
         self.total = 0
@@ -232,7 +231,6 @@ class Playout:
         self._cancel_timer()
         self._current = None
         self._is_paused = False
-        utterance.ended_at = self._clock.now()
         if self._on_progress is not None and utterance.started_at is not None:
             self._on_progress(utterance, utterance.written, True)
         utterance.release()
