@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from vivavoce.agents.speech.host import SpeechLimits
 from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions
+from vivavoce.pipelines.core.clock import Clock, LoopClock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +30,8 @@ class SessionOptions:
     """Turns that fail in a row until the session closes with reason `error`."""
     latency_budget: float = 1.0
     """Start warns when the configured waits after the user's speech add up to more."""
+    clock: Clock = field(default_factory=LoopClock, repr=False, compare=False)
+    """Time; virtual in tests."""
 
     def __post_init__(self) -> None:
         for name in ("tool_timeout", "callback_timeout", "start_step", "close_timeout"):

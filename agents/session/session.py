@@ -7,7 +7,7 @@ import logging
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 import anyio
 
@@ -16,7 +16,8 @@ from vivavoce.agents.agent import Agent
 from vivavoce.agents.job import get_job_context
 from vivavoce.agents.records import CloseReport, SessionReport, TurnRecord, UsageRecord
 from vivavoce.agents.rooms.options import RoomOptions
-from vivavoce.agents.session.emitter import EventKey, Handler, SessionEmitter
+from vivavoce.agents.session.emitter import SessionEmitter
+from vivavoce.agents.session.event_source import EventSource
 from vivavoce.agents.session.history import SessionHistory
 from vivavoce.agents.session.input import SessionInput
 from vivavoce.agents.session.journal import Journal
@@ -29,7 +30,6 @@ from vivavoce.agents.speech.handle import SpeechHandle
 from vivavoce.agents.speech.host import SpeechRequest
 from vivavoce.agents.states import AgentState, CloseReason, UserState
 from vivavoce.agents.turn import inputs as i
-from vivavoce.pipelines.core.clock import Clock, LoopClock
 from vivavoce.pipelines.core.errors import SessionClosedError, SessionError, SessionNotStartedError
 from vivavoce.pipelines.core.ids import new_id
 from vivavoce.pipelines.llm.tools import ToolChoice
@@ -44,11 +44,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 UserdataT = TypeVar("UserdataT")
-E = TypeVar("E", bound=ev.SessionEvent)
-R = TypeVar("R", Awaitable[None], None)
 
 
-class AgentSession(Generic[UserdataT]):
+class AgentSession(EventSource, Generic[UserdataT]):
     """One conversation between a caller and an agent.
 
     Calls only enqueue; what they lead to is decided by the session's own loop. They may come from any task of the loop
@@ -60,7 +58,6 @@ class AgentSession(Generic[UserdataT]):
         userdata: Yours; tools get it by their `RunContext`.
         options: Everything else.
         id: For records and logs; made if not given.
-        clock: Time; virtual in tests.
     Raises:
         ConfigurationError: Agent and pipeline do not fit.
     """
@@ -73,7 +70,6 @@ class AgentSession(Generic[UserdataT]):
         userdata: UserdataT | None = None,
         options: SessionOptions | None = None,
         id: str | None = None,
-        clock: Clock | None = None,
     ) -> None:
         options = options or SessionOptions()
         check_wiring(agent, pipeline)
@@ -83,9 +79,9 @@ class AgentSession(Generic[UserdataT]):
         self.userdata = userdata
         self._options = options
         self._capabilities = pipeline.capabilities
-        self._clock: Clock = clock or LoopClock()
+        self._clock = options.clock
         self.created_at = self._clock.wall()
-        self._emitter = SessionEmitter(report=self._report_handler_error, timeout=options.callback_timeout)
+        super().__init__(SessionEmitter(report=self._report_handler_error, timeout=options.callback_timeout))
         self._journal = Journal(self.id, self._clock, self._emitter)
         self.history = SessionHistory(
             self._clock,
@@ -306,52 +302,6 @@ class AgentSession(Generic[UserdataT]):
     def report(self) -> SessionReport:
         """Return everything kept so far."""
         return self._journal.report(self._lifecycle.report)
-
-    # --- events
-
-    @overload
-    def on(self, event: type[E], handler: Callable[[E], R]) -> Callable[[E], R]: ...
-    @overload
-    def on(self, event: type[E]) -> Callable[[Callable[[E], R]], Callable[[E], R]]: ...
-    @overload
-    def on(self, event: str, handler: Handler) -> Handler: ...
-    @overload
-    def on(self, event: str) -> Callable[[Handler], Handler]: ...
-    def on(self, event: EventKey, handler: Handler | None = None) -> Any:
-        """Call `handler` with each such event (a class of `agents.events` or its name); without one, decorate.
-
-        Raises:
-            ConfigurationError: There is no such event.
-        """
-        return self._listen(event, handler, once=False)
-
-    @overload
-    def once(self, event: type[E], handler: Callable[[E], R]) -> Callable[[E], R]: ...
-    @overload
-    def once(self, event: type[E]) -> Callable[[Callable[[E], R]], Callable[[E], R]]: ...
-    @overload
-    def once(self, event: str, handler: Handler) -> Handler: ...
-    @overload
-    def once(self, event: str) -> Callable[[Handler], Handler]: ...
-    def once(self, event: EventKey, handler: Handler | None = None) -> Any:
-        """Call `handler` with the next such event only."""
-        return self._listen(event, handler, once=True)
-
-    def off(self, event: EventKey, handler: Handler) -> None:
-        """Stop calling `handler`."""
-        self._emitter.off(event, handler)
-
-    def _listen(self, event: EventKey, handler: Handler | None, *, once: bool) -> Any:
-        if handler is None:
-            self._emitter.name_of(event)
-
-            def decorate(function: Handler) -> Handler:
-                self._emitter.on(event, function, once=once)
-                return function
-
-            return decorate
-        self._emitter.on(event, handler, once=once)
-        return handler
 
     # --- inside
 

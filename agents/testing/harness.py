@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -84,7 +85,7 @@ class SessionHarness:
         self.recording = Recording()
         self.pipeline = pipeline or self._make_pipeline()
         """What the session runs on; for a test with a session of its own too."""
-        self._options = options
+        self._options = options or SessionOptions()
         self._userdata = userdata
         self._session: AgentSession[Any] | None = None
         self._transport: LocalTransport | None = None
@@ -129,7 +130,7 @@ class SessionHarness:
         self._began_at = self._clock.now()
         self._transport = LocalTransport(self._clock, participant=self.caller.identity)
         self._session = AgentSession(
-            self.agent, self.pipeline, userdata=self._userdata, options=self._options, clock=self._clock
+            self.agent, self.pipeline, userdata=self._userdata, options=replace(self._options, clock=self._clock)
         )
         self.recording.listen(self._session)
         self.caller.begin(self._transport, self._clock)

@@ -226,7 +226,7 @@ def test_closing_during_start_ends_on_enter_and_start_returns() -> None:
     async def main() -> None:
         clock = VirtualClock()
         pipeline = SessionHarness(Agent("x")).pipeline
-        session: AgentSession[None] = AgentSession(Patient("Wait."), pipeline, clock=clock)
+        session: AgentSession[None] = AgentSession(Patient("Wait."), pipeline, options=SessionOptions(clock=clock))
         session.on(Closed, events.append)
         async with anyio.create_task_group() as group:
             group.start_soon(session.start, LocalTransport(clock))
@@ -312,7 +312,7 @@ def stubborn_close(
     async def main() -> None:
         clock = VirtualClock()
         pipeline = SessionHarness(agent, llm or ScriptedLLM("Yes."), stt=stt).pipeline
-        session: AgentSession[None] = AgentSession(agent, pipeline, clock=clock)
+        session: AgentSession[None] = AgentSession(agent, pipeline, options=SessionOptions(clock=clock))
         if handles:
             session.on("history_item_added", hold_the_event)
         async with anyio.create_task_group() as group:
@@ -398,7 +398,7 @@ async def test_code_that_swallows_its_cancellation_holds_no_close_on_a_real_loop
 
     clock = LoopClock()
     session: AgentSession[None] = AgentSession(
-        Swallows("x"), SessionHarness(Agent("x")).pipeline, clock=clock, options=SessionOptions(close_timeout=0.2)
+        Swallows("x"), SessionHarness(Agent("x")).pipeline, options=SessionOptions(clock=clock, close_timeout=0.2)
     )
     await session.start(LocalTransport(clock))
     began = clock.now()
@@ -459,7 +459,7 @@ def hanging_start(seconds: float) -> list[BaseException]:
     async def main() -> None:
         clock = VirtualClock()
         pipeline = SessionHarness(Agent("x"), stt=ScriptedSTT(open_delay=HANG)).pipeline
-        session: AgentSession[None] = AgentSession(Agent("x"), pipeline, clock=clock)
+        session: AgentSession[None] = AgentSession(Agent("x"), pipeline, options=SessionOptions(clock=clock))
 
         async def start() -> None:
             try:

@@ -6,6 +6,7 @@ import pytest
 
 from vivavoce.agents import Agent, AgentSession
 from vivavoce.agents.rooms.local import LocalTransport
+from vivavoce.agents.session.options import SessionOptions
 from vivavoce.pipelines import CascadingPipeline, Pipeline
 from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError
 from vivavoce.pipelines.llm.base import LLMCapabilities
@@ -17,7 +18,7 @@ PICTURE = VideoFrame(b"\xff\xd8", "image/jpeg", 1, 1)
 
 async def started(pipeline: Pipeline) -> AgentSession[None]:
     clock = VirtualClock()
-    session = AgentSession[None](Agent("Help."), pipeline, clock=clock)
+    session = AgentSession[None](Agent("Help."), pipeline, options=SessionOptions(clock=clock))
     await session.start(LocalTransport(clock))
     return session
 

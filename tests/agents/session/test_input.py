@@ -9,6 +9,7 @@ import pytest
 from vivavoce.agents import Agent, AgentSession, RunContext, function_tool
 from vivavoce.agents.events import SpeechIn
 from vivavoce.agents.rooms.local import LocalTransport
+from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness
 from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.core.errors import SessionClosedError, SessionError, SessionNotStartedError
@@ -77,7 +78,9 @@ def test_a_sync_tool_may_interrupt_from_its_thread() -> None:
 
 async def test_an_interruption_from_a_thread_acts_and_cannot_be_awaited() -> None:
     clock = LoopClock()
-    session: AgentSession[None] = AgentSession(Agent("x"), SessionHarness(Agent("x")).pipeline, clock=clock)
+    session: AgentSession[None] = AgentSession(
+        Agent("x"), SessionHarness(Agent("x")).pipeline, options=SessionOptions(clock=clock)
+    )
     async with session:
         await session.start(LocalTransport(clock))
         speech = session.say("one two three four five six seven eight nine ten.")

@@ -88,7 +88,9 @@ def test_the_steps_of_start_come_in_their_order() -> None:
 
     async def main() -> None:
         clock = VirtualClock()
-        session: AgentSession[None] = AgentSession(Noting("x"), pipeline(NotingSTT(steps)), clock=clock)
+        session: AgentSession[None] = AgentSession(
+            Noting("x"), pipeline(NotingSTT(steps)), options=SessionOptions(clock=clock)
+        )
         session.on("started", lambda event: steps.append("started"))
         await session.start(NotingTransport(clock, steps))
         assert session.agent_state is AgentState.IDLE
@@ -105,7 +107,7 @@ def test_a_failing_on_enter_rolls_back_ends_closed_and_raises() -> None:
 
     async def main() -> None:
         clock, stt = VirtualClock(), ScriptedSTT()
-        session: AgentSession[None] = AgentSession(Broken("x"), pipeline(stt), clock=clock)
+        session: AgentSession[None] = AgentSession(Broken("x"), pipeline(stt), options=SessionOptions(clock=clock))
         told = Told(session)
         with pytest.raises(LookupError, match="no greeting"):
             await session.start(LocalTransport(clock))
@@ -126,7 +128,7 @@ def test_a_provider_that_cannot_be_opened_fails_the_start_with_its_own_error() -
     async def main() -> None:
         clock, stt = VirtualClock(), ScriptedSTT()
         stt.fail_open(ProviderError("wrong key", provider="scripted"))
-        session: AgentSession[None] = AgentSession(Agent("x"), pipeline(stt), clock=clock)
+        session: AgentSession[None] = AgentSession(Agent("x"), pipeline(stt), options=SessionOptions(clock=clock))
         with pytest.raises(ProviderError, match="wrong key"):
             await session.start(LocalTransport(clock))
         assert session.agent_state is AgentState.CLOSED
@@ -137,9 +139,9 @@ def test_a_provider_that_cannot_be_opened_fails_the_start_with_its_own_error() -
 def test_a_step_that_hangs_fails_the_start_at_its_limit() -> None:
     async def main() -> None:
         clock = VirtualClock()
-        options = SessionOptions(start_step=3.0)
+        options = SessionOptions(start_step=3.0, clock=clock)
         stt = ScriptedSTT(open_delay=HANG)
-        session: AgentSession[None] = AgentSession(Agent("x"), pipeline(stt), clock=clock, options=options)
+        session: AgentSession[None] = AgentSession(Agent("x"), pipeline(stt), options=options)
         with pytest.raises(SessionError, match="pipeline was not ready within 3 s"):
             await session.start(LocalTransport(clock))
         assert clock.now() == pytest.approx(3.0)
@@ -154,7 +156,7 @@ def test_a_start_that_is_cancelled_rolls_back() -> None:
 
     async def main() -> None:
         clock, stt = VirtualClock(), ScriptedSTT()
-        session: AgentSession[None] = AgentSession(Patient("x"), pipeline(stt), clock=clock)
+        session: AgentSession[None] = AgentSession(Patient("x"), pipeline(stt), options=SessionOptions(clock=clock))
         with pytest.raises(TimeoutError):  # noqa: PT012 - the scope around the call is the subject
             with anyio.fail_after(5):
                 await session.start(LocalTransport(clock))
@@ -168,7 +170,9 @@ def test_a_start_that_is_cancelled_rolls_back() -> None:
 def test_a_start_that_is_cancelled_while_a_provider_hangs_waits_for_nothing() -> None:
     async def main() -> None:
         clock = VirtualClock()
-        session: AgentSession[None] = AgentSession(Agent("x"), pipeline(ScriptedSTT(open_delay=HANG)), clock=clock)
+        session: AgentSession[None] = AgentSession(
+            Agent("x"), pipeline(ScriptedSTT(open_delay=HANG)), options=SessionOptions(clock=clock)
+        )
         with pytest.raises(TimeoutError):  # noqa: PT012 - the scope around the call is the subject
             with anyio.fail_after(1):
                 await session.start(LocalTransport(clock))
@@ -186,7 +190,7 @@ def test_a_room_or_provider_that_ends_before_it_is_ready_fails_the_start() -> No
 
     async def main() -> None:
         clock = VirtualClock()
-        session: AgentSession[None] = AgentSession(Agent("x"), pipeline(), clock=clock)
+        session: AgentSession[None] = AgentSession(Agent("x"), pipeline(), options=SessionOptions(clock=clock))
         with pytest.raises(SessionError, match="room audio ended before it was ready"):
             await session.start(ShortRoom(clock))
 
@@ -196,8 +200,8 @@ def test_a_room_or_provider_that_ends_before_it_is_ready_fails_the_start() -> No
 def test_a_pipeline_that_is_taken_fails_the_start_and_the_session_is_closed() -> None:
     async def main() -> None:
         clock, shared = VirtualClock(), pipeline()
-        first: AgentSession[None] = AgentSession(Agent("x"), shared, clock=clock)
-        second: AgentSession[None] = AgentSession(Agent("x"), shared, clock=clock)
+        first: AgentSession[None] = AgentSession(Agent("x"), shared, options=SessionOptions(clock=clock))
+        second: AgentSession[None] = AgentSession(Agent("x"), shared, options=SessionOptions(clock=clock))
         await first.start(LocalTransport(clock))
         with pytest.raises(ConfigurationError):
             await second.start(LocalTransport(clock))
@@ -214,7 +218,7 @@ def test_a_pipeline_that_is_taken_fails_the_start_and_the_session_is_closed() ->
 def test_a_session_starts_once() -> None:
     async def main() -> None:
         clock = VirtualClock()
-        session: AgentSession[None] = AgentSession(Agent("x"), pipeline(), clock=clock)
+        session: AgentSession[None] = AgentSession(Agent("x"), pipeline(), options=SessionOptions(clock=clock))
         await session.start(LocalTransport(clock))
         with pytest.raises(SessionError, match="starts once"):
             await session.start(LocalTransport(clock))
@@ -227,7 +231,7 @@ def test_a_session_starts_once() -> None:
 
 def test_before_start_every_call_but_close_says_call_start_first() -> None:
     async def main() -> None:
-        session: AgentSession[None] = AgentSession(Agent("x"), pipeline(), clock=VirtualClock())
+        session: AgentSession[None] = AgentSession(Agent("x"), pipeline(), options=SessionOptions(clock=VirtualClock()))
         for call in (
             lambda: session.say("x"),
             lambda: session.reply("x"),
@@ -251,7 +255,7 @@ def test_before_start_every_call_but_close_says_call_start_first() -> None:
 
 def test_no_room_and_no_job_is_an_error_that_says_what_to_do() -> None:
     async def main() -> None:
-        session: AgentSession[None] = AgentSession(Agent("x"), pipeline(), clock=VirtualClock())
+        session: AgentSession[None] = AgentSession(Agent("x"), pipeline(), options=SessionOptions(clock=VirtualClock()))
         with pytest.raises(ConfigurationError, match="pass the room"):
             await session.start()
 
@@ -261,7 +265,7 @@ def test_no_room_and_no_job_is_an_error_that_says_what_to_do() -> None:
 def test_a_participant_does_not_go_with_a_ready_transport() -> None:
     async def main() -> None:
         clock = VirtualClock()
-        session: AgentSession[None] = AgentSession(Agent("x"), pipeline(), clock=clock)
+        session: AgentSession[None] = AgentSession(Agent("x"), pipeline(), options=SessionOptions(clock=clock))
         with pytest.raises(ConfigurationError):
             await session.start(LocalTransport(clock), participant="somebody")
         await session.close()
@@ -292,7 +296,7 @@ def test_a_session_started_in_a_job_takes_its_room_and_closes_when_it_ends() -> 
     async def main() -> None:
         clock = VirtualClock()
         job = FakeJob(LocalTransport(clock))
-        session: AgentSession[None] = AgentSession(Agent("x"), pipeline(), clock=clock)
+        session: AgentSession[None] = AgentSession(Agent("x"), pipeline(), options=SessionOptions(clock=clock))
         with job_scope(job):  # type: ignore[arg-type]  # it has what a session asks for
             await session.start()
         assert job.connected == 1
@@ -307,7 +311,7 @@ def test_a_session_that_is_joining_its_jobs_room_is_started_already() -> None:
     async def main() -> None:
         clock = VirtualClock()
         job = FakeJob(LocalTransport(clock), joining=3.0)
-        session: AgentSession[None] = AgentSession(Agent("x"), pipeline(), clock=clock)
+        session: AgentSession[None] = AgentSession(Agent("x"), pipeline(), options=SessionOptions(clock=clock))
         with job_scope(job):  # type: ignore[arg-type]  # it has what a session asks for
             async with anyio.create_task_group() as group:
                 group.start_soon(session.start)
@@ -325,7 +329,7 @@ def test_closing_while_the_jobs_room_is_joined_is_final() -> None:
     async def main() -> None:
         clock = VirtualClock()
         job = FakeJob(LocalTransport(clock), joining=3.0)
-        session: AgentSession[None] = AgentSession(Agent("x"), pipeline(), clock=clock)
+        session: AgentSession[None] = AgentSession(Agent("x"), pipeline(), options=SessionOptions(clock=clock))
         told = Told(session)
 
         async def start() -> None:
@@ -356,7 +360,7 @@ def test_a_room_that_closes_while_the_session_starts_fails_the_start() -> None:
 
     async def main() -> None:
         clock = VirtualClock()
-        session: AgentSession[None] = AgentSession(Agent("x"), pipeline(), clock=clock)
+        session: AgentSession[None] = AgentSession(Agent("x"), pipeline(), options=SessionOptions(clock=clock))
         with pytest.raises(SessionClosedError, match="room_closed"):
             await session.start(GoneRoom(clock))
         assert clock.now() < 1.0
@@ -368,7 +372,7 @@ def test_leave_leaves_the_room_and_closes() -> None:
     async def main() -> None:
         clock = VirtualClock()
         transport = LocalTransport(clock)
-        session: AgentSession[None] = AgentSession(Agent("x"), pipeline(), clock=clock)
+        session: AgentSession[None] = AgentSession(Agent("x"), pipeline(), options=SessionOptions(clock=clock))
         await session.start(transport)
         report = await session.leave()
         assert transport.is_left
@@ -381,7 +385,7 @@ def test_leave_leaves_the_room_and_closes() -> None:
 def test_leaving_the_block_closes_also_when_it_raises() -> None:
     async def main() -> None:
         clock = VirtualClock()
-        session: AgentSession[None] = AgentSession(Agent("x"), pipeline(), clock=clock)
+        session: AgentSession[None] = AgentSession(Agent("x"), pipeline(), options=SessionOptions(clock=clock))
         with pytest.raises(KeyError):  # noqa: PT012 - the block is the subject
             async with session:
                 await session.start(LocalTransport(clock))
@@ -394,9 +398,9 @@ def test_leaving_the_block_closes_also_when_it_raises() -> None:
 def test_a_pipeline_serves_one_session_at_a_time_and_another_one_afterwards() -> None:
     async def main() -> None:
         clock, shared = VirtualClock(), pipeline()
-        first: AgentSession[None] = AgentSession(Agent("x"), shared, clock=clock)
-        second: AgentSession[None] = AgentSession(Agent("x"), shared, clock=clock)
-        third: AgentSession[None] = AgentSession(Agent("x"), shared, clock=clock)
+        first: AgentSession[None] = AgentSession(Agent("x"), shared, options=SessionOptions(clock=clock))
+        second: AgentSession[None] = AgentSession(Agent("x"), shared, options=SessionOptions(clock=clock))
+        third: AgentSession[None] = AgentSession(Agent("x"), shared, options=SessionOptions(clock=clock))
         await first.start(LocalTransport(clock))
         with pytest.raises(ConfigurationError):
             await second.start(LocalTransport(clock))
@@ -423,7 +427,7 @@ def test_the_greeting_waits_until_the_caller_can_hear_it() -> None:
     async def main() -> None:
         clock = VirtualClock()
         transport = LocalTransport(clock, is_audible=False)
-        session: AgentSession[None] = AgentSession(Agent("x"), pipeline(), clock=clock)
+        session: AgentSession[None] = AgentSession(Agent("x"), pipeline(), options=SessionOptions(clock=clock))
         await session.start(transport)
         handle = session.say("hello there")
         await anyio.sleep(3.0)
