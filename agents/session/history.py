@@ -8,9 +8,11 @@ from typing import TypedDict
 
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.llm.chat_context import (
+    AgentHandoff,
     ChatContext,
     ChatItem,
     ChatMessage,
+    ConfigChange,
     FunctionCall,
     FunctionCallOutput,
     Role,
@@ -102,10 +104,36 @@ class SessionHistory:
                 )
             )
 
+    def add_handoff(self, old_agent: str, new_agent: str, *, turn_id: str = "") -> AgentHandoff:
+        """Note that the conversation went from one agent to another, by their ids, and return the item."""
+        handoff = AgentHandoff(old_agent=old_agent, new_agent=new_agent, **self._stamp(turn_id))
+        self._add(handoff)
+        return handoff
+
+    def add_config_change(
+        self,
+        agent: str,
+        *,
+        instructions: str | None = None,
+        tools_added: Sequence[str] = (),
+        tools_removed: Sequence[str] = (),
+        turn_id: str = "",
+    ) -> ConfigChange:
+        """Note new instructions (None: as before) or tools, by name, of an agent, and return the item."""
+        change = ConfigChange(
+            agent=agent,
+            instructions=instructions,
+            tools_added=tuple(tools_added),
+            tools_removed=tuple(tools_removed),
+            **self._stamp(turn_id),
+        )
+        self._add(change)
+        return change
+
     def _add(self, item: ChatItem) -> None:
         self._context.append(item)
         self._on_added(item)
 
     def _stamp(self, turn_id: str) -> _Stamp:
         self._sequence += 1
-        return _Stamp(turn_id=turn_id, sequence=self._sequence, created_at=self._clock.now())
+        return _Stamp(turn_id=turn_id, sequence=self._sequence, created_at=self._clock.wall())

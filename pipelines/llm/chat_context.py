@@ -3,72 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import asdict, replace
+from typing import Any
 
-from vivavoce.pipelines.core.ids import new_id
-from vivavoce.pipelines.media.frame import VideoFrame
+from vivavoce.pipelines.llm.chat_items import (
+    AgentHandoff,
+    ChatItem,
+    ChatMessage,
+    ConfigChange,
+    FunctionCall,
+    FunctionCallOutput,
+    ItemType,
+    Role,
+)
 
-Role = Literal["system", "user", "assistant"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChatMessage:
-    """Words of one speaker.
-
-    Args:
-        content: For an assistant, what was heard, not what was generated.
-        interrupted: The message was cut short; providers tell the model so in the request.
-        backchannel: The user's "mhm", kept and answered by nobody.
-        speaker: Who said it, where a room has several; empty otherwise.
-        turn_id: The turn that it belongs to.
-        sequence: Grows by one with each item of a session's history.
-        created_at: Session clock, seconds.
-    """
-
-    role: Role
-    content: str = field(repr=False)
-    id: str = field(default_factory=lambda: new_id("item"))
-    interrupted: bool = False
-    backchannel: bool = False
-    images: tuple[VideoFrame, ...] = field(default=(), repr=False)
-    speaker: str = ""
-    turn_id: str = ""
-    sequence: int = 0
-    created_at: float = 0.0
-    type: Literal["message"] = "message"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FunctionCall:
-    """A tool call made by the model; `arguments` is JSON text."""
-
-    call_id: str
-    name: str
-    arguments: str = field(repr=False)
-    id: str = field(default_factory=lambda: new_id("item"))
-    turn_id: str = ""
-    sequence: int = 0
-    created_at: float = 0.0
-    type: Literal["function_call"] = "function_call"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FunctionCallOutput:
-    """What the call with the same `call_id` came to; there is exactly one for each call in a history."""
-
-    call_id: str
-    name: str
-    output: str = field(repr=False)
-    is_error: bool = False
-    id: str = field(default_factory=lambda: new_id("item"))
-    turn_id: str = ""
-    sequence: int = 0
-    created_at: float = 0.0
-    type: Literal["function_call_output"] = "function_call_output"
-
-
-ChatItem = ChatMessage | FunctionCall | FunctionCallOutput
+__all__ = [
+    "AgentHandoff",
+    "ChatContext",
+    "ChatItem",
+    "ChatMessage",
+    "ConfigChange",
+    "FunctionCall",
+    "FunctionCallOutput",
+    "ItemType",
+    "Role",
+]
 
 
 class ChatContext:

@@ -16,7 +16,7 @@ from vivavoce.pipelines.core.errors import (
     ProviderTimeoutError,
 )
 from vivavoce.pipelines.llm.base import GenerateRequest
-from vivavoce.pipelines.llm.chat_context import ChatMessage, FunctionCall
+from vivavoce.pipelines.llm.chat_context import ChatMessage, FunctionCall, FunctionCallOutput
 from vivavoce.plugins.openai.wire import PROVIDER, error_in_answer, is_retryable
 
 if TYPE_CHECKING:
@@ -80,8 +80,10 @@ class Redaction:
         for item in self._request.context:
             if isinstance(item, ChatMessage):
                 yield item.content
-            else:
-                yield item.arguments if isinstance(item, FunctionCall) else item.output
+            elif isinstance(item, FunctionCall):
+                yield item.arguments
+            elif isinstance(item, FunctionCallOutput):
+                yield item.output
 
 
 @contextmanager

@@ -10,7 +10,15 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from vivavoce.pipelines.llm.base import GenerateRequest
-from vivavoce.pipelines.llm.chat_context import ChatItem, ChatMessage, FunctionCall, FunctionCallOutput, Role
+from vivavoce.pipelines.llm.chat_context import (
+    AgentHandoff,
+    ChatItem,
+    ChatMessage,
+    ConfigChange,
+    FunctionCall,
+    FunctionCallOutput,
+    Role,
+)
 from vivavoce.pipelines.media.frame import VideoFrame
 
 INTERRUPTED = "The user interrupted your last message where it ends; they heard no more of it."
@@ -66,6 +74,8 @@ def _parts(items: tuple[ChatItem, ...]) -> list[Part]:
     parts: list[Part] = []
     previous: ChatItem | None = None
     for item in items:
+        if isinstance(item, AgentHandoff | ConfigChange):  # for readers; the request has the instructions of now
+            continue
         if isinstance(item, ChatMessage):
             parts.extend(_words(item))
         elif isinstance(item, FunctionCall):

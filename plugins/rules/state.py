@@ -68,7 +68,7 @@ def replay(dialogue: Dialogue, items: Iterable[ChatItem]) -> State:
         elif isinstance(item, FunctionCall):
             if item.name == dialogue.tool:
                 calls[item.call_id] = item.arguments
-        elif item.call_id in calls:
+        elif isinstance(item, FunctionCallOutput) and item.call_id in calls:
             _settle(state, calls[item.call_id], item)
     return state
 

@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 
 from servers.scripted_openai import Answer, ScriptedOpenAI, chat_answer, responses_answer
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent
-from vivavoce.pipelines.llm.chat_context import ChatContext, ChatItem, ChatMessage, FunctionCall, FunctionCallOutput
+from vivavoce.pipelines.llm.chat_context import (
+    AgentHandoff,
+    ChatContext,
+    ChatItem,
+    ChatMessage,
+    ConfigChange,
+    FunctionCall,
+    FunctionCallOutput,
+)
 from vivavoce.pipelines.llm.tools import ToolChoice, function_tool
 from vivavoce.pipelines.media.frame import VideoFrame
 from vivavoce.plugins import openai
@@ -225,6 +233,14 @@ async def test_a_call_without_output_is_still_running(sent: Sent, ask: Ask) -> N
 async def test_an_output_without_call_is_left_out(sent: Sent, ask: Ask) -> None:
     messages = (await sent(ask(output("gone"), user("Hi"))))["messages"]
     assert [m["role"] for m in messages] == ["user"]
+
+
+async def test_handoffs_and_config_changes_are_not_sent_and_part_no_calls(sent: Sent, ask: Ask) -> None:
+    handoff = AgentHandoff(old_agent="Host", new_agent="Cashier")
+    change = ConfigChange(agent="Host", instructions="Be curt.")
+    plain = [user("both"), call("a"), call("b"), output("a"), output("b")]
+    mixed = [handoff, plain[0], plain[1], change, *plain[2:], handoff]
+    assert (await sent(ask(*mixed)))["messages"] == (await sent(ask(*plain)))["messages"]
 
 
 @pytest.mark.parametrize("api", list(ANSWERS))

@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 
 from vivavoce.pipelines.core.errors import ConfigurationError, ProviderError
 from vivavoce.pipelines.llm.base import Done, GenerateRequest, LLMEvent, TextDelta, Usage
-from vivavoce.pipelines.llm.chat_context import ChatContext, ChatMessage, FunctionCall, FunctionCallOutput
+from vivavoce.pipelines.llm.chat_context import (
+    AgentHandoff,
+    ChatContext,
+    ChatMessage,
+    ConfigChange,
+    FunctionCall,
+    FunctionCallOutput,
+)
 from vivavoce.pipelines.llm.tools import ToolCall, ToolChoice, function_tool
 from vivavoce.plugins import rules
 
@@ -107,6 +114,15 @@ async def test_a_correction_before_the_call_is_what_the_call_gets() -> None:
     assert await talk.hears("no, at eight") == "At eight. For how many?"
     await talk.hears("three of us")
     assert talk.calls == [{"day": "friday", "time": "20:00", "people": 3}]
+
+
+async def test_handoffs_and_config_changes_say_nothing_to_the_rules() -> None:
+    talk = Talk()
+    await talk.hears("friday at seven")
+    talk.context.append(AgentHandoff(old_agent="Host", new_agent="Cashier"))
+    talk.context.append(ConfigChange(agent="Cashier", instructions="At nine."))
+    await talk.hears("four people")
+    assert talk.calls == [{"day": "friday", "time": "19:00", "people": 4}]
 
 
 @pytest.mark.parametrize("words", ["not friday, saturday", "friday, no, saturday", "saturday, not friday"])

@@ -1,0 +1,112 @@
+"""ChatItem: what a conversation consists of: messages, tool calls and their outputs, handoffs, config changes.
+
+Items are frozen and have stable ids: a change makes a new item under the old id.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from vivavoce.pipelines.core.ids import new_id
+from vivavoce.pipelines.media.frame import VideoFrame
+
+Role = Literal["system", "user", "assistant"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatMessage:
+    """Words of one speaker.
+
+    Args:
+        content: For an assistant, what was heard, not what was generated.
+        interrupted: The message was cut short; providers tell the model so in the request.
+        backchannel: The user's "mhm", kept and answered by nobody.
+        speaker: Who said it, where a room has several; empty otherwise.
+        turn_id: The turn that it belongs to.
+        sequence: Grows with each item of a session's history.
+        created_at: Wall clock, seconds since the epoch, so that it means the same in another process.
+    """
+
+    role: Role
+    content: str = field(repr=False)
+    id: str = field(default_factory=lambda: new_id("item"))
+    interrupted: bool = False
+    backchannel: bool = False
+    images: tuple[VideoFrame, ...] = field(default=(), repr=False)
+    speaker: str = ""
+    turn_id: str = ""
+    sequence: int = 0
+    created_at: float = 0.0
+    type: Literal["message"] = "message"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionCall:
+    """A tool call made by the model; `arguments` is JSON text."""
+
+    call_id: str
+    name: str
+    arguments: str = field(repr=False)
+    id: str = field(default_factory=lambda: new_id("item"))
+    turn_id: str = ""
+    sequence: int = 0
+    created_at: float = 0.0
+    type: Literal["function_call"] = "function_call"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FunctionCallOutput:
+    """What the call with the same `call_id` came to; there is exactly one for each call in a history."""
+
+    call_id: str
+    name: str
+    output: str = field(repr=False)
+    is_error: bool = False
+    id: str = field(default_factory=lambda: new_id("item"))
+    turn_id: str = ""
+    sequence: int = 0
+    created_at: float = 0.0
+    type: Literal["function_call_output"] = "function_call_output"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentHandoff:
+    """The conversation went from one agent to another. For readers of the history: no model is sent it.
+
+    Args:
+        old_agent, new_agent: Their ids; `old_agent` is empty for the agent that a conversation begins with.
+    """
+
+    old_agent: str
+    new_agent: str
+    id: str = field(default_factory=lambda: new_id("item"))
+    turn_id: str = ""
+    sequence: int = 0
+    created_at: float = 0.0
+    type: Literal["agent_handoff"] = "agent_handoff"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConfigChange:
+    """What the model is told to be, or may call, was changed. For readers of the history: no model is sent it.
+
+    Args:
+        agent: The id of the agent that it is about.
+        instructions: The new ones; None where they stayed as they were.
+        tools_added, tools_removed: Names.
+    """
+
+    agent: str = ""
+    instructions: str | None = field(default=None, repr=False)
+    tools_added: tuple[str, ...] = ()
+    tools_removed: tuple[str, ...] = ()
+    id: str = field(default_factory=lambda: new_id("item"))
+    turn_id: str = ""
+    sequence: int = 0
+    created_at: float = 0.0
+    type: Literal["config_change"] = "config_change"
+
+
+ChatItem = ChatMessage | FunctionCall | FunctionCallOutput | AgentHandoff | ConfigChange
+ItemType = Literal["message", "function_call", "function_call_output", "agent_handoff", "config_change"]
