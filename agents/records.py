@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from vivavoce.agents.turn.effects import EndedBy
+
 REPORT_VERSION = 1
 
 TurnOutcome = Literal["completed", "interrupted", "failed", "cancelled", "discarded"]
@@ -50,6 +52,9 @@ class TurnRecord:
         kind: What made the agent speak.
         started_at, ended_at: Seconds from the session's start.
         error: The failure's text without content, where the outcome is `failed`.
+        ended_by: What ended the user's turn; None where there was none.
+        endpointing_delay: The seconds of silence that did, as configured or learned, where `ended_by` says a pause or a
+            timeout. The stages from `vad_silence` to `endpointing_wait` show which of it was on the critical path.
     """
 
     turn_id: str
@@ -65,6 +70,8 @@ class TurnRecord:
     started_at: float = 0.0
     ended_at: float = 0.0
     error: str = ""
+    ended_by: EndedBy | None = None
+    endpointing_delay: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from vivavoce.agents.records import StageOwner, StageRecord, ToolRecord, TurnOutcome, TurnRecord
-from vivavoce.agents.turn.effects import TurnTiming
+from vivavoce.agents.turn.effects import EndedBy, TurnTiming
 
 
 class TurnRecordBuilder:
@@ -29,6 +29,8 @@ class TurnRecordBuilder:
         self.error = ""
         self._session_start = session_start
         self._created_at = now
+        self._ended_by: EndedBy | None = None
+        self._delay: float | None = None
         self._speech_ended_at: float | None = None
         self._first_played_at: float | None = None
         self._boundary = now
@@ -38,6 +40,7 @@ class TurnRecordBuilder:
     def committed(self, timing: TurnTiming, user_text: str) -> None:
         """Take what the turn machine knows of the end of the user's turn."""
         self.user_text = user_text
+        self._ended_by, self._delay = timing.ended_by, timing.delay
         self._speech_ended_at = self._boundary = timing.speech_ended_at
         self.mark("vad_silence", "config", timing.end_reported_at)
         self.mark("transcript_wait", "provider", timing.final_at)
@@ -80,6 +83,8 @@ class TurnRecordBuilder:
             e2e_latency=latency,
             stages=tuple(stages),
             tools=tuple(self._tools),
+            ended_by=self._ended_by,
+            endpointing_delay=self._delay,
             started_at=(self._created_at if self._speech_ended_at is None else self._speech_ended_at)
             - self._session_start,
             ended_at=now - self._session_start,

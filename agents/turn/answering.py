@@ -9,7 +9,15 @@ from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from typing import Literal
 
-from vivavoce.agents.turn.effects import AddBackchannel, AmendUserTurn, CommitUserTurn, DropUserTurn, Effect
+from vivavoce.agents.turn.effects import (
+    AddBackchannel,
+    AmendUserTurn,
+    CommitUserTurn,
+    DropUserTurn,
+    Effect,
+    EndedBy,
+)
+from vivavoce.agents.turn.endpointing import Endpointing
 from vivavoce.agents.turn.floor import Floor
 from vivavoce.agents.turn.interruption import Interruption
 from vivavoce.agents.turn.options import TurnOptions
@@ -64,9 +72,16 @@ class Answering:
     """Ends the user's turn. Numbers the answers, and remembers the last commit while its final may still come."""
 
     def __init__(
-        self, options: TurnOptions, floor: Floor, user: UserSide, interruption: Interruption, out: list[Effect]
+        self,
+        options: TurnOptions,
+        floor: Floor,
+        user: UserSide,
+        interruption: Interruption,
+        endpointing: Endpointing,
+        out: list[Effect],
     ) -> None:
         self._options = options
+        self._endpointing = endpointing
         self._floor = floor
         self._user = user
         self._interruption = interruption
@@ -82,8 +97,12 @@ class Answering:
         is_by_voice = turn.over_at is None
         return is_by_voice or not active.interruptible
 
-    def finish(self, now: float) -> None:
-        """The open turn is over: answer it, keep it as a backchannel, or drop it."""
+    def finish(self, now: float, ended_by: EndedBy | None = None) -> None:
+        """The open turn is over: answer it, keep it as a backchannel, or drop it.
+
+        Args:
+            ended_by: By whom; None if by what the turn itself knows, such as the pause going on.
+        """
         turn = self._user.turn
         if turn is None or self.is_deferred(turn):
             return
@@ -97,10 +116,17 @@ class Answering:
             self._close_turn(now)
             self._interruption.let_go_on()
             return
-        self.commit(turn, now)
+        self.commit(turn, now, ended_by)
 
-    def commit(self, turn: UserTurn, now: float, *, remote_reply_id: str = "") -> None:
+    def commit(self, turn: UserTurn, now: float, ended_by: EndedBy | None = None, *, remote_reply_id: str = "") -> None:
         """Take the floor for the open turn and have it answered."""
+        delay = None
+        if ended_by is None and turn.over_at is not None:
+            ended_by = turn.over_by
+        elif ended_by is None:
+            ended_by = "transcript_timeout" if turn.owes_final else "pause"
+            delay = turn.delay(self._options, self._endpointing.min_delay)
+        self._endpointing.turn_ended(turn.silence_since if ended_by == "pause" and turn.burst is not None else None)
         self._interruption.take_floor()
         self._answers += 1
         speech_id = f"answer_{self._answers}"
@@ -110,7 +136,7 @@ class Answering:
                 turn_id=turn.turn_id,
                 speech_id=speech_id,
                 text=turn.text,
-                timing=turn.timing(now),
+                timing=turn.timing(now, ended_by, delay),
                 merged=turn.is_merged,
                 settles_audio=turn.settles_audio and not remote_reply_id,
                 remote_reply_id=remote_reply_id,

@@ -26,6 +26,10 @@ class SetUserState:
     at: float
 
 
+EndedBy = Literal["pause", "transcript_timeout", "recogniser", "request", "text", "remote_reply", "close"]
+"""What ended a user turn: silence, silence without the final that was due, or somebody's word."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnTiming:
     """When the parts of an end of turn became known (session clock); None for what did not happen.
@@ -36,6 +40,7 @@ class TurnTiming:
         final_at: When the last words arrived.
         predicted_at: When the turn detector's verdict arrived.
         committed_at: When the turn was committed.
+        delay: The seconds of silence, from `speech_ended_at`, that ended the turn; None where something else did.
     """
 
     speech_ended_at: float
@@ -43,6 +48,8 @@ class TurnTiming:
     final_at: float | None
     predicted_at: float | None
     committed_at: float
+    ended_by: EndedBy = "pause"
+    delay: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from vivavoce.agents.turn.answering import Answering
 from vivavoce.agents.turn.deadlines import Deadline
 from vivavoce.agents.turn.effects import ClearAudio, Effect, PredictEndOfTurn, RefuseRemoteReply, SettleAudio
+from vivavoce.agents.turn.endpointing import REACTION, Endpointing
 from vivavoce.agents.turn.floor import Floor
 from vivavoce.agents.turn.interruption import Interruption
 from vivavoce.agents.turn.options import TurnOptions
@@ -23,6 +24,7 @@ class Listening:
         user: UserSide,
         interruption: Interruption,
         answering: Answering,
+        endpointing: Endpointing,
         out: list[Effect],
     ) -> None:
         self._options = options
@@ -30,6 +32,7 @@ class Listening:
         self._user = user
         self._interruption = interruption
         self._answering = answering
+        self._endpointing = endpointing
         self._out = out
         self._turns = 0
 
@@ -40,6 +43,8 @@ class Listening:
         if self._user.is_speaking:
             return
         self._answering.speech_began()
+        if self._endpointing.is_dynamic:
+            self._endpointing.speech_began(at, self._pause_since(at))
         turn = self._open_turn(at)
         burst = self._user.burst = Burst(at)
         turn.begin_speech(burst)
@@ -66,7 +71,10 @@ class Listening:
             return
         if self._user.turn is None and self._answering.covers_interim(text, now, item_id):
             return
-        self._open_turn(now).add_interim(text, now, item_id)
+        turn = self._open_turn(now)
+        if text and not turn.owed_before:
+            self._endpointing.words_came()
+        turn.add_interim(text, now, item_id)
 
     def final(self, text: str, now: float, item_id: str = "") -> None:
         """An utterance is settled; an empty text says that it was nothing."""
@@ -75,6 +83,8 @@ class Listening:
         if not text and self._user.turn is None:
             return
         turn = self._user.turn or self._open_turn_by_final(now)
+        if text and not (turn.owed_before and self._user.is_speaking):  # else it is of the speech before
+            self._endpointing.words_came()
         turn.add_final(text, now)
         if turn.has_words:
             self._interruption.words_came(now)
@@ -101,14 +111,14 @@ class Listening:
         """The recogniser says that the turn is over; without words there is nothing to end yet."""
         turn = self._user.turn
         if turn is not None and turn.has_words:
-            self._answering.finish(now)
+            self._answering.finish(now, "recogniser")
 
     def commit_requested(self, now: float) -> None:
         """The application says that the turn is over: at once, or when the words come that are still owed."""
         if not self._user.is_active:
             return
         turn = self._open_turn(now)
-        turn.over_at = now
+        turn.over_at, turn.over_by = now, "request"
         turn.is_ended_by_request = turn.has_words
         if not turn.has_words:
             self._out.append(SettleAudio())
@@ -134,7 +144,7 @@ class Listening:
         self._answering.expect_no_final()
         spoken = self._user.turn
         if spoken is None or not spoken.has_words or (spoken.is_speech_going_on and not spoken.is_merged):
-            turn = UserTurn(self._next_id(), now, typed=text, over_at=now)
+            turn = UserTurn(self._next_id(), now, typed=text, over_at=now, over_by="text")
             if spoken is None or not self._answering.is_deferred(turn):
                 self._user.turn = turn
                 self._answering.finish(now)
@@ -143,7 +153,7 @@ class Listening:
         spoken.typed = f"{spoken.typed} {text}".strip()
         spoken.word_at = now
         if not spoken.is_speech_going_on:
-            spoken.over_at = now
+            spoken.over_at, spoken.over_by = now, "text"
 
     def remote_reply(self, remote_reply_id: str, now: float) -> None:
         """A remote model began to answer: the turn is over by its judgement."""
@@ -153,7 +163,7 @@ class Listening:
             return
         if user.burst is not None and user.is_speaking:
             user.burst.end(now, now)
-        self._answering.commit(self._open_turn(now), now, remote_reply_id=remote_reply_id)
+        self._answering.commit(self._open_turn(now), now, "remote_reply", remote_reply_id=remote_reply_id)
 
     def close(self, now: float) -> None:
         """Hear nothing more: words not answered yet are committed, so that they are kept."""
@@ -161,7 +171,7 @@ class Listening:
         if user.burst is not None and user.is_speaking:
             user.burst.end(now, now)
         if user.turn is not None and user.turn.has_words:
-            self._answering.commit(user.turn, now)
+            self._answering.commit(user.turn, now, "close")
         else:
             self._answering.drop("cleared")
         self._answering.expect_no_final()
@@ -175,7 +185,18 @@ class Listening:
             return
         if self._user.is_speaking and turn.over_at is None:
             return
-        yield Deadline(turn.ends_at(self._options), self._answering.finish)
+        yield Deadline(turn.ends_at(self._options, self._endpointing.min_delay), self._answering.finish)
+
+    def _pause_since(self, at: float) -> float | None:
+        """Return when the pause began that speech at `at` ends, if it is a pause within a turn."""
+        turn, active = self._user.turn, self._floor.active
+        if active is not None and active.playing_since is not None:  # it listens, unless it cannot have reacted yet
+            is_too_soon = active.kind == "turn" and at - active.playing_since < REACTION
+            return self._endpointing.ended_at if is_too_soon else None
+        if turn is None:
+            return None if self._floor.unheard_answer is None else self._endpointing.ended_at
+        is_of_turn = turn.burst is not None and (turn.has_words or turn.owes_final)
+        return turn.silence_since if is_of_turn and turn.is_complete is not False else None
 
     def _open_turn(self, now: float) -> UserTurn:
         if self._user.turn is None:

@@ -10,6 +10,7 @@ from vivavoce.agents.turn.answering import Answering
 from vivavoce.agents.turn.conversation_state import ConversationState, SessionPhase
 from vivavoce.agents.turn.deadlines import Deadline, earliest
 from vivavoce.agents.turn.effects import CloseSession, Effect, RefuseRemoteReply
+from vivavoce.agents.turn.endpointing import Endpointing
 from vivavoce.agents.turn.floor import Floor
 from vivavoce.agents.turn.interruption import Interruption
 from vivavoce.agents.turn.listening import Listening
@@ -30,8 +31,11 @@ class TurnMachine:
         self._floor = Floor()
         self._user = UserSide()
         self._interruption = Interruption(options.interruption, self._floor, self._user, self._out)
-        self._answering = Answering(options, self._floor, self._user, self._interruption, self._out)
-        self._listening = Listening(options, self._floor, self._user, self._interruption, self._answering, self._out)
+        endpointing = Endpointing(options.endpointing)
+        self._answering = Answering(options, self._floor, self._user, self._interruption, endpointing, self._out)
+        self._listening = Listening(
+            options, self._floor, self._user, self._interruption, self._answering, endpointing, self._out
+        )
         self._speeches = Speeches(self._floor, self._interruption, self._out, max_errors=options.max_errors)
         self._state = ConversationState(self._floor, self._user, self._out)
         self._phase: SessionPhase = "new"

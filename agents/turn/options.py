@@ -15,8 +15,12 @@ BACKCHANNELS = frozenset(
 class EndpointingOptions:
     """When a pause ends the user's turn, counted from the true end of speech."""
 
+    mode: Literal["fixed", "dynamic"] = "fixed"
+    """`dynamic` learns `min_delay` from the caller's own pauses (`agents.turn.endpointing` says how)."""
     min_delay: float = 0.4
-    """Silence that ends a turn judged complete, or not judged at all."""
+    """Silence that ends a turn judged complete, or not judged at all; where `dynamic` begins."""
+    learned: tuple[float, float] = (0.3, 1.2)
+    """Between which `dynamic` moves `min_delay`."""
     max_delay: float = 3.0
     """Silence that ends a turn judged incomplete."""
     transcript_timeout: float = 1.0
@@ -25,6 +29,14 @@ class EndpointingOptions:
     def __post_init__(self) -> None:
         if not 0 <= self.min_delay <= self.max_delay:
             raise ValueError(f"need 0 <= min_delay <= max_delay (s), got {self.min_delay!r}, {self.max_delay!r}")
+        low, high = self.learned
+        if not 0 <= low <= high:
+            raise ValueError(f"need 0 <= learned[0] <= learned[1] (s), got {self.learned!r}")
+        if self.mode == "dynamic" and not low <= self.min_delay <= high <= self.max_delay:
+            raise ValueError(
+                "mode 'dynamic' needs learned[0] <= min_delay <= learned[1] <= max_delay (s), "
+                f"got learned={self.learned!r}, min_delay={self.min_delay!r}, max_delay={self.max_delay!r}"
+            )
         if self.transcript_timeout <= 0:
             raise ValueError(f"need transcript_timeout > 0 (s), got {self.transcript_timeout!r}")
 

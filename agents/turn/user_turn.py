@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from vivavoce.agents.turn.effects import TurnTiming
+from vivavoce.agents.turn.effects import EndedBy, TurnTiming
 from vivavoce.agents.turn.options import TurnOptions
 
 
@@ -53,7 +53,8 @@ class UserTurn:
         owes_final: Whether a final transcript of the newest speech is still to come.
         word_at: When its last word came, or what opened it.
         owed_before: Whether one was still to come when that speech began.
-        over_at: When the application said that the turn is over, or words of it were typed.
+        over_at: When somebody said that the turn is over, or words of it were typed.
+        over_by: Which of these it was.
         is_ended_by_request: The application said so when there were words, so that the recogniser was not asked yet.
     """
 
@@ -74,6 +75,7 @@ class UserTurn:
     is_complete: bool | None = None
     predicted_at: float | None = None
     over_at: float | None = None
+    over_by: EndedBy = "request"
     is_ended_by_request: bool = False
 
     @property
@@ -147,25 +149,34 @@ class UserTurn:
             return self.burst.ended_at
         return self.word_at
 
-    def ends_at(self, options: TurnOptions) -> float:
-        """Return when the turn is over, if nothing else happens. The user is silent or has been told to be done."""
-        endpointing = options.endpointing
-        if self.over_at is not None:
-            return self.over_at if self.has_words else self.over_at + endpointing.transcript_timeout
-        since = self.silence_since
-        if options.remote_decides:
-            return since + max(endpointing.max_delay, endpointing.transcript_timeout)
-        if self.owes_final:
-            return since + endpointing.transcript_timeout
-        if self.is_complete is False:
-            return since + endpointing.max_delay
-        if self.is_complete is None and options.detector_timeout is not None:
-            return since + max(endpointing.min_delay, options.detector_timeout)
-        return since + endpointing.min_delay
+    def ends_at(self, options: TurnOptions, min_delay: float) -> float:
+        """Return when the turn is over, if nothing else happens. The user is silent or has been told to be done.
 
-    def timing(self, now: float) -> TurnTiming:
+        Args:
+            min_delay: Silence that ends a turn judged complete, by now.
+        """
+        if self.over_at is not None:
+            return self.over_at if self.has_words else self.over_at + options.endpointing.transcript_timeout
+        return self.silence_since + self.delay(options, min_delay)
+
+    def delay(self, options: TurnOptions, min_delay: float) -> float:
+        """Return how long the pause going on must be to end the turn."""
+        endpointing = options.endpointing
+        if options.remote_decides:
+            return max(endpointing.max_delay, endpointing.transcript_timeout)
+        if self.owes_final:
+            return endpointing.transcript_timeout
+        if self.is_complete is False:
+            return endpointing.max_delay
+        if self.is_complete is None and options.detector_timeout is not None:
+            return max(min_delay, options.detector_timeout)
+        return min_delay
+
+    def timing(self, now: float, ended_by: EndedBy, delay: float | None) -> TurnTiming:
         """Return the times for the turn's record, committed now."""
         return TurnTiming(
+            ended_by=ended_by,
+            delay=delay,
             speech_ended_at=now if self.is_speech_going_on else self.silence_since,
             end_reported_at=self.burst.reported_at if self.burst is not None else None,
             final_at=self.final_at,

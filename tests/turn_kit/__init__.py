@@ -17,16 +17,18 @@ class Conversation:
     """Feeds a machine in order of time. `log` holds what it wanted, each with its time; states are apart.
 
     Args:
+        endpointing_mode: `EndpointingOptions.mode`; `mode` is that of the interruption.
         options: Fields of the three option classes.
     """
 
-    def __init__(self, *, is_started: bool = True, **options: Any) -> None:
+    def __init__(self, *, is_started: bool = True, endpointing_mode: str = "fixed", **options: Any) -> None:
         fields = {name: dict[str, Any]() for name in ("endpointing", "interruption", "turn")}
+        fields["endpointing"]["mode"] = endpointing_mode
         for name, value in options.items():
             owner = next(
                 (
                     part
-                    for part, kind in (("endpointing", EndpointingOptions), ("interruption", InterruptionOptions))
+                    for part, kind in (("interruption", InterruptionOptions), ("endpointing", EndpointingOptions))
                     if name in kind.__dataclass_fields__
                 ),
                 "turn",

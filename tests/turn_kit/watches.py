@@ -102,7 +102,10 @@ class WordWatch:
         match effect:
             case fx.CommitUserTurn(turn_id=turn):
                 assert effect.merged == (turn in self._turns), "a turn merges with its own message or makes one"
-                assert effect.timing.speech_ended_at <= effect.timing.committed_at == now
+                timing = effect.timing
+                assert timing.speech_ended_at <= timing.committed_at == now
+                assert (timing.delay is not None) == (timing.ended_by in ("pause", "transcript_timeout"))
+                assert timing.committed_at - timing.speech_ended_at >= (timing.delay or 0.0) - 1e-6
                 self._turns[turn] = effect.text
                 self._answered[effect.speech_id] = turn
                 self._unanswered.discard(turn)

@@ -19,7 +19,7 @@ def test_a_turn_is_committed_min_delay_after_the_true_end_of_speech() -> None:
     assert talk.user_states == [("speaking", 0.5), ("idle", 2.5), ("listening", 3.2), ("idle", 5.2)]
     commit = next(e for e in talk.effects if isinstance(e, fx.CommitUserTurn))
     assert commit.timing == fx.TurnTiming(
-        speech_ended_at=2.5, end_reported_at=2.7, final_at=2.7, predicted_at=None, committed_at=2.9
+        speech_ended_at=2.5, end_reported_at=2.7, final_at=2.7, predicted_at=None, committed_at=2.9, delay=0.4
     )
 
 

@@ -11,7 +11,7 @@ from vivavoce.agents.states import AgentState, UserState
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.machine import TurnMachine
-from vivavoce.agents.turn.options import InterruptionOptions, TurnOptions
+from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions, TurnOptions
 
 TICKS_AT_MOST = 200
 """More deadlines than this in one stretch of time mean that the machine turns in circles."""
@@ -21,6 +21,7 @@ QUIET = 20.0
 DELAYS = st.one_of(st.sampled_from([0.0, 0.05, 0.2, 0.3, 0.4, 0.5, 1.0, 3.0]), st.floats(0, 4))
 OPTIONS = st.builds(
     TurnOptions,
+    endpointing=st.builds(EndpointingOptions, mode=st.sampled_from(["fixed", "dynamic"])),
     interruption=st.builds(
         InterruptionOptions,
         enabled=st.sampled_from([True, True, True, False]),
