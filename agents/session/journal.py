@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeVar
 from vivavoce.agents.events import SessionEvent
 from vivavoce.agents.records import CloseReport, SessionReport, StateRecord, TurnRecord, UsageRecord
 from vivavoce.agents.session.emitter import SessionEmitter
+from vivavoce.agents.session.trace_writer import TraceWriter
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.llm.base import Usage
 
@@ -21,9 +22,13 @@ class Journal:
 
     Args:
         session_id: For the report.
+        trace: Where the turn machine's steps go, when they are recorded.
     """
 
-    def __init__(self, session_id: str, clock: Clock, emitter: SessionEmitter) -> None:
+    def __init__(
+        self, session_id: str, clock: Clock, emitter: SessionEmitter, *, trace: TraceWriter | None = None
+    ) -> None:
+        self.trace = trace
         self._session_id = session_id
         self._clock = clock
         self._emitter = emitter

@@ -156,6 +156,8 @@ class SessionLifecycle:
         if self.report is None:  # the close itself was broken
             self.report = CloseReport(reason=self._why.reason.value, seconds=0.0, error="the close was broken off")
         self._runtime.end()
+        if self._runtime.journal.trace is not None:
+            self._runtime.journal.trace.close()
         self.ready.set()
         self.closed.set()
 
@@ -255,6 +257,8 @@ class SessionLifecycle:
             await self._emitter.wait_idle(is_closed=True)
         for name in self._emitter.running:
             logger.warning("A handler of %r outlives the session's close and is cut", name)
+        if self._runtime.journal.trace is not None:
+            await self._runtime.journal.trace.written(closing.seconds_left * UNWIND_SHARE)
         self._agent.attach(None)
 
     def _close_steps(self) -> list[Step]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from vivavoce.agents.speech.host import SpeechLimits
 from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions
@@ -32,6 +33,9 @@ class SessionOptions:
     """Start warns when the configured waits after the user's speech add up to more."""
     clock: Clock = field(default_factory=LoopClock, repr=False, compare=False)
     """Time; virtual in tests."""
+    trace_path: str | Path | None = None
+    """Where a trace of the turn machine is written, for `vivavoce replay`; it holds what the user says. None: where
+    `VIVAVOCE_TRACE` says; "": nowhere. How files are named: `vivavoce.agents.session.trace_writer`."""
 
     def __post_init__(self) -> None:
         for name in ("tool_timeout", "callback_timeout", "start_step", "close_timeout"):

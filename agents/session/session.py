@@ -25,6 +25,7 @@ from vivavoce.agents.session.lifecycle import SessionLifecycle
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.runtime import SessionRuntime
 from vivavoce.agents.session.tool_room import ToolRoom
+from vivavoce.agents.session.trace_writer import make_trace_writer
 from vivavoce.agents.session.wiring import check_speech, check_wiring, make_machine, make_transport
 from vivavoce.agents.speech.handle import SpeechHandle
 from vivavoce.agents.speech.host import SpeechRequest
@@ -82,14 +83,15 @@ class AgentSession(EventSource, Generic[UserdataT]):
         self._clock = options.clock
         self.created_at = self._clock.wall()
         super().__init__(SessionEmitter(report=self._report_handler_error, timeout=options.callback_timeout))
-        self._journal = Journal(self.id, self._clock, self._emitter)
+        trace = make_trace_writer(options.trace_path, self.id, self._clock)
+        self._journal = Journal(self.id, self._clock, self._emitter, trace=trace)
         self.history = SessionHistory(
             self._clock,
             on_added=lambda item: self._journal.note(ev.HistoryItemAdded, turn_id=item.turn_id, item=item),
             on_replaced=lambda item: self._journal.note(ev.HistoryItemReplaced, turn_id=item.turn_id, item=item),
             on_removed=lambda item: self._journal.note(ev.HistoryItemRemoved, turn_id=item.turn_id, item=item),
         )
-        self._machine = make_machine(options, pipeline)
+        self._machine = make_machine(options, pipeline, trace)
         tools = ToolRoom(
             self,
             clock=self._clock,

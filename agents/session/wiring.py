@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.session.options import SessionOptions
+from vivavoce.agents.session.trace_writer import TraceWriter
 from vivavoce.agents.speech.host import SpeechRequest
 from vivavoce.agents.turn.machine import TurnMachine
 from vivavoce.agents.turn.options import TurnOptions
@@ -67,7 +68,7 @@ def check_speech(capabilities: PipelineCapabilities, pipeline: str, request: Spe
         raise CapabilityError(pipeline, "supports_images", "use a model that sees, or reply() without frames")
 
 
-def make_machine(options: SessionOptions, pipeline: Pipeline) -> TurnMachine:
+def make_machine(options: SessionOptions, pipeline: Pipeline, trace: TraceWriter | None) -> TurnMachine:
     """Return the turn machine for these options, and warn of waits that add up to more than the budget."""
     capabilities = pipeline.capabilities
     waits = options.configured_waits(capabilities.vad_silence)
@@ -78,15 +79,14 @@ def make_machine(options: SessionOptions, pipeline: Pipeline) -> TurnMachine:
             options.latency_budget,
             named,
         )
-    return TurnMachine(
-        TurnOptions(
-            endpointing=options.endpointing,
-            interruption=options.interruption,
-            max_errors=options.max_errors,
-            detector_timeout=capabilities.turn_detector_limit,
-            remote_decides=capabilities.decides_turns == "remote",
-        )
+    turn_options = TurnOptions(
+        endpointing=options.endpointing,
+        interruption=options.interruption,
+        max_errors=options.max_errors,
+        detector_timeout=capabilities.turn_detector_limit,
+        remote_decides=capabilities.decides_turns == "remote",
     )
+    return TurnMachine(turn_options) if trace is None else trace.recorded_machine(turn_options)
 
 
 def make_transport(

@@ -13,6 +13,7 @@ VoiceError
 │   └── SessionClosedError
 ├── RoomError                     joining, publishing or media transport failed
 ├── WorkerError                   registration or job dispatch failed
+├── TraceError                    a file that is no trace, or one that cannot be replayed
 └── ToolError                     raised by tool code: its text is meant for the model
 """
 
@@ -108,6 +109,10 @@ class RoomError(VoiceError):
 
 class WorkerError(VoiceError):
     """Registering a worker or running a job failed."""
+
+
+class TraceError(VoiceError):
+    """A recorded conversation cannot be read or replayed."""
 
 
 class ToolError(VoiceError):

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Literal
 
 import anyio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from vivavoce.agents import Agent, SpeechHandle, function_tool
+from vivavoce.agents import Agent, SessionOptions, SpeechHandle, function_tool
 from vivavoce.agents.events import SpeechCreated, TurnCompleted
 from vivavoce.agents.testing import Played, ScriptedLLM, ScriptedTTS, SessionHarness
+from vivavoce.agents.turn.replay import read_trace, replay
 from vivavoce.pipelines.llm.chat_context import FunctionCall, FunctionCallOutput
 from vivavoce.pipelines.llm.tools import ToolCall
 from vivavoce.pipelines.testing import StepItem
@@ -78,8 +81,12 @@ class Call:
     def __init__(self, plan: list[Action], script: list[list[StepItem]], *, has_words: bool) -> None:
         self.words: list[str] = []
         self.handles: list[SpeechHandle] = []
+        traces = TemporaryDirectory()
         self.harness = SessionHarness(
-            Desk("Help."), ScriptedLLM(*script, default="More."), tts=ScriptedTTS(emits_words=has_words)
+            Desk("Help."),
+            ScriptedLLM(*script, default="More."),
+            tts=ScriptedTTS(emits_words=has_words),
+            options=SessionOptions(trace_path=traces.name),
         )
         free_from = 0.0
         for action in plan:
@@ -93,7 +100,11 @@ class Call:
             else:
                 self.harness.caller.says(self._new_words(action.length), start, end, final_at=end + action.delay / 2)
         self.plan = [action for action in plan if action.kind not in ("says", "noise")]
-        self.harness.run(self._act, until=END)
+        with traces:
+            self.harness.run(self._act, until=END)
+            (path,) = Path(traces.name).iterdir()
+            with path.open(encoding="utf-8", newline="\n") as file:
+                self.trace = read_trace(file)
 
     def _new_words(self, length: int) -> str:
         new = [f"u{len(self.words) + number}" for number in range(1 + length // 3)]
@@ -137,6 +148,7 @@ def test_whatever_happens_the_laws_of_a_session_hold(
     check_speaking(harness)
     check_agent_words(harness, has_words=has_words)
     check_tools(harness)
+    check_trace(call)
 
 
 def check_outcomes(harness: SessionHarness) -> None:
@@ -190,3 +202,9 @@ def check_tools(harness: SessionHarness) -> None:
     outputs = [item.call_id for item in harness.session.history.items if isinstance(item, FunctionCallOutput)]
     assert sorted(calls) == sorted(outputs)
     assert len(set(calls)) == len(calls)
+
+
+def check_trace(call: Call) -> None:
+    """A fresh machine that is told the same wants the same."""
+    assert call.trace.end == "closed"
+    assert replay(call.trace) is None

@@ -10,8 +10,17 @@ from turn_kit.watches import FloorWatch, StateWatch, WordWatch
 from vivavoce.agents.states import AgentState, UserState
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
-from vivavoce.agents.turn.machine import TurnMachine
 from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions, TurnOptions
+from vivavoce.agents.turn.replay import read_trace, replay
+from vivavoce.agents.turn.trace import (
+    RecordedMachine,
+    TraceStep,
+    decode,
+    encode,
+    end_line,
+    header_line,
+    step_line,
+)
 
 TICKS_AT_MOST = 200
 """More deadlines than this in one stretch of time mean that the machine turns in circles."""
@@ -60,9 +69,9 @@ class TurnLaws(RuleBasedStateMachine):
     def begin(self, options: TurnOptions, is_started: bool, rests: bool) -> None:
         self.options = options
         self.rests = rests
-        self.machine = TurnMachine(options)
+        self.record: list[TraceStep] = []
+        self.machine = RecordedMachine(options, self.record.append)
         self.now = 0.0
-        self.record: list[tuple[i.TurnInput, float, list[fx.Effect]]] = []
         self.counter = 0
         self.floor, self.words, self.states = FloorWatch(), WordWatch(), StateWatch()
         self._feed(i.SessionStarting())
@@ -73,7 +82,6 @@ class TurnLaws(RuleBasedStateMachine):
         self.floor.sees_input(event)
         self.states.sees_input(event)
         effects = self.machine.handle(event, now=self.now)
-        self.record.append((event, self.now, effects))
         for effect in effects:
             self.floor.sees_effect(effect)
             self.words.sees_effect(effect, self.now)
@@ -214,8 +222,16 @@ class TurnLaws(RuleBasedStateMachine):
         self.words.check_all_kept()
         self._feed(i.SessionClosed())
         self._check_that_nothing_follows()
-        replayed = TurnMachine(self.options)
-        assert all(replayed.handle(event, now=at) == effects for event, at, effects in self.record)
+        self._check_that_a_replay_is_the_same()
+
+    def _check_that_a_replay_is_the_same(self) -> None:
+        header = header_line(self.options, session_id="laws", version="", began_at=0.0)
+        trace = read_trace([header, *map(step_line, self.record), end_line("closed")])
+        assert decode(trace.options) == self.options
+        for step, recorded in zip(trace.steps, self.record, strict=True):
+            assert decode(step.event) == recorded.event
+            assert decode(encode(recorded.effects)) == recorded.effects
+        assert replay(trace) is None
 
     def _come_to_rest(self) -> None:
         """The user falls silent and every speech ends: nothing may stay open."""
