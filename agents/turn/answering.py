@@ -21,6 +21,7 @@ from vivavoce.agents.turn.endpointing import Endpointing
 from vivavoce.agents.turn.floor import Floor
 from vivavoce.agents.turn.interruption import Interruption
 from vivavoce.agents.turn.options import TurnOptions
+from vivavoce.agents.turn.preemption import Preemption
 from vivavoce.agents.turn.user_turn import Burst, UserSide, UserTurn
 
 ALIKE = 0.5
@@ -78,10 +79,12 @@ class Answering:
         user: UserSide,
         interruption: Interruption,
         endpointing: Endpointing,
+        preemption: Preemption | None,
         out: list[Effect],
     ) -> None:
         self._options = options
         self._endpointing = endpointing
+        self._preemption = preemption
         self._floor = floor
         self._user = user
         self._interruption = interruption
@@ -140,6 +143,7 @@ class Answering:
                 merged=turn.is_merged,
                 settles_audio=turn.settles_audio and not remote_reply_id,
                 remote_reply_id=remote_reply_id,
+                attempt_id=self._preemption.adopt(turn) if self._preemption is not None else "",
             )
         )
         self._await_final(turn, speech_id, now, is_remote=bool(remote_reply_id))

@@ -61,6 +61,7 @@ class CommitUserTurn:
         settles_audio: The audio heard so far is of this turn: the recogniser is to settle it. Not where only what was
             typed is committed, nor in the middle of speech that nobody asked to end, nor where a remote model did.
         remote_reply_id: The answer that a remote model began by itself, if it did.
+        attempt_id: The answer begun on the same words before the turn was over, if there is one.
     """
 
     turn_id: str
@@ -70,6 +71,23 @@ class CommitUserTurn:
     merged: bool = False
     settles_audio: bool = False
     remote_reply_id: str = ""
+    attempt_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StartAttempt:
+    """Begin to answer the open turn, whose words are probably `text`: nothing of it may show before the commit."""
+
+    attempt_id: str
+    turn_id: str
+    text: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class DropAttempt:
+    """That attempt will not be committed."""
+
+    attempt_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +190,8 @@ Effect = (
     SetAgentState
     | SetUserState
     | CommitUserTurn
+    | StartAttempt
+    | DropAttempt
     | AmendUserTurn
     | AddBackchannel
     | DropUserTurn

@@ -15,6 +15,7 @@ from vivavoce.agents.turn.floor import Floor
 from vivavoce.agents.turn.interruption import Interruption
 from vivavoce.agents.turn.listening import Listening
 from vivavoce.agents.turn.options import TurnOptions
+from vivavoce.agents.turn.preemption import Preemption
 from vivavoce.agents.turn.speeches import Speeches
 from vivavoce.agents.turn.user_turn import UserSide
 
@@ -32,7 +33,11 @@ class TurnMachine:
         self._user = UserSide()
         self._interruption = Interruption(options.interruption, self._floor, self._user, self._out)
         endpointing = Endpointing(options.endpointing)
-        self._answering = Answering(options, self._floor, self._user, self._interruption, endpointing, self._out)
+        has_attempts = options.max_attempts > 0 and not options.remote_decides
+        self._preemption = Preemption(options, self._floor, self._user, self._out) if has_attempts else None
+        self._answering = Answering(
+            options, self._floor, self._user, self._interruption, endpointing, self._preemption, self._out
+        )
         self._listening = Listening(
             options, self._floor, self._user, self._interruption, self._answering, endpointing, self._out
         )
@@ -88,12 +93,14 @@ class TurnMachine:
             deadline = earliest(self._deadlines())
             if deadline is not None and deadline.at <= now:
                 deadline.act(now)
-            elif not self._speeches.grant_next(now):
+            elif not self._speeches.grant_next(now) and not (self._preemption and self._preemption.update()):
                 break
 
     def _deadlines(self) -> Iterator[Deadline]:
         yield from self._interruption.deadlines()
         yield from self._listening.deadlines()
+        if self._preemption is not None and self._user.turn is not None:
+            yield from self._preemption.deadlines()
         if self._gone_until is not None:
             yield Deadline(self._gone_until, self._on_gone)
 

@@ -87,9 +87,13 @@ class TurnOptions:
     """Silence after which a turn detector's verdict that has not come counts as complete; None without a detector."""
     remote_decides: bool = False
     """Whether a remote model ends turns by beginning to answer; pauses then only drop what it does not answer."""
+    max_attempts: int = 0
+    """Answers that may be begun before a turn is over, each on other words; 0: none."""
 
     def __post_init__(self) -> None:
         if self.max_errors < 1:
             raise ValueError(f"need max_errors >= 1, got {self.max_errors!r}")
+        if self.max_attempts < 0:
+            raise ValueError(f"need max_attempts >= 0, got {self.max_attempts!r}")
         if self.detector_timeout is not None and self.detector_timeout < 0:
             raise ValueError(f"need detector_timeout >= 0 (s) or None, got {self.detector_timeout!r}")

@@ -133,7 +133,9 @@ class Conversation:
 def _short(effect: fx.Effect) -> tuple[str, ...]:
     match effect:
         case fx.CommitUserTurn():
-            return ("merge" if effect.merged else "commit", effect.turn_id, effect.text)
+            kind = "merge" if effect.merged else "commit"
+            adopted = (effect.attempt_id,) if effect.attempt_id else ()
+            return (kind, effect.turn_id, effect.text, *adopted)
         case fx.AmendUserTurn():
             return ("amend", effect.turn_id, effect.text)
         case fx.AddBackchannel():
@@ -150,6 +152,10 @@ def _short(effect: fx.Effect) -> tuple[str, ...]:
             return ("predict", effect.text)
         case fx.RefuseRemoteReply():
             return ("refuse", effect.remote_reply_id)
+        case fx.StartAttempt():
+            return ("attempt", effect.attempt_id, effect.turn_id, effect.text)
+        case fx.DropAttempt():
+            return ("throw away", effect.attempt_id)
         case fx.CloseSession():
             return ("close", effect.reason)
         case _:

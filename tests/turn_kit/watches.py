@@ -6,6 +6,7 @@ from vivavoce.agents.states import AGENT_TRANSITIONS, USER_TRANSITIONS, AgentSta
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.machine import TurnMachine
+from vivavoce.agents.turn.preemption import same_words
 
 
 class FloorWatch:
@@ -132,6 +133,43 @@ class WordWatch:
 
     def _kept(self) -> list[str]:
         return " ".join([*self._turns.values(), *self._asides.values()]).split()
+
+
+class AttemptWatch:
+    """One attempt at most is alive; each is dropped, or committed with its words, once."""
+
+    def __init__(self, max_attempts: int) -> None:
+        self.alive: fx.StartAttempt | None = None
+        self._most = max_attempts
+        self._begun: dict[str, int] = {}
+        self._ids: set[str] = set()
+
+    def sees_effect(self, effect: fx.Effect) -> None:
+        """Follow the attempt."""
+        match effect:
+            case fx.StartAttempt():
+                assert self.alive is None
+                assert effect.attempt_id not in self._ids
+                assert effect.text
+                self.alive = effect
+                self._ids.add(effect.attempt_id)
+                self._begun[effect.turn_id] = self._begun.get(effect.turn_id, 0) + 1
+                assert self._begun[effect.turn_id] <= self._most
+            case fx.DropAttempt():
+                assert self.alive is not None
+                assert effect.attempt_id == self.alive.attempt_id
+                self.alive = None
+            case fx.CommitUserTurn() if effect.attempt_id:
+                assert self.alive is not None
+                assert (effect.attempt_id, effect.turn_id) == (self.alive.attempt_id, self.alive.turn_id)
+                assert same_words(effect.text, self.alive.text)
+                self.alive = None
+
+    def check(self, machine: TurnMachine, *, holder: str) -> None:
+        """An attempt is of the open turn, and nobody has the floor."""
+        if self.alive is not None:
+            assert self.alive.turn_id == machine.open_turn_id
+            assert not holder
 
 
 class StateWatch:

@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from turn_kit.watches import FloorWatch, StateWatch, WordWatch
+from turn_kit.watches import AttemptWatch, FloorWatch, StateWatch, WordWatch
 from vivavoce.agents.states import AgentState, UserState
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
@@ -41,6 +41,7 @@ OPTIONS = st.builds(
     detector_timeout=st.sampled_from([None, 1.0]),
     remote_decides=st.sampled_from([False, False, True]),
     max_errors=st.integers(1, 3),
+    max_attempts=st.sampled_from([0, 1, 3]),
 )
 DECISIONS = st.sampled_from(
     [
@@ -74,6 +75,7 @@ class TurnLaws(RuleBasedStateMachine):
         self.now = 0.0
         self.counter = 0
         self.floor, self.words, self.states = FloorWatch(), WordWatch(), StateWatch()
+        self.attempts = AttemptWatch(0 if options.remote_decides else options.max_attempts)
         self._feed(i.SessionStarting())
         if is_started:
             self._feed(i.SessionStarted())
@@ -85,6 +87,7 @@ class TurnLaws(RuleBasedStateMachine):
         for effect in effects:
             self.floor.sees_effect(effect)
             self.words.sees_effect(effect, self.now)
+            self.attempts.sees_effect(effect)
             self.states.sees_effect(effect, self.now)
         return effects
 
@@ -210,6 +213,7 @@ class TurnLaws(RuleBasedStateMachine):
         may_wait = holder in self.floor.protected or (holder != "" and not self.options.interruption.enabled)
         self.floor.check(self.machine)
         self.words.check()
+        self.attempts.check(self.machine, holder=holder)
         self.states.check(self.machine, is_playing=self.floor.is_playing, may_wait=may_wait, now=self.now)
 
     def teardown(self) -> None:
@@ -219,6 +223,7 @@ class TurnLaws(RuleBasedStateMachine):
             self._come_to_rest()
         self._feed(i.SessionClosing())
         assert self.floor.unfinished in ([], ["ghost"]), "a speech was never ended"
+        assert self.attempts.alive is None, "an attempt outlived the conversation"
         self.words.check_all_kept()
         self._feed(i.SessionClosed())
         self._check_that_nothing_follows()

@@ -1,0 +1,119 @@
+"""Preemption: an answer begun on words that are probably all, before the user's turn is over.
+
+An attempt lives as long as the commit would be of its words and would cut nobody. That is looked at when everything
+else has been decided, rather than told by each part that changes it, so that no attempt outlives its reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from vivavoce.agents.turn.deadlines import Deadline
+from vivavoce.agents.turn.effects import DropAttempt, Effect, StartAttempt
+from vivavoce.agents.turn.floor import Floor
+from vivavoce.agents.turn.options import TurnOptions
+from vivavoce.agents.turn.user_turn import Burst, UserSide, UserTurn
+
+PUNCTUATION = ".,:;!?…¿¡。、，！？\"'`´‘’“”„«»()[]–—"
+"""What at a word's edge is spelling; inside a word it is not: 1.5 is not 15, and we're not were."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """An answer begun.
+
+    Args:
+        text: The words that it answers.
+        burst: The newest speech of them; a newer one means that the user goes on.
+    """
+
+    attempt_id: str
+    turn_id: str
+    text: str = field(repr=False)
+    burst: Burst | None
+
+
+class Preemption:
+    """Starts attempts, at most one at a time and a few a turn, and drops those whose words do not stay.
+
+    Where a speech has the floor or waits for it there is none: what is heard of it changes the history.
+
+    Args:
+        user: Read.
+        out: Effects go here.
+    """
+
+    def __init__(self, options: TurnOptions, floor: Floor, user: UserSide, out: list[Effect]) -> None:
+        self._max_attempts = options.max_attempts
+        self._stable_interim = options.interruption.stable_interim
+        self._floor = floor
+        self._user = user
+        self._out = out
+        self._attempt: Attempt | None = None
+        self._count = 0
+        self._counted_turn = ""
+        self._counted = 0
+
+    def adopt(self, turn: UserTurn) -> str:
+        """That turn is committed: return the id of the attempt that answers it, empty if there is none."""
+        attempt = self._attempt
+        if attempt is None or attempt.turn_id != turn.turn_id or not same_words(attempt.text, turn.text):
+            return ""
+        self._attempt = None
+        return attempt.attempt_id
+
+    def update(self) -> bool:
+        """Drop an attempt that has lost its reason, begin one on settled words; tell whether anything was done."""
+        turn, attempt = self._user.turn, self._attempt
+        if attempt is not None and not self._is_still_right(attempt):
+            self._attempt = None
+            self._out.append(DropAttempt(attempt.attempt_id))
+            return True
+        if turn is not None and not turn.interim and not turn.owes_final and self._may_start(turn):
+            self._start(turn)
+            return True
+        return False
+
+    def deadlines(self) -> Iterator[Deadline]:
+        """Yield when an interim has been stable for so long that it is answered."""
+        turn, burst = self._user.turn, self._user.burst
+        if turn is None or not turn.interim or not self._may_start(turn):
+            return
+        is_of_this_speech = burst is None or not burst.is_going_on or turn.interim_since >= burst.started_at
+        if is_of_this_speech:
+            yield Deadline(turn.interim_since + self._stable_interim, lambda _: self._start(turn))
+
+    def _is_still_right(self, attempt: Attempt) -> bool:
+        turn = self._user.turn
+        return (
+            turn is not None
+            and turn.turn_id == attempt.turn_id
+            and turn.burst is attempt.burst
+            and same_words(turn.text, attempt.text)
+            and not self._floor.live
+        )
+
+    def _may_start(self, turn: UserTurn) -> bool:
+        if self._attempt is not None or not turn.has_words:
+            return False
+        is_worn_out = turn.turn_id == self._counted_turn and self._counted >= self._max_attempts
+        return not is_worn_out and not self._floor.live
+
+    def _start(self, turn: UserTurn) -> None:
+        if turn.turn_id != self._counted_turn:
+            self._counted_turn, self._counted = turn.turn_id, 0
+        self._counted += 1
+        self._count += 1
+        self._attempt = attempt = Attempt(f"attempt_{self._count}", turn.turn_id, turn.text, turn.burst)
+        self._out.append(StartAttempt(attempt.attempt_id, attempt.turn_id, attempt.text))
+
+
+def same_words(one: str, other: str) -> bool:
+    """Tell whether nothing but case, white space and the punctuation at words' edges differs."""
+    return one == other or _words(one) == _words(other)
+
+
+def _words(text: str) -> list[str]:
+    stripped = (word.strip(PUNCTUATION) for word in text.casefold().split())
+    return [word for word in stripped if word]
