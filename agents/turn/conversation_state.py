@@ -53,7 +53,7 @@ class ConversationState:
         active = self._floor.active
         if active is not None and active.is_playing:
             return AgentState.SPEAKING
-        if (active is not None and active.kind != "say") or self._floor.in_tools:
+        if (active is not None and active.kind != "say") or self._floor.owes_answer:
             return AgentState.THINKING
         if self._user.is_active:
             return AgentState.LISTENING

@@ -156,6 +156,20 @@ class ResumeSpeech:
 
 
 @dataclass(frozen=True, slots=True)
+class BeginHandoff:
+    """Nobody speaks: let the old agent leave and the new one enter. Until it is over only their hooks speak."""
+
+    handoff_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class DropHandoff:
+    """The session closes: nothing more comes of that handoff, whether it has begun or not."""
+
+    handoff_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class PredictEndOfTurn:
     """Ask the turn detector about the pause going on."""
 
@@ -199,6 +213,8 @@ Effect = (
     | CancelSpeech
     | PauseSpeech
     | ResumeSpeech
+    | BeginHandoff
+    | DropHandoff
     | PredictEndOfTurn
     | SettleAudio
     | ClearAudio

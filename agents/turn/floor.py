@@ -1,4 +1,4 @@
-"""The floor: which speech has it and which ones wait. Pure bookkeeping; others decide what to do with it."""
+"""The floor: which speech has it and which ones wait, or which handoff. Pure bookkeeping; others decide on it."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ class Speech:
         has_used_tools: A tool call of it has started.
         paused_at: Since when its playout is held, from before it began or in the middle.
         turn_id, text: The user turn that it answers.
+        by_hook: A hook of an agent that comes or goes asked for it.
     """
 
     speech_id: str
@@ -36,6 +37,7 @@ class Speech:
     paused_at: float | None = None
     turn_id: str = ""
     text: str = field(default="", repr=False)
+    by_hook: bool = False
 
     @property
     def is_playing(self) -> bool:
@@ -59,11 +61,20 @@ class Speech:
 
 
 class Floor:
-    """At most one speech is active; the others wait by priority, then arrival."""
+    """At most one speech is active; the others wait by priority, then arrival, and so do handoffs, by arrival.
+
+    A handoff that has begun holds the floor: only what its hooks say gets it.
+    """
 
     def __init__(self) -> None:
         self._speeches: dict[str, Speech] = {}
         self._arrivals = 0
+        self.handoffs: dict[str, int] = {}
+        """Those that wait, with their arrival."""
+        self.handoff = ""
+        """The one that holds the floor."""
+        self.was_handoff_heard = False
+        """Whether anything of that one was heard."""
 
     def add(
         self,
@@ -74,12 +85,18 @@ class Floor:
         priority: int = 0,
         turn_id: str = "",
         text: str = "",
+        by_hook: bool = False,
     ) -> None:
         """Queue a new speech."""
         self._arrivals += 1
         self._speeches[speech_id] = Speech(
-            speech_id, kind, interruptible, priority, self._arrivals, turn_id=turn_id, text=text
+            speech_id, kind, interruptible, priority, self._arrivals, turn_id=turn_id, text=text, by_hook=by_hook
         )
+
+    def add_handoff(self, handoff_id: str) -> None:
+        """Queue a handoff."""
+        self._arrivals += 1
+        self.handoffs[handoff_id] = self._arrivals
 
     def get(self, speech_id: str) -> Speech | None:
         """Return the speech if it is not over."""
@@ -104,6 +121,23 @@ class Floor:
         return sorted(queued, key=lambda s: (-s.priority, s.order))
 
     @property
+    def next_speech(self) -> Speech | None:
+        """The one that gets the floor next, if it is free; while a handoff holds it, only of what the hooks say."""
+        waiting = self.waiting
+        if self.handoff:
+            waiting = [s for s in waiting if s.by_hook]
+        return waiting[0] if waiting else None
+
+    @property
+    def next_handoff(self) -> str:
+        """The handoff that gets the floor before any speech that waits; empty where none does."""
+        if not self.handoffs or self.handoff:
+            return ""
+        handoff_id, order = next(iter(self.handoffs.items()))
+        speech = self.next_speech
+        return handoff_id if speech is None or (-speech.priority, speech.order) > (0, order) else ""
+
+    @property
     def in_tools(self) -> list[Speech]:
         """Those that wait for their tools."""
         return [s for s in self._speeches.values() if s.phase == "tools"]
@@ -123,6 +157,10 @@ class Floor:
         """Whether the user has heard something of a speech that goes on, so that "mhm" may be meant for it."""
         return any(s.was_audible for s in self._speeches.values() if s.phase in ("active", "tools"))
 
-    def busy_with(self, kind: SpeechKind) -> bool:
-        """Whether a speech of that kind is anywhere before its end."""
-        return any(s.kind == kind for s in self.live)
+    @property
+    def owes_answer(self) -> bool:
+        """Whether an answer waits for its tools, or behind a handoff. One that hands off is heard as the new agent."""
+        if not self.handoff:
+            return bool(self.in_tools)
+        is_unheard = bool(self.in_tools) and not self.was_handoff_heard
+        return is_unheard or any(s.kind != "say" and not s.by_hook for s in self.waiting)

@@ -17,6 +17,8 @@ from vivavoce.pipelines.events import (
 
 __all__ = [
     "EndedAs",
+    "HandoffEnded",
+    "HandoffRequested",
     "InterruptRequested",
     "ParticipantLeft",
     "ParticipantLinked",
@@ -102,13 +104,18 @@ class TurnClearRequested:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeechRequested:
-    """`say()` or `reply()` was called."""
+    """`say()` or `reply()` was called.
+
+    Args:
+        by_hook: A hook of an agent that comes or goes called: it speaks while a handoff holds the floor.
+    """
 
     speech_id: str
     kind: SpeechKind
     interruptible: bool = True
     priority: int = 0
     when_busy: WhenBusy = "queue"
+    by_hook: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,6 +178,20 @@ class SpeechEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class HandoffRequested:
+    """Another agent is to take the conversation over, after what was asked for before."""
+
+    handoff_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class HandoffEnded:
+    """That handoff is over: the new agent has entered, well or not."""
+
+    handoff_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class ParticipantLinked:
     """The participant that the session talks to is there."""
 
@@ -203,6 +224,8 @@ TurnInput = (
     | ToolsAwaited
     | ToolsFinished
     | SpeechEnded
+    | HandoffRequested
+    | HandoffEnded
     | ParticipantLinked
     | ParticipantLeft
     | UserSpeechStarted

@@ -128,6 +128,10 @@ class TurnMachine:
                 self._speeches.tools_finished(event)
             case i.SpeechEnded():
                 self._speeches.ended(event, is_open=self._is_open)
+            case i.HandoffRequested():
+                self._speeches.handoff_requested(event, is_open=self._is_open)
+            case i.HandoffEnded():
+                self._speeches.handoff_ended(event)
             case _ if self._is_open:
                 self._dispatch_user(event, now)
             case i.RemoteReplyStarted():

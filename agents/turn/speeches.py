@@ -1,11 +1,21 @@
-"""Speeches: requests for the floor, who gets it next, and what a speech reports of itself until its end."""
+"""Speeches: requests for the floor, who gets it next, and what a speech reports of itself until its end.
+
+A handoff waits in the same queue, so that what was said before it is asked for is spoken before it.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 
 from vivavoce.agents.turn import inputs as i
-from vivavoce.agents.turn.effects import CancelSpeech, CloseSession, Effect, GrantFloor
+from vivavoce.agents.turn.effects import (
+    BeginHandoff,
+    CancelSpeech,
+    CloseSession,
+    DropHandoff,
+    Effect,
+    GrantFloor,
+)
 from vivavoce.agents.turn.floor import Floor
 from vivavoce.agents.turn.interruption import Interruption
 
@@ -25,12 +35,20 @@ class Speeches:
         """`say()` or `reply()`: it waits, takes the floor, or is not wanted."""
         floor = self._floor
         if event.when_busy == "discard":
-            if floor.busy_with("reply") if event.kind == "reply" else floor.live:
+            is_of_handoff = event.by_hook and floor.handoff  # then only its own speech stands in its way
+            rivals = [s for s in floor.live if s.by_hook or not is_of_handoff]
+            if any(s.kind == "reply" for s in rivals) if event.kind == "reply" else rivals:
                 self.refuse(event)
                 return
         elif event.when_busy == "interrupt":
             self.interrupt(i.InterruptRequested())
-        floor.add(event.speech_id, event.kind, interruptible=event.interruptible, priority=event.priority)
+        floor.add(
+            event.speech_id,
+            event.kind,
+            interruptible=event.interruptible,
+            priority=event.priority,
+            by_hook=event.by_hook,
+        )
 
     def refuse(self, event: i.SpeechRequested) -> None:
         """Nothing will come of that request."""
@@ -38,10 +56,18 @@ class Speeches:
 
     def grant_next(self, now: float) -> bool:
         """Give the floor to who is next, if it is free; tell whether it was given."""
-        waiting = self._floor.waiting
-        if self._floor.active is not None or not waiting:
+        floor = self._floor
+        if floor.active is not None:
             return False
-        speech = waiting[0]
+        handoff_id = floor.next_handoff
+        if handoff_id:
+            del floor.handoffs[handoff_id]
+            floor.handoff, floor.was_handoff_heard = handoff_id, False
+            self._out.append(BeginHandoff(handoff_id))
+            return True
+        speech = floor.next_speech
+        if speech is None:
+            return False
         speech.phase = "active"
         self._out.append(GrantFloor(speech.speech_id))
         self._interruption.step_follows(speech, now)
@@ -64,9 +90,26 @@ class Speeches:
         self._interruption.drop_waiting(force=event.force)
 
     def cancel_all(self) -> None:
-        """Stop every speech, protected ones too."""
-        for speech in self._floor.live:
+        """Stop every speech, protected ones too, and every handoff."""
+        floor = self._floor
+        for speech in floor.live:
             self._interruption.cancel(speech)
+        for handoff_id in [floor.handoff, *floor.handoffs] if floor.handoff else floor.handoffs:
+            self._out.append(DropHandoff(handoff_id))
+        floor.handoff = ""
+        floor.handoffs.clear()
+
+    def handoff_requested(self, event: i.HandoffRequested, *, is_open: bool) -> None:
+        """Another agent is to take over: after what waits and speaks, unless the session is not open."""
+        if is_open:
+            self._floor.add_handoff(event.handoff_id)
+        else:
+            self._out.append(DropHandoff(event.handoff_id))
+
+    def handoff_ended(self, event: i.HandoffEnded) -> None:
+        """The new agent is there: the floor is everybody's again."""
+        if event.handoff_id == self._floor.handoff:
+            self._floor.handoff = ""
 
     # --- what a speech reports; of one that was told to stop it changes nothing
 
@@ -76,6 +119,7 @@ class Speeches:
         if speech is not None and speech.phase == "active" and not speech.is_playing:
             speech.playing_since = event.at
             speech.was_audible = True
+            self._floor.was_handoff_heard = True
 
     def playout_finished(self, event: i.PlayoutFinished, now: float) -> None:
         """A step has been played."""

@@ -86,12 +86,18 @@ class Conversation:
         interruptible: bool = True,
         priority: int = 0,
         when_busy: i.WhenBusy = "queue",
+        by_hook: bool = False,
     ) -> Conversation:
         """The application calls `say()` or `reply()`."""
         return self.at(
             now,
             i.SpeechRequested(
-                speech_id=speech_id, kind=kind, interruptible=interruptible, priority=priority, when_busy=when_busy
+                speech_id=speech_id,
+                kind=kind,
+                interruptible=interruptible,
+                priority=priority,
+                when_busy=when_busy,
+                by_hook=by_hook,
             ),
         )
 
@@ -156,6 +162,10 @@ def _short(effect: fx.Effect) -> tuple[str, ...]:
             return ("attempt", effect.attempt_id, effect.turn_id, effect.text)
         case fx.DropAttempt():
             return ("throw away", effect.attempt_id)
+        case fx.BeginHandoff():
+            return ("hand off", effect.handoff_id)
+        case fx.DropHandoff():
+            return ("drop handoff", effect.handoff_id)
         case fx.CloseSession():
             return ("close", effect.reason)
         case _:

@@ -19,6 +19,9 @@ class FloorWatch:
         self.holder = ""
         self.paused = ""
         self.is_playing = False
+        self.hooks: set[str] = set()
+        self.handoff = ""
+        self.handoffs: list[str] = []
         self._is_forced = False
         self._is_nobody_there = False
 
@@ -46,6 +49,10 @@ class FloorWatch:
                 self.holder, self.is_playing = "", False
             case i.SpeechEnded(speech_id=speech):
                 self._end(speech)
+            case i.HandoffRequested(handoff_id=handoff):
+                self.handoffs.append(handoff)
+            case i.HandoffEnded(handoff_id=handoff) if handoff == self.handoff:
+                self.handoff = ""
 
     def sees_effect(self, effect: fx.Effect) -> None:
         """Check what the machine wants of a speech."""
@@ -55,8 +62,19 @@ class FloorWatch:
                 self.known.append(speech)
             case fx.GrantFloor(speech_id=speech):
                 assert not self.holder, "two speeches have the floor"
+                assert not self.handoff or speech in self.hooks, "a speech gets the floor that a handoff holds"
                 assert speech not in self.over, "a speech that is over got the floor"
                 self.holder, self.is_playing = speech, False
+            case fx.BeginHandoff(handoff_id=handoff):
+                assert not self.holder, "a handoff begins while somebody speaks"
+                assert not self.handoff, "two handoffs at a time"
+                self.handoffs.remove(handoff)
+                self.handoff = handoff
+            case fx.DropHandoff(handoff_id=handoff):
+                if handoff == self.handoff:
+                    self.handoff = ""
+                else:
+                    self.handoffs.remove(handoff)
             case fx.CancelSpeech(speech_id=speech):
                 assert speech not in self.over, "a speech ends twice"
                 assert self._is_forced or speech not in self.protected or effect.outcome == "discarded"

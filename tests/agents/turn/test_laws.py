@@ -137,7 +137,7 @@ class TurnLaws(RuleBasedStateMachine):
     def utter(self, duration: float, kind: str, is_guessed: bool, is_over_speech: bool) -> None:
         """A whole burst of speech with words at its end, at will over speech that sounds."""
         if is_over_speech:
-            self.request("say", True, 0, "queue")
+            self.request("say", True, 0, "queue", False)
             self._feed(i.PlayoutStarted(self.floor.holder or "ghost", self.now))
         self.voice(True, 0.05)
         if is_guessed:
@@ -165,15 +165,25 @@ class TurnLaws(RuleBasedStateMachine):
         interruptible=st.sampled_from([True, True, False]),
         priority=st.integers(-1, 1),
         when_busy=st.sampled_from(["queue", "discard", "interrupt"]),
+        by_hook=st.booleans(),
     )
-    def request(self, kind: i.SpeechKind, interruptible: bool, priority: int, when_busy: i.WhenBusy) -> None:
+    def request(
+        self, kind: i.SpeechKind, interruptible: bool, priority: int, when_busy: i.WhenBusy, by_hook: bool
+    ) -> None:
         speech = f"speech_{self._number()}"
         self.floor.known.append(speech)
         if not interruptible:
             self.floor.protected.add(speech)
+        if by_hook:
+            self.floor.hooks.add(speech)
         self._feed(
             i.SpeechRequested(
-                speech_id=speech, kind=kind, interruptible=interruptible, priority=priority, when_busy=when_busy
+                speech_id=speech,
+                kind=kind,
+                interruptible=interruptible,
+                priority=priority,
+                when_busy=when_busy,
+                by_hook=by_hook,
             )
         )
 
@@ -182,9 +192,17 @@ class TurnLaws(RuleBasedStateMachine):
         speech = self._pick(pick)
         self._feed(i.PlayoutStarted(speech, self.now) if begins else i.PlayoutFinished(speech, self.now, is_last))
 
-    @rule(pick=st.integers(0, 99), kind=st.sampled_from([i.ToolsStarted, i.ToolsAwaited, i.ToolsFinished]))
-    def use_tools(self, pick: int, kind: type[i.ToolsStarted] | type[i.ToolsAwaited] | type[i.ToolsFinished]) -> None:
-        self._feed(kind(self._pick(pick)))
+    @rule(
+        pick=st.integers(0, 99),
+        kind=st.sampled_from([i.ToolsStarted, i.ToolsAwaited, i.ToolsFinished, i.HandoffRequested, i.HandoffEnded]),
+    )
+    def use_tools_and_hand_off(self, pick: int, kind: type) -> None:
+        if kind is i.HandoffRequested:
+            self._feed(i.HandoffRequested(f"handoff_{self._number()}"))
+        elif kind is i.HandoffEnded:
+            self._feed(i.HandoffEnded(self.floor.handoff or "ghost"))
+        else:
+            self._feed(kind(self._pick(pick)))
 
     @rule(
         pick=st.integers(0, 99),
@@ -224,6 +242,7 @@ class TurnLaws(RuleBasedStateMachine):
         self._feed(i.SessionClosing())
         assert self.floor.unfinished in ([], ["ghost"]), "a speech was never ended"
         assert self.attempts.alive is None, "an attempt outlived the conversation"
+        assert (self.floor.handoff, self.floor.handoffs) == ("", []), "a handoff was neither done nor dropped"
         self.words.check_all_kept()
         self._feed(i.SessionClosed())
         self._check_that_nothing_follows()
@@ -242,9 +261,13 @@ class TurnLaws(RuleBasedStateMachine):
         """The user falls silent and every speech ends: nothing may stay open."""
         self.voice(False, 0.0)
         self.wait(QUIET)
-        while left := self.floor.unfinished:
-            self._feed(i.SpeechEnded(self.floor.holder or left[-1], "completed"))
+        while (left := self.floor.unfinished) or self.floor.handoff:
+            if self.floor.handoff and not self.floor.holder:
+                self._feed(i.HandoffEnded(self.floor.handoff))
+            else:
+                self._feed(i.SpeechEnded(self.floor.holder or left[-1], "completed"))
             self.wait(QUIET)
+        assert self.floor.handoffs == [], "a handoff never began"
         assert self.machine.open_turn_id == ""
         assert self.machine.agent_state in (AgentState.IDLE, AgentState.STARTING)
         assert self.machine.user_state is UserState.IDLE
@@ -259,6 +282,7 @@ class TurnLaws(RuleBasedStateMachine):
         refused = self._feed(i.SpeechRequested(speech_id="late", kind="say"))
         assert refused == [fx.CancelSpeech("late", "discarded")]
         assert self._feed(i.RemoteReplyStarted("late")) == [fx.RefuseRemoteReply("late")]
+        assert self._feed(i.HandoffRequested("late")) == [fx.DropHandoff("late")]
         assert (self.machine.agent_state, self.machine.next_deadline()) == (AgentState.CLOSED, None)
 
 

@@ -1,0 +1,98 @@
+"""Handoffs on the floor: when they begin, who may speak while one holds it, and what waits for its end."""
+
+from __future__ import annotations
+
+from turn_kit import Conversation
+from vivavoce.agents.turn import inputs as i
+
+
+def handing_off() -> Conversation:
+    """A handoff has held the floor since 1.0, asked for out of silence."""
+    talk = Conversation().at(1.0, i.HandoffRequested("h"))
+    assert talk.take() == [(1.0, "hand off", "h")]
+    return talk
+
+
+def test_a_handoff_waits_for_what_was_asked_for_before_it() -> None:
+    talk = Conversation().speaking().asks(1.2, "goodbye").at(1.3, i.HandoffRequested("h")).asks(1.4, "later")
+    talk.played(2.0).plays(2.1).played(3.0)
+    assert talk.take() == [(2.0, "grant", "goodbye"), (3.0, "hand off", "h")]
+    assert talk.at(4.0, i.HandoffEnded("h")).take() == [(4.0, "grant", "later")]
+
+
+def test_a_speech_of_higher_priority_goes_before_a_handoff_that_waits() -> None:
+    talk = Conversation().speaking().at(1.3, i.HandoffRequested("h")).asks(1.4, "urgent", priority=1)
+    assert talk.played(2.0).take() == [(2.0, "grant", "urgent")]
+
+
+def test_while_a_handoff_runs_only_its_hooks_speak() -> None:
+    talk = handing_off().asks(1.1, "news").asks(1.2, "greeting", by_hook=True)
+    assert talk.take() == [(1.2, "grant", "greeting")]
+    talk.plays(1.5).played(2.0)
+    assert talk.take() == []
+    assert talk.at(2.5, i.HandoffEnded("h")).take() == [(2.5, "grant", "news")]
+
+
+def test_a_turn_committed_while_a_handoff_runs_is_answered_after_it() -> None:
+    talk = handing_off().says("hello there", 1.2, 1.6).until(3.0)
+    assert talk.take() == [(2.0, "commit", "turn_1", "hello there")]
+    assert talk.agent_states == [("listening", 1.2), ("thinking", 2.0)]
+    assert talk.at(3.0, i.HandoffEnded("h")).take() == [(3.0, "grant", "answer_1")]
+
+
+def test_the_users_words_cut_a_greeting_and_are_answered_after_the_handoff() -> None:
+    talk = handing_off().asks(1.1, "greeting", by_hook=True).plays(1.3).says("stop it please", 2.0, 3.0).until(3.5)
+    assert talk.take() == [
+        (1.1, "grant", "greeting"),
+        (2.5, "pause", "greeting"),
+        (3.2, "interrupted", "greeting"),
+        (3.4, "commit", "turn_1", "stop it please"),
+    ]
+    talk.at(3.6, i.SpeechEnded("greeting", "interrupted"), i.HandoffEnded("h"))
+    assert talk.take() == [(3.6, "grant", "answer_1")]
+
+
+def test_a_speech_that_hands_off_thinks_until_the_new_agent_is_heard() -> None:
+    talk = Conversation().asks(0.5, "transfer", "reply").at(1.0, i.ToolsStarted("transfer"))
+    talk.at(1.1, i.ToolsAwaited("transfer")).at(1.5, i.HandoffRequested("h"))
+    talk.asks(1.6, "greeting", by_hook=True).plays(2.0).played(3.0)
+    assert talk.take() == [(0.5, "grant", "transfer"), (1.5, "hand off", "h"), (1.6, "grant", "greeting")]
+    talk.at(3.0, i.HandoffEnded("h"), i.SpeechEnded("transfer", "completed"))
+    assert talk.agent_states[:3] == [("thinking", 0.5), ("speaking", 2.0), ("idle", 3.0)]
+
+
+def test_a_reply_by_a_hook_is_discarded_only_for_another_one_by_a_hook() -> None:
+    talk = Conversation().asks(0.5, "transfer", "reply").at(1.1, i.ToolsAwaited("transfer"))
+    talk.at(1.5, i.HandoffRequested("h")).take()
+    talk.asks(1.6, "greeting", "reply", when_busy="discard", by_hook=True)
+    talk.asks(1.7, "second", "reply", when_busy="discard", by_hook=True)
+    talk.asks(1.8, "aside", when_busy="discard", by_hook=True)
+    assert talk.take() == [
+        (1.6, "grant", "greeting"),
+        (1.7, "discarded", "second"),
+        (1.8, "discarded", "aside"),
+    ]
+
+
+def test_a_hook_of_no_handoff_is_like_anybody_else() -> None:
+    talk = Conversation().speaking().asks(1.5, "aside", when_busy="discard", by_hook=True)
+    assert talk.take() == [(1.5, "discarded", "aside")]
+
+
+def test_handoffs_follow_each_other() -> None:
+    talk = handing_off().at(1.5, i.HandoffRequested("next")).until(2.0)
+    assert talk.take() == []
+    assert talk.at(2.0, i.HandoffEnded("ghost")).take() == []
+    assert talk.at(3.0, i.HandoffEnded("h")).take() == [(3.0, "hand off", "next")]
+
+
+def test_closing_drops_the_handoff_that_runs_and_those_that_wait() -> None:
+    talk = handing_off().at(1.5, i.HandoffRequested("next")).at(2.0, i.SessionClosing())
+    assert talk.take() == [(2.0, "drop handoff", "h"), (2.0, "drop handoff", "next")]
+    talk.asks(2.1, "farewell").at(2.2, i.HandoffRequested("late")).at(2.3, i.HandoffEnded("h"))
+    assert talk.take() == [(2.1, "grant", "farewell"), (2.2, "drop handoff", "late")]
+
+
+def test_closing_drops_a_handoff_that_waits_for_a_speech() -> None:
+    talk = Conversation().speaking().at(1.5, i.HandoffRequested("h")).at(2.0, i.SessionClosing())
+    assert talk.take() == [(2.0, "interrupted", "talk"), (2.0, "drop handoff", "h")]
