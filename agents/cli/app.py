@@ -7,6 +7,7 @@ import sys
 import typer
 
 from vivavoce.agents.cli.demo_command import demo
+from vivavoce.agents.cli.replay_command import replay
 from vivavoce.agents.cli.room_command import room
 from vivavoce.agents.cli.running import complain, configure_logging
 from vivavoce.agents.cli.start_command import start
@@ -24,6 +25,7 @@ app = typer.Typer(
 app.command()(demo)
 app.command()(start)
 app.command()(room)
+app.command()(replay)
 
 
 def run_app() -> None:

@@ -1,0 +1,95 @@
+"""The command `vivavoce replay`: a recorded conversation as a timeline, and whether it would go the same way again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from vivavoce.agents.turn.replay import Trace
+
+NARROWEST = 140
+"""Columns of the timeline where there is no terminal."""
+
+
+def replay(
+    path: Annotated[Path, typer.Argument(help="A trace: what a session wrote for VIVAVOCE_TRACE or trace_path.")],
+    check: Annotated[bool, typer.Option("--check", help="Only replay; show no timeline.")] = False,
+) -> None:
+    """Show a recorded conversation, replay it through a fresh turn machine, and check that it decides the same.
+
+    To record one, set VIVAVOCE_TRACE to a folder and run the agent: each session writes a file there. It holds what
+    the user said.
+
+    Status 0: the same effects at the same times; 1: it went another way, or the file cannot be replayed.
+    """
+    from rich.console import Console
+
+    from vivavoce.agents.cli.timeline import difference_lines, timeline
+    from vivavoce.agents.turn.replay import replay as replayed
+
+    trace = _read(path)
+    console = Console(highlight=False, soft_wrap=False)
+    if not console.is_terminal:
+        console.width = max(console.width, NARROWEST)
+    if not check:
+        console.print(timeline(trace))
+        console.print()
+    for note in _notes(trace):
+        console.print(note, style="yellow", markup=False)
+    difference = replayed(trace)
+    if difference is not None:
+        for line in difference_lines(difference, trace):
+            console.print(line)
+        raise typer.Exit(1)
+    console.print(f"{trace.session_id}: {len(trace.steps)} steps replayed, the effects are the same", markup=False)
+    raise typer.Exit(1 if trace.damaged_line else 0)
+
+
+def _read(path: Path) -> Trace:
+    """Return the trace in that file.
+
+    Raises:
+        TraceError: It cannot be read, or is none.
+    """
+    from vivavoce.agents.turn.replay import read_trace
+    from vivavoce.pipelines.core.errors import TraceError
+
+    if path.is_dir():
+        inside = sorted(file.name for file in path.glob("*.jsonl"))
+        remedy = f"give one of its files, such as '{path / inside[-1]}'" if inside else "it holds no trace"
+        raise TraceError(f"'{path}' is a folder: {remedy}")
+    try:
+        with path.open(encoding="utf-8", errors="surrogatepass", newline="\n") as file:
+            return read_trace(file)
+    except FileNotFoundError as error:
+        raise TraceError(f"'{path}' does not exist; give a trace") from error
+    except OSError as error:
+        raise TraceError(f"cannot read '{path}': {error.strerror}") from error
+    except (TraceError, UnicodeDecodeError) as error:
+        text = error if isinstance(error, TraceError) else "this is no trace: it is not text"
+        raise TraceError(f"'{path}': {text}") from error
+
+
+def _notes(trace: Trace) -> list[str]:
+    """Return what is to be known of the trace, beside its steps."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    notes = []
+    try:
+        ours = version("vivavoce")
+    except PackageNotFoundError:  # run from its sources
+        ours = ""
+    if trace.version and ours and trace.version != ours:
+        notes.append(f"Written by vivavoce {trace.version}, replayed by {ours}: it may decide otherwise on purpose.")
+    if trace.cut_line:
+        notes.append(f"Line {trace.cut_line} is cut off: the process ended while it was written.")
+    elif trace.damaged_line:
+        notes.append(f"Line {trace.damaged_line} is damaged; what stands behind it is not shown.")
+    elif not trace.end:
+        notes.append("The trace has no end: the session is still running, or its process was killed.")
+    elif trace.end != "closed":
+        notes.append(f"The trace ends before the session did: {trace.end}.")
+    return notes
