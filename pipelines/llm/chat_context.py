@@ -1,11 +1,17 @@
-"""ChatContext: the conversation as items with stable ids."""
+"""ChatContext: the conversation as items with stable ids, and what can be done with it.
+
+`append`, `insert`, `replace` and `remove` change it; everything else returns another context over the same frozen
+items. What leaves items out keeps a call and its output together.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+import anyio
+
+from vivavoce.pipelines.core.errors import ConfigurationError, ProviderError, ProviderTimeoutError
 from vivavoce.pipelines.llm.chat_items import (
     AgentHandoff,
     ChatItem,
@@ -16,6 +22,8 @@ from vivavoce.pipelines.llm.chat_items import (
     ItemType,
     Role,
 )
+from vivavoce.pipelines.llm.chat_json import items_from_json, items_to_json
+from vivavoce.pipelines.llm.chat_units import TokenCounter, estimate_tokens, newest, units, without_halves
 
 __all__ = [
     "AgentHandoff",
@@ -27,7 +35,12 @@ __all__ = [
     "FunctionCallOutput",
     "ItemType",
     "Role",
+    "Summariser",
+    "TokenCounter",
+    "estimate_tokens",
 ]
+
+SUMMARY = "What was said before, in short: {}"
 
 
 class ChatContext:
@@ -47,6 +60,11 @@ class ChatContext:
     def __iter__(self) -> Iterator[ChatItem]:
         return iter(tuple(self._items))
 
+    def __eq__(self, other: object) -> bool:
+        return self._items == other._items if isinstance(other, ChatContext) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]  # it changes
+
     def __repr__(self) -> str:
         return f"ChatContext({len(self._items)} items)"
 
@@ -54,9 +72,19 @@ class ChatContext:
         """Return the messages, of one role if given."""
         return [i for i in self._items if isinstance(i, ChatMessage) and role in (None, i.role)]
 
+    # --- changing it
+
     def append(self, item: ChatItem) -> None:
         """Add `item` at the end."""
         self._items.append(item)
+
+    def insert(self, item: ChatItem, *, before: str) -> None:
+        """Put `item` before the one with the id `before`.
+
+        Raises:
+            KeyError: There is none.
+        """
+        self._items.insert(self._place(before), item)
 
     def replace(self, item: ChatItem) -> None:
         """Put `item` in the place of the one with its id.
@@ -64,28 +92,159 @@ class ChatContext:
         Raises:
             KeyError: There is none.
         """
-        for index, old in enumerate(self._items):
-            if old.id == item.id:
-                self._items[index] = item
-                return
-        raise KeyError(f"no item with the id {item.id!r}")
+        self._items[self._place(item.id)] = item
 
     def remove(self, item_id: str) -> None:
         """Take out the item with that id, if it is there."""
         self._items = [item for item in self._items if item.id != item_id]
 
+    # --- other contexts
+
     def copy(self) -> ChatContext:
         """Return a list of its own over the same frozen items."""
         return ChatContext(self._items)
 
-    def to_json(self) -> list[dict[str, Any]]:
-        """Return plain data, pictures left out."""
-        return [_plain(item) for item in self._items]
+    def filter(
+        self,
+        keep: Callable[[ChatItem], bool] | None = None,
+        *,
+        types: Collection[ItemType] | None = None,
+        roles: Collection[Role] | None = None,
+    ) -> ChatContext:
+        """Return the items that pass every test given; a call goes with its output, and an output with its call.
+
+        Args:
+            types: Of items; `("message",)` leaves the tools out.
+            roles: Of messages; `("user", "assistant")` leaves the system out. Other items pass.
+        """
+        kept = [
+            item
+            for item in self._items
+            if (types is None or item.type in types)
+            and (roles is None or not isinstance(item, ChatMessage) or item.role in roles)
+            and (keep is None or keep(item))
+        ]
+        return ChatContext(without_halves(self._items, kept))
+
+    def truncate(
+        self,
+        *,
+        max_items: int | None = None,
+        max_tokens: int | None = None,
+        count_tokens: TokenCounter = estimate_tokens,
+        keep_system: bool = True,
+    ) -> ChatContext:
+        """Return the newest items, as many as fit.
+
+        The newest item is kept in any case, with all of its step where it is a tool's.
+
+        Args:
+            count_tokens: Says what an item takes; by default a rough estimate.
+            keep_system: Whether the system's messages stay, however old; they count.
+        Raises:
+            ConfigurationError: A limit is below 1.
+        """
+        for name, limit in (("max_items", max_items), ("max_tokens", max_tokens)):
+            if limit is not None and limit < 1:
+                raise ConfigurationError(f"need {name} >= 1, got {limit!r}")
+        return ChatContext(
+            newest(
+                self._items,
+                max_items=max_items,
+                max_tokens=max_tokens,
+                count_tokens=count_tokens,
+                keep_system=keep_system,
+            )
+        )
+
+    async def summarise(self, by: Summariser, *, keep_items: int = 10, limit: float = 30.0) -> ChatContext:
+        """Return the newest `keep_items` items, with one summary in the place of those before them.
+
+        The summary is a message of the system, placed and dated where the last of the old items was. Older summaries
+        go into it; other messages of the system stay. This context is left as it is.
+
+        Args:
+            by: Gets the old items and says what was said; see `LLMSummariser`.
+            keep_items: At least so many stay; more, where a call would be parted from its output.
+            limit: Seconds for `by`.
+        Raises:
+            ProviderTimeoutError: No summary came in time.
+            ProviderError: The summary has no words.
+            ConfigurationError: `keep_items` or `limit` is out of range.
+        """
+        if keep_items < 0 or limit <= 0:
+            raise ConfigurationError(f"need keep_items >= 0, limit > 0 (s), got {keep_items!r}, {limit!r}")
+        old = self._old_items(keep_items)
+        if not any(isinstance(item, ChatMessage) and not item.is_summary for item in old):
+            return self.copy()
+        try:
+            with anyio.fail_after(limit):
+                text = await by(ChatContext(old))
+        except TimeoutError as error:
+            raise ProviderTimeoutError(f"no summary came within {limit:g} s", provider="summary") from error
+        if not text.strip():
+            raise ProviderError(f"needed a summary of {len(old)} items, got no words", provider="summary")
+        last, gone = old[-1], {item.id for item in old}
+        summary = ChatMessage(
+            role="system",
+            content=SUMMARY.format(text.strip()),
+            is_summary=True,
+            sequence=last.sequence,
+            created_at=last.created_at,
+        )
+        return ChatContext(
+            [summary if item is last else item for item in self._items if item is last or item.id not in gone]
+        )
+
+    def merge(self, other: ChatContext) -> ChatContext:
+        """Return the items of both, by time where they interleave; of one id, this context's.
+
+        Each context's own order is kept, and so are its calls with their outputs.
+        """
+        known = {item.id for item in self._items}
+        mine, others = units(self._items), units([item for item in other if item.id not in known])
+        merged: list[ChatItem] = []
+        for unit in mine:
+            while others and others[0][0].created_at < unit[0].created_at:
+                merged += others.pop(0)
+            merged += unit
+        for unit in others:
+            merged += unit
+        return ChatContext(merged)
+
+    # --- as JSON
+
+    def to_json(self, *, images: bool = False) -> dict[str, Any]:
+        """Return plain data, version 1.
+
+        Args:
+            images: Whether pictures are in it, as base64.
+        """
+        return items_to_json(self._items, images=images)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> ChatContext:
+        """Return the context that `to_json` was called on.
+
+        Raises:
+            ConfigurationError: The data is of another version or shape; it says where, and quotes no content.
+        """
+        return cls(items_from_json(data))
+
+    def _old_items(self, keep_items: int) -> list[ChatItem]:
+        kept: list[ChatItem] = []
+        rest = units(self._items)
+        while rest and len(kept) < keep_items:
+            kept += rest.pop()
+        old = [item for unit in rest for item in unit]
+        return [i for i in old if not (isinstance(i, ChatMessage) and i.role == "system" and not i.is_summary)]
+
+    def _place(self, item_id: str) -> int:
+        for place, item in enumerate(self._items):
+            if item.id == item_id:
+                return place
+        raise KeyError(f"no item with the id {item_id!r}")
 
 
-def _plain(item: ChatItem) -> dict[str, Any]:
-    if isinstance(item, ChatMessage):
-        data = asdict(replace(item, images=()))
-        del data["images"]
-        return data
-    return asdict(item)
+Summariser = Callable[[ChatContext], Awaitable[str]]
+"""Says in a few sentences what was said and done in a conversation."""

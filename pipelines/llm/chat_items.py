@@ -22,6 +22,7 @@ class ChatMessage:
         content: For an assistant, what was heard, not what was generated.
         interrupted: The message was cut short; providers tell the model so in the request.
         backchannel: The user's "mhm", kept and answered by nobody.
+        is_summary: It stands for messages that were taken out.
         speaker: Who said it, where a room has several; empty otherwise.
         turn_id: The turn that it belongs to.
         sequence: Grows with each item of a session's history.
@@ -33,6 +34,7 @@ class ChatMessage:
     id: str = field(default_factory=lambda: new_id("item"))
     interrupted: bool = False
     backchannel: bool = False
+    is_summary: bool = False
     images: tuple[VideoFrame, ...] = field(default=(), repr=False)
     speaker: str = ""
     turn_id: str = ""

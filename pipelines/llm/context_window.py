@@ -1,0 +1,45 @@
+"""ContextWindow: how much of a conversation a model is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from vivavoce.pipelines.core.errors import ConfigurationError
+from vivavoce.pipelines.llm.chat_context import ChatContext, TokenCounter, estimate_tokens
+
+ContextPolicy = Callable[[ChatContext], ChatContext]
+"""Returns what of a conversation goes into a request. It runs before each model step on the session's loop, so it must
+not block; it gets a copy."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContextWindow:
+    """Sends the newest items that fit both limits; see `ChatContext.truncate`.
+
+    Args:
+        keep_system: Whether the system's messages are sent however old they are; they count.
+        count_tokens: Says what an item takes; by default a rough estimate.
+    """
+
+    max_items: int | None = None
+    max_tokens: int | None = None
+    keep_system: bool = True
+    count_tokens: TokenCounter = estimate_tokens
+
+    def __post_init__(self) -> None:
+        if self.max_items is None and self.max_tokens is None:
+            raise ConfigurationError("a ContextWindow needs max_items or max_tokens, got neither")
+        for name in ("max_items", "max_tokens"):
+            limit = getattr(self, name)
+            if limit is not None and limit < 1:
+                raise ConfigurationError(f"need {name} >= 1, got {limit!r}")
+
+    def __call__(self, context: ChatContext) -> ChatContext:
+        """Return what is sent of `context`."""
+        return context.truncate(
+            max_items=self.max_items,
+            max_tokens=self.max_tokens,
+            count_tokens=self.count_tokens,
+            keep_system=self.keep_system,
+        )

@@ -1,0 +1,328 @@
+"""ChatContext: what is kept when items are left out, replaced, summarised or merged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import anyio
+import pytest
+from chat_kit import assistant, call, conversations, output, system, told, user
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vivavoce.pipelines.core.errors import ConfigurationError, ProviderError, ProviderTimeoutError
+from vivavoce.pipelines.llm.chat_context import (
+    AgentHandoff,
+    ChatContext,
+    ChatItem,
+    ChatMessage,
+    FunctionCall,
+    FunctionCallOutput,
+    estimate_tokens,
+)
+from vivavoce.pipelines.llm.context_window import ContextWindow
+from vivavoce.pipelines.llm.summary import LLMSummariser
+from vivavoce.pipelines.media.frame import VideoFrame
+from vivavoce.pipelines.testing import ScriptedLLM, run_virtual
+
+BOOKING: list[ChatItem] = [
+    system("Be brief."),
+    user("A table"),
+    call("a"),
+    call("b"),
+    output("a"),
+    output("b"),
+    assistant("Booked."),
+    user("Thanks"),
+]
+
+
+def pairs(items: Sequence[ChatItem]) -> list[tuple[str, str]]:
+    """Say which output answers which call, by item ids, in the plainest way: the nearest open call before it."""
+    found = []
+    waiting: list[FunctionCall] = []
+    for item in items:
+        if isinstance(item, FunctionCall):
+            waiting.append(item)
+        elif isinstance(item, FunctionCallOutput):
+            mine = next((c for c in reversed(waiting) if c.call_id == item.call_id), None)
+            if mine is not None:
+                waiting.remove(mine)
+                found.append((mine.id, item.id))
+    return found
+
+
+def assert_whole(before: Sequence[ChatItem], after: Sequence[ChatItem]) -> None:
+    """Check that `after` is a part of `before` in its order, with no call parted from its output."""
+    kept = {item.id for item in after}
+    assert [item for item in before if item.id in kept] == list(after)
+    for made, out in pairs(before):
+        assert (made in kept) == (out in kept)
+
+
+# --- changing it
+
+
+def test_an_item_is_inserted_before_another() -> None:
+    context = ChatContext(BOOKING)
+    context.insert(system("The caller is Ada."), before=BOOKING[1].id)
+    assert told(context)[:3] == ["Be brief.", "The caller is Ada.", "A table"]
+    with pytest.raises(KeyError, match="gone"):
+        context.insert(user("x"), before="gone")
+
+
+def test_an_item_is_replaced_in_its_place_and_removed_by_id() -> None:
+    context = ChatContext(BOOKING)
+    context.replace(user("Two tables", id=BOOKING[1].id))
+    context.remove(BOOKING[-1].id)
+    context.remove("gone")
+    assert told(context)[1] == "Two tables"
+    assert told(context)[-1] == "Booked."
+    with pytest.raises(KeyError, match="no item"):
+        context.replace(user("x"))
+
+
+def test_a_copy_is_equal_and_changes_alone() -> None:
+    context = ChatContext(BOOKING)
+    copy = context.copy()
+    assert copy == context
+    copy.append(user("more"))
+    assert copy != context
+    assert len(context) == len(BOOKING)
+    assert context != BOOKING
+
+
+# --- filter
+
+
+def test_a_filter_leaves_tools_or_the_system_out() -> None:
+    context = ChatContext([*BOOKING, AgentHandoff(old_agent="Host", new_agent="Cashier")])
+    assert told(context.filter(types=("message",))) == ["Be brief.", "A table", "Booked.", "Thanks"]
+    plain = context.filter(roles=("user", "assistant"), types=("message", "agent_handoff"))
+    assert told(plain) == ["A table", "Booked.", "Thanks", "agent_handoff"]
+
+
+def test_a_filter_that_parts_a_call_from_its_output_leaves_both_out() -> None:
+    context = ChatContext(BOOKING).filter(lambda item: told([item]) != ["out:a"])
+    assert told(context) == ["Be brief.", "A table", "call:b", "out:b", "Booked.", "Thanks"]
+
+
+@given(conversations, st.sets(st.integers(0, 14)))
+def test_law_whatever_is_filtered_no_pair_is_parted(items: list[ChatItem], dropped: set[int]) -> None:
+    gone = {items[place].id for place in dropped if place < len(items)}
+    kept = ChatContext(items).filter(lambda item: item.id not in gone)
+    assert_whole(items, kept.items)
+    assert not gone & {item.id for item in kept}
+
+
+# --- truncate
+
+
+@pytest.mark.parametrize(
+    ("max_items", "kept"),
+    [
+        (1, ["Be brief.", "Thanks"]),
+        (3, ["Be brief.", "Booked.", "Thanks"]),
+        (6, ["Be brief.", "Booked.", "Thanks"]),
+        (7, ["Be brief.", "call:a", "call:b", "out:a", "out:b", "Booked.", "Thanks"]),
+        (99, told(BOOKING)),
+    ],
+)
+def test_truncation_by_items_keeps_the_system_and_whole_steps(max_items: int, kept: list[str]) -> None:
+    assert told(ChatContext(BOOKING).truncate(max_items=max_items)) == kept
+
+
+def test_truncation_may_drop_the_system() -> None:
+    assert told(ChatContext(BOOKING).truncate(max_items=2, keep_system=False)) == ["Booked.", "Thanks"]
+
+
+def test_the_newest_step_is_kept_however_small_the_limit() -> None:
+    context = ChatContext(BOOKING[:6])
+    assert told(context.truncate(max_items=1)) == ["Be brief.", "call:a", "call:b", "out:a", "out:b"]
+    assert told(context.truncate(max_tokens=1)) == ["Be brief.", "call:a", "call:b", "out:a", "out:b"]
+    assert told(ChatContext().truncate(max_items=1)) == []
+
+
+def test_truncation_by_tokens_takes_any_counter() -> None:
+    context = ChatContext([user("one two three"), assistant("four five"), user("six")])
+
+    def words(item: ChatItem) -> int:
+        return len(item.content.split()) if isinstance(item, ChatMessage) else 0
+
+    assert told(context.truncate(max_tokens=3, count_tokens=words)) == ["four five", "six"]
+    assert told(context.truncate(max_tokens=2, count_tokens=words)) == ["six"]
+    assert told(context.truncate(max_tokens=9, max_items=1, count_tokens=words)) == ["six"]
+
+
+@pytest.mark.parametrize("limits", [{"max_items": 0}, {"max_tokens": -1}])
+def test_a_limit_below_one_is_refused(limits: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match="need max_"):
+        ChatContext(BOOKING).truncate(**limits)
+    with pytest.raises(ConfigurationError, match="need max_"):
+        ContextWindow(**limits)
+
+
+def test_a_window_without_limits_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="neither"):
+        ContextWindow()
+
+
+@given(conversations, st.none() | st.integers(1, 16), st.none() | st.integers(1, 200), st.booleans())
+def test_law_a_truncated_conversation_fits_and_parts_no_pair(
+    items: list[ChatItem], max_items: int | None, max_tokens: int | None, keep_system: bool
+) -> None:
+    context = ChatContext(items)
+    kept = context.truncate(max_items=max_items, max_tokens=max_tokens, keep_system=keep_system).items
+    assert_whole(items, kept)
+    is_system = [isinstance(item, ChatMessage) and item.role == "system" for item in items]
+    ids = {item.id for item in kept}
+    if keep_system:
+        assert all(item.id in ids for item, always in zip(items, is_system, strict=True) if always)
+    # What is beyond the limits is the system's or one unbroken step at the end.
+    free = [i for i in kept if not (keep_system and isinstance(i, ChatMessage) and i.role == "system")]
+    over = (max_items is not None and len(kept) > max_items) or (
+        max_tokens is not None and sum(map(estimate_tokens, kept)) > max_tokens
+    )
+    if over and free:
+        places = [n for n, item in enumerate(items) if item.id == free[0].id or item.id == free[-1].id]
+        inner = items[places[0] : places[-1]]
+        assert len(free) == 1 or isinstance(inner[0], FunctionCall)
+    if items and not all(is_system):
+        assert free or keep_system
+
+
+def test_the_estimate_counts_bytes_pictures_and_nothing_that_is_not_sent() -> None:
+    assert estimate_tokens(user("")) == 4
+    assert estimate_tokens(user("abcd")) == 5
+    assert estimate_tokens(user("日本")) == 6
+    assert estimate_tokens(user("\ud800")) == 5
+    assert estimate_tokens(call("a", "book", '{"day": 1}')) == 4 + 4
+    assert estimate_tokens(output("a", "x" * 40)) == 14
+    assert estimate_tokens(user("", images=(VideoFrame(b"", "image/png"),))) == 804
+    assert estimate_tokens(AgentHandoff(old_agent="a" * 99, new_agent="b")) == 0
+
+
+# --- summarise
+
+
+async def brief(context: ChatContext) -> str:
+    return f"{len(context)} items."
+
+
+def test_old_items_become_one_summary_in_their_place() -> None:
+    items: list[ChatItem] = [item for n in range(1, 4) for item in (user(f"q{n}", sequence=2 * n), assistant(f"a{n}"))]
+    context = ChatContext([system("Be brief."), *items])
+    new = run_virtual(context.summarise(brief, keep_items=2))
+    assert told(new) == ["Be brief.", "What was said before, in short: 4 items.", "q3", "a3"]
+    summary = new.messages("system")[1]
+    assert summary.is_summary
+    assert summary.sequence == items[3].sequence
+    assert len(context) == 7
+
+
+def test_an_older_summary_goes_into_the_new_one() -> None:
+    context = ChatContext([system("Ada called before.", is_summary=True), user("q1"), assistant("a1"), user("q2")])
+    new = run_virtual(context.summarise(brief, keep_items=1))
+    assert told(new) == ["What was said before, in short: 3 items.", "q2"]
+
+
+def test_a_step_is_summarised_whole_or_not_at_all() -> None:
+    new = run_virtual(ChatContext(BOOKING).summarise(brief, keep_items=3))
+    assert told(new)[1:] == ["What was said before, in short: 1 items.", *told(BOOKING[2:])]
+
+
+@pytest.mark.parametrize("items", [[], [user("only")], [system("a"), system("b"), user("c")], BOOKING[2:6]])
+def test_with_nothing_old_nobody_is_asked(items: list[ChatItem]) -> None:
+    async def never(_: ChatContext) -> str:
+        raise AssertionError("asked")
+
+    keep = 1 if len(items) < 4 else 0
+    assert run_virtual(ChatContext(items).summarise(never, keep_items=keep)) == ChatContext(items)
+
+
+def test_a_summary_that_fails_hangs_or_is_empty_changes_nothing() -> None:
+    async def raises(_: ChatContext) -> str:
+        raise ZeroDivisionError
+
+    async def hangs(_: ChatContext) -> str:
+        await anyio.sleep_forever()
+        return ""
+
+    async def empty(_: ChatContext) -> str:
+        return " \n"
+
+    context = ChatContext(BOOKING)
+    with pytest.raises(ZeroDivisionError):
+        run_virtual(context.summarise(raises, keep_items=1))
+    with pytest.raises(ProviderTimeoutError, match="within 30 s"):
+        run_virtual(context.summarise(hangs, keep_items=1))
+    with pytest.raises(ProviderError, match="no words"):
+        run_virtual(context.summarise(empty, keep_items=1))
+    assert context.items == tuple(BOOKING)
+
+
+@pytest.mark.parametrize("wrong", [{"keep_items": -1}, {"limit": 0.0}])
+def test_wrong_numbers_for_a_summary_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match="need keep_items"):
+        run_virtual(ChatContext(BOOKING).summarise(brief, **wrong))
+
+
+def test_a_model_summarises_the_conversation_as_one_text() -> None:
+    llm = ScriptedLLM(["A table ", "was booked."])
+    items: list[ChatItem] = [
+        *BOOKING[:6],
+        user("Hm", speaker="Ada"),
+        assistant("I", interrupted=True),
+        assistant(" "),
+        user("x"),
+    ]
+    items.insert(0, AgentHandoff(old_agent="", new_agent="Host"))
+    new = run_virtual(ChatContext(items).summarise(LLMSummariser(llm), keep_items=1))
+    assert told(new)[-2:] == ["What was said before, in short: A table was booked.", "x"]
+    request = llm.requests[0]
+    assert "Summarise" in request.instructions
+    assert [message.role for message in request.context.messages()] == ["user"]
+    assert request.context.messages()[0].content.split("\n") == [
+        "user: A table",
+        "tool book called with {}",
+        "tool book called with {}",
+        "tool book returned: ok",
+        "tool book returned: ok",
+        "Ada: Hm",
+        "assistant: I [interrupted]",
+    ]
+
+
+@given(conversations, st.integers(0, 16))
+def test_law_a_summary_parts_no_pair_and_keeps_the_system(items: list[ChatItem], keep_items: int) -> None:
+    new = run_virtual(ChatContext(items).summarise(brief, keep_items=keep_items)).items
+    old_ids = {item.id for item in items}
+    kept = [item for item in new if item.id in old_ids]
+    assert_whole(items, kept)
+    assert len(new) - len(kept) <= 1
+    assert len(kept) >= min(keep_items, len(items))
+    plain = [i for i in items if isinstance(i, ChatMessage) and i.role == "system" and not i.is_summary]
+    assert [i for i in kept if i in plain] == plain
+
+
+# --- merge
+
+
+def test_two_conversations_are_merged_by_time() -> None:
+    first = ChatContext([user("1", created_at=1), user("4", created_at=4)])
+    second = ChatContext([user("2", created_at=2), call("a", created_at=3), output("a", created_at=5)])
+    assert told(first.merge(second)) == ["1", "2", "call:a", "out:a", "4"]
+
+
+def test_of_one_id_the_own_item_stays() -> None:
+    mine = ChatContext([user("new", id="item_1")])
+    assert told(mine.merge(ChatContext([user("old", id="item_1"), user("more")]))) == ["new", "more"]
+
+
+@given(conversations, conversations)
+def test_law_a_merge_holds_each_item_once_and_keeps_both_orders(mine: list[ChatItem], others: list[ChatItem]) -> None:
+    merged = ChatContext(mine).merge(ChatContext(others)).items
+    assert [item for item in merged if item in mine] == mine
+    assert [item for item in merged if item in others] == others
+    assert len(merged) == len(mine) + len(others)
