@@ -114,8 +114,8 @@ class ChatContext:
         """Return the items that pass every test given; a call goes with its output, and an output with its call.
 
         Args:
-            types: Of items; `("message",)` leaves the tools out.
-            roles: Of messages; `("user", "assistant")` leaves the system out. Other items pass.
+            types: Of items; `{"message"}` leaves the tools out.
+            roles: Of messages; `{"user", "assistant"}` leaves the system out. Other items pass.
         """
         kept = [
             item

@@ -98,8 +98,9 @@ def test_a_copy_is_equal_and_changes_alone() -> None:
 
 def test_a_filter_leaves_tools_or_the_system_out() -> None:
     context = ChatContext([*BOOKING, AgentHandoff(old_agent="Host", new_agent="Cashier")])
-    assert told(context.filter(types=("message",))) == ["Be brief.", "A table", "Booked.", "Thanks"]
-    plain = context.filter(roles=("user", "assistant"), types=("message", "agent_handoff"))
+    messages = context.filter(types={"message"})
+    assert told(messages) == ["Be brief.", "A table", "Booked.", "Thanks"]
+    plain = context.filter(roles={"user", "assistant"}, types={"message", "agent_handoff"})
     assert told(plain) == ["A table", "Booked.", "Thanks", "agent_handoff"]
 
 
