@@ -27,6 +27,7 @@ from vivavoce.agents.session.runtime import SessionRuntime
 from vivavoce.agents.session.tool_room import ToolRoom
 from vivavoce.agents.session.trace_writer import make_trace_writer
 from vivavoce.agents.session.wiring import check_speech, check_wiring, make_machine, make_transport
+from vivavoce.agents.speech.given_audio import GivenAudio
 from vivavoce.agents.speech.handle import SpeechHandle
 from vivavoce.agents.speech.host import SpeechRequest
 from vivavoce.agents.states import AgentState, CloseReason, UserState
@@ -34,7 +35,7 @@ from vivavoce.agents.turn import inputs as i
 from vivavoce.pipelines.core.errors import SessionClosedError, SessionError, SessionNotStartedError
 from vivavoce.pipelines.core.ids import new_id
 from vivavoce.pipelines.llm.tools import ToolChoice
-from vivavoce.pipelines.media.frame import AudioFrame, VideoFrame
+from vivavoce.pipelines.media.frame import VideoFrame
 from vivavoce.pipelines.pipeline import Pipeline
 
 if TYPE_CHECKING:
@@ -203,7 +204,7 @@ class AgentSession(EventSource, Generic[UserdataT]):
         self,
         text: str | AsyncIterator[str],
         *,
-        audio: AudioFrame | None = None,
+        audio: GivenAudio | None = None,
         interruptible: bool = True,
         add_to_history: bool = True,
         priority: int = 0,
@@ -212,14 +213,16 @@ class AgentSession(EventSource, Generic[UserdataT]):
         """Speak `text` as it is, without the model. Awaiting the handle means "played out".
 
         Args:
-            audio: Played instead of a synthesis; `text` is then what it says, for history and transcription.
+            audio: Played instead of a synthesis: a frame, an async iterator of frames, or the path of a file (WAV; with
+                the extra `audio` any kind). `text` is then what it says, for history and transcription. A file that
+                turns out broken ends the speech `failed`.
             interruptible: Whether the caller's words may cut it.
             priority: Higher is spoken earlier, among what waits.
             when_busy: What to do when somebody has the floor: wait, give up, or take it.
         Raises:
             SessionNotStartedError, SessionClosedError: It cannot speak now.
             CapabilityError: The pipeline has no voice.
-            ConfigurationError: `audio` is not mono, or `text` is not whole where `audio` is given.
+            ConfigurationError: There is no such file, or `text` is not whole where `audio` is given.
         """
         request = SpeechRequest(text=text, audio=audio, add_to_history=add_to_history)
         return self._ask("say", request, interruptible, priority, when_busy)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
 from vivavoce.agents.agent import Agent
@@ -14,6 +16,8 @@ from vivavoce.agents.turn.options import TurnOptions
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError
 from vivavoce.pipelines.io import Transport
+from vivavoce.pipelines.media.audio_file import check_audio_file
+from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.pipeline import Pipeline, PipelineCapabilities
 
 if TYPE_CHECKING:
@@ -47,12 +51,15 @@ def check_speech(capabilities: PipelineCapabilities, pipeline: str, request: Spe
 
     Raises:
         CapabilityError: The pipeline lacks what is asked for.
-        ConfigurationError: Ready audio is not mono, or goes with a text that is still to come.
+        ConfigurationError: Ready audio is of no use, is a file that is not there, or goes with a text still to come.
     """
     if request.audio is not None:
-        if request.audio.num_channels != 1:
+        if isinstance(request.audio, str | os.PathLike):
+            check_audio_file(request.audio)
+        elif not isinstance(request.audio, AudioFrame | AsyncIterator):
             raise ConfigurationError(
-                f"say(audio=...) needs mono 16-bit audio, got {request.audio.num_channels} channels; mix them first"
+                "say(text, audio=...) needs an AudioFrame, an async iterator of them or the path of a file, "
+                f"got {type(request.audio).__name__}"
             )
         if not isinstance(request.text, str):
             raise ConfigurationError(

@@ -36,6 +36,12 @@ class HeardText:
         self._text = ""
         self._segments: list[_Segment] = []
         self._total: int | None = None
+        self._expected: int | None = None
+
+    @property
+    def has_segments(self) -> bool:
+        """Whether a segment has begun."""
+        return bool(self._segments)
 
     @property
     def text(self) -> str:
@@ -67,9 +73,13 @@ class HeardText:
             segment.word_ends.append(round(word.end * self._rate))
             segment.word_chars.append(end)
 
+    def expect(self, total_samples: int) -> None:
+        """Say how long the audio will be, about, before it is complete."""
+        self._expected = total_samples
+
     def finish(self, total_samples: int) -> None:
         """Say that the audio is complete."""
-        self._total = total_samples
+        self._total = self._expected = total_samples
 
     def at(self, sample: int) -> str:
         """Return the text heard when `sample` samples have been played."""
@@ -97,13 +107,13 @@ class HeardText:
         segment = self._segments[index]
         if index + 1 < len(self._segments):
             return self._segments[index + 1].sample - segment.sample
-        if self._total is not None:
-            return self._total - segment.sample
+        if self._expected is not None:
+            return self._expected - segment.sample
         return self._text_samples(segment.char_end - segment.char_start)
 
     def _text_samples(self, characters: int) -> int:
-        if self._total is not None and not self._segments:
-            return self._total
+        if self._expected is not None and not self._segments:
+            return self._expected
         last = self._segments[-1] if self._segments else None
         if last is not None and last.sample > 0 and last.char_start > 0:  # the pace of what is complete
             return round(characters * last.sample / last.char_start)

@@ -9,6 +9,7 @@ from typing import Protocol
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.observe.turn_record import TurnRecordBuilder
 from vivavoce.agents.records import TurnOutcome
+from vivavoce.agents.speech.given_audio import GivenAudio
 from vivavoce.agents.speech.handle import SpeechHandle
 from vivavoce.agents.speech.playout import Playout
 from vivavoce.agents.tools.executor import ToolBatch
@@ -17,7 +18,7 @@ from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.llm.base import Usage
 from vivavoce.pipelines.llm.chat_context import ChatContext, ChatMessage, Role
 from vivavoce.pipelines.llm.tools import ToolCall, ToolChoice
-from vivavoce.pipelines.media.frame import AudioFrame, VideoFrame
+from vivavoce.pipelines.media.frame import VideoFrame
 from vivavoce.pipelines.pipeline import PipelineCapabilities, PipelineConnection
 
 
@@ -53,7 +54,7 @@ class SpeechRequest:
     """
 
     text: str | AsyncIterator[str] | None = field(default=None, repr=False)
-    audio: AudioFrame | None = None
+    audio: GivenAudio | None = field(default=None, repr=False)
     add_to_history: bool = True
     instructions: str = field(default="", repr=False)
     frames: tuple[VideoFrame, ...] = ()

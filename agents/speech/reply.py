@@ -18,6 +18,7 @@ from anyio import CancelScope
 from vivavoce.agents.agent import CompletedTurn, StopResponse
 from vivavoce.agents.observe.turn_record import TurnRecordBuilder
 from vivavoce.agents.records import TurnOutcome
+from vivavoce.agents.speech.given_audio import play_given
 from vivavoce.agents.speech.handle import SpeechHandle
 from vivavoce.agents.speech.host import SpeechHost, SpeechRequest
 from vivavoce.agents.speech.playout import Utterance
@@ -164,9 +165,8 @@ class Reply:
         self.has_generated = True
         if request.audio is not None:
             text = request.text if isinstance(request.text, str) else ""
-            utterance.heard.add_text(text)
             self.record.agent_text.append(text)
-            utterance.push(AudioChunk(request.audio, text=text))
+            await play_given(request.audio, text, utterance, self._host.clock, limit=self._host.limits.tts_stall)
             utterance.finish()
         elif isinstance(request.text, str):
             utterance.heard.add_text(request.text)

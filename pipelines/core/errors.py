@@ -11,6 +11,7 @@ VoiceError
 ├── SessionError                  a call that the session cannot take now
 │   ├── SessionNotStartedError
 │   └── SessionClosedError
+├── AudioFileError                an audio file is broken, or of a kind that nothing here reads
 ├── RoomError                     joining, publishing or media transport failed
 ├── WorkerError                   registration or job dispatch failed
 ├── TraceError                    a file that is no trace, or one that cannot be replayed
@@ -101,6 +102,12 @@ class SessionNotStartedError(SessionError):
 
 class SessionClosedError(SessionError):
     """A call after the session closed; CLOSED is terminal."""
+
+
+class AudioFileError(VoiceError):
+    """An audio file that cannot be read."""
+
+    component = "audio"
 
 
 class RoomError(VoiceError):

@@ -1,7 +1,8 @@
-"""Reading and writing WAV files of 16-bit PCM."""
+"""Reading and writing WAV files of PCM."""
 
 from __future__ import annotations
 
+import os
 import wave
 from pathlib import Path
 
@@ -27,3 +28,42 @@ def write_wav(path: Path, frame: AudioFrame) -> None:
         file.setsampwidth(BYTES_PER_SAMPLE)
         file.setframerate(frame.sample_rate)
         file.writeframes(frame.data)
+
+
+class WavDecoder:
+    """Reads a WAV file of 8- to 32-bit PCM piece by piece, as 16 bit.
+
+    Raises:
+        wave.Error, EOFError: It is broken, or its samples are not PCM.
+        OSError: It cannot be opened.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._file = wave.open(path, "rb")
+        self.sample_rate = self._file.getframerate()
+        self._channels = self._file.getnchannels()
+        self._width = self._file.getsampwidth()
+        # A file that was written to a pipe says nothing true of its length.
+        there = os.path.getsize(path) // (self._channels * self._width)
+        self.duration: float | None = min(self._file.getnframes(), there) / self.sample_rate
+
+    def read(self, samples: int) -> AudioFrame:
+        """Return up to `samples` samples of each channel; an empty frame at the end."""
+        data = self._file.readframes(samples)
+        whole = len(data) - len(data) % (self._channels * self._width)  # the file may end in mid sample
+        return AudioFrame(_to_16_bit(data[:whole], self._width), self.sample_rate, self._channels)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def _to_16_bit(data: bytes, width: int) -> bytes:
+    if width == BYTES_PER_SAMPLE:
+        return data
+    import numpy as np
+
+    raw = np.frombuffer(data, dtype=np.uint8)
+    if width == 1:  # unsigned, unlike the others
+        return ((raw.astype(np.int16) - 128) << 8).tobytes()
+    return raw.reshape(-1, width)[:, -BYTES_PER_SAMPLE:].tobytes()  # the two high bytes

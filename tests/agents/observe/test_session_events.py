@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import AsyncGenerator
+from typing import Any
 
 import pytest
 
@@ -85,9 +86,9 @@ def test_ready_audio_that_cannot_be_played_or_noted_is_refused() -> None:
     harness = SessionHarness(Agent("Help."))
 
     async def scenario(harness: SessionHarness) -> None:
-        mono, stereo = AudioFrame(bytes(2 * 2400), 24000), AudioFrame(bytes(4 * 2400), 24000, 2)
-        with pytest.raises(ConfigurationError, match="mono"):
-            await harness.session.say("beep", audio=stereo)
+        mono: Any = AudioFrame(bytes(2 * 2400), 24000)
+        with pytest.raises(ConfigurationError, match=r"AudioFrame.*got bytes"):
+            await harness.session.say("beep", audio=mono.data)
         with pytest.raises(ConfigurationError, match="whole text"):
             await harness.session.say(words(), audio=mono)
         speech = harness.session.say("beep", audio=mono)
