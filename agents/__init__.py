@@ -23,14 +23,18 @@ if TYPE_CHECKING:
     from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions
     from vivavoce.agents.worker import JobContext, Worker, WorkerOptions
     from vivavoce.pipelines.core.errors import ToolError
+    from vivavoce.pipelines.llm.chat_context import ChatContext
+    from vivavoce.pipelines.llm.context_window import ContextWindow
     from vivavoce.pipelines.llm.tools import Tool, ToolChoice, function_tool
 
 _PLACES = {
     "Agent": "vivavoce.agents.agent",
     "AgentSession": "vivavoce.agents.session.session",
     "AgentState": "vivavoce.agents.states",
+    "ChatContext": "vivavoce.pipelines.llm.chat_context",
     "CloseReason": "vivavoce.agents.states",
     "CompletedTurn": "vivavoce.agents.agent",
+    "ContextWindow": "vivavoce.pipelines.llm.context_window",
     "EndpointingOptions": "vivavoce.agents.turn.options",
     "InterruptionOptions": "vivavoce.agents.turn.options",
     "JobContext": "vivavoce.agents.worker",
@@ -56,8 +60,10 @@ __all__ = [
     "Agent",
     "AgentSession",
     "AgentState",
+    "ChatContext",
     "CloseReason",
     "CompletedTurn",
+    "ContextWindow",
     "EndpointingOptions",
     "InterruptionOptions",
     "JobContext",

@@ -8,6 +8,7 @@ from pathlib import Path
 from vivavoce.agents.speech.host import SpeechLimits
 from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions
 from vivavoce.pipelines.core.clock import Clock, LoopClock
+from vivavoce.pipelines.llm.context_window import ContextPolicy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +32,9 @@ class SessionOptions:
     """Turns that fail in a row until the session closes with reason `error`."""
     latency_budget: float = 1.0
     """Start warns when the configured waits after the user's speech add up to more."""
+    context_window: ContextPolicy | None = None
+    """What of the conversation each model step is sent, such as `ContextWindow(max_items=40)`; None: all of it. Any
+    function of a `ChatContext` will do; calls that still run are sent whatever it returns."""
     clock: Clock = field(default_factory=LoopClock, repr=False, compare=False)
     """Time; virtual in tests."""
     trace_path: str | Path | None = None

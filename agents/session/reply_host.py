@@ -14,6 +14,7 @@ from vivavoce.agents.records import TurnOutcome
 from vivavoce.agents.session.history import SessionHistory
 from vivavoce.agents.session.journal import Journal
 from vivavoce.agents.session.options import SessionOptions
+from vivavoce.agents.session.request_window import RequestWindow
 from vivavoce.agents.session.tool_room import ToolRoom
 from vivavoce.agents.session.transcripts import TranscriptFeed
 from vivavoce.agents.speech.handle import SpeechHandle
@@ -70,6 +71,7 @@ class ReplyHost:
         self._tools = tools
         self._post = post
         self._on_ended = on_ended
+        self._window = RequestWindow(options.context_window, self.report_error)
 
     @property
     def _linked(self) -> Links:
@@ -105,8 +107,11 @@ class ReplyHost:
         return self._tools.with_pending(self.history.copy())
 
     def request_context(self, record: TurnRecordBuilder) -> ChatContext:
-        """Return `context()` for a request that is made now; results it is the first to carry go into `record`."""
-        context = self.context()
+        """Return what `context_window` lets through of `context()` for a request that is made now.
+
+        Results that it is the first to carry go into `record`.
+        """
+        context = self._window.cut(self.context(), self._tools.unanswered_calls)
         for tool in self._tools.carried():
             record.add_tool(tool)
         return context

@@ -100,6 +100,11 @@ class ToolRoom:
         self._uncarried = [batch for batch in self._uncarried if not batch.is_carried]
         return records
 
+    def unanswered_calls(self) -> set[str]:
+        """Ids of the calls that run, are not in the history yet, or whose results no model was sent."""
+        batches = [*self._uncarried, *(batch for batch, _ in self._pending.values())]
+        return {call.call_id for batch in batches for call in batch.calls}
+
     def with_pending(self, context: ChatContext) -> ChatContext:
         """Return `context` with the calls not committed yet, at the end of their turn; running ones' outputs say so."""
         items = list(context.items)

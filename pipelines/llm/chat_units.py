@@ -7,7 +7,7 @@ units: a call, its output and what stands between them are one; with parallel ca
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from vivavoce.pipelines.llm.chat_items import ChatItem, ChatMessage, FunctionCall, FunctionCallOutput
 
@@ -77,6 +77,38 @@ def without_halves(items: Sequence[ChatItem], kept: Iterable[ChatItem]) -> list[
         if (items[call].id in ids) != (items[output].id in ids):
             ids -= {items[call].id, items[output].id}
     return [item for item in items if item.id in ids]
+
+
+def completed(part: Sequence[ChatItem], whole: Sequence[ChatItem], needed: Collection[str]) -> list[ChatItem]:
+    """Return `part`, made from `whole`, with what it must not lack, each in its place.
+
+    That is the other half of each call or output that it has, and the newest calls with the ids `needed`, with their
+    outputs.
+    """
+    present = {item.id for item in part}
+    missing: set[str] = set()
+    wanted = set(needed)
+    for call, output in reversed(pairs(whole)):
+        made, came = whole[call], whole[output]
+        is_needed = isinstance(made, FunctionCall) and made.call_id in wanted
+        if is_needed or made.id in present or came.id in present:
+            missing |= {made.id, came.id} - present
+            wanted -= {made.call_id} if isinstance(made, FunctionCall) else set()
+    if not missing:
+        return list(part)
+    result = list(part)
+    first_known = {item.id for item in whole}
+    place = next((n for n, item in enumerate(result) if item.id in first_known), len(result))
+    places = {item.id: n for n, item in enumerate(result)}
+    added: list[tuple[int, ChatItem]] = []
+    for item in whole:
+        if item.id in missing:
+            added.append((place, item))
+        elif item.id in places:
+            place = max(place, places[item.id] + 1)
+    for place, item in reversed(added):
+        result.insert(place, item)
+    return result
 
 
 def newest(

@@ -21,6 +21,7 @@ from vivavoce.pipelines.llm.chat_context import (
     FunctionCallOutput,
     estimate_tokens,
 )
+from vivavoce.pipelines.llm.chat_units import completed
 from vivavoce.pipelines.llm.context_window import ContextWindow
 from vivavoce.pipelines.llm.summary import LLMSummariser
 from vivavoce.pipelines.media.frame import VideoFrame
@@ -327,3 +328,27 @@ def test_law_a_merge_holds_each_item_once_and_keeps_both_orders(mine: list[ChatI
     assert [item for item in merged if item in mine] == mine
     assert [item for item in merged if item in others] == others
     assert len(merged) == len(mine) + len(others)
+
+
+# --- completed
+
+
+@given(conversations, st.sets(st.integers(0, 14)), st.sets(st.sampled_from("abc")))
+def test_law_what_a_policy_left_is_completed_to_whole_pairs_in_their_places(
+    items: list[ChatItem], dropped: set[int], needed: set[str]
+) -> None:
+    part = [item for place, item in enumerate(items) if place not in dropped]
+    result = completed(part, items, needed)
+    assert_whole(items, result)
+    ids = {item.id for item in result}
+    assert {item.id for item in part} <= ids
+    halves = dict(pairs(items))
+    newest = {item.call_id: item for item in items if isinstance(item, FunctionCall) and item.id in halves}
+    assert all(newest[call_id].id in ids for call_id in needed if call_id in newest)
+
+
+def test_needed_calls_stand_after_what_a_policy_put_in_the_place_of_older_items() -> None:
+    summary = system("In short.")
+    assert told(completed([summary], BOOKING, {"a"})) == ["In short.", "call:a", "out:a"]
+    assert told(completed([summary, BOOKING[7]], BOOKING, {"a"})) == ["In short.", "call:a", "out:a", "Thanks"]
+    assert told(completed([BOOKING[1]], BOOKING, {"gone"})) == ["A table"]
