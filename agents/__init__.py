@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from vivavoce.agents.speech.host import SpeechLimits
     from vivavoce.agents.states import AgentState, CloseReason, UserState
     from vivavoce.agents.tools.context import RunContext
-    from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions
+    from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions, WakeUp
     from vivavoce.agents.worker import JobContext, Worker, WorkerOptions
     from vivavoce.pipelines.core.errors import ToolError
     from vivavoce.pipelines.llm.chat_context import ChatContext
@@ -50,6 +50,7 @@ _PLACES = {
     "ToolError": "vivavoce.pipelines.core.errors",
     "TurnRecord": "vivavoce.agents.records",
     "UserState": "vivavoce.agents.states",
+    "WakeUp": "vivavoce.agents.turn.options",
     "Worker": "vivavoce.agents.worker",
     "WorkerOptions": "vivavoce.agents.worker",
     "function_tool": "vivavoce.pipelines.llm.tools",
@@ -79,6 +80,7 @@ __all__ = [
     "ToolError",
     "TurnRecord",
     "UserState",
+    "WakeUp",
     "Worker",
     "WorkerOptions",
     "function_tool",

@@ -107,6 +107,14 @@ class ToolCalled(SessionEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WakeUpFired(SessionEvent):
+    """The caller has been silent for long; `level` counts the wake-ups of this silence, from 1."""
+
+    name: ClassVar[str] = "wake_up"
+    level: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryItemAdded(SessionEvent):
     """The history has a new item."""
 
@@ -186,4 +194,5 @@ EVENT_TYPES: tuple[type[SessionEvent], ...] = (
     TurnCompleted,
     UserStateChanged,
     UserTranscript,
+    WakeUpFired,
 )

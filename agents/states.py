@@ -32,7 +32,7 @@ class UserState(StrEnum):
     LISTENING = "listening"
     """Silent while the agent is audible."""
     AWAY = "away"
-    """Idle for long, without meaningful activity."""
+    """Idle for long, without meaningful activity; only such activity ends it, not what the agent says."""
 
 
 class CloseReason(StrEnum):
@@ -43,6 +43,8 @@ class CloseReason(StrEnum):
     JOB_ENDED = "job_ended"
     PARTICIPANT_LEFT = "participant_left"
     ROOM_CLOSED = "room_closed"
+    USER_AWAY = "user_away"
+    """The wake-ups brought no answer, and `then="close"`."""
     ERROR = "error"
     START_FAILED = "start_failed"
 

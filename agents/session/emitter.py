@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 import anyio
@@ -27,16 +28,22 @@ AUDIO_EVENTS = (SpeechIn.name, SpeechOut.name)
 """On the audio path: their handlers are called at once for each frame, so none of them may be async."""
 
 
-class _Run:
-    """An async handler at work."""
+class Run:
+    """Async code of the application at work, such as a handler of events.
+
+    Args:
+        name: What it handles.
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.scope = anyio.CancelScope()
+        self.ended = anyio.Event()
         self.awaits_close = False
+        """Whether it waits for the session's close, so that nobody may wait for it."""
 
 
-_running_handler: ContextVar[_Run | None] = ContextVar("running_handler", default=None)
+_running_handler: ContextVar[Run | None] = ContextVar("running_handler", default=None)
 """In an async handler, and in what it starts, its run."""
 
 
@@ -55,7 +62,7 @@ class SessionEmitter:
         self._timeout = timeout
         self._group: TaskGroup | None = None
         self._wrapped: dict[tuple[str, Handler], Callable[[SessionEvent], None]] = {}
-        self._running: set[_Run] = set()
+        self._running: set[Run] = set()
         self._listened_to: set[str] = set()
         self.has_speech_in = False
         self.has_speech_out = False
@@ -118,6 +125,18 @@ class SessionEmitter:
         if event.name != ErrorOccurred.name or self._emitter.listeners(event.name):
             self._emitter.emit(event.name, event)
 
+    def start(self, name: str, call: Callable[[], Awaitable[None]]) -> Run:
+        """Run other code of the application as async handlers are: in the session's group, at close waited for or cut.
+
+        Args:
+            call: Raises nothing; whoever starts it limits it.
+        """
+        assert self._group is not None, "open() comes first"
+        run = Run(name)
+        self._running.add(run)
+        self._group.start_soon(self._work, call, run, name=f"handler of {name}")
+        return run
+
     # --- closing
 
     @property
@@ -178,24 +197,28 @@ class SessionEmitter:
             logger.warning("An async handler of %r was not run: the session is not open", name)
             queue.clear()
             return
-        run = _Run(name)
-        self._running.add(run)
-        self._group.start_soon(self._drain, handler, queue, run, name=f"handler of {name}")
+        self.start(name, partial(self._drain, handler, queue, name))
 
-    async def _drain(self, handler: Handler, queue: deque[SessionEvent], run: _Run) -> None:
+    async def _drain(self, handler: Handler, queue: deque[SessionEvent], name: str) -> None:
+        try:
+            while queue:
+                try:
+                    with anyio.fail_after(self._timeout):
+                        await handler(queue[0])  # type: ignore[misc]  # only async handlers come here
+                except Exception as error:  # noqa: BLE001 - the user-callback boundary
+                    self._failed(error, name)
+                queue.popleft()
+        finally:
+            queue.clear()
+
+    async def _work(self, call: Callable[[], Awaitable[None]], run: Run) -> None:
         _running_handler.set(run)
         try:
             with run.scope:
-                while queue:
-                    try:
-                        with anyio.fail_after(self._timeout):
-                            await handler(queue[0])  # type: ignore[misc]  # only async handlers come here
-                    except Exception as error:  # noqa: BLE001 - the user-callback boundary
-                        self._failed(error, run.name)
-                    queue.popleft()
+                await call()
         finally:
-            queue.clear()
             self._running.discard(run)
+            run.ended.set()
             self._idle.set()
 
     def _failed(self, error: Exception, name: str) -> None:

@@ -268,7 +268,10 @@ class SessionLifecycle:
             steps.append((name, call.wait))
         link = self._link
         if link is not None:
-            steps += [("input", link.stop_input), ("speech", self._cut_speech), ("tools", self._runtime.tools.cancel)]
+            steps.append(("input", link.stop_input))
+            if self._runtime.wake_up_call.is_running:
+                steps.append(("wake-up", self._runtime.wake_up_call.cut))
+            steps += [("speech", self._cut_speech), ("tools", self._runtime.tools.cancel)]
         if self._starting.has_entered:
             steps.append(("on_exit", self._exit_agent))
         steps += [("pipeline", self._close_pipeline), ("agent cleanup", self._agent.cleanup)]

@@ -22,8 +22,10 @@ class SessionOptions:
     """For a tool without a timeout of its own."""
     max_tool_threads: int = 8
     """Sync tools that run at a time."""
+    away_after: float | None = 15.0
+    """Silence after which the user counts as away; None: never."""
     callback_timeout: float = 10.0
-    """For one run of an async event handler."""
+    """For one run of an async event handler, and of `on_wake_up`, where it counts from when the agent was idle last."""
     start_step: float = 15.0
     """For each step of start, except `on_enter`."""
     close_timeout: float = 5.0
@@ -45,6 +47,8 @@ class SessionOptions:
         for name in ("tool_timeout", "callback_timeout", "start_step", "close_timeout"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"need {name} > 0 (s), got {getattr(self, name)!r}")
+        if self.away_after is not None and self.away_after <= 0:
+            raise ValueError(f"need away_after > 0 (s) or None, got {self.away_after!r}")
         if self.max_tool_threads < 1 or self.max_errors < 1:
             raise ValueError(
                 f"need max_tool_threads, max_errors >= 1, got {self.max_tool_threads!r}, {self.max_errors!r}"

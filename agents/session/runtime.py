@@ -21,6 +21,7 @@ from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.reply_host import Links, ReplyHost
 from vivavoce.agents.session.tool_room import ToolRoom
 from vivavoce.agents.session.transcripts import TranscriptFeed
+from vivavoce.agents.session.wake_up_call import WakeUpCall
 from vivavoce.agents.speech.handle import SpeechHandle
 from vivavoce.agents.speech.host import SpeechRequest
 from vivavoce.agents.speech.playout import Playout, Utterance
@@ -57,10 +58,12 @@ class SessionRuntime:
         history: SessionHistory,
         request_close: Callable[[CloseReason, Exception | None], None],
         tools: ToolRoom,
+        wake_up_call: WakeUpCall,
     ) -> None:
         self.journal = journal
         self.history = history
         self.tools = tools
+        self.wake_up_call = wake_up_call
         self._clock = clock
         self._machine = machine
         self._request_close = request_close
@@ -78,6 +81,7 @@ class SessionRuntime:
         self._held = ""
         self._unanswered: list[ToolBatch] = []
         journal.on_noted = self._inbox.wake
+        tools.on_running = lambda is_any: self._inbox.put(i.ToolsRunning(is_any))
 
     @property
     def _links(self) -> Links:
@@ -229,6 +233,7 @@ class SessionRuntime:
     def _set_agent_state(self, effect: fx.SetAgentState) -> None:
         self.journal.note(ev.AgentStateChanged, at=effect.at, old=effect.old, state=effect.state)
         self.journal.note_state("agent", effect.state, effect.at)
+        self.wake_up_call.agent_is(effect.state)
         if self._host.links is not None:  # a start that failed before it had a room closes too
             self._links.transport.send_agent_state(effect.state)
 
@@ -325,6 +330,10 @@ class SessionRuntime:
     def _refuse_remote(self, effect: fx.RefuseRemoteReply) -> None:
         self._links.connection.refuse(effect.remote_reply_id)
 
+    def _wake_user(self, effect: fx.WakeUser) -> None:
+        self.journal.note(ev.WakeUpFired, level=effect.level)
+        self.wake_up_call.make(effect.level)
+
     def _close_session(self, effect: fx.CloseSession) -> None:
         self._request_close(CloseReason(effect.reason), None)
 
@@ -394,5 +403,6 @@ _APPLY: dict[type, Callable[[SessionRuntime, Any], None]] = {
     fx.SettleAudio: SessionRuntime._settle_audio,
     fx.ClearAudio: SessionRuntime._clear_audio,
     fx.RefuseRemoteReply: SessionRuntime._refuse_remote,
+    fx.WakeUser: SessionRuntime._wake_user,
     fx.CloseSession: SessionRuntime._close_session,
 }

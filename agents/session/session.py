@@ -26,12 +26,15 @@ from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.runtime import SessionRuntime
 from vivavoce.agents.session.tool_room import ToolRoom
 from vivavoce.agents.session.trace_writer import make_trace_writer
-from vivavoce.agents.session.wiring import check_speech, check_wiring, make_machine, make_transport
+from vivavoce.agents.session.wake_up_call import OnWakeUp, WakeUpCall
+from vivavoce.agents.session.wake_up_timer import WakeUpTimer
+from vivavoce.agents.session.wiring import check_speech, check_wiring, make_machine, make_transport, wake_up_of
 from vivavoce.agents.speech.given_audio import GivenAudio
 from vivavoce.agents.speech.handle import SpeechHandle
 from vivavoce.agents.speech.host import SpeechRequest
 from vivavoce.agents.states import AgentState, CloseReason, UserState
 from vivavoce.agents.turn import inputs as i
+from vivavoce.agents.turn.options import WakeUp
 from vivavoce.pipelines.core.errors import SessionClosedError, SessionError, SessionNotStartedError
 from vivavoce.pipelines.core.ids import new_id
 from vivavoce.pipelines.llm.tools import ToolChoice
@@ -57,6 +60,7 @@ class AgentSession(EventSource, Generic[UserdataT]):
     Args:
         agent: Who talks.
         pipeline: How it listens, thinks and speaks; one pipeline serves one session at a time.
+        wake_up: After how many seconds of silence a caller is woken up, once, or how to go on then; None: never.
         userdata: Yours; tools get it by their `RunContext`.
         options: Everything else.
         id: For records and logs; made if not given.
@@ -69,6 +73,7 @@ class AgentSession(EventSource, Generic[UserdataT]):
         agent: Agent,
         pipeline: Pipeline,
         *,
+        wake_up: float | WakeUp | None = None,
         userdata: UserdataT | None = None,
         options: SessionOptions | None = None,
         id: str | None = None,
@@ -92,7 +97,7 @@ class AgentSession(EventSource, Generic[UserdataT]):
             on_replaced=lambda item: self._journal.note(ev.HistoryItemReplaced, turn_id=item.turn_id, item=item),
             on_removed=lambda item: self._journal.note(ev.HistoryItemRemoved, turn_id=item.turn_id, item=item),
         )
-        self._machine = make_machine(options, pipeline, trace)
+        self._machine = make_machine(options, pipeline, wake_up_of(wake_up), trace)
         tools = ToolRoom(
             self,
             clock=self._clock,
@@ -103,7 +108,7 @@ class AgentSession(EventSource, Generic[UserdataT]):
             report_error=lambda error, source: self._runtime.report_error(error, source),
             answer_late=lambda batch: self._runtime.answer_late(batch),
         )
-        self._runtime = SessionRuntime(
+        self._runtime: SessionRuntime = SessionRuntime(
             self._machine,
             clock=self._clock,
             options=options,
@@ -111,11 +116,15 @@ class AgentSession(EventSource, Generic[UserdataT]):
             history=self.history,
             request_close=self._on_close_wanted,
             tools=tools,
+            wake_up_call=WakeUpCall(
+                self._emitter, limit=options.callback_timeout, report_error=self._report_handler_error
+            ),
         )
         self._lifecycle = SessionLifecycle(
             self, agent, pipeline, self._runtime, self._emitter, clock=self._clock, options=options
         )
         self.input = SessionInput(self._post_user, self._mute)
+        self.wake_up_timer = WakeUpTimer(self._post_user)
         self._is_started = False
         self._task: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -281,6 +290,18 @@ class AgentSession(EventSource, Generic[UserdataT]):
     def current_speech(self) -> SpeechHandle | None:
         """The speech that has the floor."""
         return self._runtime.current_handle
+
+    @property
+    def on_wake_up(self) -> OnWakeUp | None:
+        """Called when a silent caller is to be woken up, with the level if it takes an argument; sync or async.
+
+        It runs beside the conversation and may speak and close. Set it at any time; None calls nothing.
+        """
+        return self._runtime.wake_up_call.callback
+
+    @on_wake_up.setter
+    def on_wake_up(self, callback: OnWakeUp | None) -> None:
+        self._runtime.wake_up_call.callback = callback
 
     # --- what it is and was
 

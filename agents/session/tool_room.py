@@ -54,6 +54,9 @@ class ToolRoom:
         self._pending: dict[int, tuple[ToolBatch, str]] = {}
         self._uncarried: list[ToolBatch] = []
         self._idle = anyio.Event()
+        self._is_running = False
+        self.on_running: Callable[[bool], None] = _nobody
+        """Called with whether any call is still to be settled, when that changes."""
         self._executor = ToolExecutor(
             clock,
             timeout=timeout,
@@ -80,6 +83,7 @@ class ToolRoom:
             running_tool_of.reset(token)
         self._pending[id(batch)] = (batch, turn_id)
         self._uncarried.append(batch)
+        self._note_running()
         return batch
 
     def release(self, batch: ToolBatch) -> None:
@@ -138,6 +142,7 @@ class ToolRoom:
             await self._idle.wait()
 
     def _on_settled(self, call: ToolCall, output: ToolOutput, seconds: float) -> None:
+        self._note_running()
         self._commit_settled()
         self._journal.note(
             ev.ToolCalled,
@@ -148,6 +153,12 @@ class ToolRoom:
             is_error=output.is_error,
             seconds=seconds,
         )
+
+    def _note_running(self) -> None:
+        is_running = any(not batch.is_settled for batch, _ in self._pending.values())
+        if is_running != self._is_running:
+            self._is_running = is_running
+            self.on_running(is_running)
 
     def _commit_settled(self) -> None:
         for key, (batch, turn_id) in list(self._pending.items()):
@@ -161,3 +172,7 @@ class ToolRoom:
     def _ask_late(self, batch: ToolBatch) -> None:
         if batch.is_interrupted and batch.has_results and not batch.is_carried and not self._is_closing:
             self._answer_late(batch)
+
+
+def _nobody(is_running: bool) -> None:
+    """Before the session has a loop, nobody wants to know."""

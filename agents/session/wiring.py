@@ -12,7 +12,7 @@ from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.trace_writer import TraceWriter
 from vivavoce.agents.speech.host import SpeechRequest
 from vivavoce.agents.turn.machine import TurnMachine
-from vivavoce.agents.turn.options import TurnOptions
+from vivavoce.agents.turn.options import TurnOptions, WakeUp
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError
 from vivavoce.pipelines.io import Transport
@@ -75,7 +75,23 @@ def check_speech(capabilities: PipelineCapabilities, pipeline: str, request: Spe
         raise CapabilityError(pipeline, "supports_images", "use a model that sees, or reply() without frames")
 
 
-def make_machine(options: SessionOptions, pipeline: Pipeline, trace: TraceWriter | None) -> TurnMachine:
+def wake_up_of(given: float | WakeUp | None) -> WakeUp | None:
+    """Return what `wake_up=` means; a plain number wakes up once a silence.
+
+    Raises:
+        ConfigurationError: It means nothing.
+        ValueError: The number is not a wait.
+    """
+    if given is None or isinstance(given, WakeUp):
+        return given
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        raise ConfigurationError(f"wake_up must be seconds, a WakeUp or None, got {given!r}; for example wake_up=10")
+    return WakeUp(after=given)
+
+
+def make_machine(
+    options: SessionOptions, pipeline: Pipeline, wake_up: WakeUp | None, trace: TraceWriter | None
+) -> TurnMachine:
     """Return the turn machine for these options, and warn of waits that add up to more than the budget."""
     capabilities = pipeline.capabilities
     waits = options.configured_waits(capabilities.vad_silence)
@@ -89,6 +105,8 @@ def make_machine(options: SessionOptions, pipeline: Pipeline, trace: TraceWriter
     turn_options = TurnOptions(
         endpointing=options.endpointing,
         interruption=options.interruption,
+        wake_up=wake_up,
+        away_after=options.away_after,
         max_errors=options.max_errors,
         detector_timeout=capabilities.turn_detector_limit,
         remote_decides=capabilities.decides_turns == "remote",

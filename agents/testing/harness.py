@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypedDict, TypeVar, Unpack
 
 import anyio
 import anyio.lowlevel
@@ -19,6 +19,7 @@ from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.session import AgentSession
 from vivavoce.agents.testing.caller import Caller, Recognises
 from vivavoce.agents.testing.recording import Played, Recording, stretches
+from vivavoce.agents.turn.options import WakeUp
 from vivavoce.pipelines.cascading import CascadingPipeline
 from vivavoce.pipelines.core.clock import Clock, LoopClock
 from vivavoce.pipelines.core.errors import SessionNotStartedError
@@ -41,6 +42,13 @@ Scenario = Callable[["SessionHarness"], Awaitable[None]]
 """What a test does while the session runs: an async function of the harness."""
 
 
+class SessionArguments(TypedDict, total=False):
+    """Arguments of an `AgentSession` that a harness hands on."""
+
+    wake_up: float | WakeUp | None
+    userdata: Any
+
+
 class SessionHarness:
     """Runs one session and records it.
 
@@ -61,7 +69,8 @@ class SessionHarness:
         model: A speech-to-speech model instead, with a `ScriptedVAD`; by default its server decides turns, so that the
             test answers with `model.start_reply()`.
         pipeline: A whole pipeline of the test's own; `stt` or `model` then says where the caller's words go.
-        options, userdata: The session's.
+        options: The session's; the clock in them is the harness's.
+        session: What else the session is made with.
     """
 
     def __init__(
@@ -74,7 +83,7 @@ class SessionHarness:
         model: ScriptedRealtimeModel | None = None,
         pipeline: Pipeline | None = None,
         options: SessionOptions | None = None,
-        userdata: Any = None,
+        **session: Unpack[SessionArguments],
     ) -> None:
         self.agent = agent
         self.stt = stt or ScriptedSTT()
@@ -86,7 +95,7 @@ class SessionHarness:
         self.pipeline = pipeline or self._make_pipeline()
         """What the session runs on; for a test with a session of its own too."""
         self._options = options or SessionOptions()
-        self._userdata = userdata
+        self._arguments = session
         self._session: AgentSession[Any] | None = None
         self._transport: LocalTransport | None = None
         self._clock: Clock | None = None
@@ -130,7 +139,7 @@ class SessionHarness:
         self._began_at = self._clock.now()
         self._transport = LocalTransport(self._clock, participant=self.caller.identity)
         self._session = AgentSession(
-            self.agent, self.pipeline, userdata=self._userdata, options=replace(self._options, clock=self._clock)
+            self.agent, self.pipeline, options=replace(self._options, clock=self._clock), **self._arguments
         )
         self.recording.listen(self._session)
         self.caller.begin(self._transport, self._clock)

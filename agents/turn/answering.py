@@ -123,6 +123,7 @@ class Answering:
 
     def commit(self, turn: UserTurn, now: float, ended_by: EndedBy | None = None, *, remote_reply_id: str = "") -> None:
         """Take the floor for the open turn and have it answered."""
+        self._user.act(now)
         delay = None
         if ended_by is None and turn.over_at is not None:
             ended_by = turn.over_by

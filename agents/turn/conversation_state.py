@@ -65,4 +65,6 @@ class ConversationState:
         is_heard_without_vad = turn is not None and turn.burst is None and bool(turn.interim)
         if self._user.is_speaking or is_heard_without_vad:
             return UserState.SPEAKING
-        return UserState.LISTENING if active is not None and active.is_playing else UserState.IDLE
+        if active is not None and active.is_playing:
+            return UserState.LISTENING
+        return UserState.AWAY if self._user.silence.is_away else UserState.IDLE

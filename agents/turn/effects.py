@@ -194,10 +194,17 @@ class RefuseRemoteReply:
 
 
 @dataclass(frozen=True, slots=True)
+class WakeUser:
+    """The user has been silent for long; `level` counts the wake-ups of this silence, from 1."""
+
+    level: int
+
+
+@dataclass(frozen=True, slots=True)
 class CloseSession:
     """The conversation cannot or need not go on."""
 
-    reason: Literal["participant_left", "error"]
+    reason: Literal["participant_left", "user_away", "error"]
 
 
 Effect = (
@@ -219,5 +226,6 @@ Effect = (
     | SettleAudio
     | ClearAudio
     | RefuseRemoteReply
+    | WakeUser
     | CloseSession
 )

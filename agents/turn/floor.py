@@ -75,6 +75,8 @@ class Floor:
         """The one that holds the floor."""
         self.was_handoff_heard = False
         """Whether anything of that one was heard."""
+        self.last_ended_at = float("-inf")
+        """When a speech was over last, with whatever outcome, or a handoff."""
 
     def add(
         self,
@@ -102,9 +104,17 @@ class Floor:
         """Return the speech if it is not over."""
         return self._speeches.get(speech_id)
 
-    def remove(self, speech_id: str) -> Speech | None:
+    def remove(self, speech_id: str, now: float) -> Speech | None:
         """Forget a speech that is over."""
-        return self._speeches.pop(speech_id, None)
+        speech = self._speeches.pop(speech_id, None)
+        if speech is not None:
+            self.last_ended_at = now
+        return speech
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no speech and no handoff is anywhere between its request and its end."""
+        return not (self._speeches or self.handoffs or self.handoff)
 
     @property
     def active(self) -> Speech | None:

@@ -36,6 +36,7 @@ __all__ = [
     "Tick",
     "ToolsAwaited",
     "ToolsFinished",
+    "ToolsRunning",
     "ToolsStarted",
     "TurnClearRequested",
     "TurnCommitRequested",
@@ -47,6 +48,9 @@ __all__ = [
     "UserSpeechStarted",
     "UserTurnEnded",
     "UserTurnPredicted",
+    "WakeUpPaused",
+    "WakeUpReset",
+    "WakeUpResumed",
     "WhenBusy",
 ]
 
@@ -165,6 +169,13 @@ class ToolsFinished:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolsRunning:
+    """Whether any call is still to be settled, of whatever speech: one that was cut lets its tools run on."""
+
+    is_any: bool
+
+
+@dataclass(frozen=True, slots=True)
 class SpeechEnded:
     """That speech is over and everything it started is played out or dropped.
 
@@ -189,6 +200,21 @@ class HandoffEnded:
     """That handoff is over: the new agent has entered, well or not."""
 
     handoff_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class WakeUpPaused:
+    """The application wants nobody woken up until `WakeUpResumed`."""
+
+
+@dataclass(frozen=True, slots=True)
+class WakeUpResumed:
+    """The application allows wake-ups again."""
+
+
+@dataclass(frozen=True, slots=True)
+class WakeUpReset:
+    """The application has the wake-up begin anew, from its first level."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,9 +249,13 @@ TurnInput = (
     | ToolsStarted
     | ToolsAwaited
     | ToolsFinished
+    | ToolsRunning
     | SpeechEnded
     | HandoffRequested
     | HandoffEnded
+    | WakeUpPaused
+    | WakeUpResumed
+    | WakeUpReset
     | ParticipantLinked
     | ParticipantLeft
     | UserSpeechStarted

@@ -67,6 +67,8 @@ class Listening:
 
     def interim(self, text: str, now: float, item_id: str = "") -> None:
         """An utterance sounds like that so far."""
+        if text:
+            self._user.act(now)
         if not text and self._user.turn is None:
             return
         if self._user.turn is None and self._answering.covers_interim(text, now, item_id):
@@ -78,6 +80,8 @@ class Listening:
 
     def final(self, text: str, now: float, item_id: str = "") -> None:
         """An utterance is settled; an empty text says that it was nothing."""
+        if text:
+            self._user.act(now)
         if self._answering.settle_late(text, now, item_id):
             return
         if not text and self._user.turn is None:
@@ -141,6 +145,7 @@ class Listening:
         text = text.strip()
         if not text:
             return
+        self._user.act(now)
         self._answering.expect_no_final()
         spoken = self._user.turn
         if spoken is None or not spoken.has_words or (spoken.is_speech_going_on and not spoken.is_merged):

@@ -18,6 +18,7 @@ from vivavoce.agents.turn.options import TurnOptions
 from vivavoce.agents.turn.preemption import Preemption
 from vivavoce.agents.turn.speeches import Speeches
 from vivavoce.agents.turn.user_turn import UserSide
+from vivavoce.agents.turn.wake_up import WakeUps
 
 
 class TurnMachine:
@@ -42,6 +43,7 @@ class TurnMachine:
             options, self._floor, self._user, self._interruption, self._answering, endpointing, self._out
         )
         self._speeches = Speeches(self._floor, self._interruption, self._out, max_errors=options.max_errors)
+        self._wake_ups = WakeUps(options, self._floor, self._user, self._out)
         self._state = ConversationState(self._floor, self._user, self._out)
         self._phase: SessionPhase = "new"
         self._gone_until: float | None = None
@@ -101,6 +103,8 @@ class TurnMachine:
         yield from self._listening.deadlines()
         if self._preemption is not None and self._user.turn is not None:
             yield from self._preemption.deadlines()
+        if self._phase == "started" and self._wake_ups.is_quiet:
+            yield from self._wake_ups.deadlines()
         if self._gone_until is not None:
             yield Deadline(self._gone_until, self._on_gone)
 
@@ -127,11 +131,15 @@ class TurnMachine:
             case i.ToolsFinished():
                 self._speeches.tools_finished(event)
             case i.SpeechEnded():
-                self._speeches.ended(event, is_open=self._is_open)
+                self._speeches.ended(event, now, is_open=self._is_open)
             case i.HandoffRequested():
                 self._speeches.handoff_requested(event, is_open=self._is_open)
             case i.HandoffEnded():
-                self._speeches.handoff_ended(event)
+                self._speeches.handoff_ended(event, now)
+            case i.ToolsRunning():
+                self._wake_ups.tools_running(event, now)
+            case i.WakeUpPaused() | i.WakeUpResumed() | i.WakeUpReset():
+                self._wake_ups.told(event, now)
             case _ if self._is_open:
                 self._dispatch_user(event, now)
             case i.RemoteReplyStarted():
@@ -166,6 +174,7 @@ class TurnMachine:
             case i.ParticipantLinked():
                 self._gone_until = None
                 self._interruption.caller_came(now)
+                self._wake_ups.caller_came(now)
 
     # --- from start to close
 
@@ -184,6 +193,7 @@ class TurnMachine:
         else:
             self._gone_until = now + event.grace
             self._interruption.caller_left(now)
+        self._wake_ups.caller_left()
         self._listening.speech_ended(now, now)  # no VAD will tell
 
     def _on_lifecycle(self, event: i.TurnInput, now: float) -> None:
@@ -193,6 +203,7 @@ class TurnMachine:
                 self._state.begin(now)
             case i.SessionStarted() if self._phase == "starting":
                 self._phase = "started"
+                self._wake_ups.begin(now)
             case i.SessionClosing() if self._phase != "closed":
                 self._close(now)
             case i.SessionClosed() if self._phase != "closed":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -9,6 +10,9 @@ BACKCHANNELS = frozenset(
     "mhm mm hm hmm uh-huh uhuh yeah yep yes ok okay right sure alright aha i see got it go on oh ah".split()
 )
 """English words that take no floor while the agent speaks, when a turn is made only of them."""
+
+MAX_WAIT_LOG = math.log(365 * 24 * 3600)
+"""Natural logarithm of the longest wait of a wake-up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,11 +80,50 @@ class InterruptionOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WakeUp:
+    """When a silent caller is woken up. `WakeUp(after=10, repeat=3, backoff=1.5, then="close")` waits 10, 15 and 22.5
+    seconds for its three levels, and closes the session after another 33.75.
+
+    The level is that of one silence: it ends with what the caller says or types next.
+    """
+
+    after: float
+    """Seconds of silence before the first level."""
+    repeat: int = 1
+    """Levels in one silence."""
+    backoff: float = 1.0
+    """Each wait is that many times the one before."""
+    then: Literal["close"] | None = None
+    """What follows the last level, one more wait later: the session closes with reason `user_away`, or nothing."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.after < math.inf:
+            raise ValueError(f"need after > 0 (s), got {self.after!r}; no wake-up is wake_up=None")
+        if self.repeat < 1:
+            raise ValueError(f"need repeat >= 1, got {self.repeat!r}")
+        if not 1 <= self.backoff < math.inf:
+            raise ValueError(f"need backoff >= 1, got {self.backoff!r}")
+        if self.then not in ("close", None):
+            raise ValueError(f"need then='close' or None, got {self.then!r}")
+        if math.log(self.after) + self.repeat * math.log(self.backoff) > MAX_WAIT_LOG:
+            raise ValueError(f"need waits below a year, got {self!r}; take a smaller backoff or repeat")
+
+    def wait(self, level: int) -> float | None:
+        """Return the seconds from one level, 0 for none yet, to what follows it; None when nothing does."""
+        if level < self.repeat or (level == self.repeat and self.then is not None):
+            return self.after * self.backoff**level
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TurnOptions:
     """All of turn-taking."""
 
     endpointing: EndpointingOptions = EndpointingOptions()
     interruption: InterruptionOptions = InterruptionOptions()
+    wake_up: WakeUp | None = None
+    away_after: float | None = 15.0
+    """Silence after which the user counts as away; None: never."""
     max_errors: int = 3
     """Turns that fail in a row until the session closes with reason `error`."""
     detector_timeout: float | None = None
@@ -95,5 +138,7 @@ class TurnOptions:
             raise ValueError(f"need max_errors >= 1, got {self.max_errors!r}")
         if self.max_attempts < 0:
             raise ValueError(f"need max_attempts >= 0, got {self.max_attempts!r}")
+        if self.away_after is not None and self.away_after <= 0:
+            raise ValueError(f"need away_after > 0 (s) or None, got {self.away_after!r}")
         if self.detector_timeout is not None and self.detector_timeout < 0:
             raise ValueError(f"need detector_timeout >= 0 (s) or None, got {self.detector_timeout!r}")

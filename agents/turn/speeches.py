@@ -106,10 +106,11 @@ class Speeches:
         else:
             self._out.append(DropHandoff(event.handoff_id))
 
-    def handoff_ended(self, event: i.HandoffEnded) -> None:
+    def handoff_ended(self, event: i.HandoffEnded, now: float) -> None:
         """The new agent is there: the floor is everybody's again."""
         if event.handoff_id == self._floor.handoff:
             self._floor.handoff = ""
+            self._floor.last_ended_at = now
 
     # --- what a speech reports; of one that was told to stop it changes nothing
 
@@ -152,9 +153,9 @@ class Speeches:
         if speech is not None and speech.phase == "tools":
             speech.phase = "queued"
 
-    def ended(self, event: i.SpeechEnded, *, is_open: bool) -> None:
+    def ended(self, event: i.SpeechEnded, now: float, *, is_open: bool) -> None:
         """It is over. A turn that went well forgives failures; what was only said shows nothing but a voice."""
-        speech = self._floor.remove(event.speech_id)
+        speech = self._floor.remove(event.speech_id, now)
         if speech is None:
             return
         if event.outcome == "failed":

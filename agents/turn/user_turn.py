@@ -186,11 +186,30 @@ class UserTurn:
 
 
 @dataclass(slots=True)
+class Silence:
+    """From one thing that the user says or types to the next; what is counted in it ends with it. Noise does not.
+
+    Args:
+        level: Wake-ups so far.
+        is_away: It has lasted so long that the user counts as away.
+    """
+
+    began_at: float = 0.0
+    level: int = 0
+    is_away: bool = False
+
+
+@dataclass(slots=True)
 class UserSide:
-    """What the user is doing now; `Listening` and `Answering` change it, the others read it."""
+    """What the user is doing now; `Listening` and `Answering` change it, `WakeUps` counts in `silence`, others read."""
 
     turn: UserTurn | None = None
     burst: Burst | None = None
+    silence: Silence = field(default_factory=Silence)
+
+    def act(self, now: float) -> None:
+        """The user has said or typed something: a new silence begins."""
+        self.silence = Silence(now)
 
     @property
     def is_speaking(self) -> bool:

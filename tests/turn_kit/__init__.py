@@ -136,7 +136,7 @@ class Conversation:
                     self.log.append((round(self.now, 6), *_short(effect)))
 
 
-def _short(effect: fx.Effect) -> tuple[str, ...]:
+def _short(effect: fx.Effect) -> tuple[str | int, ...]:
     match effect:
         case fx.CommitUserTurn():
             kind = "merge" if effect.merged else "commit"
@@ -166,6 +166,8 @@ def _short(effect: fx.Effect) -> tuple[str, ...]:
             return ("hand off", effect.handoff_id)
         case fx.DropHandoff():
             return ("drop handoff", effect.handoff_id)
+        case fx.WakeUser():
+            return ("wake up", effect.level)
         case fx.CloseSession():
             return ("close", effect.reason)
         case _:

@@ -1,4 +1,4 @@
-"""What may be relied on of a turn machine, as models beside it: the floor, the user's words, the states."""
+"""What may be relied on of a turn machine, as models beside it: the floor, the user's words, the states, silence."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.machine import TurnMachine
 from vivavoce.agents.turn.preemption import same_words
+from vivavoce.agents.turn.options import TurnOptions
 
 
 class FloorWatch:
@@ -240,3 +241,104 @@ class StateWatch:
         assert (self.agent is AgentState.SPEAKING) == is_playing
         if machine.open_turn_id and not self.is_user_speaking:
             assert may_wait or deadline is not None
+
+
+class SilenceWatch:
+    """Wake-ups come in the order of their levels, never early, never late but for noise, and to nobody who is busy."""
+
+    def __init__(self, options: TurnOptions) -> None:
+        self._options = options
+        self._speeches: set[str] = set()
+        self._handoff = ""
+        self._phase = "new"
+        self._is_present = self._has_tools = self._is_paused = self._is_away = False
+        self._level = 0
+        self._quiet_since = self._waiting_since = 0.0
+
+    def sees_input(self, event: i.TurnInput, now: float) -> None:
+        """Follow what may be silence."""
+        match event:
+            case i.SessionStarting() if self._phase == "new":
+                self._phase = "starting"
+            case i.SessionStarted() if self._phase == "starting":
+                self._phase, self._quiet_since = "started", now
+            case i.SessionClosing() | i.SessionClosed():
+                self._phase = "closing"
+            case i.SpeechRequested(speech_id=speech):
+                self._speeches.add(speech)
+            case i.SpeechEnded(speech_id=speech) if speech in self._speeches:
+                self._speeches.remove(speech)
+                self._quiet_since = now
+            case i.HandoffEnded(handoff_id=handoff) if handoff == self._handoff != "":
+                self._handoff, self._quiet_since = "", now
+            case i.ToolsRunning(is_any=is_any):
+                self._quiet_since = now if self._has_tools and not is_any else self._quiet_since
+                self._has_tools = is_any
+            case i.ParticipantLeft() if self._phase != "closing":
+                self._is_present = False
+            case i.ParticipantLinked() if not self._is_present and self._phase != "closing":
+                self._is_present, self._quiet_since = True, now
+            case i.UserInterim() | i.UserFinal() | i.TextReceived() if event.text.strip():
+                self._act(now)
+            case i.WakeUpPaused():
+                self._is_paused = True
+            case i.WakeUpResumed() if self._is_paused:
+                self._is_paused, self._waiting_since = False, now
+            case i.WakeUpReset():
+                self._level, self._waiting_since = 0, now
+
+    def _act(self, now: float) -> None:
+        self._level, self._is_away, self._quiet_since = 0, False, now
+
+    def sees_effect(self, effect: fx.Effect, now: float) -> None:
+        """Check what silence led to."""
+        match effect:
+            case fx.CommitUserTurn():
+                self._act(now)
+                self._speeches.add(effect.speech_id)
+            case fx.CancelSpeech(speech_id=speech, outcome="discarded"):
+                self._speeches.discard(speech)
+            case fx.BeginHandoff(handoff_id=handoff):
+                self._handoff = handoff
+            case fx.WakeUser() | fx.CloseSession(reason="user_away"):
+                due = self._wake_up_at()
+                assert due is not None
+                assert due <= now
+                assert self._may_be_due, "somebody was busy"
+                self._level, self._waiting_since = self._level + 1, now
+                level = effect.level if isinstance(effect, fx.WakeUser) else self._repeat + 1
+                assert level == self._level
+            case fx.SetUserState(state=UserState.AWAY):
+                assert self._is_away or self._away_at() <= now
+                self._is_away = True
+
+    def check(self, machine: TurnMachine, *, is_user_speaking: bool) -> None:
+        """Where nothing is left but silence, what it leads to is not put off; away is away until something is said."""
+        assert not (self._is_away and machine.user_state is UserState.IDLE)
+        if not self._may_be_due or is_user_speaking or machine.open_turn_id:
+            return
+        wake_up_at = self._wake_up_at()
+        due = [] if wake_up_at is None else [wake_up_at]
+        if not self._is_away and self._options.away_after is not None:
+            due.append(self._away_at())
+        assert machine.next_deadline() == (min(due) if due else None)
+
+    @property
+    def _may_be_due(self) -> bool:
+        is_free = not (self._speeches or self._handoff or self._has_tools)
+        return self._phase == "started" and self._is_present and is_free
+
+    @property
+    def _repeat(self) -> int:
+        return self._options.wake_up.repeat if self._options.wake_up else 0
+
+    def _away_at(self) -> float:
+        assert self._options.away_after is not None
+        return round(self._quiet_since + self._options.away_after, 9)
+
+    def _wake_up_at(self) -> float | None:
+        wake_up = self._options.wake_up
+        if wake_up is None or self._is_paused or self._level >= wake_up.repeat + (wake_up.then is not None):
+            return None
+        wait = wake_up.after * wake_up.backoff**self._level
+        return round(max(self._quiet_since, self._waiting_since) + wait, 9)

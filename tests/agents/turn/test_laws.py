@@ -6,11 +6,11 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from turn_kit.watches import AttemptWatch, FloorWatch, StateWatch, WordWatch
+from turn_kit.watches import AttemptWatch, FloorWatch, SilenceWatch, StateWatch, WordWatch
 from vivavoce.agents.states import AgentState, UserState
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
-from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions, TurnOptions
+from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions, TurnOptions, WakeUp
 from vivavoce.agents.turn.replay import read_trace, replay
 from vivavoce.agents.turn.trace import (
     RecordedMachine,
@@ -26,6 +26,8 @@ TICKS_AT_MOST = 200
 """More deadlines than this in one stretch of time mean that the machine turns in circles."""
 QUIET = 20.0
 """Seconds after which nothing may be undecided: more than all limits of an utterance together."""
+ALL_WAKE_UPS = 10 * (1 + 1.5 + 1.5**2 + 1.5**3)
+"""Seconds after which the longest silence has led to everything that it may lead to."""
 
 DELAYS = st.one_of(st.sampled_from([0.0, 0.05, 0.2, 0.3, 0.4, 0.5, 1.0, 3.0]), st.floats(0, 4))
 OPTIONS = st.builds(
@@ -42,6 +44,15 @@ OPTIONS = st.builds(
     remote_decides=st.sampled_from([False, False, True]),
     max_errors=st.integers(1, 3),
     max_attempts=st.sampled_from([0, 1, 3]),
+    wake_up=st.none()
+    | st.builds(
+        WakeUp,
+        after=st.sampled_from([0.5, 3.0, 10.0]),
+        repeat=st.integers(1, 3),
+        backoff=st.sampled_from([1.0, 1.5]),
+        then=st.sampled_from([None, "close"]),
+    ),
+    away_after=st.sampled_from([None, 2.0, 15.0]),
 )
 DECISIONS = st.sampled_from(
     [
@@ -58,16 +69,22 @@ DECISIONS = st.sampled_from(
         i.ParticipantLeft(1.0),
         i.ParticipantLeft(None),
         i.ParticipantLinked(),
+        i.ParticipantLinked(),
+        i.ToolsRunning(True),
+        i.ToolsRunning(False),
+        i.WakeUpPaused(),
+        i.WakeUpResumed(),
+        i.WakeUpReset(),
     ]
 )
 TELLING = ["final", "backchannel", "final of the interim", "interim", "typed", "nothing"]
 
 
 class TurnLaws(RuleBasedStateMachine):
-    """Feeds a machine anything in any order, under three watches, and replays all of it in the end."""
+    """Feeds a machine anything in any order, under five watches, and replays all of it in the end."""
 
-    @initialize(options=OPTIONS, is_started=st.booleans(), rests=st.booleans())
-    def begin(self, options: TurnOptions, is_started: bool, rests: bool) -> None:
+    @initialize(options=OPTIONS, is_started=st.booleans(), is_present=st.booleans(), rests=st.booleans())
+    def begin(self, options: TurnOptions, is_started: bool, is_present: bool, rests: bool) -> None:
         self.options = options
         self.rests = rests
         self.record: list[TraceStep] = []
@@ -76,19 +93,24 @@ class TurnLaws(RuleBasedStateMachine):
         self.counter = 0
         self.floor, self.words, self.states = FloorWatch(), WordWatch(), StateWatch()
         self.attempts = AttemptWatch(0 if options.remote_decides else options.max_attempts)
+        self.silence = SilenceWatch(options)
         self._feed(i.SessionStarting())
         if is_started:
             self._feed(i.SessionStarted())
+        if is_present:
+            self._feed(i.ParticipantLinked())
 
     def _feed(self, event: i.TurnInput) -> list[fx.Effect]:
         self.floor.sees_input(event)
         self.states.sees_input(event)
+        self.silence.sees_input(event, self.now)
         effects = self.machine.handle(event, now=self.now)
         for effect in effects:
             self.floor.sees_effect(effect)
             self.words.sees_effect(effect, self.now)
             self.attempts.sees_effect(effect)
             self.states.sees_effect(effect, self.now)
+            self.silence.sees_effect(effect, self.now)
         return effects
 
     def _number(self) -> int:
@@ -233,6 +255,7 @@ class TurnLaws(RuleBasedStateMachine):
         self.words.check()
         self.attempts.check(self.machine, holder=holder)
         self.states.check(self.machine, is_playing=self.floor.is_playing, may_wait=may_wait, now=self.now)
+        self.silence.check(self.machine, is_user_speaking=self.states.is_user_speaking)
 
     def teardown(self) -> None:
         if not hasattr(self, "machine"):
@@ -270,7 +293,8 @@ class TurnLaws(RuleBasedStateMachine):
         assert self.floor.handoffs == [], "a handoff never began"
         assert self.machine.open_turn_id == ""
         assert self.machine.agent_state in (AgentState.IDLE, AgentState.STARTING)
-        assert self.machine.user_state is UserState.IDLE
+        assert self.machine.user_state in (UserState.IDLE, UserState.AWAY)
+        self.wait(QUIET + ALL_WAKE_UPS)
         assert self.machine.next_deadline() is None
 
     def _check_that_nothing_follows(self) -> None:

@@ -1,0 +1,118 @@
+"""WakeUpCall: runs the application's `on_wake_up` beside the conversation, one run at a time.
+
+Its limit counts only while the agent is idle, and begins anew with each idleness: it may await its own speech, which
+has limits of its own and often takes longer. The close cuts it at once, unless it is what awaits the close: there is
+nobody left to wake up.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import anyio
+
+from vivavoce.agents.session.emitter import Run, SessionEmitter
+from vivavoce.agents.states import AgentState
+from vivavoce.pipelines.core.errors import ConfigurationError, SessionError, describe
+from vivavoce.pipelines.core.owned_call import OwnedCall
+
+logger = logging.getLogger(__name__)
+
+NAME = "on_wake_up"
+
+OnWakeUp = Callable[..., Any]
+"""Takes nothing, or the level; returns nothing, or something to await."""
+
+
+class WakeUpCall:
+    """Makes the calls.
+
+    Args:
+        limit: Seconds for one of them while the agent is idle.
+        report_error: Told of what it raised, so that it becomes an `error` event.
+    """
+
+    def __init__(
+        self, emitter: SessionEmitter, *, limit: float, report_error: Callable[[Exception, str], None]
+    ) -> None:
+        self._emitter = emitter
+        self._limit = limit
+        self._report_error = report_error
+        self._callback: OnWakeUp | None = None
+        self._run: Run | None = None
+        self._scope = anyio.CancelScope()
+        self._is_agent_idle = True
+
+    @property
+    def callback(self) -> OnWakeUp | None:
+        """What is called.
+
+        Raises:
+            ConfigurationError: Set to something that cannot be called.
+        """
+        return self._callback
+
+    @callback.setter
+    def callback(self, callback: OnWakeUp | None) -> None:
+        if callback is not None and not callable(callback):
+            raise ConfigurationError(f"on_wake_up must be a function, got {callback!r}; for example an async method")
+        self._callback = callback
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a call is at work, other than one that waits for the session's close."""
+        return self._run is not None and not self._run.ended.is_set() and not self._run.awaits_close
+
+    def make(self, level: int) -> None:
+        """Call it, if there is anything to call."""
+        if self._callback is None:
+            return
+        if self._run is not None and not self._run.ended.is_set():
+            logger.warning("on_wake_up is not called for level %d: its call for an earlier one still runs", level)
+            return
+        self._run = self._emitter.start(NAME, partial(self._call, self._callback, level))
+
+    def agent_is(self, state: AgentState) -> None:
+        """The agent is in that state now; the limit counts while it is idle."""
+        self._is_agent_idle = state is AgentState.IDLE
+        if self._run is not None and not self._run.ended.is_set():
+            self._scope.deadline = self._deadline()
+
+    async def cut(self) -> None:
+        """End the call at work and wait for its end; whoever closes bounds it."""
+        if self._run is not None:
+            self._run.scope.cancel()
+            await self._run.ended.wait()
+
+    async def _call(self, callback: OnWakeUp, level: int) -> None:
+        async def call() -> None:
+            result = callback(level) if _takes_level(callback) else callback()
+            if inspect.isawaitable(result):
+                await result
+
+        with anyio.CancelScope(deadline=self._deadline()) as self._scope:
+            await OwnedCall(NAME, call, self._failed).run()
+        if self._scope.cancelled_caught:
+            self._failed(SessionError(f"on_wake_up did not end within {self._limit:g} s of the agent's idleness"))
+
+    def _deadline(self) -> float:
+        return anyio.current_time() + self._limit if self._is_agent_idle else math.inf
+
+    def _failed(self, error: BaseException) -> None:
+        logger.warning("on_wake_up raised %s", describe(error))
+        logger.debug("on_wake_up raised", exc_info=error)
+        self._report_error(error if isinstance(error, Exception) else SessionError(describe(error)), NAME)
+
+
+def _takes_level(callback: OnWakeUp) -> bool:
+    """Tell whether `callback` needs an argument; one with a default is its author's."""
+    try:
+        parameters = inspect.signature(callback).parameters.values()
+    except (TypeError, ValueError):  # some builtins do not tell
+        return False
+    return any(p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)

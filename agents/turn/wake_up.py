@@ -1,0 +1,105 @@
+"""WakeUps: what a long silence leads to: the user counts as away, is woken up level by level, the session closes.
+
+All of it is counted from when nobody did anything any more but make noise: from the user's last words, the end of the
+agent's last speech or tool, the caller's coming. While somebody is busy nothing is due; what fell due while mere noise
+was heard is done when its turn is dropped. Two choices that the semantics leave open: a tool that an interrupted speech
+left running restarts the wait by its end, as speech does, or its late answer would meet a wake-up; and a caller who
+comes back restarts the wait, not the level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from vivavoce.agents.turn import inputs as i
+from vivavoce.agents.turn.deadlines import Deadline
+from vivavoce.agents.turn.effects import CloseSession, Effect, WakeUser
+from vivavoce.agents.turn.floor import Floor
+from vivavoce.agents.turn.options import TurnOptions
+from vivavoce.agents.turn.user_turn import UserSide
+
+
+class WakeUps:
+    """Counts in the user's silence, so that the level and being away end with it.
+
+    Args:
+        out: Effects go here.
+    """
+
+    def __init__(self, options: TurnOptions, floor: Floor, user: UserSide, out: list[Effect]) -> None:
+        self._wake_up = options.wake_up
+        self._away_after = options.away_after
+        self._floor = floor
+        self._user = user
+        self._out = out
+        self._is_present = False
+        self._has_tools = False
+        self._is_paused = False
+        self._quiet_from = 0.0
+        self._waiting_from = 0.0
+
+    # --- what else there is than silence
+
+    def begin(self, now: float) -> None:
+        """The session has started: from now on silence counts."""
+        self._quiet_from = now
+
+    def caller_came(self, now: float) -> None:
+        """There is somebody who may be silent."""
+        if not self._is_present:
+            self._is_present = True
+            self._quiet_from = now
+
+    def caller_left(self) -> None:
+        """There is nobody to wake up."""
+        self._is_present = False
+
+    def tools_running(self, event: i.ToolsRunning, now: float) -> None:
+        """Tools have begun to run, or the last one has ended."""
+        if self._has_tools and not event.is_any:
+            self._quiet_from = now
+        self._has_tools = event.is_any
+
+    def told(self, event: i.WakeUpPaused | i.WakeUpResumed | i.WakeUpReset, now: float) -> None:
+        """The application pauses the wake-up, lets it go on with a full wait, or has it begin anew."""
+        match event:
+            case i.WakeUpPaused():
+                self._is_paused = True
+            case i.WakeUpResumed() if self._is_paused:
+                self._is_paused = False
+                self._waiting_from = now
+            case i.WakeUpReset():
+                self._user.silence.level = 0
+                self._waiting_from = now
+
+    # --- deadlines
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether the caller is there and neither side does anything."""
+        return self._floor.is_empty and self._is_present and not self._user.is_active and not self._has_tools
+
+    def deadlines(self) -> Iterator[Deadline]:
+        """Yield when silence means that the user is away, and when it is to be broken; for when both are idle."""
+        silence = self._user.silence
+        quiet_since = max(silence.began_at, self._floor.last_ended_at, self._quiet_from)
+        if self._away_after is not None and not silence.is_away:
+            yield Deadline(quiet_since + self._away_after, self._on_away)
+        if self._wake_up is None or self._is_paused:
+            return
+        wait = self._wake_up.wait(silence.level)
+        if wait is not None:
+            yield Deadline(max(quiet_since, self._waiting_from) + wait, self._on_wake_up)
+
+    def _on_away(self, now: float) -> None:
+        self._user.silence.is_away = True
+
+    def _on_wake_up(self, now: float) -> None:
+        silence = self._user.silence
+        silence.level += 1
+        self._waiting_from = now
+        assert self._wake_up is not None
+        if silence.level > self._wake_up.repeat:
+            self._out.append(CloseSession("user_away"))
+        else:
+            self._out.append(WakeUser(silence.level))
