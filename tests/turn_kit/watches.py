@@ -6,8 +6,8 @@ from vivavoce.agents.states import AGENT_TRANSITIONS, USER_TRANSITIONS, AgentSta
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.machine import TurnMachine
-from vivavoce.agents.turn.preemption import same_words
 from vivavoce.agents.turn.options import TurnOptions
+from vivavoce.agents.turn.preemption import same_words
 
 
 class FloorWatch:

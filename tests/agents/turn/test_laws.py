@@ -44,14 +44,14 @@ OPTIONS = st.builds(
     remote_decides=st.sampled_from([False, False, True]),
     max_errors=st.integers(1, 3),
     max_attempts=st.sampled_from([0, 1, 3]),
-    wake_up=st.none()
-    | st.builds(
+    wake_up=st.builds(
         WakeUp,
         after=st.sampled_from([0.5, 3.0, 10.0]),
         repeat=st.integers(1, 3),
         backoff=st.sampled_from([1.0, 1.5]),
         then=st.sampled_from([None, "close"]),
-    ),
+    )
+    | st.none(),
     away_after=st.sampled_from([None, 2.0, 15.0]),
 )
 DECISIONS = st.sampled_from(
@@ -167,6 +167,19 @@ class TurnLaws(RuleBasedStateMachine):
         self.wait(duration)
         self.voice(False, 0.2)
         self.tell(kind)
+
+    @rule(pause=DELAYS, noise=DELAYS, has_tools=st.sampled_from([False, False, True]))
+    def fall_silent(self, pause: float, noise: float, has_tools: bool) -> None:
+        """Every speech ends and the caller makes mere noise, at will while a tool of a speech that was cut runs on."""
+        self.voice(False, 0.0)
+        self._feed(i.UserFinal(text=""))
+        self._end_speeches()
+        self._feed(i.ToolsRunning(has_tools))
+        self.wait(pause)
+        self.voice(True, 0.0)
+        self.wait(noise)
+        self.voice(False, 0.0)
+        self._feed(i.UserFinal(text=""))
 
     @rule(event=DECISIONS)
     def decide(self, event: i.TurnInput) -> None:
@@ -284,18 +297,24 @@ class TurnLaws(RuleBasedStateMachine):
         """The user falls silent and every speech ends: nothing may stay open."""
         self.voice(False, 0.0)
         self.wait(QUIET)
-        while (left := self.floor.unfinished) or self.floor.handoff:
-            if self.floor.handoff and not self.floor.holder:
-                self._feed(i.HandoffEnded(self.floor.handoff))
-            else:
-                self._feed(i.SpeechEnded(self.floor.holder or left[-1], "completed"))
-            self.wait(QUIET)
+        self._end_speeches(pause=QUIET)
         assert self.floor.handoffs == [], "a handoff never began"
         assert self.machine.open_turn_id == ""
         assert self.machine.agent_state in (AgentState.IDLE, AgentState.STARTING)
         assert self.machine.user_state in (UserState.IDLE, UserState.AWAY)
         self.wait(QUIET + ALL_WAKE_UPS)
         assert self.machine.next_deadline() is None
+
+    def _end_speeches(self, pause: float = 0.0) -> None:
+        for speech in self.floor.known:
+            if speech in self.floor.over:
+                self._feed(i.SpeechEnded(speech, "interrupted"))
+        while (left := self.floor.unfinished) or self.floor.handoff:
+            if self.floor.handoff and not self.floor.holder:
+                self._feed(i.HandoffEnded(self.floor.handoff))
+            else:
+                self._feed(i.SpeechEnded(self.floor.holder or left[-1], "completed"))
+            self.wait(pause)
 
     def _check_that_nothing_follows(self) -> None:
         for event in (i.SessionStarting(), i.SessionStarted(), i.SessionClosing(), i.SessionClosed()):
