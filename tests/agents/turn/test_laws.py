@@ -169,7 +169,7 @@ class TurnLaws(RuleBasedStateMachine):
         self.tell(kind)
 
     @rule(pause=DELAYS, noise=DELAYS, has_tools=st.sampled_from([False, False, True]))
-    def fall_silent(self, pause: float, noise: float, has_tools: bool) -> None:
+    def _fall_silent(self, pause: float, noise: float, has_tools: bool) -> None:
         """Every speech ends and the caller makes mere noise, at will while a tool of a speech that was cut runs on."""
         self.voice(False, 0.0)
         self._feed(i.UserFinal(text=""))
