@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TypedDict
 
 from vivavoce.pipelines.core.clock import Clock
+from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.llm.chat_context import (
     AgentHandoff,
     ChatContext,
@@ -18,6 +19,7 @@ from vivavoce.pipelines.llm.chat_context import (
     Role,
 )
 from vivavoce.pipelines.llm.tools import ToolCall, ToolOutput
+from vivavoce.pipelines.media.frame import VideoFrame
 
 
 class _Stamp(TypedDict):
@@ -53,6 +55,23 @@ class SessionHistory:
         """All items, oldest first."""
         return self._context.items
 
+    @property
+    def last_sequence(self) -> int:
+        """The highest sequence number given so far."""
+        return self._sequence
+
+    def restore(self, context: ChatContext, last_sequence: int) -> None:
+        """Begin with the items of an earlier session; nobody is told that they were added.
+
+        Raises:
+            ConfigurationError: There are items already.
+        """
+        if len(self._context):
+            raise ConfigurationError(
+                f"a session that resumes needs an empty history, got {len(self._context)} items; add them after start()"
+            )
+        self._context, self._sequence = context.copy(), last_sequence
+
     def messages(self, role: Role | None = None) -> list[ChatMessage]:
         """Return the messages, of one role if given."""
         return self._context.messages(role)
@@ -62,11 +81,33 @@ class SessionHistory:
         return self._context.copy()
 
     def add_message(
-        self, role: Role, text: str, *, turn_id: str = "", interrupted: bool = False, backchannel: bool = False
+        self,
+        role: Role,
+        text: str,
+        *,
+        images: Sequence[VideoFrame] = (),
+        speaker: str = "",
+        turn_id: str = "",
+        interrupted: bool = False,
+        backchannel: bool = False,
     ) -> ChatMessage:
-        """Append a message and return it."""
+        """Append a message and return it; the next model step is sent it.
+
+        For an agent's own code too, before the start and while it runs: what was looked up, who is calling, a picture.
+        It makes nobody speak: `session.reply()` does.
+
+        Args:
+            images: Pictures, for a model that sees.
+            speaker: Who said it, where a room has several.
+        """
         message = ChatMessage(
-            role=role, content=text, interrupted=interrupted, backchannel=backchannel, **self._stamp(turn_id)
+            role=role,
+            content=text,
+            images=tuple(images),
+            speaker=speaker,
+            interrupted=interrupted,
+            backchannel=backchannel,
+            **self._stamp(turn_id),
         )
         self._add(message)
         return message

@@ -21,6 +21,7 @@ from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.room_link import RoomLink
 from vivavoce.agents.session.runtime import SessionRuntime
 from vivavoce.agents.session.services import Service
+from vivavoce.agents.session.snapshot import Snapshot
 from vivavoce.agents.session.starting import Starting
 from vivavoce.agents.states import CloseReason
 from vivavoce.agents.turn import inputs as i
@@ -123,13 +124,13 @@ class SessionLifecycle:
         if self._link is not None:
             self._link.is_muted = is_muted
 
-    async def main(self, connect: Connect, room_options: RoomOptions) -> None:
+    async def main(self, connect: Connect, room_options: RoomOptions, resumed: Snapshot | None) -> None:
         """Start, wait for the close, close. It goes on beyond `closed` only for what ignores its cancellation."""
         try:
             async with anyio.create_task_group() as group:
                 self._emitter.open(group)
                 try:
-                    await self._start(group, connect, room_options)
+                    await self._start(group, connect, room_options, resumed)
                     await self._close_asked.wait()
                 except BaseException as error:
                     self._note_end(error)
@@ -163,10 +164,12 @@ class SessionLifecycle:
 
     # --- start
 
-    async def _start(self, group: TaskGroup, connect: Connect, room_options: RoomOptions) -> None:
+    async def _start(
+        self, group: TaskGroup, connect: Connect, room_options: RoomOptions, resumed: Snapshot | None
+    ) -> None:
         try:
             with self._starting.open():
-                await self._run_start(group, connect, room_options)
+                await self._run_start(group, connect, room_options, resumed)
                 self.ready.set()
                 return
         except Exception as error:  # noqa: BLE001 - handed to the caller of start()
@@ -177,7 +180,9 @@ class SessionLifecycle:
         if self.failure is None and not self._starting.has_entered:
             self.failure = SessionClosedError(f"closed while it was starting: {self._why.reason.value}")
 
-    async def _run_start(self, group: TaskGroup, connect: Connect, room_options: RoomOptions) -> None:
+    async def _run_start(
+        self, group: TaskGroup, connect: Connect, room_options: RoomOptions, resumed: Snapshot | None
+    ) -> None:
         runtime, limit = self._runtime, self._options.start_step
         transport: list[Transport] = []
 
@@ -202,12 +207,13 @@ class SessionLifecycle:
         )
         self._agent.attach(self._session)
         link.open(group, self._agent, self._connection, capabilities)
-        runtime.step(i.SessionStarting())
+        runtime.step(i.SessionStarting(resumed.turns if resumed else 0))
         group.start_soon(self._decide, name=f"session {self._session.id}")
         await self._serve("pipeline", self._connection.run, group, limit)
         await self._serve("room audio", link.run, group, limit)
         self._starting.has_entered = True
-        await self._starting.call(group, "on_enter", self._agent.on_enter)
+        if resumed is None:
+            await self._starting.call(group, "on_enter", self._agent.on_enter)
         runtime.step(i.SessionStarted())
         runtime.journal.note(ev.Started)
         runtime.journal.flush()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
@@ -24,6 +24,7 @@ from vivavoce.agents.session.journal import Journal
 from vivavoce.agents.session.lifecycle import SessionLifecycle
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.runtime import SessionRuntime
+from vivavoce.agents.session.snapshot import Snapshot, read_snapshot, write_snapshot
 from vivavoce.agents.session.tool_room import ToolRoom
 from vivavoce.agents.session.trace_writer import make_trace_writer
 from vivavoce.agents.session.wake_up_call import OnWakeUp, WakeUpCall
@@ -141,6 +142,7 @@ class AgentSession(EventSource, Generic[UserdataT]):
         *,
         participant: str | None = None,
         room_options: RoomOptions | None = None,
+        resume_from: Mapping[str, Any] | None = None,
     ) -> None:
         """Start the conversation, once.
 
@@ -148,10 +150,12 @@ class AgentSession(EventSource, Generic[UserdataT]):
             room: A connected room, or a transport; None for the room of the job that this code runs in.
             participant: Identity of whom to talk to; None for the first caller in the room.
             room_options: How to take part in the room.
+            resume_from: What `snapshot()` of another session returned: this one goes on with its history and userdata;
+                the agent must be the one that `resume_from["agent"]` names, and its `on_enter` is not called.
         Raises:
             SessionError: It was started before, or a step took longer than `start_step`.
             SessionClosedError: It was closed before, or before it got to `on_enter`.
-            ConfigurationError: No room was given and the code runs in no job.
+            ConfigurationError: No room was given and the code runs in no job, or `resume_from` does not fit.
             VoiceError: A step failed; everything is rolled back and the session is closed.
         """
         if self._is_started:
@@ -159,12 +163,19 @@ class AgentSession(EventSource, Generic[UserdataT]):
         if self._lifecycle.closed.is_set():
             raise SessionClosedError("the session is closed; make another one")
         room_options = room_options or RoomOptions()
+        resumed: Snapshot | None = None
+        if resume_from is not None:
+            resumed = read_snapshot(resume_from, agent=self.agent.id, userdata=self.userdata)
         connect = self._connecting(room, participant, room_options)
+        if resumed is not None:
+            self.history.restore(resumed.history, resumed.last_sequence)
+            self.userdata = resumed.userdata
         self._is_started = True
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
         # The one task of the session; anyio's groups belong to the task that enters and leaves them, so start() and
         # close() cannot hold one.
-        self._task = asyncio.create_task(self._lifecycle.main(connect, room_options), name=f"session {self.id}")
+        body = self._lifecycle.main(connect, room_options, resumed)
+        self._task = asyncio.create_task(body, name=f"session {self.id}")
         try:
             await self._lifecycle.ready.wait()
         except BaseException:
@@ -328,6 +339,22 @@ class AgentSession(EventSource, Generic[UserdataT]):
     def report(self) -> SessionReport:
         """Return everything kept so far."""
         return self._journal.report(self._lifecycle.report)
+
+    def snapshot(self) -> dict[str, Any]:
+        """Return the conversation so far as JSON data for `start(resume_from=...)`, at any time, also after the close.
+
+        What is in it: `vivavoce.agents.session.snapshot`.
+
+        Raises:
+            ConfigurationError: The userdata cannot be JSON; it says which part.
+        """
+        return write_snapshot(
+            session_id=self.id,
+            agent=self.agent.id,
+            history=self.history,
+            userdata=self.userdata,
+            turns=self._machine.turns,
+        )
 
     # --- inside
 

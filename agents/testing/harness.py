@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self, TypedDict, TypeVar, Unpack
@@ -102,6 +102,8 @@ class SessionHarness:
         self._began_at = 0.0
         self._tasks_before: set[asyncio.Task[Any]] = set()
         self._heard: list[Played] | None = None
+        self.resume_from: Mapping[str, Any] | None = None
+        """A snapshot that the session goes on with; set it before the run."""
         self.close_report: CloseReport | None = None
         """How the session ended."""
 
@@ -144,7 +146,7 @@ class SessionHarness:
         self.recording.listen(self._session)
         self.caller.begin(self._transport, self._clock)
         try:
-            await self._session.start(self._transport)
+            await self._session.start(self._transport, resume_from=self.resume_from)
         except BaseException:
             self.caller.stop()
             raise

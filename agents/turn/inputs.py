@@ -66,7 +66,13 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class SessionStarting:
-    """`start()` was called."""
+    """`start()` was called.
+
+    Args:
+        turns_before: User turns of the conversation that the session goes on with; its own are numbered from there.
+    """
+
+    turns_before: int = 0
 
 
 @dataclass(frozen=True, slots=True)

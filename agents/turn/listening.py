@@ -36,6 +36,15 @@ class Listening:
         self._out = out
         self._turns = 0
 
+    @property
+    def turns(self) -> int:
+        """How many user turns have begun."""
+        return self._turns
+
+    def go_on_after(self, turns: int) -> None:
+        """Number user turns from there."""
+        self._turns = turns
+
     # --- voice
 
     def speech_started(self, at: float) -> None:

@@ -69,6 +69,11 @@ class TurnMachine:
         """The user's open turn; empty when there is none."""
         return self._user.turn.turn_id if self._user.turn else ""
 
+    @property
+    def turns(self) -> int:
+        """How many user turns have begun, those before a resumed session's start included."""
+        return self._listening.turns
+
     def next_deadline(self) -> float | None:
         """Return when the machine wants a `Tick`, if nothing else comes."""
         deadline = earliest(self._deadlines())
@@ -200,6 +205,7 @@ class TurnMachine:
         match event:
             case i.SessionStarting() if self._phase == "new":
                 self._phase = "starting"
+                self._listening.go_on_after(event.turns_before)
                 self._state.begin(now)
             case i.SessionStarted() if self._phase == "starting":
                 self._phase = "started"

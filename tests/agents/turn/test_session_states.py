@@ -37,6 +37,14 @@ def test_a_user_who_speaks_during_start_is_heard() -> None:
     assert talk.take()[0] == (1.4, "commit", "turn_1", "hello")
 
 
+def test_the_turns_of_a_conversation_that_goes_on_are_numbered_from_there() -> None:
+    talk = Conversation(is_started=False).at(0.0, i.SessionStarting(turns_before=7), i.SessionStarted())
+    assert talk.machine.turns == 7
+    talk.says("hello", 0.5, 1.0).until(2.0)
+    assert talk.take()[0] == (1.4, "commit", "turn_8", "hello")
+    assert talk.machine.turns == 8
+
+
 def test_before_the_start_nothing_is_heard_and_nothing_is_said() -> None:
     talk = Conversation(is_started=False).starts(0.5).asks(1.0, "early").at(1.0, i.SessionStarted())
     assert talk.take() == [(1.0, "discarded", "early")]
