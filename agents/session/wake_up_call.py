@@ -45,7 +45,7 @@ class WakeUpCall:
         self._report_error = report_error
         self._callback: OnWakeUp | None = None
         self._run: Run | None = None
-        self._scope = anyio.CancelScope()
+        self._scope: anyio.CancelScope | None = None  # made with the call: a session is made without a loop too
         self._is_agent_idle = True
 
     @property
@@ -80,7 +80,7 @@ class WakeUpCall:
     def agent_is(self, state: AgentState) -> None:
         """The agent is in that state now; the limit counts while it is idle."""
         self._is_agent_idle = state is AgentState.IDLE
-        if self._run is not None and not self._run.ended.is_set():
+        if self._scope is not None and self._run is not None and not self._run.ended.is_set():
             self._scope.deadline = self._deadline()
 
     async def cut(self) -> None:
@@ -95,9 +95,10 @@ class WakeUpCall:
             if inspect.isawaitable(result):
                 await result
 
-        with anyio.CancelScope(deadline=self._deadline()) as self._scope:
+        with anyio.CancelScope(deadline=self._deadline()) as scope:
+            self._scope = scope
             await OwnedCall(NAME, call, self._failed).run()
-        if self._scope.cancelled_caught:
+        if scope.cancelled_caught:
             self._failed(SessionError(f"on_wake_up did not end within {self._limit:g} s of the agent's idleness"))
 
     def _deadline(self) -> float:
