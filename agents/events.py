@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from vivavoce.agents.records import CloseReport, TurnRecord
 from vivavoce.agents.states import AgentState, UserState
@@ -66,6 +66,16 @@ class TranscriptMissing(SessionEvent):
     """The user spoke and no words came in time: the turn is dropped."""
 
     name: ClassVar[str] = "transcript_missing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserTurnLimitReached(SessionEvent):
+    """The user's turn is over, though the user may talk on: it has `words` and lasted for `seconds`."""
+
+    name: ClassVar[str] = "user_turn_limit_reached"
+    limit: Literal["max_turn_words", "max_turn_duration"]
+    words: int
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,5 +204,6 @@ EVENT_TYPES: tuple[type[SessionEvent], ...] = (
     TurnCompleted,
     UserStateChanged,
     UserTranscript,
+    UserTurnLimitReached,
     WakeUpFired,
 )

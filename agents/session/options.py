@@ -57,7 +57,10 @@ class SessionOptions:
     def configured_waits(self, vad_silence: float) -> dict[str, float]:
         """Return what is waited for by configuration between the end of the user's speech and the commit.
 
-        The endpointing delay counts from the true end of speech, so the VAD's own silence is inside it.
+        The endpointing delay counts from the true end of speech, so the VAD's own silence is inside it. Where only the
+        application ends turns, nothing is waited for.
         """
+        if self.endpointing.mode == "manual":
+            return {}
         rest = max(0.0, self.endpointing.min_delay - vad_silence)
         return {"vad.min_silence": vad_silence, "endpointing.min_delay beyond it": rest}

@@ -275,6 +275,15 @@ class SessionRuntime:
         if effect.reason == "transcript_missing":
             self.journal.note(ev.TranscriptMissing, turn_id=effect.turn_id)
 
+    def _note_turn_limit(self, effect: fx.UserTurnLimitReached) -> None:
+        self.journal.note(
+            ev.UserTurnLimitReached,
+            turn_id=effect.turn_id,
+            limit=effect.limit,
+            words=effect.words,
+            seconds=effect.seconds,
+        )
+
     def _grant_floor(self, effect: fx.GrantFloor) -> None:
         reply = self._replies.get(effect.speech_id)
         if reply is None:
@@ -395,6 +404,7 @@ _APPLY: dict[type, Callable[[SessionRuntime, Any], None]] = {
     fx.AmendUserTurn: SessionRuntime._amend_user_turn,
     fx.AddBackchannel: SessionRuntime._add_backchannel,
     fx.DropUserTurn: SessionRuntime._drop_user_turn,
+    fx.UserTurnLimitReached: SessionRuntime._note_turn_limit,
     fx.GrantFloor: SessionRuntime._grant_floor,
     fx.CancelSpeech: SessionRuntime._cancel_speech,
     fx.PauseSpeech: SessionRuntime._pause_speech,

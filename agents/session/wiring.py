@@ -92,8 +92,16 @@ def wake_up_of(given: float | WakeUp | None) -> WakeUp | None:
 def make_machine(
     options: SessionOptions, pipeline: Pipeline, wake_up: WakeUp | None, trace: TraceWriter | None
 ) -> TurnMachine:
-    """Return the turn machine for these options, and warn of waits that add up to more than the budget."""
+    """Return the turn machine for these options, and warn of waits that add up to more than the budget.
+
+    Raises:
+        CapabilityError: Turns are to end by request only, and the pipeline's server ends them.
+    """
     capabilities = pipeline.capabilities
+    if options.endpointing.mode == "manual" and capabilities.decides_turns == "remote":
+        raise CapabilityError(
+            pipeline.name, "endpointing mode 'manual'", "switch off the turn detection of the model's server"
+        )
     waits = options.configured_waits(capabilities.vad_silence)
     if sum(waits.values()) > options.latency_budget:
         named = ", ".join(f"{name} {seconds:g} s" for name, seconds in waits.items())

@@ -16,9 +16,11 @@ from vivavoce.agents.turn.effects import (
     DropUserTurn,
     Effect,
     EndedBy,
+    UserTurnLimitReached,
 )
 from vivavoce.agents.turn.endpointing import Endpointing
 from vivavoce.agents.turn.floor import Floor
+from vivavoce.agents.turn.hush import Hush
 from vivavoce.agents.turn.interruption import Interruption
 from vivavoce.agents.turn.options import TurnOptions
 from vivavoce.agents.turn.preemption import Preemption
@@ -78,11 +80,13 @@ class Answering:
         floor: Floor,
         user: UserSide,
         interruption: Interruption,
+        hush: Hush,
         endpointing: Endpointing,
         preemption: Preemption | None,
         out: list[Effect],
     ) -> None:
         self._options = options
+        self._hush = hush
         self._endpointing = endpointing
         self._preemption = preemption
         self._floor = floor
@@ -95,10 +99,17 @@ class Answering:
     def is_deferred(self, turn: UserTurn) -> bool:
         """Whether the words of that turn have to wait for a speech that they may not cut."""
         active = self._floor.active
-        if active is None or not turn.has_words or self._interruption.may_cut(active):
+        if active is None or not turn.has_words:
             return False
-        is_by_voice = turn.over_at is None
+        is_by_voice = not turn.is_over_by_word
+        if self._interruption.may_cut(active):
+            return is_by_voice and self._is_hushed(turn)
         return is_by_voice or not active.interruptible
+
+    def _is_hushed(self, turn: UserTurn) -> bool:
+        if len(turn.segments) > turn.hushed or turn.typed:
+            return False
+        return self._hush.covers(turn) if turn.interim else turn.hushed > 0
 
     def finish(self, now: float, ended_by: EndedBy | None = None) -> None:
         """The open turn is over: answer it, keep it as a backchannel, or drop it.
@@ -113,7 +124,11 @@ class Answering:
             self.drop("transcript_missing")
             return
         may_be_sign = turn.over_at is None and not turn.is_merged and self._floor.was_heard
-        if may_be_sign and not self._interruption.takes_floor(turn.new_text):
+        if may_be_sign and not self._interruption.takes_floor(turn.loud_text):
+            if turn.hushed and not turn.interim:  # it goes with words that wait for an answer
+                turn.hushed = len(turn.segments)
+                self._interruption.let_go_on()
+                return
             self._out.append(AddBackchannel(turn.turn_id, turn.new_text))
             self._await_final(turn, "", now)
             self._close_turn(now)
@@ -131,10 +146,15 @@ class Answering:
             ended_by = "transcript_timeout" if turn.owes_final else "pause"
             delay = turn.delay(self._options, self._endpointing.min_delay)
         self._endpointing.turn_ended(turn.silence_since if ended_by == "pause" and turn.burst is not None else None)
+        if ended_by == "max_turn_words" or ended_by == "max_turn_duration":
+            words, seconds = len(turn.text.split()), round(now - turn.began_at, 6)
+            self._out.append(UserTurnLimitReached(turn.turn_id, ended_by, words, seconds))
         self._interruption.take_floor()
         self._answers += 1
         speech_id = f"answer_{self._answers}"
-        self._floor.add(speech_id, "turn", turn_id=turn.turn_id, text=turn.text)
+        answer = self._floor.add(speech_id, "turn", turn_id=turn.turn_id, text=turn.text)
+        answer.turn_began_at = turn.began_at
+        answer.is_owed = ended_by in ("max_turn_words", "max_turn_duration")
         self._out.append(
             CommitUserTurn(
                 turn_id=turn.turn_id,
@@ -228,6 +248,8 @@ class Answering:
 
     def _reopen(self, late: OpenFinal, now: float) -> None:
         turn = UserTurn(late.turn_id, now, burst=self._user.burst, typed=late.after)
+        if self._options.endpointing.mode == "manual":
+            turn.over_at = now
         self._user.turn = turn
         self._interruption.take_floor()
         turn.earlier_text = late.before

@@ -26,8 +26,18 @@ class SetUserState:
     at: float
 
 
-EndedBy = Literal["pause", "transcript_timeout", "recogniser", "request", "text", "remote_reply", "close"]
-"""What ended a user turn: silence, silence without the final that was due, or somebody's word."""
+EndedBy = Literal[
+    "pause",
+    "transcript_timeout",
+    "recogniser",
+    "request",
+    "text",
+    "remote_reply",
+    "max_turn_words",
+    "max_turn_duration",
+    "close",
+]
+"""What ended a user turn: silence, silence without the final that was due, somebody's word, or a limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +98,20 @@ class DropAttempt:
     """That attempt will not be committed."""
 
     attempt_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class UserTurnLimitReached:
+    """The user's turn is committed next, though the user may talk on: it has reached a limit.
+
+    Args:
+        words, seconds: How long it is by now.
+    """
+
+    turn_id: str
+    limit: Literal["max_turn_words", "max_turn_duration"]
+    words: int
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +248,7 @@ Effect = (
     | DropHandoff
     | PredictEndOfTurn
     | SettleAudio
+    | UserTurnLimitReached
     | ClearAudio
     | RefuseRemoteReply
     | WakeUser

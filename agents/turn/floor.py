@@ -18,10 +18,11 @@ class Speech:
         order: Arrival; ties of priority go by it.
         phase: Waiting for the floor, on it, waiting for its tools without it, or told to stop.
         playing_since: When the present step's first frame was played; None before it and after its last one.
-        was_audible: Any frame was played.
         has_used_tools: A tool call of it has started.
         paused_at: Since when its playout is held, from before it began or in the middle.
-        turn_id, text: The user turn that it answers.
+        turn_id, text, turn_began_at: The user turn that it answers.
+        is_owed: That turn was cut by a limit: until its first sound, no voice takes the answer back.
+        audible_since: When its very first frame was played.
         by_hook: A hook of an agent that comes or goes asked for it.
     """
 
@@ -32,17 +33,24 @@ class Speech:
     order: int
     phase: Phase = "queued"
     playing_since: float | None = None
-    was_audible: bool = False
     has_used_tools: bool = False
     paused_at: float | None = None
     turn_id: str = ""
     text: str = field(default="", repr=False)
     by_hook: bool = False
+    turn_began_at: float = 0.0
+    is_owed: bool = False
+    audible_since: float | None = None
 
     @property
     def is_playing(self) -> bool:
         """Whether it sounds, or is paused in the middle."""
         return self.playing_since is not None
+
+    @property
+    def was_audible(self) -> bool:
+        """Whether any frame of it was played."""
+        return self.audible_since is not None
 
     @property
     def is_paused(self) -> bool:
@@ -52,7 +60,7 @@ class Speech:
     @property
     def is_unheard_answer(self) -> bool:
         """Whether it answers a user turn that may still go on: nothing was heard and no tool has been called."""
-        return self.kind == "turn" and not self.was_audible and not self.has_used_tools
+        return self.kind == "turn" and not self.was_audible and not self.has_used_tools and not self.is_owed
 
     def leave_floor(self, phase: Phase) -> None:
         """It sounds no more and holds nothing."""
@@ -88,12 +96,13 @@ class Floor:
         turn_id: str = "",
         text: str = "",
         by_hook: bool = False,
-    ) -> None:
-        """Queue a new speech."""
+    ) -> Speech:
+        """Queue a new speech and return it."""
         self._arrivals += 1
-        self._speeches[speech_id] = Speech(
+        speech = self._speeches[speech_id] = Speech(
             speech_id, kind, interruptible, priority, self._arrivals, turn_id=turn_id, text=text, by_hook=by_hook
         )
+        return speech
 
     def add_handoff(self, handoff_id: str) -> None:
         """Queue a handoff."""

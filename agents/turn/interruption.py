@@ -8,6 +8,7 @@ from typing import Literal
 from vivavoce.agents.turn.deadlines import Deadline
 from vivavoce.agents.turn.effects import CancelSpeech, Effect, PauseSpeech, ResumeSpeech
 from vivavoce.agents.turn.floor import Floor, Speech
+from vivavoce.agents.turn.hush import Hush
 from vivavoce.agents.turn.options import InterruptionOptions
 from vivavoce.agents.turn.user_turn import UserSide
 
@@ -20,8 +21,11 @@ class Interruption:
         out: Effects go here.
     """
 
-    def __init__(self, options: InterruptionOptions, floor: Floor, user: UserSide, out: list[Effect]) -> None:
+    def __init__(
+        self, options: InterruptionOptions, floor: Floor, user: UserSide, hush: Hush, out: list[Effect]
+    ) -> None:
         self._options = options
+        self._hush = hush
         self._floor = floor
         self._user = user
         self._out = out
@@ -32,7 +36,7 @@ class Interruption:
 
     def may_cut(self, speech: Speech) -> bool:
         """Whether the user's voice may hold or cut that speech."""
-        return self._options.enabled and speech.interruptible
+        return self._options.enabled and speech.interruptible and not self._hush.shields(speech)
 
     def takes_floor(self, text: str) -> bool:
         """Whether these words are more than a sign of listening. Where nothing was heard, all words are."""
@@ -64,7 +68,7 @@ class Interruption:
     def words_came(self, now: float) -> None:
         """The open turn has a new final or stable interim."""
         turn, active = self._user.turn, self._floor.active
-        if turn is None or active is None or not self.may_cut(active):
+        if turn is None or active is None or not self.may_cut(active) or self._hush.covers(turn):
             return
         if not self.takes_floor(turn.firm_text):
             if not turn.owes_final:
@@ -126,6 +130,7 @@ class Interruption:
         turn, answer = self._user.turn, self._floor.unheard_answer
         if turn is not None and answer is not None:
             turn.turn_id, turn.earlier_text, turn.is_merged = answer.turn_id, answer.text, True
+            turn.began_at = min(answer.turn_began_at, turn.began_at)
             self.cancel(answer, is_withdrawn=True)
         self.stop_active()
         self.drop_waiting()
@@ -168,7 +173,7 @@ class Interruption:
         active, burst, turn, options = self._floor.active, self._user.burst, self._user.turn, self._options
         if active is None or not self.may_cut(active) or self.is_caller_gone:
             return
-        if turn is not None and turn.interim and not turn.is_interim_stable:
+        if turn is not None and turn.interim and not turn.is_interim_stable and not self._hush.covers(turn):
             yield Deadline(turn.interim_since + options.stable_interim, self._on_interim_stable)
         if burst is None:
             return
@@ -178,7 +183,9 @@ class Interruption:
             elif options.max_pause is not None:
                 yield Deadline(active.paused_at + options.max_pause, self._on_long_pause)
         elif active.playing_since is not None and burst.ended_at is None and not burst.is_mere_noise:
-            yield Deadline(max(burst.started_at, active.playing_since) + options.min_duration, self._on_long_speech)
+            if not self._hush.overrules(active, burst.started_at):
+                since = max(burst.started_at, active.playing_since, self._hush.warm_at)
+                yield Deadline(since + options.min_duration, self._on_long_speech)
 
     def _on_interim_stable(self, now: float) -> None:
         assert self._user.turn is not None
@@ -192,7 +199,7 @@ class Interruption:
         active, burst, turn = self._floor.active, self._user.burst, self._user.turn
         assert active is not None
         assert burst is not None
-        if turn is not None and self.takes_floor(turn.new_text):
+        if turn is not None and self.takes_floor(turn.loud_text):
             self.take_floor()
         else:
             burst.is_mere_noise = True

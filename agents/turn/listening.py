@@ -9,8 +9,10 @@ from vivavoce.agents.turn.deadlines import Deadline
 from vivavoce.agents.turn.effects import ClearAudio, Effect, PredictEndOfTurn, RefuseRemoteReply, SettleAudio
 from vivavoce.agents.turn.endpointing import REACTION, Endpointing
 from vivavoce.agents.turn.floor import Floor
+from vivavoce.agents.turn.hush import Hush
 from vivavoce.agents.turn.interruption import Interruption
 from vivavoce.agents.turn.options import TurnOptions
+from vivavoce.agents.turn.turn_limits import TurnLimits
 from vivavoce.agents.turn.user_turn import Burst, UserSide, UserTurn
 
 
@@ -24,6 +26,7 @@ class Listening:
         user: UserSide,
         interruption: Interruption,
         answering: Answering,
+        hush: Hush,
         endpointing: Endpointing,
         out: list[Effect],
     ) -> None:
@@ -32,7 +35,11 @@ class Listening:
         self._user = user
         self._interruption = interruption
         self._answering = answering
+        self._hush = hush
         self._endpointing = endpointing
+        self._limits = TurnLimits(options.endpointing, user, out)
+        self._is_manual = options.endpointing.mode == "manual"
+        self._requested_at: float | None = None
         self._out = out
         self._turns = 0
 
@@ -99,7 +106,11 @@ class Listening:
         if text and not (turn.owed_before and self._user.is_speaking):  # else it is of the speech before
             self._endpointing.words_came()
         turn.add_final(text, now)
+        if self._is_manual and turn.over_at is None and self._was_requested(now):
+            turn.over_at = now
         if turn.has_words:
+            if self._hush.covers(turn):
+                turn.hushed = len(turn.segments)
             self._interruption.words_came(now)
             if not self._user.is_speaking:
                 self._ask_detector(turn)
@@ -115,7 +126,7 @@ class Listening:
             turn.predicted_at = now
 
     def _ask_detector(self, turn: UserTurn) -> None:
-        if self._options.detector_timeout is not None:
+        if self._options.detector_timeout is not None and not self._is_manual:
             self._out.append(PredictEndOfTurn(turn.text))
 
     # --- decided from outside
@@ -123,12 +134,14 @@ class Listening:
     def recogniser_ended_turn(self, now: float) -> None:
         """The recogniser says that the turn is over; without words there is nothing to end yet."""
         turn = self._user.turn
-        if turn is not None and turn.has_words:
+        if turn is not None and turn.has_words and not self._is_manual:
             self._answering.finish(now, "recogniser")
 
     def commit_requested(self, now: float) -> None:
         """The application says that the turn is over: at once, or when the words come that are still owed."""
-        if not self._user.is_active:
+        self._requested_at = now
+        # Without a VAD there may be words that the recogniser has not told of.
+        if not self._user.is_active and not (self._is_manual and self._user.burst is None):
             return
         turn = self._open_turn(now)
         turn.over_at, turn.over_by = now, "request"
@@ -136,15 +149,18 @@ class Listening:
         if not turn.has_words:
             self._out.append(SettleAudio())
 
-    def clear_requested(self) -> None:
+    def clear_requested(self, now: float) -> None:
         """The application takes back what was not committed; words committed before are answered after all."""
         self._answering.expect_no_final()
+        self._requested_at = None
         self._out.append(ClearAudio())
         turn = self._user.turn
         if turn is not None and turn.is_merged:
             self._user.turn = UserTurn(
                 turn.turn_id, turn.word_at, burst=turn.burst, earlier_text=turn.earlier_text, is_merged=True
             )
+            if self._is_manual:
+                self._user.turn.over_at = now
         else:
             self._answering.drop("cleared")
         self._interruption.let_go_on()
@@ -197,8 +213,10 @@ class Listening:
         turn = self._user.turn
         if turn is None or self._answering.is_deferred(turn):
             return
-        if self._user.is_speaking and turn.over_at is None:
-            return
+        if turn.over_at is None:
+            yield from self._limits.deadlines(turn)
+            if self._user.is_speaking or (self._is_manual and turn.has_words):
+                return
         yield Deadline(turn.ends_at(self._options, self._endpointing.min_delay), self._answering.finish)
 
     def _pause_since(self, at: float) -> float | None:
@@ -226,6 +244,13 @@ class Listening:
             if now - burst.ended_at <= self._options.endpointing.max_delay:
                 turn.burst = burst
         return turn
+
+    def _was_requested(self, now: float) -> bool:
+        """Whether these words are late ones of a turn that the application has ended: nothing has sounded since."""
+        asked, burst = self._requested_at, self._user.burst
+        if asked is None or now - asked > self._options.endpointing.max_delay:
+            return False
+        return burst is None or burst.started_at <= asked
 
     def _next_id(self) -> str:
         self._turns += 1

@@ -12,6 +12,7 @@ from vivavoce.agents.turn.deadlines import Deadline, earliest
 from vivavoce.agents.turn.effects import CloseSession, Effect, RefuseRemoteReply
 from vivavoce.agents.turn.endpointing import Endpointing
 from vivavoce.agents.turn.floor import Floor
+from vivavoce.agents.turn.hush import Hush
 from vivavoce.agents.turn.interruption import Interruption
 from vivavoce.agents.turn.listening import Listening
 from vivavoce.agents.turn.options import TurnOptions
@@ -32,17 +33,18 @@ class TurnMachine:
         self._out: list[Effect] = []
         self._floor = Floor()
         self._user = UserSide()
-        self._interruption = Interruption(options.interruption, self._floor, self._user, self._out)
+        self._hush = hush = Hush(self._floor, self._user, options.interruption.echo_warm_up)
+        self._interruption = Interruption(options.interruption, self._floor, self._user, hush, self._out)
         endpointing = Endpointing(options.endpointing)
         has_attempts = options.max_attempts > 0 and not options.remote_decides
         self._preemption = Preemption(options, self._floor, self._user, self._out) if has_attempts else None
         self._answering = Answering(
-            options, self._floor, self._user, self._interruption, endpointing, self._preemption, self._out
+            options, self._floor, self._user, self._interruption, hush, endpointing, self._preemption, self._out
         )
         self._listening = Listening(
-            options, self._floor, self._user, self._interruption, self._answering, endpointing, self._out
+            options, self._floor, self._user, self._interruption, self._answering, hush, endpointing, self._out
         )
-        self._speeches = Speeches(self._floor, self._interruption, self._out, max_errors=options.max_errors)
+        self._speeches = Speeches(self._floor, self._interruption, hush, self._out, max_errors=options.max_errors)
         self._wake_ups = WakeUps(options, self._floor, self._user, self._out)
         self._state = ConversationState(self._floor, self._user, self._out)
         self._phase: SessionPhase = "new"
@@ -104,6 +106,7 @@ class TurnMachine:
                 break
 
     def _deadlines(self) -> Iterator[Deadline]:
+        yield from self._hush.deadlines()
         yield from self._interruption.deadlines()
         yield from self._listening.deadlines()
         if self._preemption is not None and self._user.turn is not None:
@@ -169,7 +172,7 @@ class TurnMachine:
             case i.TurnCommitRequested():
                 self._listening.commit_requested(now)
             case i.TurnClearRequested():
-                self._listening.clear_requested()
+                self._listening.clear_requested(now)
             case i.TextReceived():
                 self._listening.typed(event.text, now)
             case i.RemoteReplyStarted():
@@ -220,6 +223,7 @@ class TurnMachine:
     def _close(self, now: float) -> None:
         self._phase = "closing"
         self._gone_until = None
+        self._hush.end()
         self._listening.close(now)
         self._speeches.cancel_all()
 

@@ -19,8 +19,9 @@ MAX_WAIT_LOG = math.log(365 * 24 * 3600)
 class EndpointingOptions:
     """When a pause ends the user's turn, counted from the true end of speech."""
 
-    mode: Literal["fixed", "dynamic"] = "fixed"
-    """`dynamic` learns `min_delay` from the caller's own pauses (`agents.turn.endpointing` says how)."""
+    mode: Literal["fixed", "dynamic", "manual"] = "fixed"
+    """`dynamic` learns `min_delay` from the caller's own pauses (`agents.turn.endpointing` says how). `manual`: only
+    `session.input.commit_turn()` ends a turn (push-to-talk), besides typed text and the limits below."""
     min_delay: float = 0.4
     """Silence that ends a turn judged complete, or not judged at all; where `dynamic` begins."""
     learned: tuple[float, float] = (0.3, 1.2)
@@ -29,10 +30,20 @@ class EndpointingOptions:
     """Silence that ends a turn judged incomplete."""
     transcript_timeout: float = 1.0
     """Silence after which the last interim stands in for a missing final."""
+    max_turn_words: int | None = None
+    """A turn of more words is over, though the user talks on; what follows is a new turn. None for no limit."""
+    max_turn_duration: float | None = None
+    """A turn that has lasted for so many seconds is over likewise."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.min_delay <= self.max_delay:
             raise ValueError(f"need 0 <= min_delay <= max_delay (s), got {self.min_delay!r}, {self.max_delay!r}")
+        if self.mode not in ("fixed", "dynamic", "manual"):
+            raise ValueError(f"need mode 'fixed', 'dynamic' or 'manual', got {self.mode!r}")
+        if self.max_turn_words is not None and self.max_turn_words < 1:
+            raise ValueError(f"need max_turn_words >= 1 or None, got {self.max_turn_words!r}")
+        if self.max_turn_duration is not None and self.max_turn_duration <= 0:
+            raise ValueError(f"need max_turn_duration > 0 (s) or None, got {self.max_turn_duration!r}")
         low, high = self.learned
         if not 0 <= low <= high:
             raise ValueError(f"need 0 <= learned[0] <= learned[1] (s), got {self.learned!r}")
@@ -64,13 +75,23 @@ class InterruptionOptions:
     """Speech shorter than this releases a held-back answer at once."""
     stable_interim: float = 0.2
     """An interim unchanged for this long counts as words."""
+    echo_warm_up: float = 0.0
+    """Seconds from the agent's first sound on during which no voice interrupts it, for clients whose echo canceller has
+    to converge first (2 to 3 s for a browser on loudspeakers); what is said meanwhile is answered afterwards."""
     fade: float = 0.05
     """Fade-out when the agent is paused or cut."""
     backchannels: frozenset[str] = field(default=BACKCHANNELS)
     """Lower-case words; a turn made only of these does not take the floor while the agent speaks."""
 
     def __post_init__(self) -> None:
-        for name in ("min_duration", "false_timeout", "thinking_min_duration", "stable_interim", "fade"):
+        for name in (
+            "min_duration",
+            "false_timeout",
+            "thinking_min_duration",
+            "stable_interim",
+            "echo_warm_up",
+            "fade",
+        ):
             if getattr(self, name) < 0:
                 raise ValueError(f"need {name} >= 0 (s), got {getattr(self, name)!r}")
         if self.max_pause is not None and self.max_pause <= 0:

@@ -17,14 +17,18 @@ from vivavoce.agents.turn.effects import (
     GrantFloor,
 )
 from vivavoce.agents.turn.floor import Floor
+from vivavoce.agents.turn.hush import Hush
 from vivavoce.agents.turn.interruption import Interruption
 
 
 class Speeches:
     """Moves speeches through the floor. Counts failures: a conversation that fails again and again is closed."""
 
-    def __init__(self, floor: Floor, interruption: Interruption, out: list[Effect], *, max_errors: int) -> None:
+    def __init__(
+        self, floor: Floor, interruption: Interruption, hush: Hush, out: list[Effect], *, max_errors: int
+    ) -> None:
         self._floor = floor
+        self._hush = hush
         self._interruption = interruption
         self._out = out
         self._max_errors = max_errors
@@ -119,8 +123,9 @@ class Speeches:
         speech = self._floor.get(event.speech_id)
         if speech is not None and speech.phase == "active" and not speech.is_playing:
             speech.playing_since = event.at
-            speech.was_audible = True
+            speech.audible_since = event.at if speech.audible_since is None else speech.audible_since
             self._floor.was_handoff_heard = True
+            self._hush.agent_sounds(event.at)
 
     def playout_finished(self, event: i.PlayoutFinished, now: float) -> None:
         """A step has been played."""

@@ -46,6 +46,7 @@ class UserTurn:
         earlier_text: Words of this turn that were committed already.
         is_merged: It was committed before and goes on.
         segments: Final transcripts since.
+        hushed: How many of these were said when no voice took the floor (`hush`).
         interim: What the last utterance sounds like, while no final settles it.
         interim_item_id: The provider's name of that utterance.
         typed: What was typed while the turn was open.
@@ -55,7 +56,8 @@ class UserTurn:
         owed_before: Whether one was still to come when that speech began.
         over_at: When somebody said that the turn is over, or words of it were typed.
         over_by: Which of these it was.
-        is_ended_by_request: The application said so when there were words, so that the recogniser was not asked yet.
+        began_at: When its first sound or word came.
+        is_ended_by_request: The application, or a limit, ended it when there were words: the recogniser was not asked.
     """
 
     turn_id: str
@@ -64,6 +66,7 @@ class UserTurn:
     earlier_text: str = field(default="", repr=False)
     is_merged: bool = False
     segments: list[str] = field(default_factory=list, repr=False)
+    hushed: int = 0
     interim: str = field(default="", repr=False)
     interim_item_id: str = ""
     typed: str = field(default="", repr=False)
@@ -77,6 +80,15 @@ class UserTurn:
     over_at: float | None = None
     over_by: EndedBy = "request"
     is_ended_by_request: bool = False
+    began_at: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.began_at = self.word_at
+
+    @property
+    def is_over_by_word(self) -> bool:
+        """Whether the application said that it is over, or words were typed: no matter of voice."""
+        return self.over_at is not None and self.over_by in ("request", "text")
 
     @property
     def has_words(self) -> bool:
@@ -91,7 +103,12 @@ class UserTurn:
     @property
     def firm_text(self) -> str:
         """The new words that may take the floor: finals, and an interim once it is stable."""
-        return _join(*self.segments, self.interim if self.is_interim_stable else "")
+        return _join(*self.segments[self.hushed :], self.interim if self.is_interim_stable else "")
+
+    @property
+    def loud_text(self) -> str:
+        """The new words that were said when a voice could take the floor, an unsettled interim included."""
+        return _join(*self.segments[self.hushed :], self.interim, self.typed)
 
     @property
     def new_text(self) -> str:

@@ -168,6 +168,8 @@ def _short(effect: fx.Effect) -> tuple[str | int, ...]:
             return ("drop handoff", effect.handoff_id)
         case fx.WakeUser():
             return ("wake up", effect.level)
+        case fx.UserTurnLimitReached():
+            return ("limit", effect.turn_id, effect.limit)
         case fx.CloseSession():
             return ("close", effect.reason)
         case _:

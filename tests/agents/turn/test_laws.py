@@ -32,12 +32,18 @@ ALL_WAKE_UPS = 10 * (1 + 1.5 + 1.5**2 + 1.5**3)
 DELAYS = st.one_of(st.sampled_from([0.0, 0.05, 0.2, 0.3, 0.4, 0.5, 1.0, 3.0]), st.floats(0, 4))
 OPTIONS = st.builds(
     TurnOptions,
-    endpointing=st.builds(EndpointingOptions, mode=st.sampled_from(["fixed", "dynamic"])),
+    endpointing=st.builds(
+        EndpointingOptions,
+        mode=st.sampled_from(["fixed", "fixed", "dynamic", "manual"]),
+        max_turn_words=st.sampled_from([None, None, 2]),
+        max_turn_duration=st.sampled_from([None, None, 2.0]),
+    ),
     interruption=st.builds(
         InterruptionOptions,
         enabled=st.sampled_from([True, True, True, False]),
         mode=st.sampled_from(["pause", "immediate"]),
         min_words=st.sampled_from([0, 0, 2]),
+        echo_warm_up=st.sampled_from([0.0, 0.0, 3.0]),
         backchannels=st.just(frozenset({"b"})),
     ),
     detector_timeout=st.sampled_from([None, 1.0]),
@@ -86,6 +92,8 @@ class TurnLaws(RuleBasedStateMachine):
     @initialize(options=OPTIONS, is_started=st.booleans(), is_present=st.booleans(), rests=st.booleans())
     def begin(self, options: TurnOptions, is_started: bool, is_present: bool, rests: bool) -> None:
         self.options = options
+        self.is_manual = options.endpointing.mode == "manual"
+        self.has_limits = bool(options.endpointing.max_turn_words or options.endpointing.max_turn_duration)
         self.rests = rests
         self.record: list[TraceStep] = []
         self.machine = RecordedMachine(options, self.record.append)
@@ -263,7 +271,9 @@ class TurnLaws(RuleBasedStateMachine):
     @invariant()
     def laws_hold(self) -> None:
         holder = self.floor.holder
-        may_wait = holder in self.floor.protected or (holder != "" and not self.options.interruption.enabled)
+        options = self.options
+        is_hushed = not options.interruption.enabled or options.interruption.echo_warm_up > 0 or self.has_limits
+        may_wait = holder in self.floor.protected or (holder != "" and is_hushed) or self.is_manual
         self.floor.check(self.machine)
         self.words.check()
         self.attempts.check(self.machine, holder=holder)
@@ -296,6 +306,8 @@ class TurnLaws(RuleBasedStateMachine):
     def _come_to_rest(self) -> None:
         """The user falls silent and every speech ends: nothing may stay open."""
         self.voice(False, 0.0)
+        if self.is_manual:
+            self._feed(i.TurnCommitRequested())
         self.wait(QUIET)
         self._end_speeches(pause=QUIET)
         assert self.floor.handoffs == [], "a handoff never began"

@@ -1,0 +1,77 @@
+"""Hush: times at which the caller's voice takes nothing from the agent. What is said then is kept for the next turn.
+
+* **Echo warm-up.** A client's echo canceller needs some seconds of the agent's voice to converge; until then the agent
+  may hear itself. The seconds count from the first frame of the session; only speech that sounds is shielded, so that
+  an answer under way is still taken back when the caller goes on. (LiveKit's `aec_warmup_duration`, 3 s by default,
+  throws the caller's audio away meanwhile.)
+* **An owed answer**, to a turn that a limit cut (`turn_limits`): the caller's voice neither holds nor cuts it before it
+  is heard, and speech that began before that does not cut it afterwards; else who talks on is never answered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from vivavoce.agents.turn.deadlines import Deadline
+from vivavoce.agents.turn.floor import Floor, Speech
+from vivavoce.agents.turn.user_turn import UserSide, UserTurn
+
+
+class Hush:
+    """Knows which speech is shielded, and which words take no floor.
+
+    Args:
+        echo_warm_up: Seconds; 0 for none.
+    """
+
+    def __init__(self, floor: Floor, user: UserSide, echo_warm_up: float) -> None:
+        self._floor = floor
+        self._user = user
+        self._echo_warm_up = echo_warm_up
+        self._is_warming_up = False
+        self.warm_at = float("-inf")
+        """When the warm-up ends or ended."""
+
+    def agent_sounds(self, at: float) -> None:
+        """A speech begins to sound; the first one of all begins the warm-up."""
+        if self._echo_warm_up and self.warm_at == float("-inf"):
+            self.warm_at = at + self._echo_warm_up
+            self._is_warming_up = True
+
+    def shields(self, speech: Speech) -> bool:
+        """Whether no voice may hold or cut that speech now."""
+        if speech.is_owed and not speech.was_audible:
+            return True
+        return self._is_warming_up and speech.is_playing and not speech.is_paused
+
+    def overrules(self, speech: Speech, since: float) -> bool:
+        """Whether what has been sounding since then means nothing to that speech, however long it goes on."""
+        return speech.is_owed and (speech.audible_since is None or since < speech.audible_since)
+
+    def covers(self, turn: UserTurn) -> bool:
+        """Whether the newest words of that turn take no floor from the speech that has it."""
+        active, burst = self._floor.active, turn.burst
+        if active is None:
+            return False
+        if active.is_owed:
+            return self.overrules(active, turn.word_at if burst is None else burst.started_at)
+        if self._is_warming_up:
+            return active.is_playing and not active.is_paused
+        ended_at = turn.word_at if burst is None else burst.ended_at
+        return active.is_playing and ended_at is not None and ended_at <= self.warm_at
+
+    def deadlines(self) -> Iterator[Deadline]:
+        """Yield when the warm-up is over."""
+        if self._is_warming_up:
+            yield Deadline(self.warm_at, self._on_warm)
+
+    def end(self) -> None:
+        """The session closes: there is nothing more to interrupt."""
+        self._is_warming_up = False
+        self._echo_warm_up = 0.0
+
+    def _on_warm(self, now: float) -> None:
+        self._is_warming_up = False
+        turn = self._user.turn
+        if turn is not None and not turn.is_speech_going_on:  # what was held off until now waits for the speech's end
+            turn.hushed = len(turn.segments)

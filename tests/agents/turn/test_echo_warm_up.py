@@ -1,0 +1,100 @@
+"""The first seconds of the agent's voice, while the client's echo canceller converges."""
+
+from __future__ import annotations
+
+import pytest
+
+from turn_kit import Conversation
+from vivavoce.agents.turn import inputs as i
+from vivavoce.agents.turn.options import InterruptionOptions
+
+
+def warming(**options: object) -> Conversation:
+    """The agent speaks from 1.0 on, so that the warm-up lasts until 4.0."""
+    return Conversation(echo_warm_up=3.0, **options).speaking()  # type: ignore[arg-type]
+
+
+def test_a_voice_does_not_touch_the_agent_and_its_words_are_answered_afterwards() -> None:
+    talk = warming().says("hello there", 1.5, 2.5).until(7.9)
+    assert talk.take() == []
+    assert talk.played(8.0).take() == [(8.0, "commit", "turn_1", "hello there"), (8.0, "grant", "answer_1")]
+
+
+def test_a_final_that_comes_when_it_is_over_is_still_of_then() -> None:
+    talk = warming().starts(3.0).at(3.4, i.UserInterim(text="hello")).stops(3.7).at(4.2, i.UserFinal(text="hello you"))
+    assert talk.until(7.9).take() == []
+    assert talk.played(8.0).take()[0] == (8.0, "commit", "turn_1", "hello you")
+
+
+def test_an_interim_of_then_takes_no_floor_when_it_is_over() -> None:
+    talk = warming().starts(3.0).at(3.8, i.UserInterim(text="hello")).stops(3.7).until(7.9)
+    assert talk.take() == []
+    assert talk.played(8.0).take()[0] == (8.0, "commit", "turn_1", "hello")
+
+
+def test_speech_that_goes_on_counts_from_the_end_of_it_on() -> None:
+    talk = warming().starts(3.0).at(3.5, i.UserFinal(text="hello")).at(4.8, i.UserFinal(text="wait stop")).stops(5.0)
+    assert talk.until(6.0).take() == [
+        (4.5, "pause", "talk"),
+        (4.8, "interrupted", "talk"),
+        (5.4, "commit", "turn_1", "hello wait stop"),
+        (5.4, "grant", "answer_1"),
+    ]
+
+
+def test_words_after_it_cut_the_agent_with_those_of_then() -> None:
+    talk = warming().says("hello", 1.5, 2.0).says("wait stop", 5.0, 5.8).until(7.0)
+    assert talk.take()[-2:] == [(6.2, "commit", "turn_1", "hello wait stop"), (6.2, "grant", "answer_1")]
+
+
+def test_words_said_before_the_agents_first_sound_wait_for_its_end() -> None:
+    talk = Conversation(echo_warm_up=3.0).says("hello", 0.2, 0.6).asks(0.85, "talk").plays(0.95).until(7.0)
+    assert talk.take() == [(0.85, "grant", "talk")]
+    assert talk.played(8.0).take()[0] == (8.0, "commit", "turn_1", "hello")
+
+
+def test_it_comes_once_a_session_and_is_no_matter_of_later_speeches() -> None:
+    talk = warming().played(3.0).asks(9.0, "more").plays(9.5).starts(10.0).until(11.0)
+    assert talk.take() == [(9.0, "grant", "more"), (10.5, "pause", "more")]
+
+
+def test_a_speech_within_it_that_does_not_sound_yet_is_taken_back_as_ever() -> None:
+    talk = warming().played(1.5).says("a table", 1.6, 1.9).says("for two", 2.5, 2.9).until(3.5)
+    assert [entry[1] for entry in talk.take()] == ["commit", "grant", "pause", "withdraw", "merge", "grant"]
+
+
+def test_without_a_vad_the_words_arrival_tells() -> None:
+    talk = warming().at(3.9, i.UserFinal(text="hello")).at(5.0, i.UserFinal(text="stop"))
+    assert talk.take() == [(5.0, "interrupted", "talk")]
+
+
+def test_a_speech_that_was_held_when_it_began_to_sound_can_be_let_go_on_or_cut() -> None:
+    talk = Conversation(echo_warm_up=3.0).asks(0.5, "r", "reply").starts(0.6).plays(0.9).stops(1.0).until(3.0)
+    assert talk.take() == [
+        (0.5, "grant", "r"),
+        (0.65, "pause", "r"),
+        (1.2, "resume", "r", "false interruption"),
+        (2.0, "drop", "turn_1", "transcript_missing"),
+    ]
+
+
+def test_interrupt_and_typed_text_cut_the_agent_as_ever() -> None:
+    assert warming().at(2.0, i.InterruptRequested()).take() == [(2.0, "interrupted", "talk")]
+    assert warming().at(2.0, i.TextReceived("stop")).take()[0] == (2.0, "interrupted", "talk")
+
+
+def test_a_remote_models_answer_to_what_it_heard_is_refused() -> None:
+    talk = warming(remote_decides=True).at(2.0, i.RemoteReplyStarted("r"))
+    assert talk.take() == [(2.0, "refuse", "r")]
+
+
+def test_closing_ends_it_and_a_farewell_begins_none() -> None:
+    talk = warming().at(2.0, i.SessionClosing())
+    assert talk.machine.next_deadline() is None
+    talk = Conversation(echo_warm_up=3.0).at(1.0, i.SessionClosing()).asks(1.0, "bye").plays(1.5)
+    assert talk.machine.next_deadline() is None
+
+
+def test_a_negative_one_is_refused() -> None:
+    with pytest.raises(ValueError, match="echo_warm_up"):
+        InterruptionOptions(echo_warm_up=-1.0)
