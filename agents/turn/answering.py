@@ -24,7 +24,7 @@ from vivavoce.agents.turn.hush import Hush
 from vivavoce.agents.turn.interruption import Interruption
 from vivavoce.agents.turn.options import TurnOptions
 from vivavoce.agents.turn.preemption import Preemption
-from vivavoce.agents.turn.user_turn import Burst, UserSide, UserTurn
+from vivavoce.agents.turn.user_turn import Burst, Over, UserSide, UserTurn
 
 ALIKE = 0.5
 """Share of equal words from which a transcript passes for a revision of another one, where no VAD tells."""
@@ -123,7 +123,7 @@ class Answering:
         if not turn.has_words:
             self.drop("transcript_missing")
             return
-        may_be_sign = turn.over_at is None and not turn.is_merged and self._floor.was_heard
+        may_be_sign = turn.over is None and not turn.is_merged and self._floor.was_heard
         if may_be_sign and not self._interruption.takes_floor(turn.loud_text):
             if turn.hushed and not turn.interim:  # it goes with words that wait for an answer
                 turn.hushed = len(turn.segments)
@@ -140,8 +140,8 @@ class Answering:
         """Take the floor for the open turn and have it answered."""
         self._user.act(now)
         delay = None
-        if ended_by is None and turn.over_at is not None:
-            ended_by = turn.over_by
+        if ended_by is None and turn.over is not None:
+            ended_by = turn.over.by
         elif ended_by is None:
             ended_by = "transcript_timeout" if turn.owes_final else "pause"
             delay = turn.delay(self._options, self._endpointing.min_delay)
@@ -249,7 +249,7 @@ class Answering:
     def _reopen(self, late: OpenFinal, now: float) -> None:
         turn = UserTurn(late.turn_id, now, burst=self._user.burst, typed=late.after)
         if self._options.endpointing.mode == "manual":
-            turn.over_at = now
+            turn.over = Over(now)
         self._user.turn = turn
         self._interruption.take_floor()
         turn.earlier_text = late.before

@@ -13,7 +13,7 @@ from vivavoce.agents.turn.hush import Hush
 from vivavoce.agents.turn.interruption import Interruption
 from vivavoce.agents.turn.options import TurnOptions
 from vivavoce.agents.turn.turn_limits import TurnLimits
-from vivavoce.agents.turn.user_turn import Burst, UserSide, UserTurn
+from vivavoce.agents.turn.user_turn import Burst, Over, UserSide, UserTurn
 
 
 class Listening:
@@ -106,8 +106,8 @@ class Listening:
         if text and not (turn.owed_before and self._user.is_speaking):  # else it is of the speech before
             self._endpointing.words_came()
         turn.add_final(text, now)
-        if self._is_manual and turn.over_at is None and self._was_requested(now):
-            turn.over_at = now
+        if self._is_manual and turn.over is None and self._was_requested(now):
+            turn.over = Over(now)
         if turn.has_words:
             if self._hush.covers(turn):
                 turn.hushed = len(turn.segments)
@@ -144,8 +144,7 @@ class Listening:
         if not self._user.is_active and not (self._is_manual and self._user.burst is None):
             return
         turn = self._open_turn(now)
-        turn.over_at, turn.over_by = now, "request"
-        turn.is_ended_by_request = turn.has_words
+        turn.over = Over(now, leaves_audio=turn.has_words)
         if not turn.has_words:
             self._out.append(SettleAudio())
 
@@ -160,7 +159,7 @@ class Listening:
                 turn.turn_id, turn.word_at, burst=turn.burst, earlier_text=turn.earlier_text, is_merged=True
             )
             if self._is_manual:
-                self._user.turn.over_at = now
+                self._user.turn.over = Over(now)
         else:
             self._answering.drop("cleared")
         self._interruption.let_go_on()
@@ -174,7 +173,7 @@ class Listening:
         self._answering.expect_no_final()
         spoken = self._user.turn
         if spoken is None or not spoken.has_words or (spoken.is_speech_going_on and not spoken.is_merged):
-            turn = UserTurn(self._next_id(), now, typed=text, over_at=now, over_by="text")
+            turn = UserTurn(self._next_id(), now, typed=text, over=Over(now, "text"))
             if spoken is None or not self._answering.is_deferred(turn):
                 self._user.turn = turn
                 self._answering.finish(now)
@@ -183,7 +182,7 @@ class Listening:
         spoken.typed = f"{spoken.typed} {text}".strip()
         spoken.word_at = now
         if not spoken.is_speech_going_on:
-            spoken.over_at, spoken.over_by = now, "text"
+            spoken.over = Over(now, "text")
 
     def remote_reply(self, remote_reply_id: str, now: float) -> None:
         """A remote model began to answer: the turn is over by its judgement."""
@@ -213,7 +212,7 @@ class Listening:
         turn = self._user.turn
         if turn is None or self._answering.is_deferred(turn):
             return
-        if turn.over_at is None:
+        if turn.over is None:
             yield from self._limits.deadlines(turn)
             if self._user.is_speaking or (self._is_manual and turn.has_words):
                 return

@@ -15,7 +15,7 @@ from typing import Literal
 from vivavoce.agents.turn.deadlines import Deadline
 from vivavoce.agents.turn.effects import Effect, SettleAudio
 from vivavoce.agents.turn.options import EndpointingOptions
-from vivavoce.agents.turn.user_turn import UserSide, UserTurn
+from vivavoce.agents.turn.user_turn import Over, UserSide, UserTurn
 
 
 class TurnLimits:
@@ -43,7 +43,6 @@ class TurnLimits:
     def _reach(self, limit: Literal["max_turn_words", "max_turn_duration"], now: float) -> None:
         turn = self._user.turn
         assert turn is not None
-        turn.over_at, turn.over_by = now, limit
-        turn.is_ended_by_request = turn.has_words
+        turn.over = Over(now, limit, leaves_audio=turn.has_words)
         if not turn.has_words:
             self._out.append(SettleAudio())

@@ -37,6 +37,19 @@ class Burst:
         return round((now if self.ended_at is None else self.ended_at) - self.started_at, 6)
 
 
+@dataclass(frozen=True, slots=True)
+class Over:
+    """A turn was ended by something else than a pause.
+
+    Args:
+        leaves_audio: There were words then, so that the recogniser was not asked yet for what it has heard.
+    """
+
+    at: float
+    by: EndedBy = "request"
+    leaves_audio: bool = False
+
+
 @dataclass(slots=True)
 class UserTurn:
     """The user's open turn. Times are the session clock's; None for what has not happened.
@@ -54,10 +67,8 @@ class UserTurn:
         owes_final: Whether a final transcript of the newest speech is still to come.
         word_at: When its last word came, or what opened it.
         owed_before: Whether one was still to come when that speech began.
-        over_at: When somebody said that the turn is over, or words of it were typed.
-        over_by: Which of these it was.
+        over: Somebody said that the turn is over, words of it were typed, or a limit was reached.
         began_at: When its first sound or word came.
-        is_ended_by_request: The application, or a limit, ended it when there were words: the recogniser was not asked.
     """
 
     turn_id: str
@@ -77,9 +88,7 @@ class UserTurn:
     final_at: float | None = None
     is_complete: bool | None = None
     predicted_at: float | None = None
-    over_at: float | None = None
-    over_by: EndedBy = "request"
-    is_ended_by_request: bool = False
+    over: Over | None = None
     began_at: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -88,7 +97,7 @@ class UserTurn:
     @property
     def is_over_by_word(self) -> bool:
         """Whether the application said that it is over, or words were typed: no matter of voice."""
-        return self.over_at is not None and self.over_by in ("request", "text")
+        return self.over is not None and self.over.by in ("request", "text")
 
     @property
     def has_words(self) -> bool:
@@ -129,7 +138,7 @@ class UserTurn:
     def settles_audio(self) -> bool:
         """Whether its end is the end of what the recogniser has heard."""
         if self.is_speech_going_on:
-            return self.is_ended_by_request
+            return self.over is not None and self.over.leaves_audio
         return bool(self.burst or self.segments or self.interim)
 
     def begin_speech(self, burst: Burst) -> None:
@@ -172,8 +181,8 @@ class UserTurn:
         Args:
             min_delay: Silence that ends a turn judged complete, by now.
         """
-        if self.over_at is not None:
-            return self.over_at if self.has_words else self.over_at + options.endpointing.transcript_timeout
+        if self.over is not None:
+            return self.over.at if self.has_words else self.over.at + options.endpointing.transcript_timeout
         return self.silence_since + self.delay(options, min_delay)
 
     def delay(self, options: TurnOptions, min_delay: float) -> float:
