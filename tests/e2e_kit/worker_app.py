@@ -7,7 +7,10 @@ import sys
 
 import anyio
 
-from vivavoce.agents.worker import JobContext, Worker, WorkerOptions, run_worker
+from vivavoce.agents.worker.job import JobContext
+from vivavoce.agents.worker.options import WorkerOptions
+from vivavoce.agents.worker.process import run_worker
+from vivavoce.agents.worker.worker import Worker
 
 
 async def entrypoint(ctx: JobContext) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from types import TracebackType
 from typing import Self
 
-from vivavoce.agents.worker import Worker
+from vivavoce.agents.worker.worker import Worker
 
 READY_LIMIT = 20.0
 CLOSE_LIMIT = 40.0

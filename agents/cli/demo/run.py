@@ -25,7 +25,8 @@ from vivavoce.agents.cli.demo.place import Place, embedded_place
 from vivavoce.agents.cli.demo.switchboard import Call, Switchboard
 from vivavoce.agents.cli.demo.view import View
 from vivavoce.agents.records import SessionReport, TurnRecord
-from vivavoce.agents.worker import Worker, WorkerOptions
+from vivavoce.agents.worker.options import WorkerOptions
+from vivavoce.agents.worker.worker import Worker
 from vivavoce.pipelines.core.errors import ConfigurationError, RoomError
 from vivavoce.pipelines.core.ids import new_id
 from vivavoce.pipelines.media.wav import read_wav

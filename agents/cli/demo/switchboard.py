@@ -17,7 +17,7 @@ from vivavoce.pipelines.llm.chat_context import ChatMessage
 if TYPE_CHECKING:
     from vivavoce.agents.cli.demo.view import View
     from vivavoce.agents.records import SessionReport
-    from vivavoce.agents.worker import JobContext
+    from vivavoce.agents.worker.job import JobContext
     from vivavoce.pipelines.pipeline import Pipeline
 
 PARTICIPANT_GRACE = 0.5

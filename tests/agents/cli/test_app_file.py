@@ -11,7 +11,7 @@ from vivavoce.agents.cli.app_file import load_worker, with_options
 
 WORKER = """
 from vivavoce.agents import Worker
-from vivavoce.agents.worker import WorkerOptions
+from vivavoce.agents.worker.options import WorkerOptions
 
 async def entrypoint(ctx): ...
 async def special(ctx): ...

@@ -15,7 +15,10 @@ from livekit.protocol import agent as wire
 from e2e_kit.working import Working
 from servers.agent_server import AgentServer
 from vivavoce.agents.job import get_job_context
-from vivavoce.agents.worker import JobContext, JobRequest, Worker, WorkerOptions
+from vivavoce.agents.worker.job import JobContext
+from vivavoce.agents.worker.options import WorkerOptions
+from vivavoce.agents.worker.request import JobRequest
+from vivavoce.agents.worker.worker import Worker
 from vivavoce.pipelines.core.component import Component
 from vivavoce.pipelines.core.errors import ConfigurationError, WorkerError
 
