@@ -6,21 +6,19 @@ None is stored: each part of the machine computes its deadlines from its state, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 NANOSECOND_DIGITS = 9
 """Sums of floats are rounded to nanoseconds, so that 2.5 + 0.4 comes no later than 2.9."""
 
 
-@dataclass(frozen=True, slots=True)
 class Deadline:
     """`act` is due at `at`, on the session clock; it is called with the time that it is by then."""
 
-    at: float
-    act: Callable[[float], None]
+    __slots__ = ("act", "at")  # several are made for each input: a frozen dataclass costs thrice as much
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "at", round(self.at, NANOSECOND_DIGITS))
+    def __init__(self, at: float, act: Callable[[float], None]) -> None:
+        self.at = round(at, NANOSECOND_DIGITS)
+        self.act = act
 
 
 def earliest(deadlines: Iterable[Deadline]) -> Deadline | None:

@@ -21,6 +21,9 @@ from vivavoce.agents.turn.speeches import Speeches
 from vivavoce.agents.turn.user_turn import UserSide
 from vivavoce.agents.turn.wake_up import WakeUps
 
+_TOLD_LATER = (i.UserSpeechStarted, i.UserSpeechEnded, i.PlayoutStarted)
+"""What changes states at its own time, which has passed."""
+
 
 class TurnMachine:
     """Decides the conversation. Feed every input in order, carry the effects out in order, and send `Tick` at
@@ -88,7 +91,7 @@ class TurnMachine:
             now: Session clock, seconds; never less than at the call before.
         """
         self._dispatch(event, now)
-        if isinstance(event, i.UserSpeechStarted | i.UserSpeechEnded | i.PlayoutStarted):
+        if isinstance(event, _TOLD_LATER):
             self._state.update(self._phase, min(event.at, now))
         self._settle(now)
         self._state.update(self._phase, min(event.at, now) if isinstance(event, i.PlayoutFinished) else now)

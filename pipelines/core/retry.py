@@ -42,10 +42,14 @@ async def retry(attempt: Callable[[], Awaitable[T]], options: RetryOptions) -> T
     try:
         return await attempt()
     except ProviderError as error:
-        failed = [error]
+        return await _go_on_after(error, attempt, options)
+
+
+async def _go_on_after(error: ProviderError, attempt: Callable[[], Awaitable[T]], options: RetryOptions) -> T:
+    """The first try, which failed, was made without tenacity: it costs 30 µs, and each answer's latency would pay."""
+    failed = [error]
 
     async def again() -> T:
-        """The first try is over already: tenacity costs 30 µs, which each answer's latency would pay for."""
         if failed:
             raise failed.pop()
         return await attempt()
@@ -75,7 +79,10 @@ async def retry_stream(
                 break
         return stream, held
 
-    stream, held = await retry(begin, options)
+    try:
+        stream, held = await begin()
+    except ProviderError as error:
+        stream, held = await _go_on_after(error, begin, options)
     async with aclosing(stream):
         for item in held:
             yield item
