@@ -13,7 +13,8 @@ import anyio
 from vivavoce.agents.speech.heard import HeardText
 from vivavoce.pipelines.core.clock import Clock, TimerHandle
 from vivavoce.pipelines.io import AudioSink
-from vivavoce.pipelines.media.frame import BYTES_PER_SAMPLE, FRAME_SECONDS, AudioFrame
+from vivavoce.pipelines.media.buffer import SampleStore
+from vivavoce.pipelines.media.frame import FRAME_SECONDS, AudioFrame
 from vivavoce.pipelines.media.gain import ramp
 from vivavoce.pipelines.media.resample import Resampler
 from vivavoce.pipelines.tts.base import AudioChunk
@@ -45,12 +46,15 @@ class Utterance:
         self.started_at: float | None = None
         self.is_finished = False
         self.written = 0
-        self.total = 0
-        self._base = 0
-        self._data = bytearray()
+        self._audio = SampleStore()
         self._resampler: Resampler | None = None
         self._room: anyio.Event | None = None
         self._on_data: Callable[[], None] | None = None
+
+    @property
+    def total(self) -> int:
+        """Samples that have come so far."""
+        return self._audio.end
 
     def watch(self, on_data: Callable[[], None]) -> None:
         """Call `on_data` whenever there is more to play."""
@@ -88,10 +92,7 @@ class Utterance:
         """Return up to `samples` samples from the write position, and go on behind them."""
         frame = self.peek(samples)
         self.written += frame.samples
-        surplus = self.written - self._base - int(REWIND_SECONDS * self.rate)
-        if surplus > self.rate:  # trimmed a second at a time, since it moves all that follows
-            del self._data[: surplus * BYTES_PER_SAMPLE]
-            self._base += surplus
+        self._audio.forget(self.written - int(REWIND_SECONDS * self.rate))
         if self._room is not None and self.total - self.written <= LOOKAHEAD_SECONDS * self.rate:
             self._room.set()
             self._room = None
@@ -99,17 +100,15 @@ class Utterance:
 
     def peek(self, samples: int) -> AudioFrame:
         """Return up to `samples` samples from the write position."""
-        start = (self.written - self._base) * BYTES_PER_SAMPLE
-        return AudioFrame(bytes(self._data[start : start + samples * BYTES_PER_SAMPLE]), self.rate)
+        return AudioFrame(self._audio.read(self.written, samples), self.rate)
 
     def rewind(self, samples: int) -> None:
         """Take back `samples` that were written and not played."""
-        self.written = max(self._base, self.written - samples)
+        self.written = max(self._audio.start, self.written - samples)
 
     def release(self) -> None:
         """Free the audio: it is played out or dropped."""
-        self._data = bytearray()
-        self._base = self.written
+        self._audio.clear()
         self._resampler = None
         if self._room is not None:
             self._room.set()
@@ -118,8 +117,7 @@ class Utterance:
 
     def _append(self, frame: AudioFrame) -> None:
         if frame.data and not self.done.is_set():
-            self._data += frame.data
-            self.total += frame.samples
+            self._audio.append(frame.data)
             if self._on_data is not None:
                 self._on_data()
 

@@ -1,4 +1,4 @@
-"""Cutting and keeping samples: pieces of any size to frames of one size, and a bounded ring of the newest audio."""
+"""Cutting and keeping samples: to frames of one size, a bounded ring of the newest, and a store read by position."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from collections import deque
 from collections.abc import Iterator
 
 from vivavoce.pipelines.media.frame import BYTES_PER_SAMPLE, FRAME_SECONDS, AudioFrame
+
+MAX_PIECE_BYTES = 1 << 16
+"""What a `SampleStore` keeps in one piece: 1.4 s at 24 kHz."""
 
 
 class FrameChunker:
@@ -67,3 +70,53 @@ class RecentFrames:
         self._frames.clear()
         self._seconds = 0.0
         return frames
+
+
+class SampleStore:
+    """Mono samples read by their position, as often as one likes, until they are forgotten.
+
+    The pieces are kept as they came: a long answer is neither copied nor held in one growing block.
+    """
+
+    def __init__(self) -> None:
+        self._pieces: deque[bytes] = deque()
+        self.start = 0
+        """Position of the oldest sample that is kept."""
+        self.end = 0
+        """How many samples were appended."""
+
+    def append(self, data: bytes) -> None:
+        """Append 16-bit PCM."""
+        self.end += len(data) // BYTES_PER_SAMPLE
+        if len(data) <= MAX_PIECE_BYTES:
+            if data:
+                self._pieces.append(data)
+            return
+        for at in range(0, len(data), MAX_PIECE_BYTES):  # cut, so that what was read of it can be forgotten
+            self._pieces.append(data[at : at + MAX_PIECE_BYTES])
+
+    def read(self, position: int, samples: int) -> bytes:
+        """Return up to `samples` samples from `position` on, which must not be forgotten."""
+        skip, wanted = (position - self.start) * BYTES_PER_SAMPLE, samples * BYTES_PER_SAMPLE
+        found: list[bytes] = []
+        for piece in self._pieces:
+            if skip >= len(piece):
+                skip -= len(piece)
+                continue
+            part = piece[skip : skip + wanted]
+            found.append(part)
+            wanted -= len(part)
+            skip = 0
+            if not wanted:
+                break
+        return found[0] if len(found) == 1 else b"".join(found)
+
+    def forget(self, before: int) -> None:
+        """Drop the pieces that end at or before that position."""
+        while self._pieces and self.start + len(self._pieces[0]) // BYTES_PER_SAMPLE <= before:
+            self.start += len(self._pieces.popleft()) // BYTES_PER_SAMPLE
+
+    def clear(self) -> None:
+        """Drop everything."""
+        self._pieces.clear()
+        self.start = self.end
