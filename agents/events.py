@@ -153,7 +153,7 @@ class ErrorOccurred(SessionEvent):
     """Something failed.
 
     Args:
-        source: Where: a component ("llm", "tts", "stt"), "tool", "handler", "hook" …
+        source: Where: a component ("llm", "tts", "stt"), "text" (given to `say`), "tool", "handler", "hook" …
         is_recovered: The session goes on as if nothing had been.
     """
 

@@ -7,8 +7,8 @@ whether it may speak: it is granted the floor, paused, resumed and cancelled fro
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Iterator
+from contextlib import aclosing, contextmanager
 from typing import Any
 
 import anyio
@@ -61,7 +61,6 @@ class Reply:
         self._calls: list[ToolCall] = []
         self._batch: ToolBatch | None = None
         self._extra_instructions = request.instructions
-        self.has_generated = False
 
     # --- from outside, synchronous
 
@@ -112,11 +111,20 @@ class Reply:
                 self._host.release_tools(self._batch)
             self._end(outcome)
 
+    @contextmanager
+    def _blaming(self, component: str) -> Iterator[None]:
+        """Blame `component` for what fails in here, unless something inside it was blamed before."""
+        try:
+            yield
+        except Exception:
+            self._failed_component = self._failed_component or component
+            raise
+
     def _report_failure(self, error: Exception) -> None:
         self.record.error = describe(error)
         logger.warning("Speech %s failed: %s", self.handle.id, self.record.error)
         logger.debug("Speech %s failed here", self.handle.id, exc_info=error)  # foreign errors may quote content
-        self._failed_component = getattr(error, "component", "") or ("llm" if not self.has_generated else "tts")
+        self._failed_component = getattr(error, "component", "") or self._failed_component or "reply"
         self._host.report_error(error, self._failed_component)
 
     def _end(self, outcome: TurnOutcome) -> None:
@@ -133,7 +141,8 @@ class Reply:
         limit = self._host.limits.max_tool_steps
         for step in range(limit + 1):
             await self._floor.wait()
-            batch = await self._generate_step(may_call=step < limit, is_first=step == 0)
+            with self._blaming("llm"):
+                batch = await self._generate_step(may_call=step < limit, is_first=step == 0)
             if batch is None:
                 break
             await self._await_tools(batch)
@@ -162,7 +171,6 @@ class Reply:
 
     async def _say(self) -> None:
         request, utterance = self._request, self._open_utterance()
-        self.has_generated = True
         if request.audio is not None:
             text = request.text if isinstance(request.text, str) else ""
             self.record.agent_text.append(text)
@@ -171,7 +179,8 @@ class Reply:
         elif isinstance(request.text, str):
             utterance.heard.add_text(request.text)
             self.record.agent_text.append(request.text)
-            await self._voice(request.text, utterance)
+            with self._blaming("tts"):
+                await self._voice(request.text, utterance)
             utterance.finish()
         else:
             assert request.text is not None
@@ -179,17 +188,19 @@ class Reply:
             channel = TextChannel()
             async with anyio.create_task_group() as group:
                 group.start_soon(self._feed, request.text, channel, utterance)
-                await self._voice(channel, utterance)
+                with self._blaming("tts"):
+                    await self._voice(channel, utterance)
             utterance.finish()
         await self._played(utterance)
 
     async def _feed(self, text: AsyncIterator[str], channel: TextChannel, utterance: Utterance) -> None:
         # The caller's own text may take as long as it likes; it ends with the speech.
-        async for piece in text:
-            utterance.heard.add_text(piece)
-            self.record.agent_text[-1] += piece
-            channel.push(piece)
-            await anyio.lowlevel.checkpoint()  # a text that never waits must not hold the loop
+        with self._blaming("text"):
+            async for piece in text:
+                utterance.heard.add_text(piece)
+                self.record.agent_text[-1] += piece
+                channel.push(piece)
+                await anyio.lowlevel.checkpoint()  # a text that never waits must not hold the loop
         channel.close()
 
     # --- a model's step
@@ -274,7 +285,6 @@ class Reply:
         return opened
 
     def _generation_ended(self) -> None:
-        self.has_generated = True
         is_last = not self._calls
         if self._utterance is not None:
             self._utterance.is_last = is_last
@@ -284,7 +294,8 @@ class Reply:
             self.handle.resolve()
 
     async def _speak_channel(self, channel: TextChannel, utterance: Utterance) -> None:
-        await self._voice(channel, utterance)
+        with self._blaming("tts"):
+            await self._voice(channel, utterance)
         utterance.finish()
         await self._played(utterance)
 

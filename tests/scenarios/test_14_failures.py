@@ -293,3 +293,40 @@ def test_logs_do_not_quote_what_foreign_code_raised(caplog: pytest.LogCaptureFix
     assert "4711" not in caplog.text
     for kind in ("pay raised ValueError", "on_user_turn_completed failed: ValueError", "failed: RuntimeError"):
         assert kind in caplog.text
+
+
+class Clerk(Agent):
+    @function_tool
+    async def look_up(self) -> str:
+        """Look something up."""
+        return "found"
+
+
+@pytest.mark.parametrize("fault", [broken(), HANG], ids=["raises", "hangs"])
+def test_a_model_that_fails_after_its_tools_is_blamed_and_not_the_voice(fault: StepItem) -> None:
+    script: list[list[StepItem]] = [["Let me see. ", ToolCall(call_id="c1", name="look_up", arguments="{}")], [fault]]
+    harness = SessionHarness(Clerk("Help."), ScriptedLLM(*script, [0.1, "All is well."]), options=LIMITS)
+    ask_twice(harness)
+    assert [source for source, _ in errors(harness)] == ["llm"]
+
+
+def test_a_voice_that_fails_while_the_model_still_writes_is_blamed_and_not_the_model() -> None:
+    voice = ScriptedTTS(faults={0: TTSFault("before", broken())})
+    model = ScriptedLLM(["One two. Three four. Five six", 1.0, " seven."], [0.1, "All is well."])
+    harness = SessionHarness(Agent("Help."), model, tts=voice)
+    ask_twice(harness)
+    assert errors(harness) == [("tts", 2.1)]
+
+
+def test_a_text_that_raises_is_the_applications_failure() -> None:
+    async def breaks() -> AsyncGenerator[str, None]:
+        yield "One. "
+        raise ValueError
+
+    harness = SessionHarness(Agent("Help."))
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.session.say(breaks())
+
+    harness.run(scenario)
+    assert [source for source, _ in errors(harness)] == ["text"]
