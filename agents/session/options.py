@@ -25,7 +25,7 @@ class SessionOptions:
     away_after: float | None = 15.0
     """Silence after which the user counts as away; None: never."""
     callback_timeout: float = 10.0
-    """For one run of an async event handler, and of `on_wake_up`, where it counts from when the agent was idle last."""
+    """For one run of an async event handler, and of `on_wake_up`, where it counts while no speech is going on."""
     start_step: float = 15.0
     """For each step of start, except `on_enter`."""
     close_timeout: float = 5.0

@@ -129,18 +129,23 @@ class SessionRuntime:
         """Take inputs and deadlines until cancelled."""
         while True:
             while self._inbox:
-                self.step(self._inbox.take())
+                self._step(self._inbox.take())
             deadline = self._machine.next_deadline()
             if deadline is not None and deadline <= self._clock.now():
                 await anyio.lowlevel.checkpoint()  # what arrives at this very moment goes first
                 if not self._inbox:
-                    self.step(i.Tick())
+                    self._step(i.Tick())
                 continue
             self.journal.flush()
             await self._inbox.wait(deadline)
 
-    def step(self, event: Entry) -> None:
-        """Let the machine take one input and carry out what it wants. Also called by the lifecycle while closing."""
+    def step(self, event: i.TurnInput) -> None:
+        """Take one input here and now, before what is in the inbox; for the lifecycle, in start and close."""
+        self._step(event)
+        self._inbox.wake()  # the loop may be waiting for a deadline that this has changed
+
+    def _step(self, event: Entry) -> None:
+        """Let the machine take one input and carry out what it wants."""
         if isinstance(event, Marker):
             event.reached.set()
             return
@@ -159,6 +164,8 @@ class SessionRuntime:
             self._on_user_words(event.text, turn_id, is_final=isinstance(event, UserFinal))
         for effect in effects:
             _APPLY[type(effect)](self, effect)
+        if self.wake_up_call.is_running:
+            self.wake_up_call.agent_is(busy=bool(self._replies))
         if self._unanswered:
             self._answer_unanswered()
 
@@ -233,7 +240,6 @@ class SessionRuntime:
     def _set_agent_state(self, effect: fx.SetAgentState) -> None:
         self.journal.note(ev.AgentStateChanged, at=effect.at, old=effect.old, state=effect.state)
         self.journal.note_state("agent", effect.state, effect.at)
-        self.wake_up_call.agent_is(effect.state)
         if self._host.links is not None:  # a start that failed before it had a room closes too
             self._links.transport.send_agent_state(effect.state)
 

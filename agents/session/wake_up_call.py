@@ -1,7 +1,7 @@
 """WakeUpCall: runs the application's `on_wake_up` beside the conversation, one run at a time.
 
-Its limit counts only while the agent is idle, and begins anew with each idleness: it may await its own speech, which
-has limits of its own and often takes longer. The close cuts it at once, unless it is what awaits the close: there is
+Its limit counts only while no speech is going on, and begins anew after each: it may await its own speech, which has
+limits of its own and often takes longer. The close cuts it at once, unless it is what awaits the close: there is
 nobody left to wake up.
 """
 
@@ -17,7 +17,6 @@ from typing import Any
 import anyio
 
 from vivavoce.agents.session.emitter import Run, SessionEmitter
-from vivavoce.agents.states import AgentState
 from vivavoce.pipelines.core.errors import ConfigurationError, SessionError, describe
 from vivavoce.pipelines.core.owned_call import OwnedCall
 
@@ -33,7 +32,7 @@ class WakeUpCall:
     """Makes the calls.
 
     Args:
-        limit: Seconds for one of them while the agent is idle.
+        limit: Seconds for one of them while no speech is going on.
         report_error: Told of what it raised, so that it becomes an `error` event.
     """
 
@@ -46,7 +45,7 @@ class WakeUpCall:
         self._callback: OnWakeUp | None = None
         self._run: Run | None = None
         self._scope: anyio.CancelScope | None = None  # made with the call: a session is made without a loop too
-        self._is_agent_idle = True
+        self._is_agent_busy = False
 
     @property
     def callback(self) -> OnWakeUp | None:
@@ -75,13 +74,15 @@ class WakeUpCall:
         if self._run is not None and not self._run.ended.is_set():
             logger.warning("on_wake_up is not called for level %d: its call for an earlier one still runs", level)
             return
+        self._scope, self._is_agent_busy = None, False
         self._run = self._emitter.start(NAME, partial(self._call, self._callback, level))
 
-    def agent_is(self, state: AgentState) -> None:
-        """The agent is in that state now; the limit counts while it is idle."""
-        self._is_agent_idle = state is AgentState.IDLE
-        if self._scope is not None and self._run is not None and not self._run.ended.is_set():
-            self._scope.deadline = self._deadline()
+    def agent_is(self, *, busy: bool) -> None:
+        """Tell the call at work whether any speech is going on; to be told at every step while it `is_running`."""
+        if busy != self._is_agent_busy:
+            self._is_agent_busy = busy
+            if self._scope is not None:
+                self._scope.deadline = self._deadline()
 
     async def cut(self) -> None:
         """End the call at work and wait for its end; whoever closes bounds it."""
@@ -95,14 +96,13 @@ class WakeUpCall:
             if inspect.isawaitable(result):
                 await result
 
-        with anyio.CancelScope(deadline=self._deadline()) as scope:
-            self._scope = scope
+        with anyio.CancelScope(deadline=self._deadline()) as self._scope:
             await OwnedCall(NAME, call, self._failed).run()
-        if scope.cancelled_caught:
-            self._failed(SessionError(f"on_wake_up did not end within {self._limit:g} s of the agent's idleness"))
+        if self._scope.cancelled_caught:
+            self._failed(SessionError(f"on_wake_up did not end within {self._limit:g} s, speech apart"))
 
     def _deadline(self) -> float:
-        return anyio.current_time() + self._limit if self._is_agent_idle else math.inf
+        return math.inf if self._is_agent_busy else anyio.current_time() + self._limit
 
     def _failed(self, error: BaseException) -> None:
         logger.warning("on_wake_up raised %s", describe(error))

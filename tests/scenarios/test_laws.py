@@ -12,8 +12,17 @@ import anyio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from vivavoce.agents import Agent, SessionOptions, SpeechHandle, function_tool
-from vivavoce.agents.events import SpeechCreated, TurnCompleted
+from vivavoce.agents import Agent, SessionOptions, SpeechHandle, WakeUp, function_tool
+from vivavoce.agents.events import (
+    AgentStateChanged,
+    HistoryItemAdded,
+    HistoryItemReplaced,
+    SpeechCreated,
+    TurnCompleted,
+    UserStateChanged,
+    UserTranscript,
+    WakeUpFired,
+)
 from vivavoce.agents.testing import Played, ScriptedLLM, ScriptedTTS, SessionHarness
 from vivavoce.agents.turn.replay import read_trace, replay
 from vivavoce.pipelines.llm.chat_context import FunctionCall, FunctionCallOutput
@@ -25,6 +34,12 @@ END = 16.0
 
 
 class Desk(Agent):
+    async def on_enter(self) -> None:
+        self.session.on_wake_up = self.ask
+
+    async def ask(self, level: int) -> None:
+        await self.session.say(f"s{level}wake")
+
     @function_tool
     async def look_up(self, seconds: float) -> str:
         """Look something up."""
@@ -75,10 +90,17 @@ model_script = st.lists(
 ).map(answers)
 
 
+wake_ups = st.none() | st.builds(
+    WakeUp, after=st.sampled_from([0.3, 1.0, 3.0]), repeat=st.integers(1, 3), backoff=st.sampled_from([1.0, 1.5])
+)
+
+
 class Call:
     """One run of the actions, with what it led to."""
 
-    def __init__(self, plan: list[Action], script: list[list[StepItem]], *, has_words: bool) -> None:
+    def __init__(
+        self, plan: list[Action], script: list[list[StepItem]], *, has_words: bool, wake_up: WakeUp | None
+    ) -> None:
         self.words: list[str] = []
         self.handles: list[SpeechHandle] = []
         traces = TemporaryDirectory()
@@ -86,7 +108,8 @@ class Call:
             Desk("Help."),
             ScriptedLLM(*script, default="More."),
             tts=ScriptedTTS(emits_words=has_words),
-            options=SessionOptions(trace_path=traces.name),
+            options=SessionOptions(trace_path=traces.name, away_after=2.0),
+            wake_up=wake_up,
         )
         free_from = 0.0
         for action in plan:
@@ -134,11 +157,11 @@ class Call:
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-@given(plan=actions, script=model_script, has_words=st.booleans())
+@given(plan=actions, script=model_script, has_words=st.booleans(), wake_up=wake_ups)
 def test_whatever_happens_the_laws_of_a_session_hold(
-    plan: list[Action], script: list[list[StepItem]], has_words: bool
+    plan: list[Action], script: list[list[StepItem]], has_words: bool, wake_up: WakeUp | None
 ) -> None:
-    call = Call(plan, script, has_words=has_words)
+    call = Call(plan, script, has_words=has_words, wake_up=wake_up)
     harness = call.harness
     assert harness.close_report is not None
     assert harness.close_report.is_clean
@@ -148,6 +171,7 @@ def test_whatever_happens_the_laws_of_a_session_hold(
     check_speaking(harness)
     check_agent_words(harness, has_words=has_words)
     check_tools(harness)
+    check_wake_ups(harness, wake_up)
     check_trace(call)
 
 
@@ -208,3 +232,23 @@ def check_trace(call: Call) -> None:
     """A fresh machine that is told the same wants the same."""
     assert call.trace.end == "closed"
     assert replay(call.trace) is None
+
+
+def check_wake_ups(harness: SessionHarness, wake_up: WakeUp | None) -> None:
+    """Levels rise from 1 in each silence, to `repeat` at most; nobody is woken up who speaks or is spoken to."""
+    level, agent, user = 0, "idle", "idle"
+    for event in harness.recording.events:
+        match event:
+            case AgentStateChanged():
+                agent = event.state.value
+            case UserStateChanged():
+                user = event.state.value
+            case UserTranscript() | HistoryItemAdded() | HistoryItemReplaced():
+                is_of_user = isinstance(event, UserTranscript) or getattr(event.item, "role", "") == "user"
+                level = 0 if is_of_user else level
+            case WakeUpFired():
+                assert wake_up is not None
+                assert event.level == level + 1 <= wake_up.repeat
+                assert agent == "idle"
+                assert user in ("idle", "away")
+                level = event.level
