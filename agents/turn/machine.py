@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from vivavoce.agents.states import AgentState, UserState
 from vivavoce.agents.turn import inputs as i
@@ -81,7 +82,7 @@ class TurnMachine:
 
     def next_deadline(self) -> float | None:
         """Return when the machine wants a `Tick`, if nothing else comes."""
-        deadline = earliest(self._deadlines())
+        deadline = earliest(chain(self._deadlines(), self._silence_deadlines()))
         return None if deadline is None else deadline.at
 
     def handle(self, event: i.TurnInput, *, now: float) -> list[Effect]:
@@ -95,6 +96,7 @@ class TurnMachine:
             self._state.update(self._phase, min(event.at, now))
         self._settle(now)
         self._state.update(self._phase, min(event.at, now) if isinstance(event, i.PlayoutFinished) else now)
+        self._break_silence(now)
         effects = self._out.copy()
         self._out.clear()
         return effects
@@ -108,14 +110,21 @@ class TurnMachine:
             elif not self._speeches.grant_next(now) and not (self._preemption and self._preemption.update()):
                 break
 
+    def _break_silence(self, now: float) -> None:
+        """Do what the silence has led to, once it is told that both are silent."""
+        while (deadline := earliest(self._silence_deadlines())) is not None and deadline.at <= now:
+            deadline.act(now)
+            self._state.update(self._phase, now)
+
+    def _silence_deadlines(self) -> Iterable[Deadline]:
+        return self._wake_ups.deadlines() if self._phase == "started" and self._wake_ups.is_quiet else ()
+
     def _deadlines(self) -> Iterator[Deadline]:
         yield from self._hush.deadlines()
         yield from self._interruption.deadlines()
         yield from self._listening.deadlines()
         if self._preemption is not None and self._user.turn is not None:
             yield from self._preemption.deadlines()
-        if self._phase == "started" and self._wake_ups.is_quiet:
-            yield from self._wake_ups.deadlines()
         if self._gone_until is not None:
             yield Deadline(self._gone_until, self._on_gone)
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from turn_kit import Conversation
+from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.options import TurnOptions, WakeUp
 
@@ -168,6 +169,16 @@ def test_noise_neither_holds_a_wake_up_off_nor_resets_the_level() -> None:
 def test_a_wake_up_due_in_the_middle_of_noise_waits_until_its_turn_is_dropped() -> None:
     talk = call(WakeUp(after=10)).starts(9.0).stops(11.0).until(30.0)
     assert talk.take() == [(12.0, "drop", "turn_1", "transcript_missing"), (12.0, "wake up", 1)]
+
+
+def test_it_is_told_that_both_are_silent_before_somebody_is_woken_up() -> None:
+    talk = call(WakeUp(after=15)).starts(14.0).stops(14.5).until(60.0)
+    told = [effect for effect in talk.effects if isinstance(effect, fx.SetAgentState | fx.SetUserState | fx.WakeUser)]
+    assert [effect.level if isinstance(effect, fx.WakeUser) else effect.state.value for effect in told][-3:] == [
+        "idle",
+        "away",
+        1,
+    ]
 
 
 def test_a_wake_up_due_in_the_middle_of_words_does_not_happen() -> None:
