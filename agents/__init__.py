@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from vivavoce.agents.job import get_job_context
     from vivavoce.agents.records import SessionReport, TurnRecord
     from vivavoce.agents.rooms.options import RoomOptions
+    from vivavoce.agents.session.history_files import JsonLinesHistorySink, SqliteHistorySink
+    from vivavoce.agents.session.history_sink import HistoryChange, HistorySink, MemoryHistorySink
     from vivavoce.agents.session.options import SessionOptions
     from vivavoce.agents.session.session import AgentSession
     from vivavoce.agents.speech.handle import SpeechHandle
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from vivavoce.pipelines.core.errors import ToolError
     from vivavoce.pipelines.llm.chat_context import ChatContext
     from vivavoce.pipelines.llm.context_window import ContextWindow
+    from vivavoce.pipelines.llm.summary import LLMSummariser
     from vivavoce.pipelines.llm.tools import Tool, ToolChoice, function_tool
 
 _PLACES = {
@@ -38,14 +41,20 @@ _PLACES = {
     "CompletedTurn": "vivavoce.agents.agent",
     "ContextWindow": "vivavoce.pipelines.llm.context_window",
     "EndpointingOptions": "vivavoce.agents.turn.options",
+    "HistoryChange": "vivavoce.agents.session.history_sink",
+    "HistorySink": "vivavoce.agents.session.history_sink",
     "InterruptionOptions": "vivavoce.agents.turn.options",
     "JobContext": "vivavoce.agents.worker.job",
+    "JsonLinesHistorySink": "vivavoce.agents.session.history_files",
+    "LLMSummariser": "vivavoce.pipelines.llm.summary",
+    "MemoryHistorySink": "vivavoce.agents.session.history_sink",
     "RoomOptions": "vivavoce.agents.rooms.options",
     "RunContext": "vivavoce.agents.tools.context",
     "SessionOptions": "vivavoce.agents.session.options",
     "SessionReport": "vivavoce.agents.records",
     "SpeechHandle": "vivavoce.agents.speech.handle",
     "SpeechLimits": "vivavoce.agents.speech.host",
+    "SqliteHistorySink": "vivavoce.agents.session.history_files",
     "StopResponse": "vivavoce.agents.agent",
     "Tool": "vivavoce.pipelines.llm.tools",
     "ToolChoice": "vivavoce.pipelines.llm.tools",
@@ -68,14 +77,20 @@ __all__ = [
     "CompletedTurn",
     "ContextWindow",
     "EndpointingOptions",
+    "HistoryChange",
+    "HistorySink",
     "InterruptionOptions",
     "JobContext",
+    "JsonLinesHistorySink",
+    "LLMSummariser",
+    "MemoryHistorySink",
     "RoomOptions",
     "RunContext",
     "SessionOptions",
     "SessionReport",
     "SpeechHandle",
     "SpeechLimits",
+    "SqliteHistorySink",
     "StopResponse",
     "Tool",
     "ToolChoice",

@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypedDict
 
+from vivavoce.agents.session.history_feed import HistoryFeed
+from vivavoce.agents.session.history_sink import ChangeKind
 from vivavoce.pipelines.core.clock import Clock
-from vivavoce.pipelines.core.errors import ConfigurationError
+from vivavoce.pipelines.core.errors import ConfigurationError, SessionError
 from vivavoce.pipelines.llm.chat_context import (
     AgentHandoff,
     ChatContext,
@@ -17,6 +19,7 @@ from vivavoce.pipelines.llm.chat_context import (
     FunctionCall,
     FunctionCallOutput,
     Role,
+    Summariser,
 )
 from vivavoce.pipelines.llm.tools import ToolCall, ToolOutput
 from vivavoce.pipelines.media.frame import VideoFrame
@@ -42,13 +45,18 @@ class SessionHistory:
         on_added: Callable[[ChatItem], None],
         on_replaced: Callable[[ChatItem], None],
         on_removed: Callable[[ChatItem], None],
+        feed: HistoryFeed | None = None,
     ) -> None:
         self._clock = clock
         self._context = ChatContext()
-        self._on_added = on_added
-        self._on_replaced = on_replaced
-        self._on_removed = on_removed
+        self._told: dict[ChangeKind, Callable[[ChatItem], None]] = {
+            "added": on_added,
+            "replaced": on_replaced,
+            "removed": on_removed,
+        }
         self._sequence = 0
+        self.feed = feed
+        """Hands the changes to the session's sink."""
 
     @property
     def items(self) -> tuple[ChatItem, ...]:
@@ -61,7 +69,7 @@ class SessionHistory:
         return self._sequence
 
     def restore(self, context: ChatContext, last_sequence: int) -> None:
-        """Begin with the items of an earlier session; nobody is told that they were added.
+        """Begin with the items of an earlier session. They are no news to anybody but the sink.
 
         Raises:
             ConfigurationError: There are items already.
@@ -71,6 +79,9 @@ class SessionHistory:
                 f"a session that resumes needs an empty history, got {len(self._context)} items; add them after start()"
             )
         self._context, self._sequence = context.copy(), last_sequence
+        if self.feed is not None:
+            for item in self._context:
+                self.feed.put("added", item)
 
     def messages(self, role: Role | None = None) -> list[ChatMessage]:
         """Return the messages, of one role if given."""
@@ -116,13 +127,35 @@ class SessionHistory:
         """Give a message new text under its id; return the new item."""
         new = replace(item, content=text)
         self._context.replace(new)
-        self._on_replaced(new)
+        self._tell("replaced", new)
         return new
 
     def remove(self, item: ChatItem) -> None:
         """Take an item out."""
         self._context.remove(item.id)
-        self._on_removed(item)
+        self._tell("removed", item)
+
+    async def summarise(self, by: Summariser, *, keep_items: int = 10, limit: float = 30.0) -> None:
+        """Put one summary in the place of all but the newest items; see `ChatContext.summarise`.
+
+        A failure leaves the history as it was.
+
+        Raises:
+            SessionError: Items that were summarised were changed meanwhile.
+            ProviderError: No summary came.
+        """
+        before = self._context.copy()
+        after = await before.summarise(by, keep_items=keep_items, limit=limit)
+        kept, known = {item.id for item in after}, {item.id for item in before}
+        gone = [item for item in before if item.id not in kept]
+        present = set(map(id, self._context))
+        if any(id(item) not in present for item in gone):
+            raise SessionError("the history was changed while it was being summarised; it stays as it was")
+        for summary in (item for item in after if item.id not in known):
+            self._context.insert(summary, before=gone[-1].id)
+            self._tell("added", summary)
+        for item in gone:
+            self.remove(item)
 
     def user_item(self, turn_id: str) -> ChatMessage | None:
         """Return the user's message of a turn."""
@@ -173,7 +206,12 @@ class SessionHistory:
 
     def _add(self, item: ChatItem) -> None:
         self._context.append(item)
-        self._on_added(item)
+        self._tell("added", item)
+
+    def _tell(self, kind: ChangeKind, item: ChatItem) -> None:
+        self._told[kind](item)
+        if self.feed is not None:
+            self.feed.put(kind, item)
 
     def _stamp(self, turn_id: str) -> _Stamp:
         self._sequence += 1

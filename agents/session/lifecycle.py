@@ -209,6 +209,8 @@ class SessionLifecycle:
         link.open(group, self._agent, self._connection, capabilities)
         runtime.step(i.SessionStarting(resumed.turns if resumed else 0))
         group.start_soon(self._decide, name=f"session {self._session.id}")
+        if runtime.history.feed is not None:
+            runtime.history.feed.open(group)
         await self._serve("pipeline", self._connection.run, group, limit)
         await self._serve("room audio", link.run, group, limit)
         self._starting.has_entered = True
@@ -282,6 +284,9 @@ class SessionLifecycle:
             steps.append(("on_exit", self._exit_agent))
         steps += [("pipeline", self._close_pipeline), ("agent cleanup", self._agent.cleanup)]
         steps.append(("handlers", self._end_handlers))
+        feed = self._runtime.history.feed
+        if feed is not None and feed.is_open:  # after whatever may still add to the history
+            steps.append(("history sink", feed.aclose))
         if link is not None:
             steps.append(("room audio", partial(self._close_room_audio, link)))
             if self._why.leaves:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from vivavoce.agents.session.history_sink import HistorySink
 from vivavoce.agents.speech.host import SpeechLimits
 from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions
 from vivavoce.pipelines.core.clock import Clock, LoopClock
@@ -37,6 +38,8 @@ class SessionOptions:
     context_window: ContextPolicy | None = None
     """What of the conversation each model step is sent, such as `ContextWindow(max_items=40)`; None: all of it. Any
     function of a `ChatContext` will do; calls that still run are sent whatever it returns."""
+    history_sink: HistorySink | None = None
+    """Where the history is kept too, such as `SqliteHistorySink("calls.db")`; whoever made it closes it."""
     clock: Clock = field(default_factory=LoopClock, repr=False, compare=False)
     """Time; virtual in tests."""
     trace_path: str | Path | None = None

@@ -29,7 +29,14 @@ from vivavoce.agents.session.tool_room import ToolRoom
 from vivavoce.agents.session.trace_writer import make_trace_writer
 from vivavoce.agents.session.wake_up_call import OnWakeUp, WakeUpCall
 from vivavoce.agents.session.wake_up_timer import WakeUpTimer
-from vivavoce.agents.session.wiring import check_speech, check_wiring, make_machine, make_transport, wake_up_of
+from vivavoce.agents.session.wiring import (
+    check_speech,
+    check_wiring,
+    make_history_feed,
+    make_machine,
+    make_transport,
+    wake_up_of,
+)
 from vivavoce.agents.speech.given_audio import GivenAudio
 from vivavoce.agents.speech.handle import SpeechHandle
 from vivavoce.agents.speech.host import SpeechRequest
@@ -97,6 +104,7 @@ class AgentSession(EventSource, Generic[UserdataT]):
             on_added=lambda item: self._journal.note(ev.HistoryItemAdded, turn_id=item.turn_id, item=item),
             on_replaced=lambda item: self._journal.note(ev.HistoryItemReplaced, turn_id=item.turn_id, item=item),
             on_removed=lambda item: self._journal.note(ev.HistoryItemRemoved, turn_id=item.turn_id, item=item),
+            feed=make_history_feed(options, self.id, self._journal),
         )
         self._machine = make_machine(options, pipeline, wake_up_of(wake_up), trace)
         tools = ToolRoom(

@@ -8,6 +8,10 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
 from vivavoce.agents.agent import Agent
+from vivavoce.agents.events import ErrorOccurred
+from vivavoce.agents.session.history_feed import HistoryFeed
+from vivavoce.agents.session.history_sink import HistorySink
+from vivavoce.agents.session.journal import Journal
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.trace_writer import TraceWriter
 from vivavoce.agents.speech.host import SpeechRequest
@@ -120,6 +124,24 @@ def make_machine(
         remote_decides=capabilities.decides_turns == "remote",
     )
     return TurnMachine(turn_options) if trace is None else trace.recorded_machine(turn_options)
+
+
+def make_history_feed(options: SessionOptions, session_id: str, journal: Journal) -> HistoryFeed | None:
+    """Return what hands the history to the sink, None where there is no sink.
+
+    Raises:
+        ConfigurationError: The sink is no sink.
+    """
+    sink = options.history_sink
+    if sink is None:
+        return None
+    if not isinstance(sink, HistorySink):
+        raise ConfigurationError(f"history_sink must be a HistorySink, got {sink!r}; for example MemoryHistorySink()")
+
+    def report(error: Exception, is_recovered: bool) -> None:
+        journal.note(ErrorOccurred, error=error, source="history_sink", is_recovered=is_recovered)
+
+    return HistoryFeed(sink, session_id, report)
 
 
 def make_transport(
