@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from vivavoce.agents.job import get_job_context
     from vivavoce.agents.records import SessionReport, TurnRecord
     from vivavoce.agents.rooms.options import RoomOptions
+    from vivavoce.agents.session.handoff import Handoff
     from vivavoce.agents.session.history_files import JsonLinesHistorySink, SqliteHistorySink
     from vivavoce.agents.session.history_sink import HistoryChange, HistorySink, MemoryHistorySink
     from vivavoce.agents.session.options import SessionOptions
@@ -41,6 +42,7 @@ _PLACES = {
     "CompletedTurn": "vivavoce.agents.agent",
     "ContextWindow": "vivavoce.pipelines.llm.context_window",
     "EndpointingOptions": "vivavoce.agents.turn.options",
+    "Handoff": "vivavoce.agents.session.handoff",
     "HistoryChange": "vivavoce.agents.session.history_sink",
     "HistorySink": "vivavoce.agents.session.history_sink",
     "InterruptionOptions": "vivavoce.agents.turn.options",
@@ -77,6 +79,7 @@ __all__ = [
     "CompletedTurn",
     "ContextWindow",
     "EndpointingOptions",
+    "Handoff",
     "HistoryChange",
     "HistorySink",
     "InterruptionOptions",

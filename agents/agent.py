@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from vivavoce.agents.turn.inputs import WhenBusy
-from vivavoce.pipelines.core.errors import ConfigurationError, SessionNotStartedError
+from vivavoce.pipelines.core.errors import ConfigurationError, SessionError, SessionNotStartedError
 from vivavoce.pipelines.llm.chat_context import ChatContext
 from vivavoce.pipelines.llm.tools import Tool, ToolChoice, function_tool
 from vivavoce.pipelines.media.frame import AudioFrame, VideoFrame
@@ -30,11 +30,21 @@ class Speech(Protocol):
     def __await__(self) -> Generator[Any, Any, None]: ...
 
 
+class AgentChange(Protocol):
+    """What an agent's code needs of a Handoff."""
+
+    @property
+    def outcome(self) -> Any: ...
+    def __await__(self) -> Generator[Any, Any, None]: ...
+
+
 class Session(Protocol):
     """What an agent's code needs of its AgentSession."""
 
     @property
     def id(self) -> str: ...
+    @property
+    def agent(self) -> Agent: ...
     @property
     def userdata(self) -> Any: ...
     @property
@@ -67,6 +77,7 @@ class Session(Protocol):
         when_busy: WhenBusy = "discard",
     ) -> Speech: ...
     def interrupt(self, *, force: bool = False) -> Awaitable[None]: ...
+    def update_agent(self, agent: Agent) -> AgentChange: ...
     async def close(self) -> Any: ...
     async def leave(self) -> Any: ...
 
@@ -144,9 +155,23 @@ class Agent:
             raise SessionNotStartedError(f"agent {self.id!r} is in no session; use it in an AgentSession and start()")
         return self._session
 
-    def attach(self, session: Session | None) -> None:
-        """Called by the session when the agent takes or gives back the floor."""
+    def attach(self, session: Session) -> None:
+        """For the session: the agent is to be part of it, and stays so until the session has closed.
+
+        Raises:
+            SessionError: It is in another session.
+        """
+        if self._session is not None and self._session is not session:
+            raise SessionError(
+                f"agent {self.id!r} is in session {self._session.id!r}; an agent serves one session at a time, "
+                "make one for each session"
+            )
         self._session = session
+
+    def detach(self, session: Session) -> None:
+        """For the session: it needs the agent no more."""
+        if self._session is session:
+            self._session = None
 
     async def on_enter(self) -> None:
         """The agent takes the conversation over; a good place for a greeting."""

@@ -53,6 +53,15 @@ class AgentStateChanged(SessionEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AgentChanged(SessionEvent):
+    """The conversation went from one agent to another: `old` has left, `agent` is about to enter. Both are ids."""
+
+    name: ClassVar[str] = "agent_changed"
+    old: str
+    agent: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UserTranscript(SessionEvent):
     """What the user said; an interim is replaced by the next one."""
 
@@ -188,6 +197,7 @@ class SpeechOut(SessionEvent):
 
 
 EVENT_TYPES: tuple[type[SessionEvent], ...] = (
+    AgentChanged,
     AgentStateChanged,
     Closed,
     ErrorOccurred,

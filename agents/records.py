@@ -19,8 +19,9 @@ class StageRecord:
 
     Args:
         name: `vad_silence`, `transcript_wait`, `end_of_turn_decision`, `endpointing_wait`, `hook`,
-            `model_first_token`, `first_sentence`, `tts_first_byte`, `tools`, `queue`, `playout` or `unattributed` (the
-            session's own code and what held its event loop up before a provider was asked).
+            `model_first_token`, `first_sentence`, `tts_first_byte`, `tools`, `handoff` (what agents that come and go do
+            and say first), `queue`, `playout` or `unattributed` (the session's own code and what held its event loop up
+            before a provider was asked).
         owner: Who could make it shorter.
         seconds: Time on the critical path, not the provider's own duration.
     """
@@ -39,6 +40,21 @@ class ToolRecord:
     output: str = field(repr=False)
     is_error: bool
     seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HandoffRecord:
+    """The conversation went from agent `old` to agent `new`, named by their ids.
+
+    Args:
+        seconds: From the beginning of `on_exit` to the end of `on_enter`, what they said included.
+        error: What a hook failed with, without content.
+    """
+
+    old: str
+    new: str
+    seconds: float
+    error: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +83,7 @@ class TurnRecord:
     e2e_latency: float | None
     stages: tuple[StageRecord, ...] = ()
     tools: tuple[ToolRecord, ...] = ()
+    handoffs: tuple[HandoffRecord, ...] = ()
     started_at: float = 0.0
     ended_at: float = 0.0
     error: str = ""

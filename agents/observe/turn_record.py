@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from vivavoce.agents.records import StageOwner, StageRecord, ToolRecord, TurnOutcome, TurnRecord
+from vivavoce.agents.records import HandoffRecord, StageOwner, StageRecord, ToolRecord, TurnOutcome, TurnRecord
 from vivavoce.agents.turn.effects import EndedBy, TurnTiming
 
 
@@ -27,6 +27,8 @@ class TurnRecordBuilder:
         self.agent_text: list[str] = []
         self.heard_text: list[str] = []
         self.error = ""
+        self.answered_turn: TurnRecordBuilder | None = None
+        """The turn that hands off to the agent which speaks here: this is what its caller hears first."""
         self._session_start = session_start
         self._created_at = now
         self._ended_by: EndedBy | None = None
@@ -36,6 +38,7 @@ class TurnRecordBuilder:
         self._boundary = now
         self._stages: dict[str, StageRecord] = {}
         self._tools: list[ToolRecord] = []
+        self._handoffs: list[HandoffRecord] = []
 
     def committed(self, timing: TurnTiming, user_text: str) -> None:
         """Take what the turn machine knows of the end of the user's turn."""
@@ -61,10 +64,17 @@ class TurnRecordBuilder:
         self.mark("playout", "runtime", at)
         if self._first_played_at is None:
             self._first_played_at = at
+        if self.answered_turn is not None:
+            self.answered_turn.mark("handoff", "user_code", at)
+            self.answered_turn.played(at)
 
     def add_tool(self, tool: ToolRecord) -> None:
         """A tool call was settled."""
         self._tools.append(tool)
+
+    def add_handoff(self, handoff: HandoffRecord) -> None:
+        """A tool of the turn handed the conversation off."""
+        self._handoffs.append(handoff)
 
     def build(self, outcome: TurnOutcome, now: float) -> TurnRecord:
         """Return the record of the turn that ended now."""
@@ -83,6 +93,7 @@ class TurnRecordBuilder:
             e2e_latency=latency,
             stages=tuple(stages),
             tools=tuple(self._tools),
+            handoffs=tuple(self._handoffs),
             ended_by=self._ended_by,
             endpointing_delay=self._delay,
             started_at=(self._created_at if self._speech_ended_at is None else self._speech_ended_at)

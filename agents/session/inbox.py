@@ -10,6 +10,7 @@ import anyio
 
 from vivavoce.agents.turn import inputs as i
 from vivavoce.pipelines.core.clock import Clock, TimerHandle
+from vivavoce.pipelines.core.errors import SessionError
 from vivavoce.pipelines.events import PipelineFailed
 
 
@@ -31,6 +32,16 @@ class Marker:
     async def _wait(self) -> None:
         await self.reached.wait()
         await self._then()
+
+
+class InterruptedFromThread:
+    """What `interrupt()` returns in a thread: it has acted, but there is no loop to wait for its effect."""
+
+    def __await__(self) -> Generator[Any, None, None]:
+        raise SessionError(
+            "interrupt() was called in a thread, where it acts but cannot be awaited; to wait until the audio has "
+            "stopped, await it on the session's loop"
+        )
 
 
 Entry = i.TurnInput | PipelineFailed | Marker

@@ -12,7 +12,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from vivavoce.agents import events as ev
-from vivavoce.agents.agent import Agent, Session
+from vivavoce.agents.agent import Session
 from vivavoce.agents.records import CloseReport
 from vivavoce.agents.rooms.options import RoomOptions
 from vivavoce.agents.session.closing import UNWIND_SHARE, CloseSequence, Step
@@ -54,7 +54,6 @@ class SessionLifecycle:
     def __init__(
         self,
         session: Session,
-        agent: Agent,
         pipeline: Pipeline,
         runtime: SessionRuntime,
         emitter: SessionEmitter,
@@ -63,7 +62,6 @@ class SessionLifecycle:
         options: SessionOptions,
     ) -> None:
         self._session = session
-        self._agent = agent
         self._pipeline = pipeline
         self._runtime = runtime
         self._emitter = emitter
@@ -115,6 +113,7 @@ class SessionLifecycle:
         """Close a session that was never started: there is nothing to do."""
         if self.report is None:
             self.report = CloseReport(reason=CloseReason.USER_INITIATED.value, seconds=0.0)
+            self._runtime.handoffs.close()
             self.closed.set()
         return self.report
 
@@ -184,6 +183,8 @@ class SessionLifecycle:
         self, group: TaskGroup, connect: Connect, room_options: RoomOptions, resumed: Snapshot | None
     ) -> None:
         runtime, limit = self._runtime, self._options.start_step
+        handoffs = runtime.handoffs
+        handoffs.begin_session()
         transport: list[Transport] = []
 
         async def get_transport() -> None:
@@ -201,12 +202,11 @@ class SessionLifecycle:
                 emit=self._on_pipeline_event,
                 session_id=self._session.id,
                 input_rate=link.transport.input_rate,
-                instructions=self._agent.instructions,
-                tools=self._agent.tools,
+                instructions=handoffs.agent.instructions,
+                tools=handoffs.agent.tools,
             )
         )
-        self._agent.attach(self._session)
-        link.open(group, self._agent, self._connection, capabilities)
+        link.open(group, handoffs.agent, self._connection, capabilities)
         runtime.step(i.SessionStarting(resumed.turns if resumed else 0))
         group.start_soon(self._decide, name=f"session {self._session.id}")
         if runtime.history.feed is not None:
@@ -215,7 +215,9 @@ class SessionLifecycle:
         await self._serve("room audio", link.run, group, limit)
         self._starting.has_entered = True
         if resumed is None:
-            await self._starting.call(group, "on_enter", self._agent.on_enter)
+            await self._starting.call(group, "on_enter", handoffs.enter)
+        else:
+            handoffs.resume()
         runtime.step(i.SessionStarted())
         runtime.journal.note(ev.Started)
         runtime.journal.flush()
@@ -249,6 +251,7 @@ class SessionLifecycle:
     # --- close
 
     async def _close(self, group: TaskGroup) -> None:
+        self._runtime.handoffs.close()
         self._closing = closing = CloseSequence(self._clock, self._options.close_timeout, group)
         steps = await closing.run(self._close_steps())
         self._runtime.step(i.SessionClosed())
@@ -267,13 +270,17 @@ class SessionLifecycle:
             logger.warning("A handler of %r outlives the session's close and is cut", name)
         if self._runtime.journal.trace is not None:
             await self._runtime.journal.trace.written(closing.seconds_left * UNWIND_SHARE)
-        self._agent.attach(None)
+        self._runtime.handoffs.release()
 
     def _close_steps(self) -> list[Step]:
+        assert self._closing is not None
         steps: list[Step] = []
         if self._starting.open_call is not None:
             name, call = self._starting.open_call
             steps.append((name, call.wait))
+        handoffs = self._runtime.handoffs
+        if handoffs.open_hook is not None:
+            steps.append((handoffs.open_hook.name, handoffs.open_hook.wait))
         link = self._link
         if link is not None:
             steps.append(("input", link.stop_input))
@@ -282,7 +289,8 @@ class SessionLifecycle:
             steps += [("speech", self._cut_speech), ("tools", self._runtime.tools.cancel)]
         if self._starting.has_entered:
             steps.append(("on_exit", self._exit_agent))
-        steps += [("pipeline", self._close_pipeline), ("agent cleanup", self._agent.cleanup)]
+        steps.append(("pipeline", self._close_pipeline))
+        steps.append(("agent cleanup", partial(handoffs.cleanup, self._closing.note)))
         steps.append(("handlers", self._end_handlers))
         feed = self._runtime.history.feed
         if feed is not None and feed.is_open:  # after whatever may still add to the history
@@ -308,7 +316,7 @@ class SessionLifecycle:
 
     async def _exit_agent(self) -> None:
         try:
-            await self._agent.on_exit()
+            await self._runtime.handoffs.exit()
             await self._runtime.wait_silent()  # what it said without awaiting it is spoken too
         finally:
             self.accepts_speech = False

@@ -56,8 +56,7 @@ class RoomLink(TransportEvents):
         self, group: TaskGroup, agent: Agent, connection: PipelineConnection, capabilities: PipelineCapabilities
     ) -> None:
         """Link the runtime to this room and to `connection`."""
-        self._hears = agent.on_speech_in if agent.hears else None
-        self._is_heard = agent.on_speech_out if agent.is_heard else None
+        self._observe_for(agent)
         self._push = connection.push_audio
         self._runtime.open(
             group=group,
@@ -67,6 +66,7 @@ class RoomLink(TransportEvents):
             transport=self.transport,
             on_written=self._observe_out,
         )
+        self._runtime.handoffs.open(group, self._take_agent)
 
     async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
         """Serve the transport until cancelled."""
@@ -79,6 +79,14 @@ class RoomLink(TransportEvents):
     async def stop_input(self) -> None:
         """Hear and read nothing from now on."""
         self._push = None
+
+    def _take_agent(self, agent: Agent) -> None:
+        self._observe_for(agent)
+        self._runtime.take_agent(agent)
+
+    def _observe_for(self, agent: Agent) -> None:
+        self._hears = agent.on_speech_in if agent.hears else None
+        self._is_heard = agent.on_speech_out if agent.is_heard else None
 
     # --- TransportEvents
 

@@ -14,6 +14,7 @@ from vivavoce.agents import events as ev
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.observe.turn_record import TurnRecordBuilder
 from vivavoce.agents.records import TurnOutcome
+from vivavoce.agents.session.handoff import HandoffRoom
 from vivavoce.agents.session.history import SessionHistory
 from vivavoce.agents.session.inbox import Entry, Inbox, Marker
 from vivavoce.agents.session.journal import Journal
@@ -31,7 +32,6 @@ from vivavoce.agents.tools.executor import ToolBatch
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.machine import TurnMachine
-from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.ids import new_id
 from vivavoce.pipelines.events import PipelineEvent, PipelineFailed, UserFinal, UserInterim
 from vivavoce.pipelines.io import Transport
@@ -52,14 +52,16 @@ class SessionRuntime:
         self,
         machine: TurnMachine,
         *,
-        clock: Clock,
         options: SessionOptions,
         journal: Journal,
         history: SessionHistory,
         request_close: Callable[[CloseReason, Exception | None], None],
         tools: ToolRoom,
         wake_up_call: WakeUpCall,
+        handoffs: HandoffRoom,
     ) -> None:
+        clock = options.clock
+        self.handoffs = handoffs
         self.journal = journal
         self.history = history
         self.tools = tools
@@ -125,6 +127,12 @@ class SessionRuntime:
         )
         self._host.links = Links(group, agent, connection, capabilities, transport, playout, transcripts)
 
+    def take_agent(self, agent: Agent) -> None:
+        """From the next model request on it is that agent who talks."""
+        links = self._links
+        links.agent = agent
+        links.connection.update(agent.instructions, agent.tools)
+
     async def run(self) -> None:
         """Take inputs and deadlines until cancelled."""
         while True:
@@ -172,6 +180,8 @@ class SessionRuntime:
     def request_speech(self, handle: SpeechHandle, request: SpeechRequest, asked: i.SpeechRequested) -> None:
         """Register a `say` or `reply` and ask for the floor."""
         record = TurnRecordBuilder(handle.id, handle.kind, session_start=self.journal.started_at, now=self._clock.now())
+        if request.by_hook:
+            record.answered_turn = self.handoffs.turn
         self._replies[handle.id] = Reply(self._host, handle, request, record)
         self.journal.note(ev.SpeechCreated, speech_id=handle.id, kind=handle.kind)
         self.post(asked)
@@ -260,6 +270,7 @@ class SessionRuntime:
         record.committed(effect.timing, effect.text)
         request = SpeechRequest(user_item=item, remote_reply_id=effect.remote_reply_id)
         self._replies[handle.id] = Reply(self._host, handle, request, record)
+        self.handoffs.turn_committed()
         self.journal.note(ev.SpeechCreated, turn_id=effect.turn_id, speech_id=handle.id, kind="turn")
 
     def interrupt_speech(self, speech_id: str, force: bool) -> None:
@@ -331,6 +342,12 @@ class SessionRuntime:
     def _release_hold(self) -> None:
         self._held = ""
         self.playout.resume()
+
+    def _begin_handoff(self, effect: fx.BeginHandoff) -> None:
+        self.handoffs.begin(effect.handoff_id)
+
+    def _drop_handoff(self, effect: fx.DropHandoff) -> None:
+        self.handoffs.drop(effect.handoff_id)
 
     def _predict(self, effect: fx.PredictEndOfTurn) -> None:
         spoken = self.history.messages("assistant")
@@ -415,6 +432,8 @@ _APPLY: dict[type, Callable[[SessionRuntime, Any], None]] = {
     fx.CancelSpeech: SessionRuntime._cancel_speech,
     fx.PauseSpeech: SessionRuntime._pause_speech,
     fx.ResumeSpeech: SessionRuntime._resume_speech,
+    fx.BeginHandoff: SessionRuntime._begin_handoff,
+    fx.DropHandoff: SessionRuntime._drop_handoff,
     fx.PredictEndOfTurn: SessionRuntime._predict,
     fx.SettleAudio: SessionRuntime._settle_audio,
     fx.ClearAudio: SessionRuntime._clear_audio,

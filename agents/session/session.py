@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
@@ -13,12 +14,14 @@ import anyio
 
 from vivavoce.agents import events as ev
 from vivavoce.agents.agent import Agent
-from vivavoce.agents.job import get_job_context
 from vivavoce.agents.records import CloseReport, SessionReport, TurnRecord, UsageRecord
 from vivavoce.agents.rooms.options import RoomOptions
 from vivavoce.agents.session.emitter import SessionEmitter
 from vivavoce.agents.session.event_source import EventSource
+from vivavoce.agents.session.handoff import Handoff, HandoffRoom
 from vivavoce.agents.session.history import SessionHistory
+from vivavoce.agents.session.hooks import running_hook
+from vivavoce.agents.session.inbox import InterruptedFromThread
 from vivavoce.agents.session.input import SessionInput
 from vivavoce.agents.session.journal import Journal
 from vivavoce.agents.session.lifecycle import SessionLifecycle
@@ -32,9 +35,9 @@ from vivavoce.agents.session.wake_up_timer import WakeUpTimer
 from vivavoce.agents.session.wiring import (
     check_speech,
     check_wiring,
+    connecting,
     make_history_feed,
     make_machine,
-    make_transport,
     wake_up_of,
 )
 from vivavoce.agents.speech.given_audio import GivenAudio
@@ -89,14 +92,13 @@ class AgentSession(EventSource, Generic[UserdataT]):
         options = options or SessionOptions()
         check_wiring(agent, pipeline)
         self.id = id or new_id("session")
-        self.agent = agent
         self.pipeline = pipeline
         self.userdata = userdata
         self._options = options
         self._capabilities = pipeline.capabilities
         self._clock = options.clock
         self.created_at = self._clock.wall()
-        super().__init__(SessionEmitter(report=self._report_handler_error, timeout=options.callback_timeout))
+        super().__init__(SessionEmitter(report=self._report_error, timeout=options.callback_timeout))
         trace = make_trace_writer(options.trace_path, self.id, self._clock)
         self._journal = Journal(self.id, self._clock, self._emitter, trace=trace)
         self.history = SessionHistory(
@@ -109,28 +111,35 @@ class AgentSession(EventSource, Generic[UserdataT]):
         self._machine = make_machine(options, pipeline, wake_up_of(wake_up), trace)
         tools = ToolRoom(
             self,
-            clock=self._clock,
+            options=options,
             history=self.history,
             journal=self._journal,
-            timeout=options.tool_timeout,
-            max_threads=options.max_tool_threads,
-            report_error=lambda error, source: self._runtime.report_error(error, source),
+            report_error=self._report_error,
+            hand_off=lambda agent, turn_id: self._handoffs.from_tool(agent, turn_id),
             answer_late=lambda batch: self._runtime.answer_late(batch),
+        )
+        self._handoffs: HandoffRoom = HandoffRoom(
+            self,
+            agent,
+            clock=self._clock,
+            limit=options.speech.hook_timeout,
+            journal=self._journal,
+            history=self.history,
+            post=lambda event: self._runtime.post(event),
+            report_error=self._report_error,
         )
         self._runtime: SessionRuntime = SessionRuntime(
             self._machine,
-            clock=self._clock,
             options=options,
             journal=self._journal,
             history=self.history,
             request_close=self._on_close_wanted,
             tools=tools,
-            wake_up_call=WakeUpCall(
-                self._emitter, limit=options.callback_timeout, report_error=self._report_handler_error
-            ),
+            wake_up_call=WakeUpCall(self._emitter, limit=options.callback_timeout, report_error=self._report_error),
+            handoffs=self._handoffs,
         )
         self._lifecycle = SessionLifecycle(
-            self, agent, pipeline, self._runtime, self._emitter, clock=self._clock, options=options
+            self, pipeline, self._runtime, self._emitter, clock=self._clock, options=options
         )
         self.input = SessionInput(self._post_user, self._mute)
         self.wake_up_timer = WakeUpTimer(self._post_user)
@@ -174,7 +183,7 @@ class AgentSession(EventSource, Generic[UserdataT]):
         resumed: Snapshot | None = None
         if resume_from is not None:
             resumed = read_snapshot(resume_from, agent=self.agent.id, userdata=self.userdata)
-        connect = self._connecting(room, participant, room_options)
+        connect = connecting(room, participant, room_options, self._clock, self._journal, self._close_with_job)
         if resumed is not None:
             self.history.restore(resumed.history, resumed.last_sequence)
             self.userdata = resumed.userdata
@@ -303,7 +312,31 @@ class AgentSession(EventSource, Generic[UserdataT]):
         if threading.get_ident() == self._thread:
             return self._runtime.interrupt_all(force=force)
         self._run_on_loop(lambda: self._runtime.post(i.InterruptRequested(force=force)))
-        return _InterruptedFromThread()
+        return InterruptedFromThread()
+
+    def update_agent(self, agent: Agent) -> Handoff:
+        """Hand the conversation to `agent`, after what speaks and waits now; await the result to know that it is there.
+
+        Before `start()` it takes the place of the first one. How a handoff goes: `agents.session.handoff`.
+
+        Raises:
+            SessionClosedError: The session is closed.
+            SessionError: The agent is in another session.
+        """
+        check_wiring(agent, self.pipeline)
+        handoff = Handoff(self, agent)
+        if not self._is_started and not self._lifecycle.closed.is_set():
+            self._handoffs.request(handoff)
+            return handoff
+        self._check_open()
+        agent.attach(self)
+        self._run_on_loop(lambda: self._handoffs.request(handoff))
+        return handoff
+
+    @property
+    def agent(self) -> Agent:
+        """Who has the conversation."""
+        return self._handoffs.agent
 
     @property
     def current_speech(self) -> SpeechHandle | None:
@@ -372,8 +405,17 @@ class AgentSession(EventSource, Generic[UserdataT]):
         self._check_open()
         check_speech(self._capabilities, self.pipeline.name, request)
         handle = SpeechHandle(new_id("speech"), kind, interruptible=interruptible, interrupt=self._interrupt_one)
+        hook = running_hook(self)
+        if hook is not None:
+            hook.take(handle)
+            request = replace(request, by_hook=True)
         asked = i.SpeechRequested(
-            speech_id=handle.id, kind=kind, interruptible=interruptible, priority=priority, when_busy=when_busy
+            speech_id=handle.id,
+            kind=kind,
+            interruptible=interruptible,
+            priority=priority,
+            when_busy=when_busy,
+            by_hook=request.by_hook,
         )
 
         def ask() -> None:
@@ -412,7 +454,7 @@ class AgentSession(EventSource, Generic[UserdataT]):
         if self._lifecycle.closed.is_set() or not self._lifecycle.accepts_speech:
             raise SessionClosedError("the session is closed; make another one")
 
-    def _report_handler_error(self, error: Exception, source: str) -> None:
+    def _report_error(self, error: Exception, source: str) -> None:
         self._runtime.report_error(error, source)
 
     def _on_close_wanted(self, reason: CloseReason, cause: Exception | None) -> None:
@@ -420,27 +462,6 @@ class AgentSession(EventSource, Generic[UserdataT]):
 
     async def _close_with_job(self, reason: str) -> None:
         await self.close(CloseReason.JOB_ENDED)
-
-    def _connecting(
-        self, room: rtc.Room | Transport | None, participant: str | None, options: RoomOptions
-    ) -> Callable[[], Awaitable[Transport]]:
-        if room is not None:
-            transport = make_transport(room, participant, options, self._clock)
-            self._journal.begin(getattr(room, "name", ""))
-
-            async def given() -> Transport:
-                return transport
-
-            return given
-        job = get_job_context()
-        self._journal.begin(job.job.room)
-
-        async def join() -> Transport:
-            await job.connect()
-            job.attach_session(self._close_with_job)
-            return make_transport(job.room, participant, options, self._clock)
-
-        return join
 
     async def _end(self, reason: CloseReason, *, leave: bool) -> CloseReport:
         if not self._is_started:
@@ -458,6 +479,7 @@ class AgentSession(EventSource, Generic[UserdataT]):
     async def _join(self) -> None:
         """Wait for the close, and for the session's task unless something in it ignores its cancellation."""
         assert self._task is not None
+        self._handoffs.awaits_close()
         with self._emitter.awaiting_close() as is_handler:
             await self._lifecycle.closed.wait()
         if is_handler:  # a part of that task
@@ -472,13 +494,3 @@ class AgentSession(EventSource, Generic[UserdataT]):
                 self.id,
                 late or "a handler of its last events",
             )
-
-
-class _InterruptedFromThread:
-    """What `interrupt()` returns in a thread: it has acted, but there is no loop to wait for its effect."""
-
-    def __await__(self) -> Generator[Any, None, None]:
-        raise SessionError(
-            "interrupt() was called in a thread, where it acts but cannot be awaited; to wait until the audio has "
-            "stopped, await it on the session's loop"
-        )

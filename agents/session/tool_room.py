@@ -9,14 +9,15 @@ import anyio
 from anyio.abc import TaskGroup
 
 from vivavoce.agents import events as ev
-from vivavoce.agents.agent import Session
+from vivavoce.agents.agent import Agent, Session
 from vivavoce.agents.records import ToolRecord
 from vivavoce.agents.session.history import SessionHistory
 from vivavoce.agents.session.journal import Journal
+from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.speech.handle import SpeechHandle, running_tool_of
 from vivavoce.agents.tools.context import RunContext
-from vivavoce.agents.tools.executor import ToolBatch, ToolExecutor
-from vivavoce.pipelines.core.clock import Clock
+from vivavoce.agents.tools.executor import PendingHandoff, ToolBatch, ToolExecutor
+from vivavoce.pipelines.core.errors import SessionError
 from vivavoce.pipelines.llm.chat_context import ChatContext, FunctionCall, FunctionCallOutput
 from vivavoce.pipelines.llm.tools import Tool, ToolCall, ToolOutput
 
@@ -31,6 +32,7 @@ class ToolRoom:
 
     Args:
         report_error: Told of what tools raise.
+        hand_off: Begins a handoff to the agent that a tool of that turn returned.
         answer_late: Asked to have the model answer results whose own speech was cut before a model was sent them.
     """
 
@@ -38,17 +40,18 @@ class ToolRoom:
         self,
         session: Session,
         *,
-        clock: Clock,
+        options: SessionOptions,
         history: SessionHistory,
         journal: Journal,
-        timeout: float,
-        max_threads: int,
         report_error: Callable[[Exception, str], None],
+        hand_off: Callable[[Agent, str], PendingHandoff],
         answer_late: Callable[[ToolBatch], None],
     ) -> None:
         self._session = session
         self._history = history
         self._journal = journal
+        self._report_error = report_error
+        self._hand_off = hand_off
         self._answer_late = answer_late
         self._is_closing = False
         self._pending: dict[int, tuple[ToolBatch, str]] = {}
@@ -58,9 +61,9 @@ class ToolRoom:
         self.on_running: Callable[[bool], None] = _nobody
         """Called with whether any call is still to be settled, when that changes."""
         self._executor = ToolExecutor(
-            clock,
-            timeout=timeout,
-            max_threads=max_threads,
+            options.clock,
+            timeout=options.tool_timeout,
+            max_threads=options.max_tool_threads,
             on_settled=self._on_settled,
             on_error=lambda error: report_error(error, "tool"),
         )
@@ -164,10 +167,24 @@ class ToolRoom:
         for key, (batch, turn_id) in list(self._pending.items()):
             if batch.is_settled and batch.is_spoken:
                 del self._pending[key]
+                if batch.agents and not self._is_closing:
+                    self._begin_handoff(batch, turn_id)
                 self._history.add_calls(batch.calls, [o for o in batch.outputs if o is not None], turn_id)
                 self._ask_late(batch)
         if not self._pending:
             self._idle.set()
+
+    def _begin_handoff(self, batch: ToolBatch, turn_id: str) -> None:
+        """Hand off to the first agent that can take over, in the order of the calls; the model is told of others."""
+        for index, agent in sorted(batch.agents.items()):
+            if batch.handoff is not None:
+                batch.refuse_handoff(index, "another tool called beside this one hands the conversation over")
+                continue
+            try:
+                batch.handoff = self._hand_off(agent, turn_id)
+            except SessionError as error:
+                self._report_error(error, "tool")
+                batch.refuse_handoff(index, "it cannot take over")
 
     def _ask_late(self, batch: ToolBatch) -> None:
         if batch.is_interrupted and batch.has_results and not batch.is_carried and not self._is_closing:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.events import ErrorOccurred
+from vivavoce.agents.job import get_job_context
 from vivavoce.agents.session.history_feed import HistoryFeed
 from vivavoce.agents.session.history_sink import HistorySink
 from vivavoce.agents.session.journal import Journal
@@ -161,3 +162,35 @@ def make_transport(
     from vivavoce.agents.rooms.livekit import LiveKitTransport
 
     return LiveKitTransport(room, participant=participant, options=options, clock=clock)
+
+
+def connecting(
+    room: rtc.Room | Transport | None,
+    participant: str | None,
+    options: RoomOptions,
+    clock: Clock,
+    journal: Journal,
+    close_with_job: Callable[[str], Awaitable[None]],
+) -> Callable[[], Awaitable[Transport]]:
+    """Begin the journal; return what gives the transport of that room, or connects to the room of the current job.
+
+    Raises:
+        ConfigurationError: No room was given and the code runs in no job, or a participant goes with a transport.
+    """
+    if room is not None:
+        transport = make_transport(room, participant, options, clock)
+        journal.begin(getattr(room, "name", ""))
+
+        async def given() -> Transport:
+            return transport
+
+        return given
+    job = get_job_context()
+    journal.begin(job.job.room)
+
+    async def join() -> Transport:
+        await job.connect()
+        job.attach_session(close_with_job)
+        return make_transport(job.room, participant, options, clock)
+
+    return join

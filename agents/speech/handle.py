@@ -18,6 +18,15 @@ logger = logging.getLogger(__name__)
 running_tool_of: ContextVar[str] = ContextVar("running_tool_of", default="")
 """In a tool's task, the id of the speech that called it."""
 
+running_speech: ContextVar[SpeechHandle | None] = ContextVar("running_speech", default=None)
+"""In a speech's task and what it starts, its handle."""
+
+
+def holds_floor() -> bool:
+    """Tell whether the calling code is what a speech waits for with the floor in its hands; tools are not."""
+    speech = running_speech.get()
+    return speech is not None and not speech.is_done and not running_tool_of.get()
+
 
 class SpeechHandle:
     """One speech. Awaiting it resolves when everything it started is played out or dropped, whatever its outcome.

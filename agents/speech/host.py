@@ -51,6 +51,7 @@ class SpeechRequest:
         instructions: For this generation only (`reply`).
         user_item: The user's message that is answered.
         remote_reply_id: The answer that a remote model began by itself.
+        by_hook: A hook of an agent that comes or goes asked for it.
     """
 
     text: str | AsyncIterator[str] | None = field(default=None, repr=False)
@@ -62,6 +63,7 @@ class SpeechRequest:
     wait_for_playback: bool = True
     user_item: ChatMessage | None = None
     remote_reply_id: str = ""
+    by_hook: bool = False
 
 
 class SpokenHistory(Protocol):

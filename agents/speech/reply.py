@@ -19,11 +19,11 @@ from vivavoce.agents.agent import CompletedTurn, StopResponse
 from vivavoce.agents.observe.turn_record import TurnRecordBuilder
 from vivavoce.agents.records import TurnOutcome
 from vivavoce.agents.speech.given_audio import play_given
-from vivavoce.agents.speech.handle import SpeechHandle
+from vivavoce.agents.speech.handle import SpeechHandle, running_speech
 from vivavoce.agents.speech.host import SpeechHost, SpeechRequest
 from vivavoce.agents.speech.playout import Utterance
 from vivavoce.agents.speech.text_channel import TextChannel
-from vivavoce.agents.tools.executor import ToolBatch
+from vivavoce.agents.tools.executor import PendingHandoff, ToolBatch
 from vivavoce.agents.turn.inputs import SpeechEnded, ToolsAwaited, ToolsFinished, ToolsStarted
 from vivavoce.pipelines.core.errors import ProviderError, ProviderTimeoutError, describe, first_error
 from vivavoce.pipelines.core.watchdog import Watchdog
@@ -93,6 +93,7 @@ class Reply:
     async def run(self) -> None:
         """Carry the speech to its outcome; never raises but for the cancellation of the whole session."""
         outcome: TurnOutcome = "cancelled"
+        running_speech.set(self.handle)
         try:
             with CancelScope() as self._scope:
                 if self._stopped is None:
@@ -145,7 +146,8 @@ class Reply:
                 batch = await self._generate_step(may_call=step < limit, is_first=step == 0)
             if batch is None:
                 break
-            await self._await_tools(batch)
+            if not await self._await_tools(batch):
+                return "completed"
         if not self.record.agent_text:
             logger.warning("Speech %s: the model's answer is empty", self.handle.id)
         return "completed"
@@ -377,12 +379,29 @@ class Reply:
         for record in batch.take_records():
             self.record.add_tool(record)
 
-    async def _await_tools(self, batch: ToolBatch) -> None:
-        host = self._host
-        if not batch.is_settled:
-            self._floor = anyio.Event()
-            host.post(ToolsAwaited(self.handle.id))
-            # Bounded by the tools' own timeouts.
-            await batch.settled.wait()
-            host.post(ToolsFinished(self.handle.id))
+    async def _await_tools(self, batch: ToolBatch) -> bool:
+        """Wait for results, and for the agent that one of them hands off to; tell whether the model goes on."""
+        host, goes_on = self._host, True
+        if batch.is_settled and batch.handoff is None:
+            self.record.mark("tools", "user_code", host.clock.now())
+            return True
+        self._floor = anyio.Event()
+        host.post(ToolsAwaited(self.handle.id))
+        # Bounded by the tools' own timeouts.
+        await batch.settled.wait()
         self.record.mark("tools", "user_code", host.clock.now())
+        if batch.handoff is not None:
+            goes_on = await self._await_handoff(batch, batch.handoff)
+        if goes_on:
+            host.post(ToolsFinished(self.handle.id))
+        return goes_on
+
+    async def _await_handoff(self, batch: ToolBatch, handoff: PendingHandoff) -> bool:
+        if self._request.by_hook:  # the handoff waits for the hook, which may wait for this speech
+            return not batch.is_mere_handoff
+        # Bounded by the hooks' timeouts and by what they say.
+        await handoff.wait(self.record)
+        self.record.mark("handoff", "user_code", self._host.clock.now())
+        if handoff.record is not None:
+            self.record.add_handoff(handoff.record)
+        return not (batch.is_mere_handoff and handoff.is_answer)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 import anyio
 from anyio.abc import TaskGroup
 
-from vivavoce.agents.records import ToolRecord
+from vivavoce.agents.agent import Agent
+from vivavoce.agents.records import HandoffRecord, ToolRecord
 from vivavoce.agents.tools.threads import ThreadPool
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import ToolError
@@ -23,6 +24,18 @@ CANCELLED = "The call was cancelled."
 """The output of a call that was cancelled."""
 
 SettledCallback = Callable[[ToolCall, ToolOutput, float], None]
+
+
+class PendingHandoff(Protocol):
+    """A handoff that a tool asked for."""
+
+    is_answer: bool
+    """Whether the caller needs no other answer."""
+    record: HandoffRecord | None
+    """How it went; None where nothing came of it."""
+
+    async def wait(self, turn: Any = None) -> None:
+        """Wait for its end. `turn`: the record of the turn that waits, which hears the new agent."""
 
 
 @dataclass(slots=True)
@@ -40,6 +53,11 @@ class ToolBatch:
     """Whether what the step said before its calls is over: played, cut or dropped."""
     is_carried: bool = False
     """Whether a model was sent the outputs."""
+    agents: dict[int, Agent] = field(default_factory=dict)
+    """Those that calls, by their index, returned to hand off to."""
+    handoff: PendingHandoff | None = None
+    """To one of them, once the outputs are in the history."""
+    _mere_handoffs: set[int] = field(default_factory=set)
     _recorded: set[int] = field(default_factory=set)
 
     @property
@@ -49,8 +67,32 @@ class ToolBatch:
 
     @property
     def has_results(self) -> bool:
-        """Whether any call came to something else than its cancellation."""
-        return any(output is not None and output.output != CANCELLED for output in self.outputs)
+        """Whether any call came to something that a model is to know: neither its cancellation nor an agent alone."""
+        return any(
+            output is not None and output.output != CANCELLED and index not in self._mere_handoffs
+            for index, output in enumerate(self.outputs)
+        )
+
+    @property
+    def is_mere_handoff(self) -> bool:
+        """Whether every call returned an agent and nothing else."""
+        return len(self._mere_handoffs) == len(self.calls)
+
+    def hands_off(self, index: int, agent: Agent, *, is_mere: bool) -> None:
+        """Call `index` returned `agent`; `is_mere`: without an output of its own."""
+        self.agents[index] = agent
+        if is_mere:
+            self._mere_handoffs.add(index)
+
+    def refuse_handoff(self, index: int, why: str) -> None:
+        """Nothing comes of the agent of call `index`; the model is told."""
+        output, record = self.outputs[index], self.records[index]
+        assert output is not None
+        assert record is not None
+        text = f"Not handed over to {self.agents[index].id!r}: {why}."
+        self.outputs[index] = replace(output, output=text, is_error=True)
+        self.records[index] = replace(record, output=text, is_error=True)
+        self._mere_handoffs.discard(index)
 
     def take_records(self) -> list[ToolRecord]:
         """Return the records of calls settled since it was called last, in the order of the calls."""
@@ -158,7 +200,7 @@ class ToolExecutor:
                 if tool is None:
                     text = f"There is no tool named {call.name!r}. Tools: {', '.join(sorted(tools)) or 'none'}."
                 else:
-                    text, is_error = await self._call(call, tool, context)
+                    text, is_error = await self._call(batch, index, tool, context)
         finally:
             self._scopes.discard(scope)
             output = ToolOutput(call_id=call.call_id, name=call.name, output=text, is_error=is_error)
@@ -166,10 +208,11 @@ class ToolExecutor:
             batch.settle(index, output, seconds)
             self._on_settled(call, output, seconds)
 
-    async def _call(self, call: ToolCall, tool: Tool[..., Any], context: ToolContext) -> tuple[str, bool]:
+    async def _call(self, batch: ToolBatch, index: int, tool: Tool[..., Any], context: ToolContext) -> tuple[str, bool]:
         from pydantic import ValidationError
         from pydantic_core import PydanticSerializationError, to_json
 
+        call = batch.calls[index]
         try:
             model = tool.arguments_model().model_validate_json(call.arguments or "{}")
         except ValidationError as error:
@@ -183,6 +226,7 @@ class ToolExecutor:
             with anyio.move_on_after(timeout) as scope:
                 result = await self._invoke(tool, arguments)
             if not scope.cancelled_caught:
+                result = _take_agent(batch, index, result)
                 return (result if isinstance(result, str) else to_json(result).decode()), False
             logger.warning("Tool %s did not end within %s s", tool.name, timeout)
             return f"The tool did not answer within {timeout:g} seconds.", True
@@ -202,3 +246,15 @@ class ToolExecutor:
             return await tool(**arguments)
         with self._clock.hold():
             return await self._threads.run(lambda: tool(**arguments))
+
+
+def _take_agent(batch: ToolBatch, index: int, result: Any) -> Any:
+    """Note the agent that a call returned, `Agent` or `(Agent, output)`; return what the model is told."""
+    if isinstance(result, Agent):
+        batch.hands_off(index, result, is_mere=True)
+        return f"The conversation is handed over to {result.id!r}."
+    if isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], Agent):
+        agent, output = result
+        batch.hands_off(index, agent, is_mere=False)
+        return output
+    return result

@@ -157,6 +157,11 @@ class Floor:
         return handoff_id if speech is None or (-speech.priority, speech.order) > (0, order) else ""
 
     @property
+    def is_unclaimed(self) -> bool:
+        """Whether nothing speaks, waits or works, and no handoff does."""
+        return not (self.handoff or self.handoffs or self.live)
+
+    @property
     def in_tools(self) -> list[Speech]:
         """Those that wait for their tools."""
         return [s for s in self._speeches.values() if s.phase == "tools"]

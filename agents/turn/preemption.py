@@ -91,14 +91,14 @@ class Preemption:
             and turn.turn_id == attempt.turn_id
             and turn.burst is attempt.burst
             and same_words(turn.text, attempt.text)
-            and not self._floor.live
+            and self._floor.is_unclaimed
         )
 
     def _may_start(self, turn: UserTurn) -> bool:
         if self._attempt is not None or not turn.has_words:
             return False
         is_worn_out = turn.turn_id == self._counted_turn and self._counted >= self._max_attempts
-        return not is_worn_out and not self._floor.live
+        return not is_worn_out and self._floor.is_unclaimed
 
     def _start(self, turn: UserTurn) -> None:
         if turn.turn_id != self._counted_turn:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
@@ -12,8 +13,9 @@ import anyio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from vivavoce.agents import Agent, SessionOptions, SpeechHandle, WakeUp, function_tool
+from vivavoce.agents import Agent, Handoff, SessionOptions, SpeechHandle, WakeUp, function_tool
 from vivavoce.agents.events import (
+    AgentChanged,
     AgentStateChanged,
     HistoryItemAdded,
     HistoryItemReplaced,
@@ -25,7 +27,7 @@ from vivavoce.agents.events import (
 )
 from vivavoce.agents.testing import Played, ScriptedLLM, ScriptedTTS, SessionHarness
 from vivavoce.agents.turn.replay import read_trace, replay
-from vivavoce.pipelines.llm.chat_context import FunctionCall, FunctionCallOutput
+from vivavoce.pipelines.llm.chat_context import AgentHandoff, FunctionCall, FunctionCallOutput
 from vivavoce.pipelines.llm.tools import ToolCall
 from vivavoce.pipelines.testing import StepItem
 
@@ -46,12 +48,26 @@ class Desk(Agent):
         await anyio.sleep(seconds)
         return "found"
 
+    @function_tool
+    async def transfer(self, seconds: float) -> Agent:
+        """Hand over to somebody who says so."""
+        await anyio.sleep(seconds)
+        return Greeter("Help.")
+
+
+class Greeter(Desk):
+    async def on_enter(self) -> None:
+        await self.session.say("e0 e1 e2")
+
+    async def on_exit(self) -> None:
+        _ = self.session.say("x0 x1")
+
 
 @dataclass(frozen=True)
 class Action:
     """What happens at `at`, a multiple of 0.1; `length` is how long it sounds or how many words it has."""
 
-    kind: Literal["says", "noise", "types", "say", "protected", "reply", "cuts_in", "interrupt", "force"]
+    kind: Literal["says", "noise", "types", "say", "protected", "reply", "cuts_in", "interrupt", "force", "hands_off"]
     at: float
     length: int
     delay: float
@@ -61,7 +77,19 @@ actions = st.lists(
     st.builds(
         Action,
         kind=st.sampled_from(
-            ["says", "says", "noise", "types", "say", "protected", "reply", "cuts_in", "interrupt", "force"]
+            [
+                "says",
+                "says",
+                "noise",
+                "types",
+                "say",
+                "protected",
+                "reply",
+                "cuts_in",
+                "interrupt",
+                "force",
+                "hands_off",
+            ]
         ),
         at=st.integers(1, 80).map(lambda tenths: tenths / 10),
         length=st.integers(1, 12),
@@ -72,6 +100,10 @@ actions = st.lists(
 ).map(lambda found: sorted(found, key=lambda action: action.at))
 
 
+TOOLS = {0.3: "look_up", 2.0: "look_up", 0.1: "transfer", 1.0: "transfer"}
+"""What is called, by the seconds that it takes."""
+
+
 def answers(seed: list[tuple[float, int, float]]) -> list[list[StepItem]]:
     steps: list[list[StepItem]] = []
     for number, (delay, words, tool_seconds) in enumerate(seed):
@@ -79,12 +111,12 @@ def answers(seed: list[tuple[float, int, float]]) -> list[list[StepItem]]:
         steps.append([delay, text] if words else [delay])
         if tool_seconds:
             arguments = f'{{"seconds": {tool_seconds}}}'
-            steps[-1].append(ToolCall(call_id=f"c{number}", name="look_up", arguments=arguments))
+            steps[-1].append(ToolCall(call_id=f"c{number}", name=TOOLS[tool_seconds], arguments=arguments))
     return steps
 
 
 model_script = st.lists(
-    st.tuples(st.sampled_from([0.0, 0.1, 0.5, 1.3]), st.integers(0, 12), st.sampled_from([0.0, 0.0, 0.0, 0.3, 2.0])),
+    st.tuples(st.sampled_from([0.0, 0.1, 0.5, 1.3]), st.integers(0, 12), st.sampled_from([0.0, 0.0, 0.0, *TOOLS])),
     min_size=30,
     max_size=30,
 ).map(answers)
@@ -103,6 +135,7 @@ class Call:
     ) -> None:
         self.words: list[str] = []
         self.handles: list[SpeechHandle] = []
+        self.handoffs: list[Handoff] = []
         traces = TemporaryDirectory()
         self.harness = SessionHarness(
             Desk("Help."),
@@ -154,6 +187,8 @@ class Call:
                     _ = session.interrupt()
                 case "force":
                     _ = session.interrupt(force=True)
+                case "hands_off":
+                    self.handoffs.append(session.update_agent(Greeter("Help.")))
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
@@ -166,6 +201,8 @@ def test_whatever_happens_the_laws_of_a_session_hold(
     assert harness.close_report is not None
     assert harness.close_report.is_clean
     assert all(handle.is_done and handle.outcome is not None for handle in call.handles)
+    assert {handoff.outcome for handoff in call.handoffs} <= {"completed", "cancelled"}
+    check_handoffs(harness)
     check_outcomes(harness)
     check_user_words(call)
     check_speaking(harness)
@@ -205,6 +242,8 @@ def check_speaking(harness: SessionHarness) -> None:
     for begin, end in spans:  # one without length was cut in the moment of its first frame
         assert begin == end or _within(begin, harness.played), (begin, end)
     for stretch in harness.played:
+        if stretch.start > END:  # a farewell, said while closing
+            continue
         assert any(begin - 1e-6 <= stretch.start and stretch.start < end + 1e-6 for begin, end in spans), stretch
 
 
@@ -218,6 +257,18 @@ def check_agent_words(harness: SessionHarness, *, has_words: bool) -> None:
     seconds = sum(stretch.seconds for stretch in harness.played)
     slack = 0 if has_words else len(harness.messages)  # without word times each cut may err by a word
     assert words * 0.2 <= seconds + slack * 0.2 + 1e-6
+
+
+def check_handoffs(harness: SessionHarness) -> None:
+    """The history tells of each change once, in one chain that ends with the agent that is there."""
+    chain = [
+        (item.old_agent, item.new_agent) for item in harness.session.history.items if isinstance(item, AgentHandoff)
+    ]
+    told = [(event.old, event.agent) for event in harness.recording.of(AgentChanged)]
+    assert chain == told
+    agents = ["Desk", *(new for _, new in chain)]
+    assert chain == list(pairwise(agents))
+    assert harness.session.agent.id == agents[-1]
 
 
 def check_tools(harness: SessionHarness) -> None:

@@ -1,0 +1,372 @@
+"""Handoff: the conversation goes from one agent to another: the old one's `on_exit`, then the new one's `on_enter`.
+
+A tool that returns an `Agent`, or `(Agent, output)`, hands off, and so does `session.update_agent(agent)`. The turn
+machine says when: a handoff waits in the queue of speeches, behind what was asked for before it, so that words which
+come before it are heard before it; from then on only its two hooks speak. What was decided here:
+
+* `update_agent()` cuts nothing: it waits for what speaks and waits by then. `interrupt()` first where it shall not.
+* A handoff by a tool begins when the words before the call are over and all calls of that step are settled. It happens
+  even if the speech that made the call is cut. Of several agents in one step the first, in the order of the calls, is
+  taken; the model is told that the others were not.
+* After a bare `Agent` the new agent's model goes on with the turn only if `on_enter` had nothing spoken and the caller
+  has said nothing newer; after `(Agent, output)`, or where other tools ran beside it, always: there is a result that it
+  has to make use of.
+* A handoff to the agent that has the conversation changes nothing and runs no hook.
+* Hooks never overlap: a handoff asked for in a hook follows the present one, and cannot be awaited there.
+* A hook may take `hook_timeout`, counted anew from each speech that it asked for, and is then cut. One that raises or
+  is cut is an `error` event; the new agent has the conversation all the same.
+* An agent that was replaced stays in the session, for its tools that still run, until the close cleans it up.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Generator
+from typing import Any, Literal
+
+import anyio
+from anyio.abc import TaskGroup
+from anyio.lowlevel import checkpoint
+
+from vivavoce.agents import events as ev
+from vivavoce.agents.agent import Agent, Session
+from vivavoce.agents.observe.turn_record import TurnRecordBuilder
+from vivavoce.agents.records import HandoffRecord
+from vivavoce.agents.session.history import SessionHistory
+from vivavoce.agents.session.hooks import HookRun, running_hook
+from vivavoce.agents.session.journal import Journal
+from vivavoce.agents.speech.handle import holds_floor
+from vivavoce.agents.turn.inputs import HandoffEnded, HandoffRequested, TurnInput
+from vivavoce.pipelines.core.clock import Clock
+from vivavoce.pipelines.core.errors import SessionError, describe
+from vivavoce.pipelines.core.ids import new_id
+from vivavoce.pipelines.core.owned_call import OwnedCall
+
+logger = logging.getLogger(__name__)
+
+HandoffOutcome = Literal["completed", "failed", "cancelled"]
+
+
+class Handoff:
+    """What `update_agent()` returns. Awaiting it means that the new agent has entered, or that nothing came of it.
+
+    Awaiting raises nothing but a `SessionError` where it could never resolve: in a hook of an agent that comes or goes,
+    in `on_user_turn_completed` and in a conversation flow, after which it begins.
+
+    Args:
+        turn_id: The turn that it is part of.
+    """
+
+    def __init__(self, session: Session, agent: Agent, turn_id: str = "") -> None:
+        self.id = new_id("handoff")
+        self.agent = agent
+        self.turn_id = turn_id
+        self.turn: TurnRecordBuilder | None = None
+        """Of the turn that waits for it."""
+        self.record: HandoffRecord | None = None
+        self.is_answer = False
+        """Whether the caller needs no other answer: `on_enter` had something spoken, or newer words are answered."""
+        self._session = session
+        self._done = anyio.Event()
+        self._outcome: HandoffOutcome | None = None
+        self._error: Exception | None = None
+
+    def __repr__(self) -> str:
+        return f"Handoff({self.id!r}, to={self.agent.id!r}, outcome={self._outcome!r})"
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        return self._wait().__await__()
+
+    async def _wait(self) -> None:
+        if not self.is_done and (running_hook(self._session) is not None or holds_floor()):
+            raise SessionError(
+                f"the handoff to {self.agent.id!r} cannot be awaited here: it begins after this code; return from it"
+            )
+        await self._done.wait()
+
+    async def wait(self, turn: TurnRecordBuilder | None = None) -> None:
+        """For the session: wait for it. What its agents say is the first that the caller hears of `turn`."""
+        self.turn = turn
+        await self._done.wait()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it is over."""
+        return self._done.is_set()
+
+    @property
+    def outcome(self) -> HandoffOutcome | None:
+        """`completed`; `failed`: a hook raised or was cut, and the new agent has the conversation all the same;
+        `cancelled`: the session closed before. None until it is known."""
+        return self._outcome
+
+    def exception(self) -> Exception | None:
+        """Return what made it fail, if it has failed."""
+        return self._error
+
+    def set_outcome(self, outcome: HandoffOutcome, error: Exception | None = None) -> None:
+        """For the session: note the outcome and resolve, once."""
+        if self._outcome is None:
+            self._outcome, self._error = outcome, error
+            self._done.set()
+
+
+class HandoffRoom:
+    """Knows who has the conversation and who had it; carries handoffs out when the turn machine says so.
+
+    Args:
+        agent: Who begins.
+        limit: Seconds for a hook, besides its speech.
+        post: Enqueues an input of the turn machine.
+        report_error: Told of what hooks raise.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        agent: Agent,
+        *,
+        clock: Clock,
+        limit: float,
+        journal: Journal,
+        history: SessionHistory,
+        post: Callable[[TurnInput], None],
+        report_error: Callable[[Exception, str], None],
+    ) -> None:
+        self.agent = agent
+        self._session = session
+        self._clock = clock
+        self._limit = limit
+        self._journal = journal
+        self._history = history
+        self._post = post
+        self._report_error = report_error
+        self._group: TaskGroup | None = None
+        self._on_taken: Callable[[Agent], None] = _nobody
+        self._agents: list[Agent] = []
+        self._waiting: dict[str, Handoff] = {}
+        self._running: Handoff | None = None
+        self._hook: HookRun | None = None
+        self._first: HookRun | None = None
+        self._left: Agent | None = None
+        self._has_entered = False
+        self._is_closing = False
+
+    # --- start
+
+    def begin_session(self) -> None:
+        """The session starts: the agent is part of it from now on.
+
+        Raises:
+            SessionError: It is in another session.
+        """
+        self.agent.attach(self._session)
+        self._agents.append(self.agent)
+
+    def open(self, group: TaskGroup, on_taken: Callable[[Agent], None]) -> None:
+        """Let hooks run in `group`; `on_taken` gives the session's parts the agent that takes over."""
+        self._group, self._on_taken = group, on_taken
+
+    async def enter(self) -> None:
+        """Run the first agent's `on_enter`, however long it takes."""
+        self._has_entered = True
+        self._first = HookRun("on_enter", self.agent.on_enter, self._session)
+        await self._first.run()
+
+    def resume(self) -> None:
+        """The first agent is in the middle of its conversation: it does not enter again."""
+        self._has_entered = True
+
+    # --- requests, on the session's loop
+
+    def request(self, handoff: Handoff) -> None:
+        """Have that agent take over, in its turn; before anybody has entered, at once.
+
+        Raises:
+            SessionError: The agent is in another session.
+        """
+        if self._is_closing:
+            handoff.set_outcome("cancelled")
+            return
+        if not self._has_entered:
+            self._replace(handoff)
+            return
+        handoff.agent.attach(self._session)
+        self._waiting[handoff.id] = handoff
+        self._post(HandoffRequested(handoff.id))
+
+    def from_tool(self, agent: Agent, turn_id: str) -> Handoff:
+        """A tool of that turn returned `agent`.
+
+        Raises:
+            SessionError: The agent is in another session.
+        """
+        handoff = Handoff(self._session, agent, turn_id)
+        self.request(handoff)
+        return handoff
+
+    def _replace(self, handoff: Handoff) -> None:
+        old, self.agent = self.agent, handoff.agent
+        if self._agents:  # it has been started
+            handoff.agent.attach(self._session)
+            self._agents[:] = [handoff.agent]
+        if old is not handoff.agent:
+            old.detach(self._session)
+        self._on_taken(handoff.agent)
+        handoff.set_outcome("completed")
+
+    # --- effects
+
+    def begin(self, handoff_id: str) -> None:
+        """Nobody speaks: carry it out."""
+        self._running = handoff = self._waiting.pop(handoff_id)
+        assert self._group is not None
+        self._group.start_soon(self._run, handoff, name=f"handoff to {handoff.agent.id}")
+
+    def drop(self, handoff_id: str) -> None:
+        """The session closes: nothing comes of one that waits."""
+        handoff = self._waiting.pop(handoff_id, None)
+        if handoff is not None:
+            self._give_up(handoff)
+
+    def turn_committed(self) -> None:
+        """The user said something that will be answered."""
+        if self._running is not None:
+            self._running.is_answer = True
+
+    @property
+    def turn(self) -> TurnRecordBuilder | None:
+        """The turn that waits for the handoff which runs."""
+        return None if self._running is None else self._running.turn
+
+    async def _run(self, handoff: Handoff) -> None:
+        assert handoff is self._running
+        try:
+            if handoff.agent is self.agent:
+                logger.info("Agent %s has the conversation already; nothing is handed off", self.agent.id)
+                handoff.set_outcome("completed")
+            else:
+                await self._change(handoff)
+        finally:
+            self._running = None
+            self._give_up(handoff)
+        await checkpoint()  # a speech that waited for it is over or wants the floor before the floor is free
+        self._post(HandoffEnded(handoff.id))
+
+    async def _change(self, handoff: Handoff) -> None:
+        old, new, began = self.agent, handoff.agent, self._clock.now()
+        if self._first is not None and not self._first.is_over and not await self._first.finish(self._limit):
+            self._failed(self._late("on_enter", old))
+        if self._is_closing:
+            return
+        self._left = old
+        error = await self._call("on_exit", old)
+        if self._is_closing:
+            return
+        self._take(handoff)
+        error = await self._call("on_enter", new, handoff) or error
+        handoff.record = HandoffRecord(
+            old=old.id,
+            new=new.id,
+            seconds=self._clock.now() - began,
+            error="" if error is None else describe(error),
+        )
+        handoff.set_outcome("completed" if error is None else "failed", error)
+
+    def _take(self, handoff: Handoff) -> None:
+        old, self.agent, self._left = self.agent, handoff.agent, None
+        if handoff.agent not in self._agents:
+            self._agents.append(handoff.agent)
+        self._on_taken(handoff.agent)
+        self._history.add_handoff(old.id, handoff.agent.id, turn_id=handoff.turn_id)
+        self._journal.note(ev.AgentChanged, turn_id=handoff.turn_id, old=old.id, agent=handoff.agent.id)
+        logger.info("The conversation went from agent %s to %s", old.id, handoff.agent.id)
+
+    async def _call(
+        self, name: Literal["on_enter", "on_exit"], agent: Agent, handoff: Handoff | None = None
+    ) -> Exception | None:
+        self._hook = hook = HookRun(name, getattr(agent, name), self._session)
+        raised: list[BaseException] = []
+        call = OwnedCall(f"{name} of agent {agent.id}", hook.run, raised.append)
+        assert self._group is not None
+        self._group.start_soon(call.run, name=call.what)
+        try:
+            if not await hook.finish(self._limit):
+                raised.append(self._late(name, agent))
+        finally:
+            self._hook = None
+        if handoff is not None:
+            handoff.is_answer |= any(handle.outcome not in ("failed", "discarded") for handle in hook.handles)
+        for error in raised:
+            self._failed(error)
+        first = raised[0] if raised else None
+        return first if first is None or isinstance(first, Exception) else SessionError(describe(first))
+
+    def _late(self, name: str, agent: Agent) -> SessionError:
+        return SessionError(f"{name} of agent {agent.id!r} did not end within {self._limit:g} s and was cut")
+
+    def _failed(self, error: BaseException) -> None:
+        logger.warning("A hook failed: %s", describe(error))
+        logger.debug("It failed here", exc_info=error)
+        self._report_error(error if isinstance(error, Exception) else SessionError(describe(error)), "hook")
+
+    def _give_up(self, handoff: Handoff) -> None:
+        """Nothing more comes of it; an agent that never had the conversation is free for another session."""
+        handoff.set_outcome("cancelled")
+        if handoff.agent not in self._agents:
+            handoff.agent.detach(self._session)
+
+    # --- close
+
+    def close(self) -> None:
+        """Begin nothing more, and cut the `on_enter` that runs; an `on_exit` that runs is waited for by `exit()`."""
+        self._is_closing = True
+        if self._hook is not None and self._hook.name == "on_enter":
+            self._hook.cut()
+
+    @property
+    def open_hook(self) -> HookRun | None:
+        """The `on_enter` that was cut by the close and has not ended."""
+        return self._hook if self._hook is not None and self._hook.name == "on_enter" else None
+
+    async def exit(self) -> None:
+        """Run the agent's `on_exit`, once: where a handoff has begun it, wait for its end. The caller bounds it."""
+        if self._left is None:
+            await self.agent.on_exit()
+        elif self._hook is not None:
+            await self._hook.wait()
+
+    def awaits_close(self) -> None:
+        """The calling code waits for the close: a hook of a handoff must not, since the close waits for it."""
+        hook = running_hook(self._session)
+        if hook is not None and hook is self._hook:
+            hook.cut()
+
+    async def cleanup(self, note: Callable[[Exception], None]) -> None:
+        """Clean up every agent that has had the conversation, side by side; the caller bounds it.
+
+        Args:
+            note: Told of what one raises.
+        """
+
+        async def clean(call: Callable[[], Awaitable[None]]) -> None:
+            try:
+                await call()
+            except Exception as error:  # noqa: BLE001 - user code: one agent's failure must not cost another's cleanup
+                note(error)
+
+        async with anyio.create_task_group() as group:
+            for agent in self._agents:
+                group.start_soon(clean, agent.cleanup)
+
+    def release(self) -> None:
+        """The session is over: its agents are free for another one."""
+        for handoff in list(self._waiting.values()):
+            self._give_up(handoff)
+        self._waiting.clear()
+        for agent in self._agents:
+            agent.detach(self._session)
+
+
+def _nobody(agent: Agent) -> None:
+    """Before the session has its parts, there is nobody to tell."""
