@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import anyio
 import pytest
 
 from e2e_kit.room_endpoint import RoomEndpoint
 from e2e_kit.sdk_client import Peer, joined
 from e2e_kit.working import Working
+from vivavoce.agents import Worker
 from vivavoce.agents.cli.app_file import load_worker, with_options
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(90)]
@@ -21,19 +23,36 @@ def agent_said(peer: Peer) -> list[str]:
     return ["".join(stream.chunks) for stream in peer.streams if stream.sender != "anna" and stream.is_final]
 
 
-async def test_the_readme_s_agent_greets_asks_and_books(room_server: RoomEndpoint, room_name: str) -> None:
-    worker = with_options(
-        load_worker(EXAMPLES / "hello.py"),
-        url=room_server.url,
-        api_key=room_server.api_key,
-        api_secret=room_server.api_secret,
+def worker_of(example: str, server: RoomEndpoint) -> Worker:
+    """The worker of an example, as the command line would start it for that server."""
+    return with_options(
+        load_worker(EXAMPLES / example),
+        url=server.url,
+        api_key=server.api_key,
+        api_secret=server.api_secret,
         agent_name=None,
         health_port=None,
     )
-    async with Working(worker), joined(room_server, room_name, "anna") as anna:
+
+
+async def test_the_readme_s_agent_greets_asks_and_books(room_server: RoomEndpoint, room_name: str) -> None:
+    async with Working(worker_of("hello.py", room_server)), joined(room_server, room_name, "anna") as anna:
         await anna.until(lambda: "Hello! For which day?" in agent_said(anna))
         await anna.room.local_participant.send_text("on friday", topic="lk.chat")
         await anna.until(lambda: "At what time?" in agent_said(anna))
         await anna.room.local_participant.send_text("at seven", topic="lk.chat")
         booked = "Your table is booked for friday at seven. Is there anything else?"
         await anna.until(lambda: booked in agent_said(anna))
+
+
+async def test_a_caller_who_says_nothing_is_asked_and_then_hung_up_on(
+    room_server: RoomEndpoint, room_name: str
+) -> None:
+    lines = ("Are you still there?", "I cannot hear you. Please say something.", "Then I hang up now. Goodbye.")
+    async with Working(worker_of("wake_up.py", room_server)), joined(room_server, room_name, "anna") as anna:
+        left = anyio.Event()
+        anna.room.on("participant_disconnected", lambda participant: left.set())
+        for number in range(1, len(lines) + 1):
+            await anna.until(lambda told=lines[:number]: set(told) <= set(agent_said(anna)))  # type: ignore[misc]
+        with anyio.fail_after(10):
+            await left.wait()

@@ -1,0 +1,39 @@
+"""A caller who says nothing is asked twice, then hung up on; offline: `vivavoce start examples/wake_up.py`."""
+
+from vivavoce.agents import Agent, AgentSession, JobContext, WakeUp
+from vivavoce.pipelines import CascadingPipeline
+from vivavoce.plugins import espeak, pocketsphinx, rules, silero
+
+CALLER = "#JSGF V1.0; grammar caller; public <turn> = yes | no | [on] (friday | saturday) | goodbye;"
+DIALOGUE = rules.Dialogue(
+    slots=(rules.Slot(name="day", parser=rules.days(), ask="For which day?"),),
+    done="We will see you on {day}.",
+)
+SILENCE = WakeUp(after=4.0, repeat=3, backoff=1.25)  # after 4, 5 and 6.25 seconds, each from what was said last
+
+
+class Patient(Agent):
+    def __init__(self) -> None:
+        super().__init__("You take table bookings. Be brief.")
+
+    async def on_enter(self) -> None:
+        self.session.on_wake_up = self.ask_again
+        await self.session.say("Hello! For which day?")
+
+    async def ask_again(self, level: int) -> None:
+        if level == 1:
+            await self.session.say("Are you still there?")
+        elif level == 2:
+            await self.session.say("I cannot hear you. Please say something.")
+        else:
+            await self.session.say("Then I hang up now. Goodbye.")
+            await self.session.leave()
+
+
+async def entrypoint(ctx: JobContext) -> None:
+    tts = espeak.TTS()
+    ctx.add_shutdown_callback(tts.aclose)
+    pipeline = CascadingPipeline(
+        vad=silero.VAD(), stt=pocketsphinx.STT(grammar=CALLER), llm=rules.LLM(DIALOGUE), tts=tts
+    )
+    await AgentSession(Patient(), pipeline, wake_up=SILENCE).start()
