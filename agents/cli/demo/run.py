@@ -17,7 +17,7 @@ from anyio.abc import TaskStatus
 from rich.console import Console
 
 from vivavoce.agents.cli.demo import checks, notices
-from vivavoce.agents.cli.demo.agent import offline_speech
+from vivavoce.agents.cli.demo.agent import LanguageModel, demo_speech
 from vivavoce.agents.cli.demo.caller import CallRequest
 from vivavoce.agents.cli.demo.mind import DEMO_SCRIPT
 from vivavoce.agents.cli.demo.outgoing import place_call
@@ -49,6 +49,7 @@ class DemoOptions:
         port: Of the embedded room; 0 takes a free one.
         is_once: End after the call instead of keeping the room open.
         has_call: Place the simulated call.
+        model: Who answers; None is the rules, the only one that the simulated caller can talk to.
     """
 
     place: Place | None = None
@@ -57,6 +58,7 @@ class DemoOptions:
     has_call: bool = True
     report: Path = Path("demo/report.json")
     wav: Path = Path("demo/call.wav")
+    model: LanguageModel | None = None
 
 
 class Demo:
@@ -85,7 +87,7 @@ class Demo:
             with self._view, self._stoppable():
                 if self._options.has_call:
                     await self._make_folders()
-                async with self._place() as place, offline_speech() as make_pipeline:
+                async with self._place() as place, demo_speech(self._options.model) as make_pipeline:
                     notices.show_place(self._console, place)
                     await self._work(place, Switchboard(make_pipeline, self._view))
             tasks.cancel_scope.cancel()

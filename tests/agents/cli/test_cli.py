@@ -19,7 +19,7 @@ SECRET = "a-secret-that-nobody-must-see-in-any-output"
 
 def _vivavoce(*arguments: str, code: str = MAIN, cwd: Path | None = None) -> tuple[int, str]:
     """Run the command and return its exit status and all that it printed."""
-    env = {name: value for name, value in os.environ.items() if not name.startswith(("LIVEKIT_", "COLUMNS"))}
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("LIVEKIT_", "OPENAI_", "COLUMNS"))}
     command = [sys.executable, "-c", code, *arguments]
     done = subprocess.run(command, env=env, cwd=cwd, capture_output=True, text=True, timeout=60, check=False)
     return done.returncode, done.stdout + done.stderr
@@ -66,6 +66,11 @@ def test_help_tells_what_a_command_does_and_takes() -> None:
         (["demo", "--url", "nowhere", "--api-key", "k", "--api-secret", SECRET], "got 'nowhere'"),
         (["demo", "--port", "0", "--report", "/proc/none/report.json"], "cannot write '/proc/none/report.json'"),
         (["demo", "--port", "0", "--wav", "."], "choose other files with --wav and --report"),
+        (["demo", "--llm", "gemini"], "--llm"),
+        (["demo", "--llm-model", "m"], "'m' needs --llm openai or --llm-base-url"),
+        (["demo", "--once", "--llm", "openai"], "with a language model none is placed"),
+        (["demo", "--port", "0", "--llm", "openai"], "OPENAI_API_KEY"),
+        (["demo", "--port", "0", "--llm-base-url", "http://127.0.0.1:1/v1"], "model"),
         (["dance"], "No such command 'dance'"),
     ],
     ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
