@@ -8,6 +8,7 @@ from typing import TypedDict
 
 from vivavoce.agents.session.history_feed import HistoryFeed
 from vivavoce.agents.session.history_sink import ChangeKind
+from vivavoce.agents.session.loop_bound import LoopBound
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import ConfigurationError, SessionError
 from vivavoce.pipelines.llm.chat_context import (
@@ -55,6 +56,8 @@ class SessionHistory:
             "removed": on_removed,
         }
         self._sequence = 0
+        self.loop = LoopBound()
+        """Where changes are made."""
         self.feed = feed
         """Hands the changes to the session's sink."""
 
@@ -105,23 +108,27 @@ class SessionHistory:
         """Append a message and return it; the next model step is sent it.
 
         For an agent's own code too, before the start and while it runs: what was looked up, who is calling, a picture.
-        It makes nobody speak: `session.reply()` does.
+        It makes nobody speak: `session.reply()` does. A sync tool may call it from its thread.
 
         Args:
             images: Pictures, for a model that sees.
             speaker: Who said it, where a room has several.
         """
-        message = ChatMessage(
-            role=role,
-            content=text,
-            images=tuple(images),
-            speaker=speaker,
-            interrupted=interrupted,
-            backchannel=backchannel,
-            **self._stamp(turn_id),
-        )
-        self._add(message)
-        return message
+
+        def add() -> ChatMessage:
+            message = ChatMessage(
+                role=role,
+                content=text,
+                images=tuple(images),
+                speaker=speaker,
+                interrupted=interrupted,
+                backchannel=backchannel,
+                **self._stamp(turn_id),
+            )
+            self._add(message)
+            return message
+
+        return self.loop.call(add)
 
     def replace_text(self, item: ChatMessage, text: str) -> ChatMessage:
         """Give a message new text under its id; return the new item."""

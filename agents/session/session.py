@@ -189,6 +189,7 @@ class AgentSession(EventSource, Generic[UserdataT]):
             self.userdata = resumed.userdata
         self._is_started = True
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
+        self.history.loop.bind()
         # The one task of the session; anyio's groups belong to the task that enters and leaves them, so start() and
         # close() cannot hold one.
         body = self._lifecycle.main(connect, room_options, resumed)

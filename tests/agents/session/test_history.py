@@ -21,6 +21,7 @@ from vivavoce.agents import (
     SessionOptions,
     SqliteHistorySink,
     StopResponse,
+    function_tool,
 )
 from vivavoce.agents.agent import CompletedTurn
 from vivavoce.agents.events import ErrorOccurred, HistoryItemAdded, HistoryItemRemoved
@@ -28,6 +29,7 @@ from vivavoce.agents.session.history_feed import BATCH, MAX_WAITING
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness
 from vivavoce.pipelines.core.errors import ConfigurationError, ProviderError, SessionError
 from vivavoce.pipelines.llm.chat_context import AgentHandoff, ConfigChange
+from vivavoce.pipelines.llm.tools import ToolCall
 from vivavoce.pipelines.media.frame import VideoFrame
 
 
@@ -98,6 +100,25 @@ def test_a_history_can_be_filled_by_on_enter_and_read_after_the_close() -> None:
 
     harness = call_with(None, agent=Prepared("Help.")).run(until=5.0)
     harness.expect_history(("system", "The caller is Ada."), ("user", "hello"), ("assistant", "Sure."))
+
+
+def test_a_sync_tool_adds_from_its_thread() -> None:
+    sequences: list[int] = []
+
+    class Clerk(Agent):
+        @function_tool
+        def note(self) -> str:
+            """Note something."""
+            sequences.append(self.session.history.add_message("system", "noted").sequence)
+            return "ok"
+
+    call = ToolCall(call_id="c1", name="note", arguments="{}")
+    harness = SessionHarness(Clerk("Help."), ScriptedLLM([call], "Done.", delay=0.1))
+    harness.caller.says("hello", 0.5, 1.5)
+    harness.run(until=5.0)
+    assert told(harness.session.history.items) == ["hello", "noted", "call:c1", "out:c1", "Done."]
+    assert sequences == [2]
+    assert len(harness.recording.of(HistoryItemAdded)) == 5
 
 
 def test_handoffs_and_config_changes_are_told_and_not_sent_as_words() -> None:
