@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections import Counter
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Literal
+from typing import Any, Literal
 
 import anyio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from vivavoce.agents import Agent, Handoff, SessionOptions, SpeechHandle, WakeUp, function_tool
+from vivavoce.agents import (
+    Agent,
+    ChatContext,
+    ContextWindow,
+    Handoff,
+    MemoryHistorySink,
+    SessionOptions,
+    SpeechHandle,
+    WakeUp,
+    function_tool,
+)
 from vivavoce.agents.events import (
     AgentChanged,
     AgentStateChanged,
@@ -122,6 +134,7 @@ model_script = st.lists(
 ).map(answers)
 
 
+windows = st.sampled_from([None, None, ContextWindow(max_items=1), ContextWindow(max_items=4, max_tokens=60)])
 wake_ups = st.none() | st.builds(
     WakeUp, after=st.sampled_from([0.3, 1.0, 3.0]), repeat=st.integers(1, 3), backoff=st.sampled_from([1.0, 1.5])
 )
@@ -131,17 +144,27 @@ class Call:
     """One run of the actions, with what it led to."""
 
     def __init__(
-        self, plan: list[Action], script: list[list[StepItem]], *, has_words: bool, wake_up: WakeUp | None
+        self,
+        plan: list[Action],
+        script: list[list[StepItem]],
+        *,
+        has_words: bool,
+        wake_up: WakeUp | None,
+        window: ContextWindow | None,
     ) -> None:
         self.words: list[str] = []
         self.handles: list[SpeechHandle] = []
         self.handoffs: list[Handoff] = []
+        self.snapshots: list[dict[str, Any]] = []
+        self.sink = MemoryHistorySink()
         traces = TemporaryDirectory()
         self.harness = SessionHarness(
             Desk("Help."),
             ScriptedLLM(*script, default="More."),
             tts=ScriptedTTS(emits_words=has_words),
-            options=SessionOptions(trace_path=traces.name, away_after=2.0),
+            options=SessionOptions(
+                trace_path=traces.name, away_after=2.0, context_window=window, history_sink=self.sink
+            ),
             wake_up=wake_up,
         )
         free_from = 0.0
@@ -171,6 +194,7 @@ class Call:
         session = harness.session
         for number, action in enumerate(self.plan):
             await harness.until(action.at)
+            self.snapshots.append(session.snapshot())
             text = " ".join(f"s{number}x{word}" for word in range(action.length))
             match action.kind:
                 case "types":
@@ -192,11 +216,15 @@ class Call:
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-@given(plan=actions, script=model_script, has_words=st.booleans(), wake_up=wake_ups)
+@given(plan=actions, script=model_script, has_words=st.booleans(), wake_up=wake_ups, window=windows)
 def test_whatever_happens_the_laws_of_a_session_hold(
-    plan: list[Action], script: list[list[StepItem]], has_words: bool, wake_up: WakeUp | None
+    plan: list[Action],
+    script: list[list[StepItem]],
+    has_words: bool,
+    wake_up: WakeUp | None,
+    window: ContextWindow | None,
 ) -> None:
-    call = Call(plan, script, has_words=has_words, wake_up=wake_up)
+    call = Call(plan, script, has_words=has_words, wake_up=wake_up, window=window)
     harness = call.harness
     assert harness.close_report is not None
     assert harness.close_report.is_clean
@@ -208,6 +236,7 @@ def test_whatever_happens_the_laws_of_a_session_hold(
     check_speaking(harness)
     check_agent_words(harness, has_words=has_words)
     check_tools(harness)
+    check_history(call)
     check_wake_ups(harness, wake_up)
     check_trace(call)
 
@@ -273,10 +302,25 @@ def check_handoffs(harness: SessionHarness) -> None:
 
 def check_tools(harness: SessionHarness) -> None:
     """No call without its output, none answered twice."""
-    calls = [item.call_id for item in harness.session.history.items if isinstance(item, FunctionCall)]
-    outputs = [item.call_id for item in harness.session.history.items if isinstance(item, FunctionCallOutput)]
-    assert sorted(calls) == sorted(outputs)
-    assert len(set(calls)) == len(calls)
+    for context in (harness.session.history.copy(), *(request.context for request in harness.llm.requests)):
+        calls = [item.call_id for item in context if isinstance(item, FunctionCall)]
+        outputs = [item.call_id for item in context if isinstance(item, FunctionCallOutput)]
+        assert sorted(calls) == sorted(outputs)
+        assert len(set(calls)) == len(calls)
+
+
+def check_history(call: Call) -> None:
+    """The sink holds what the history holds; a snapshot holds whole calls, and nothing newer than its counters say."""
+    history = call.harness.session.history
+    assert asyncio.run(call.sink.load(call.harness.session.id)) == history.copy()
+    for snapshot in [*call.snapshots, call.harness.session.snapshot()]:
+        context = ChatContext.from_json(json.loads(json.dumps(snapshot["history"])))
+        calls = Counter(item.call_id for item in context if isinstance(item, FunctionCall))
+        assert calls == Counter(item.call_id for item in context if isinstance(item, FunctionCallOutput))
+        assert [item.sequence for item in context] == sorted({item.sequence for item in context})
+        assert all(item.sequence <= snapshot["counters"]["items"] for item in context)
+        turns = {f"turn_{number}" for number in range(1, snapshot["counters"]["turns"] + 1)}
+        assert {message.turn_id for message in context.messages("user")} <= turns
 
 
 def check_trace(call: Call) -> None:
