@@ -185,6 +185,31 @@ def test_a_snapshot_can_be_taken_before_the_start_and_after_the_close() -> None:
     assert len(saved(first_call().run(until=6.0))["history"]["items"]) == 3
 
 
+def test_after_a_handoff_the_conversation_goes_on_with_the_agent_that_had_it() -> None:
+    async def hand_off(harness: SessionHarness) -> None:
+        await harness.session.update_agent(Agent("Take the money.", id="Cashier"))
+
+    snapshot = saved(first_call().run(hand_off, until=6.0))
+    assert snapshot["agent"] == "Cashier"
+    refuses(snapshot, r"with the agent 'Cashier', got 'Host'")
+    harness = resumed(snapshot, "Paid.", agent=Agent("Take the money.", id="Cashier")).run(until=5.0)
+    assert harness.messages[-1] == ("assistant", "Paid.")
+    assert "agent_handoff" in [item.type for item in harness.session.history.items]
+
+
+def test_a_resumed_session_hands_off() -> None:
+    async def hand_off(harness: SessionHarness) -> None:
+        await harness.session.update_agent(Agent("Take the money.", id="Cashier"))
+
+    first = saved(first_call().run(until=6.0))
+    harness = resumed(first, "Paid.").run(hand_off, until=5.0)
+    assert harness.session.agent.id == "Cashier"
+    host = harness.agent
+    assert isinstance(host, Host)
+    assert (host.entered, host.left) == (0, 1)
+    harness.expect_outcomes("completed")
+
+
 def test_a_resumed_session_says_what_it_is_told_to() -> None:
     first = first_call().run(until=6.0)
 
