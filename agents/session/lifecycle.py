@@ -284,6 +284,7 @@ class SessionLifecycle:
         link = self._link
         if link is not None:
             steps.append(("input", link.stop_input))
+            self._runtime.wake_up_call.end()
             if self._runtime.wake_up_call.is_running:
                 steps.append(("wake-up", self._runtime.wake_up_call.cut))
             steps += [("speech", self._cut_speech), ("tools", self._runtime.tools.cancel)]

@@ -46,6 +46,7 @@ class WakeUpCall:
         self._run: Run | None = None
         self._scope: anyio.CancelScope | None = None  # made with the call: a session is made without a loop too
         self._is_agent_busy = False
+        self._is_over = False
 
     @property
     def callback(self) -> OnWakeUp | None:
@@ -69,7 +70,7 @@ class WakeUpCall:
 
     def make(self, level: int) -> None:
         """Call it, if there is anything to call."""
-        if self._callback is None:
+        if self._callback is None or self._is_over:
             return
         if self._run is not None and not self._run.ended.is_set():
             logger.warning("on_wake_up is not called for level %d: its call for an earlier one still runs", level)
@@ -84,11 +85,17 @@ class WakeUpCall:
             if self._scope is not None:
                 self._scope.deadline = self._deadline()
 
+    def end(self) -> None:
+        """The session closes: nothing is called any more, and a call that awaits the close may do so."""
+        self._is_over = True
+        if self._scope is not None:
+            self._scope.deadline = math.inf
+
     async def cut(self) -> None:
-        """End the call at work and wait for its end; whoever closes bounds it."""
-        if self._run is not None:
-            self._run.scope.cancel()
-            await self._run.ended.wait()
+        """End the call that `is_running` and wait for its end; whoever closes bounds it."""
+        assert self._run is not None
+        self._run.scope.cancel()
+        await self._run.ended.wait()
 
     async def _call(self, callback: OnWakeUp, level: int) -> None:
         async def call() -> None:

@@ -8,6 +8,7 @@ import anyio
 import pytest
 
 from vivavoce.agents import Agent, AgentSession, SessionOptions, WakeUp
+from vivavoce.agents.events import ErrorOccurred
 from vivavoce.agents.records import CloseReport
 from vivavoce.agents.rooms.local import LocalTransport
 from vivavoce.agents.states import AgentState
@@ -57,6 +58,28 @@ def test_on_wake_up_may_close_in_the_middle_of_its_own_speech() -> None:
     assert report is not None
     assert report.is_clean
     assert report.seconds == pytest.approx(0.05)  # the fade
+
+
+def test_on_wake_up_may_await_a_close_that_takes_longer_than_its_limit() -> None:
+    class Slow(Agent):
+        async def on_exit(self) -> None:
+            await anyio.sleep(3.0)
+
+    after: list[float] = []
+    harness = SessionHarness(Slow("Help."), wake_up=5, options=SessionOptions(callback_timeout=1.0))
+
+    async def scenario(harness: SessionHarness) -> None:
+        async def hang_up() -> None:
+            await harness.session.close()
+            after.append(harness.now)
+
+        harness.session.on_wake_up = hang_up
+        report = await harness.session.wait_closed()
+        assert report.is_clean
+
+    harness.run(scenario)
+    assert after == [pytest.approx(8.0)]
+    assert harness.recording.of(ErrorOccurred) == []
 
 
 def test_on_wake_up_may_leave_the_room_and_the_caller_of_wait_closed_goes_on() -> None:
