@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from vivavoce.agents.speech.host import SpeechLimits
     from vivavoce.agents.states import AgentState, CloseReason, UserState
     from vivavoce.agents.tools.context import RunContext
+    from vivavoce.agents.turn.backchannels import backchannels_for
     from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions, WakeUp
+    from vivavoce.agents.turn.policy import InterruptionMoment, InterruptionPolicy
     from vivavoce.agents.worker.job import JobContext
     from vivavoce.agents.worker.options import WorkerOptions
     from vivavoce.agents.worker.worker import Worker
@@ -45,7 +47,9 @@ _PLACES = {
     "Handoff": "vivavoce.agents.session.handoff",
     "HistoryChange": "vivavoce.agents.session.history_sink",
     "HistorySink": "vivavoce.agents.session.history_sink",
+    "InterruptionMoment": "vivavoce.agents.turn.policy",
     "InterruptionOptions": "vivavoce.agents.turn.options",
+    "InterruptionPolicy": "vivavoce.agents.turn.policy",
     "JobContext": "vivavoce.agents.worker.job",
     "JsonLinesHistorySink": "vivavoce.agents.session.history_files",
     "LLMSummariser": "vivavoce.pipelines.llm.summary",
@@ -66,6 +70,7 @@ _PLACES = {
     "WakeUp": "vivavoce.agents.turn.options",
     "Worker": "vivavoce.agents.worker.worker",
     "WorkerOptions": "vivavoce.agents.worker.options",
+    "backchannels_for": "vivavoce.agents.turn.backchannels",
     "function_tool": "vivavoce.pipelines.llm.tools",
     "get_job_context": "vivavoce.agents.job",
 }
@@ -82,7 +87,9 @@ __all__ = [
     "Handoff",
     "HistoryChange",
     "HistorySink",
+    "InterruptionMoment",
     "InterruptionOptions",
+    "InterruptionPolicy",
     "JobContext",
     "JsonLinesHistorySink",
     "LLMSummariser",
@@ -103,6 +110,7 @@ __all__ = [
     "WakeUp",
     "Worker",
     "WorkerOptions",
+    "backchannels_for",
     "function_tool",
     "get_job_context",
 ]

@@ -162,7 +162,7 @@ class ErrorOccurred(SessionEvent):
     """Something failed.
 
     Args:
-        source: Where: a component ("llm", "tts", "stt"), "text" (given to `say`), "tool", "handler", "hook" …
+        source: Where: a component ("llm", "tts", "stt"), "text" (given to `say`), "tool", "handler", "hook", "policy" …
         is_recovered: The session goes on as if nothing had been.
     """
 

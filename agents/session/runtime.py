@@ -32,6 +32,7 @@ from vivavoce.agents.tools.executor import ToolBatch
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.machine import TurnMachine
+from vivavoce.pipelines.core.errors import SessionError
 from vivavoce.pipelines.core.ids import new_id
 from vivavoce.pipelines.events import PipelineEvent, PipelineFailed, UserFinal, UserInterim
 from vivavoce.pipelines.io import Transport
@@ -301,6 +302,11 @@ class SessionRuntime:
             seconds=effect.seconds,
         )
 
+    def _report_policy(self, effect: fx.PolicyFailed) -> None:
+        logger.debug("InterruptionOptions.%s failed:\n%s", effect.option, effect.details)
+        message = f"InterruptionOptions.{effect.option}: {effect.problem}; the default was taken"
+        self.report_error(SessionError(message), "policy")
+
     def _grant_floor(self, effect: fx.GrantFloor) -> None:
         reply = self._replies.get(effect.speech_id)
         if reply is None:
@@ -428,6 +434,7 @@ _APPLY: dict[type, Callable[[SessionRuntime, Any], None]] = {
     fx.AddBackchannel: SessionRuntime._add_backchannel,
     fx.DropUserTurn: SessionRuntime._drop_user_turn,
     fx.UserTurnLimitReached: SessionRuntime._note_turn_limit,
+    fx.PolicyFailed: SessionRuntime._report_policy,
     fx.GrantFloor: SessionRuntime._grant_floor,
     fx.CancelSpeech: SessionRuntime._cancel_speech,
     fx.PauseSpeech: SessionRuntime._pause_speech,

@@ -124,7 +124,7 @@ class Answering:
             self.drop("transcript_missing")
             return
         may_be_sign = turn.over is None and not turn.is_merged and self._floor.was_heard
-        if may_be_sign and not self._interruption.takes_floor(turn.loud_text):
+        if may_be_sign and self._interruption.is_only_sign(turn, now):
             if turn.hushed and not turn.interim:  # it goes with words that wait for an answer
                 turn.hushed = len(turn.segments)
                 self._interruption.let_go_on()

@@ -201,6 +201,21 @@ class PredictEndOfTurn:
 
 
 @dataclass(frozen=True, slots=True)
+class PolicyFailed:
+    """A policy of the application raised, or answered nonsense; the default was taken.
+
+    Args:
+        option: Which of `InterruptionOptions` it is.
+        problem: What it did, without content.
+        details: The traceback, for its author.
+    """
+
+    option: Literal["mode", "backchannels"]
+    problem: str
+    details: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class SettleAudio:
     """The turn is over by request: have the recogniser settle what it has heard."""
 
@@ -249,6 +264,7 @@ Effect = (
     | PredictEndOfTurn
     | SettleAudio
     | UserTurnLimitReached
+    | PolicyFailed
     | ClearAudio
     | RefuseRemoteReply
     | WakeUser

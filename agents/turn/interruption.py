@@ -9,8 +9,10 @@ from vivavoce.agents.turn.deadlines import Deadline
 from vivavoce.agents.turn.effects import CancelSpeech, Effect, PauseSpeech, ResumeSpeech
 from vivavoce.agents.turn.floor import Floor, Speech
 from vivavoce.agents.turn.hush import Hush
+from vivavoce.agents.turn.judge import Judge
 from vivavoce.agents.turn.options import InterruptionOptions
-from vivavoce.agents.turn.user_turn import UserSide
+from vivavoce.agents.turn.policy import Decision, InterruptionMoment, Trigger
+from vivavoce.agents.turn.user_turn import UserSide, UserTurn
 
 
 class Interruption:
@@ -29,6 +31,8 @@ class Interruption:
         self._floor = floor
         self._user = user
         self._out = out
+        self._judge = Judge(options, out)
+        self._words_paused_at = float("-inf")
         self.is_caller_gone = False
         """Whether nobody is there to hear, for now: what has the floor is held, whatever it is."""
 
@@ -44,7 +48,37 @@ class Interruption:
             return bool(text)
         if len(text.split()) < max(self._options.min_words, 1):
             return False
-        return not is_backchannel(text, self._options.backchannels)
+        return not self._judge.is_backchannel(text)
+
+    def is_only_sign(self, turn: UserTurn, now: float) -> bool:
+        """Whether that turn, which is over, is no more than a sign of listening to what is or was being heard."""
+        is_sign = not self.takes_floor(turn.loud_text)
+        active = self._floor.active
+        if not self._judge.has_policy or active is None or not active.is_playing:
+            return is_sign
+        return self._decide("end_of_turn", active, now, "ignore" if is_sign else "interrupt") == "ignore"
+
+    def _decide(self, trigger: Trigger, active: Speech, now: float, default: Decision) -> Decision:
+        """Ask the policy, if there is one."""
+        if not self._judge.has_policy:
+            return default
+        turn, burst = self._user.turn, self._user.burst
+        text = "" if turn is None else turn.loud_text
+        assert active.playing_since is not None
+        return self._judge.decide(
+            InterruptionMoment(
+                trigger=trigger,
+                text=text,
+                is_final=turn is not None and not turn.interim,
+                is_stable=turn is not None and (turn.is_interim_stable or not turn.interim),
+                is_backchannel=bool(text) and self._judge.is_backchannel(text),
+                speech_seconds=0.0 if burst is None else burst.duration(now),
+                is_speaking=self._user.is_speaking,
+                agent_seconds=max(0.0, round(now - active.playing_since, 6)),
+                is_paused=active.is_paused,
+                default=default,
+            )
+        )
 
     # --- what the user does
 
@@ -70,7 +104,9 @@ class Interruption:
         turn, active = self._user.turn, self._floor.active
         if turn is None or active is None or not self.may_cut(active) or self._hush.covers(turn):
             return
-        if not self.takes_floor(turn.firm_text):
+        if self._judge.has_policy and active.is_playing:
+            self._ask_about_words(turn, active, now)
+        elif not self.takes_floor(turn.firm_text):
             if not turn.owes_final:
                 self.let_go_on()
         elif (
@@ -80,6 +116,35 @@ class Interruption:
             or turn.burst.duration(now) >= self._options.min_duration
         ):
             self.take_floor()
+
+    def guess_came(self, now: float) -> None:
+        """The open turn has a new interim, which may change; only a policy looks at it."""
+        turn, active = self._user.turn, self._floor.active
+        if not self._judge.has_policy or turn is None or active is None or not active.is_playing:
+            return
+        if self.may_cut(active) and not self._hush.covers(turn):
+            self._carry_out(self._decide("words", active, now, "pause" if active.is_paused else "ignore"), active, now)
+
+    def _ask_about_words(self, turn: UserTurn, active: Speech, now: float) -> None:
+        default: Decision = "ignore"
+        if self.takes_floor(turn.firm_text):
+            is_long = turn.burst is None or turn.burst.duration(now) >= self._options.min_duration
+            default = "interrupt" if active.is_paused or is_long else "ignore"
+        elif active.is_paused and (turn.owes_final or self._user.is_speaking):
+            default = "pause"
+        self._carry_out(self._decide("words", active, now, default), active, now)
+
+    def _carry_out(self, decision: Decision, active: Speech, now: float) -> None:
+        burst = self._user.burst
+        if decision == "interrupt":
+            self.take_floor()
+        elif decision == "pause" and not active.is_paused:
+            self._words_paused_at = now
+            self._hold(active, now)
+        elif decision == "ignore" and active.is_paused:
+            if burst is not None:  # else it would be held again at once
+                burst.is_mere_noise = True
+            self._resume(active)
 
     # --- what is done to the agent
 
@@ -176,10 +241,13 @@ class Interruption:
         if turn is not None and turn.interim and not turn.is_interim_stable and not self._hush.covers(turn):
             yield Deadline(turn.interim_since + options.stable_interim, self._on_interim_stable)
         if burst is None:
+            if active.paused_at is not None:  # by a policy
+                yield Deadline(self._words_paused_at + options.false_timeout, self._on_silence)
             return
         if active.paused_at is not None:
             if burst.ended_at is not None:
-                yield Deadline(burst.ended_at + options.false_timeout, self._on_silence)
+                silent_since = max(burst.ended_at, self._words_paused_at)
+                yield Deadline(silent_since + options.false_timeout, self._on_silence)
             elif options.max_pause is not None:
                 yield Deadline(active.paused_at + options.max_pause, self._on_long_pause)
         elif active.playing_since is not None and burst.ended_at is None and not burst.is_mere_noise:
@@ -199,22 +267,24 @@ class Interruption:
         active, burst, turn = self._floor.active, self._user.burst, self._user.turn
         assert active is not None
         assert burst is not None
-        if turn is not None and self.takes_floor(turn.loud_text):
+        takes_floor = turn is not None and self.takes_floor(turn.loud_text)
+        if active.is_playing:
+            takes_floor = self._decide("speech", active, now, "interrupt" if takes_floor else "ignore") == "interrupt"
+        if takes_floor:
             self.take_floor()
         else:
             burst.is_mere_noise = True
             self._resume(active)
 
     def _on_long_speech(self, now: float) -> None:
-        active, turn = self._floor.active, self._user.turn
+        active, turn, burst = self._floor.active, self._user.turn, self._user.burst
         assert active is not None
-        if self._options.mode == "immediate" or (turn is not None and self.takes_floor(turn.firm_text)):
+        assert burst is not None
+        cuts = self._options.mode == "immediate" or (turn is not None and self.takes_floor(turn.firm_text))
+        decision = self._decide("speech", active, now, "interrupt" if cuts else "pause")
+        if decision == "interrupt":
             self.take_floor()
-        else:
+        elif decision == "pause":
             self._hold_back(active, now)
-
-
-def is_backchannel(text: str, backchannels: frozenset[str]) -> bool:
-    """Tell whether `text` is made only of backchannel words ("Yeah, okay.")."""
-    words = [word.strip(".,!?…;:\"'").lower() for word in text.split()]
-    return bool(words) and all(word in backchannels for word in words if word)
+        else:
+            burst.is_mere_noise = True

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-BACKCHANNELS = frozenset(
-    "mhm mm hm hmm uh-huh uhuh yeah yep yes ok okay right sure alright aha i see got it go on oh ah".split()
-)
-"""English words that take no floor while the agent speaks, when a turn is made only of them."""
+from vivavoce.agents.turn.backchannels import BY_LANGUAGE
+from vivavoce.agents.turn.policy import InterruptionPolicy, check_policies
 
 MAX_WAIT_LOG = math.log(365 * 24 * 3600)
 """Natural logarithm of the longest wait of a wake-up."""
@@ -61,8 +60,9 @@ class InterruptionOptions:
     """When the user's speech takes the floor from the agent."""
 
     enabled: bool = True
-    mode: Literal["pause", "immediate"] = "pause"
-    """`pause`: speech pauses the agent, words interrupt it, silence lets it go on. `immediate`: speech cuts."""
+    mode: Literal["pause", "immediate"] | InterruptionPolicy = "pause"
+    """`pause`: speech pauses the agent, words interrupt it, silence lets it go on. `immediate`: speech cuts. Or an
+    object that decides (`agents.turn.policy`)."""
     min_duration: float = 0.5
     """Speech shorter than this does not touch the agent when it sounds."""
     min_words: int = 0
@@ -80,10 +80,12 @@ class InterruptionOptions:
     to converge first (2 to 3 s for a browser on loudspeakers); what is said meanwhile is answered afterwards."""
     fade: float = 0.05
     """Fade-out when the agent is paused or cut."""
-    backchannels: frozenset[str] = field(default=BACKCHANNELS)
-    """Lower-case words; a turn made only of these does not take the floor while the agent speaks."""
+    backchannels: frozenset[str] | Callable[[str], bool] = field(default=BY_LANGUAGE["en"])
+    """Lower-case words and phrases: a turn made only of these does not take the floor while the agent speaks. Or a
+    function that tells of a text whether it is such. Sets for some languages: `backchannels_for("de", "en")`."""
 
     def __post_init__(self) -> None:
+        check_policies(self.mode, self.backchannels)
         for name in (
             "min_duration",
             "false_timeout",

@@ -14,7 +14,8 @@ class Burst:
 
     Args:
         reported_at: When the VAD told of the end.
-        is_mere_noise: It has held the agent for as long as it may without words, and holds it no more.
+        is_mere_noise: It has held the agent for as long as it may without words, or a policy ignores it: it holds the
+            agent no more.
     """
 
     started_at: float

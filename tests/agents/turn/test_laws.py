@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -10,7 +12,9 @@ from turn_kit.watches import AttemptWatch, FloorWatch, SilenceWatch, StateWatch,
 from vivavoce.agents.states import AgentState, UserState
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
+from vivavoce.agents.turn.machine import TurnMachine
 from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions, TurnOptions, WakeUp
+from vivavoce.agents.turn.policy import Decision, InterruptionMoment
 from vivavoce.agents.turn.replay import read_trace, replay
 from vivavoce.agents.turn.trace import (
     RecordedMachine,
@@ -29,6 +33,25 @@ QUIET = 20.0
 ALL_WAKE_UPS = 10 * (1 + 1.5 + 1.5**2 + 1.5**3)
 """Seconds after which the longest silence has led to everything that it may lead to."""
 
+
+class Moody:
+    """Decides this and that, or fails, but the same for the same moment."""
+
+    def decide(self, moment: InterruptionMoment) -> Decision:
+        mood = len(moment.text) + round(10 * (moment.speech_seconds + moment.agent_seconds))
+        if mood % 5 == 4:
+            raise ValueError("not today")
+        moods: tuple[Decision, ...] = ("ignore", "pause", "interrupt", moment.default)
+        return moods[mood % 5]
+
+
+class Obedient:
+    """Decides as if it were not there."""
+
+    def decide(self, moment: InterruptionMoment) -> Decision:
+        return moment.default
+
+
 DELAYS = st.one_of(st.sampled_from([0.0, 0.05, 0.2, 0.3, 0.4, 0.5, 1.0, 3.0]), st.floats(0, 4))
 OPTIONS = st.builds(
     TurnOptions,
@@ -41,7 +64,7 @@ OPTIONS = st.builds(
     interruption=st.builds(
         InterruptionOptions,
         enabled=st.sampled_from([True, True, True, False]),
-        mode=st.sampled_from(["pause", "immediate"]),
+        mode=st.sampled_from(["pause", "pause", "immediate", Moody()]),
         min_words=st.sampled_from([0, 0, 2]),
         echo_warm_up=st.sampled_from([0.0, 0.0, 3.0]),
         backchannels=st.just(frozenset({"b"})),
@@ -97,6 +120,9 @@ class TurnLaws(RuleBasedStateMachine):
         self.rests = rests
         self.record: list[TraceStep] = []
         self.machine = RecordedMachine(options, self.record.append)
+        self.shadow: TurnMachine | None = None
+        if options.interruption.mode == "pause":
+            self.shadow = TurnMachine(replace(options, interruption=replace(options.interruption, mode=Obedient())))
         self.now = 0.0
         self.counter = 0
         self.floor, self.words, self.states = FloorWatch(), WordWatch(), StateWatch()
@@ -113,6 +139,7 @@ class TurnLaws(RuleBasedStateMachine):
         self.states.sees_input(event)
         self.silence.sees_input(event, self.now)
         effects = self.machine.handle(event, now=self.now)
+        assert self.shadow is None or self.shadow.handle(event, now=self.now) == effects
         for effect in effects:
             self.floor.sees_effect(effect)
             self.words.sees_effect(effect, self.now)
@@ -295,6 +322,10 @@ class TurnLaws(RuleBasedStateMachine):
         self._check_that_a_replay_is_the_same()
 
     def _check_that_a_replay_is_the_same(self) -> None:
+        if not isinstance(self.options.interruption.mode, str):  # a trace can only name it
+            again = TurnMachine(self.options)
+            assert all(tuple(again.handle(s.event, now=s.now)) == s.effects for s in self.record)
+            return
         header = header_line(self.options, session_id="laws", version="", began_at=0.0)
         trace = read_trace([header, *map(step_line, self.record), end_line("closed")])
         assert decode(trace.options) == self.options

@@ -1,0 +1,80 @@
+"""InterruptionPolicy: the application's own judgement of what the caller's voice does to the agent's.
+
+    class Patient:
+        def decide(self, moment: InterruptionMoment) -> Decision:
+            if moment.agent_seconds < 1.0 and "stop" not in moment.text:
+                return "ignore"
+            return moment.default
+
+    SessionOptions(interruption=InterruptionOptions(mode=Patient()))
+
+It is asked only about an agent that sounds, or is paused in the middle, and that a voice may cut: never about a
+protected speech, nor about an answer that nobody has heard yet, which further words of the caller take back so that
+they become one turn. A policy is pure: it answers at once, by the moment alone, and is asked again for each new one.
+One that raises, or answers something else, is overruled by the default; an `error` event of source "policy" tells.
+"""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+Decision = Literal["ignore", "pause", "interrupt"]
+"""`ignore`: the agent goes on, or on again. `pause`: it is held, until words, silence or `max_pause` tell what it was.
+`interrupt`: it is cut, and the caller has the floor."""
+
+Trigger = Literal["speech", "words", "end_of_turn"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InterruptionMoment:
+    """What is known when a decision is due.
+
+    Args:
+        trigger: `speech`: the caller has been sounding for `min_duration`, or `max_pause` is over. `words`: a new
+            transcript. `end_of_turn`: the turn is over and would be answered; "pause" then counts as "interrupt", and
+            with "ignore" its words are kept as a backchannel's, answered by nobody.
+        text: What the caller has said in this turn, the newest guess included; empty where no words have come.
+        is_final: Nothing of it is a guess.
+        is_stable: The guess, if there is one, has not changed for `stable_interim`.
+        is_backchannel: It is made only of backchannels.
+        speech_seconds: How long the caller's newest sound lasts, or lasted; 0 without a VAD.
+        is_speaking: Whether it still lasts.
+        agent_seconds: For how long the agent's present words have been heard, pauses included.
+        is_paused: Whether the agent is held.
+        default: What `mode="pause"` would do.
+    """
+
+    trigger: Trigger
+    text: str = field(repr=False)
+    is_final: bool
+    is_stable: bool
+    is_backchannel: bool
+    speech_seconds: float
+    is_speaking: bool
+    agent_seconds: float
+    is_paused: bool
+    default: Decision
+
+
+class InterruptionPolicy(Protocol):
+    """Anything with this method may be `InterruptionOptions.mode`."""
+
+    def decide(self, moment: InterruptionMoment, /) -> Decision:
+        """Return what is to be done; at once, it is called between two inputs of the session's loop."""
+
+
+def check_policies(mode: object, backchannels: object) -> None:
+    """Refuse what can never judge.
+
+    Raises:
+        ValueError: One of them is neither a known value nor something that can be asked, or it is async.
+    """
+    decide = getattr(mode, "decide", None)
+    if mode not in ("pause", "immediate") and (not callable(decide) or inspect.iscoroutinefunction(decide)):
+        raise ValueError(f"need mode 'pause', 'immediate' or an object with a sync decide(moment), got {mode!r}")
+    if isinstance(backchannels, frozenset):
+        return
+    if not callable(backchannels) or inspect.iscoroutinefunction(backchannels):
+        raise ValueError(f"need backchannels as a frozenset of phrases or a sync function(text), got {backchannels!r}")

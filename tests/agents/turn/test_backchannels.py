@@ -1,0 +1,52 @@
+"""Signs of listening, by language."""
+
+from __future__ import annotations
+
+import pytest
+
+from vivavoce.agents.turn.backchannels import BY_LANGUAGE, backchannels_for, matcher
+
+
+@pytest.mark.parametrize(
+    ("language", "signs", "words"),
+    [
+        (
+            "en",
+            ["Yeah, okay.", "uh-huh", "I see!", "got it, got it", "mhm… all right"],
+            ["I", "see you", "go", "yes but"],
+        ),
+        ("de", ["Ach so, verstehe.", "Ja ja, genau", "in Ordnung"], ["Ordnung", "ja aber", "so nicht"]),
+        ("fr", ["D’accord.", "ah oui, c'est ça", "Très bien"], ["accord", "bien non"]),
+        ("es", ["Sí, claro.", "Ya veo"], ["veo", "claro que no"]),
+        ("it", ["Sì sì, ho capito"], ["ho"]),
+        ("pt-BR", ["Tá bom, entendi."], ["bom dia"]),
+        ("nl", ["Ja, snap ik."], ["snap"]),
+        ("ja", ["はい、そうですね。", "なるほど"], ["いいえ"]),
+    ],
+)
+def test_a_text_made_only_of_signs_is_one(language: str, signs: list[str], words: list[str]) -> None:
+    is_sign = matcher(backchannels_for(language))
+    assert [text for text in signs if not is_sign(text)] == []
+    assert [text for text in words if is_sign(text)] == []
+
+
+def test_languages_go_together_and_words_of_ones_own_too() -> None:
+    is_sign = matcher(backchannels_for("en", "de") | {"jawohl", "na so was"})
+    assert is_sign("okay, genau, jawohl, na so was")
+    assert not matcher(backchannels_for("en"))("genau")
+
+
+def test_a_text_without_a_word_is_a_sign_and_no_text_is_none() -> None:
+    is_sign = matcher(frozenset({"mhm"}))
+    assert (is_sign("…"), is_sign(""), is_sign(" ")) == (True, False, False)
+    assert not matcher(frozenset())("mhm")
+
+
+def test_phrases_are_lower_case() -> None:
+    for phrases in BY_LANGUAGE.values():
+        assert all(phrase and phrase == phrase.lower().strip() for phrase in phrases)
+
+
+def test_an_unknown_language_is_refused() -> None:
+    with pytest.raises(ValueError, match="'tlh'"):
+        backchannels_for("en", "tlh")
