@@ -99,13 +99,19 @@ class Interruption:
         if was_short or (turn is not None and not turn.owes_final):
             self._resume(active)
 
-    def words_came(self, now: float) -> None:
-        """The open turn has a new final or stable interim."""
+    def words_came(self, now: float, *, is_guess: bool = False) -> None:
+        """The open turn has new words.
+
+        Args:
+            is_guess: An interim that may still change, which only a policy looks at; else a final or stable interim.
+        """
         turn, active = self._user.turn, self._floor.active
         if turn is None or active is None or not self.may_cut(active) or self._hush.covers(turn):
             return
         if self._judge.has_policy and active.is_playing:
-            self._ask_about_words(turn, active, now)
+            self._ask_about_words(turn, active, now, is_guess=is_guess)
+        elif is_guess:
+            return
         elif not self.takes_floor(turn.firm_text):
             if not turn.owes_final:
                 self.let_go_on()
@@ -117,17 +123,11 @@ class Interruption:
         ):
             self.take_floor()
 
-    def guess_came(self, now: float) -> None:
-        """The open turn has a new interim, which may change; only a policy looks at it."""
-        turn, active = self._user.turn, self._floor.active
-        if not self._judge.has_policy or turn is None or active is None or not active.is_playing:
-            return
-        if self.may_cut(active) and not self._hush.covers(turn):
-            self._carry_out(self._decide("words", active, now, "pause" if active.is_paused else "ignore"), active, now)
-
-    def _ask_about_words(self, turn: UserTurn, active: Speech, now: float) -> None:
+    def _ask_about_words(self, turn: UserTurn, active: Speech, now: float, *, is_guess: bool) -> None:
         default: Decision = "ignore"
-        if self.takes_floor(turn.firm_text):
+        if is_guess:
+            default = "pause" if active.is_paused else "ignore"
+        elif self.takes_floor(turn.firm_text):
             is_long = turn.burst is None or turn.burst.duration(now) >= self._options.min_duration
             default = "interrupt" if active.is_paused or is_long else "ignore"
         elif active.is_paused and (turn.owes_final or self._user.is_speaking):
@@ -197,14 +197,9 @@ class Interruption:
             turn.turn_id, turn.earlier_text, turn.is_merged = answer.turn_id, answer.text, True
             turn.began_at = min(answer.turn_began_at, turn.began_at)
             self.cancel(answer, is_withdrawn=True)
-        self.stop_active()
+        if self._floor.active is not None:
+            self.cancel(self._floor.active)
         self.drop_waiting()
-
-    def stop_active(self) -> None:
-        """Cut the speech that has the floor."""
-        active = self._floor.active
-        if active is not None:
-            self.cancel(active)
 
     def drop_waiting(self, *, force: bool = False) -> None:
         """Drop what waits, up to the first protected speech; with `force` all of it."""

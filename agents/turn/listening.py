@@ -93,7 +93,7 @@ class Listening:
         if text and not turn.owed_before:
             self._endpointing.words_came()
         turn.add_interim(text, now, item_id)
-        self._interruption.guess_came(now)
+        self._interruption.words_came(now, is_guess=True)
 
     def final(self, text: str, now: float, item_id: str = "") -> None:
         """An utterance is settled; an empty text says that it was nothing."""

@@ -87,7 +87,8 @@ class Speeches:
         active = self._floor.active
         if active is not None and not (active.interruptible or event.force):
             return
-        self._interruption.stop_active()
+        if active is not None:
+            self._interruption.cancel(active)
         for speech in self._floor.in_tools:
             if speech.interruptible or event.force:
                 self._interruption.cancel(speech)
