@@ -71,6 +71,10 @@ class TurnRecord:
         ended_by: What ended the user's turn; None where there was none.
         endpointing_delay: The seconds of silence that did, as configured or learned, where `ended_by` says a pause or a
             timeout. The stages from `vad_silence` to `endpointing_wait` show which of it was on the critical path.
+        preemptive: Whether the answer was begun before the turn was over.
+        llm_first_token, tts_first_byte: The providers' own durations of the first step, from the request to the first
+            word (or call) and to the first audio: unlike a stage, also what went by while something else was waited
+            for. None where nothing came.
     """
 
     turn_id: str
@@ -89,6 +93,9 @@ class TurnRecord:
     error: str = ""
     ended_by: EndedBy | None = None
     endpointing_delay: float | None = None
+    preemptive: bool = False
+    llm_first_token: float | None = None
+    tts_first_byte: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""

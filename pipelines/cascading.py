@@ -127,6 +127,7 @@ class CascadingPipeline(Pipeline):
             can_reply=parts.llm is not None and parts.tts is not None,
             sends_transcripts=parts.stt is not None,
             supports_images=parts.llm is not None and parts.llm.capabilities.supports_images,
+            can_preempt=parts.llm is not None and parts.tts is not None,
             takes_flow=parts.tts is not None,
             output_rate=parts.tts.capabilities.sample_rate if parts.tts else DEFAULT_OUTPUT_RATE,
             vad_silence=parts.vad.capabilities.min_silence if parts.vad else 0.0,

@@ -29,6 +29,9 @@ class TurnRecordBuilder:
         self.error = ""
         self.answered_turn: TurnRecordBuilder | None = None
         """The turn that hands off to the agent which speaks here: this is what its caller hears first."""
+        self.preemptive = False
+        self.llm_first_token: float | None = None
+        self.tts_first_byte: float | None = None
         self._session_start = session_start
         self._created_at = now
         self._ended_by: EndedBy | None = None
@@ -100,4 +103,7 @@ class TurnRecordBuilder:
             - self._session_start,
             ended_at=now - self._session_start,
             error=self.error,
+            preemptive=self.preemptive,
+            llm_first_token=self.llm_first_token,
+            tts_first_byte=self.tts_first_byte,
         )

@@ -19,6 +19,12 @@ class SessionOptions:
     endpointing: EndpointingOptions = field(default_factory=EndpointingOptions)
     interruption: InterruptionOptions = field(default_factory=InterruptionOptions)
     speech: SpeechLimits = field(default_factory=SpeechLimits)
+    preemptive: bool = True
+    """Begin to answer words that are probably all before the turn is over; used only if nothing differs in the end."""
+    preemptive_tts: bool = False
+    """Let the voice speak such an answer ahead too, unheard."""
+    preemptive_attempts: int = 3
+    """Such answers in one turn, each on other words; those that are not used cost their tokens."""
     tool_timeout: float = 30.0
     """For a tool without a timeout of its own."""
     max_tool_threads: int = 8
@@ -52,6 +58,8 @@ class SessionOptions:
                 raise ValueError(f"need {name} > 0 (s), got {getattr(self, name)!r}")
         if self.away_after is not None and self.away_after <= 0:
             raise ValueError(f"need away_after > 0 (s) or None, got {self.away_after!r}")
+        if self.preemptive_attempts < 1:
+            raise ValueError(f"need preemptive_attempts >= 1, got {self.preemptive_attempts!r}; or preemptive=False")
         if self.max_tool_threads < 1 or self.max_errors < 1:
             raise ValueError(
                 f"need max_tool_threads, max_errors >= 1, got {self.max_tool_threads!r}, {self.max_errors!r}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from anyio.abc import TaskGroup
 
@@ -25,7 +25,7 @@ from vivavoce.agents.turn.inputs import TurnInput
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.io import Transport
 from vivavoce.pipelines.llm.base import Usage
-from vivavoce.pipelines.llm.chat_context import ChatContext
+from vivavoce.pipelines.llm.chat_context import ChatContext, ChatMessage
 from vivavoce.pipelines.llm.tools import ToolCall
 from vivavoce.pipelines.pipeline import PipelineCapabilities, PipelineConnection
 
@@ -115,6 +115,15 @@ class ReplyHost:
         for tool in self._tools.carried():
             record.add_tool(tool)
         return context
+
+    def context_ahead(self, turn_id: str, text: str) -> ChatContext:
+        """Return what a request would be sent if the open turn were committed now, as `text`."""
+        context, item = self.history.copy(), self.history.user_item(turn_id)
+        if item is None:
+            context.append(ChatMessage(role="user", content=text, turn_id=turn_id))
+        else:
+            context.replace(replace(item, content=text))
+        return self._window.cut(self._tools.with_pending(context), self._tools.unanswered_calls, is_quiet=True)
 
     def run_tools(self, handle: SpeechHandle, calls: Sequence[ToolCall], turn_id: str) -> ToolBatch:
         """Run calls in the session's group, outside the reply's scope."""

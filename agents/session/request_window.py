@@ -25,11 +25,14 @@ class RequestWindow:
         self._policy = policy
         self._report_error = report_error
 
-    def cut(self, context: ChatContext, needed: Callable[[], Collection[str]]) -> ChatContext:
+    def cut(
+        self, context: ChatContext, needed: Callable[[], Collection[str]], *, is_quiet: bool = False
+    ) -> ChatContext:
         """Return what is sent of `context`.
 
         Args:
             needed: Returns the ids of calls that run or whose results no model was sent yet; they are sent in any case.
+            is_quiet: Whether a failure is told to nobody: the turn that this is for will ask again.
         """
         if self._policy is None:
             return context
@@ -40,6 +43,8 @@ class RequestWindow:
                     f"context_window must return a ChatContext, got {type(part).__name__}; it must not be async"
                 )
         except Exception as error:  # noqa: BLE001 - a user callback: the turn is answered without it
+            if is_quiet:
+                return context
             logger.warning("context_window failed: %s", describe(error))
             logger.debug("context_window failed here", exc_info=error)
             self._report_error(error, "context_window")

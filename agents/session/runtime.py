@@ -14,6 +14,7 @@ from vivavoce.agents import events as ev
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.observe.turn_record import TurnRecordBuilder
 from vivavoce.agents.records import TurnOutcome
+from vivavoce.agents.session.attempts import Attempts
 from vivavoce.agents.session.handoff import HandoffRoom
 from vivavoce.agents.session.history import SessionHistory
 from vivavoce.agents.session.inbox import Entry, Inbox, Marker
@@ -80,6 +81,7 @@ class SessionRuntime:
             post=self._inbox.put,
             on_ended=self._on_ended,
         )
+        self._attempts = Attempts(self._host, with_voice=options.preemptive_tts)
         self._replies: dict[str, Reply] = {}
         self._held = ""
         self._unanswered: list[ToolBatch] = []
@@ -270,9 +272,16 @@ class SessionRuntime:
         record = TurnRecordBuilder(effect.turn_id, "turn", session_start=self.journal.started_at, now=self._clock.now())
         record.committed(effect.timing, effect.text)
         request = SpeechRequest(user_item=item, remote_reply_id=effect.remote_reply_id)
-        self._replies[handle.id] = Reply(self._host, handle, request, record)
+        attempt = self._attempts.take(effect.attempt_id) if effect.attempt_id else None
+        self._replies[handle.id] = Reply(self._host, handle, request, record, attempt)
         self.handoffs.turn_committed()
         self.journal.note(ev.SpeechCreated, turn_id=effect.turn_id, speech_id=handle.id, kind="turn")
+
+    def _start_attempt(self, effect: fx.StartAttempt) -> None:
+        self._attempts.start(effect)
+
+    def _drop_attempt(self, effect: fx.DropAttempt) -> None:
+        self._attempts.drop(effect)
 
     def interrupt_speech(self, speech_id: str, force: bool) -> None:
         """Enqueue the interruption of one speech."""
@@ -379,7 +388,10 @@ class SessionRuntime:
         reply = self._replies.pop(handle.id, None)
         if self._held == handle.id:
             self._release_hold()
-        if reply is None or reply.is_withdrawn:
+        if reply is None:
+            return
+        reply.drop_attempt()
+        if reply.is_withdrawn:
             return
         record = reply.record.build(outcome, self._clock.now())
         self.journal.turns.append(record)
@@ -430,6 +442,8 @@ _APPLY: dict[type, Callable[[SessionRuntime, Any], None]] = {
     fx.SetAgentState: SessionRuntime._set_agent_state,
     fx.SetUserState: SessionRuntime._set_user_state,
     fx.CommitUserTurn: SessionRuntime._commit_user_turn,
+    fx.StartAttempt: SessionRuntime._start_attempt,
+    fx.DropAttempt: SessionRuntime._drop_attempt,
     fx.AmendUserTurn: SessionRuntime._amend_user_turn,
     fx.AddBackchannel: SessionRuntime._add_backchannel,
     fx.DropUserTurn: SessionRuntime._drop_user_turn,

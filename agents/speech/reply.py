@@ -18,6 +18,7 @@ from anyio import CancelScope
 from vivavoce.agents.agent import CompletedTurn, StopResponse
 from vivavoce.agents.observe.turn_record import TurnRecordBuilder
 from vivavoce.agents.records import TurnOutcome
+from vivavoce.agents.speech.attempt import Attempt
 from vivavoce.agents.speech.given_audio import play_given
 from vivavoce.agents.speech.handle import SpeechHandle, running_speech
 from vivavoce.agents.speech.host import SpeechHost, SpeechRequest
@@ -40,10 +41,16 @@ class Reply:
 
     Args:
         record: Collects the turn's times; the session makes the record of it when the reply has ended.
+        attempt: The first model step, begun before the turn was over; taken if it is as good as a new one.
     """
 
     def __init__(
-        self, host: SpeechHost, handle: SpeechHandle, request: SpeechRequest, record: TurnRecordBuilder
+        self,
+        host: SpeechHost,
+        handle: SpeechHandle,
+        request: SpeechRequest,
+        record: TurnRecordBuilder,
+        attempt: Attempt | None = None,
     ) -> None:
         self.handle = handle
         self.record = record
@@ -52,6 +59,8 @@ class Reply:
         """Whether it was granted the floor once, so that its task runs."""
         self._host = host
         self._request = request
+        self._attempt = attempt
+        self._asked_at = 0.0
         self._scope: CancelScope | None = None
         self._floor = anyio.Event()
         self._stopped: TurnOutcome | None = None
@@ -81,6 +90,11 @@ class Reply:
             self._host.release_tools(self._batch)
         if self._scope is not None:
             self._scope.cancel()
+
+    def drop_attempt(self) -> None:
+        """Throw away what was begun before the turn was over, and count what nobody used of it."""
+        if self._attempt is not None:
+            self._attempt.drop()
 
     def on_played(self, utterance: Utterance) -> None:
         """All of a step has been played."""
@@ -165,6 +179,7 @@ class Reply:
             logger.debug("on_user_turn_completed failed here", exc_info=error)
             self._host.report_error(error, "hook")
         if turn.text != item.content:
+            self.drop_attempt()  # even if the words are the same: the hook wanted the model to see them so
             self._host.history.replace_text(item, turn.text)
         self._extra_instructions = "\n".join(part for part in (self._extra_instructions, turn.instructions) if part)
         self.record.mark("hook", "user_code", self._host.clock.now())
@@ -226,10 +241,14 @@ class Reply:
         batch: ToolBatch | None = None
         channel = TextChannel()
         host = self._host
+        attempt: Attempt | None = None
+        self._asked_at = host.clock.now()
         if is_first and self._request.remote_reply_id:
             source = host.connection.accept(self._request.remote_reply_id)
         else:
-            source = host.connection.generate(self._request_for(may_call=may_call, is_first=is_first))
+            request = self._request_for(may_call=may_call, is_first=is_first)
+            attempt = self._take_attempt(request) if is_first else None
+            source = host.connection.generate(request) if attempt is None else attempt.events()
         async with anyio.create_task_group() as group:
             watchdog = Watchdog(host.clock, group.cancel_scope.cancel)
             try:
@@ -240,7 +259,7 @@ class Reply:
                         watchdog.arm(host.limits.llm_stall)
                         speaks = self._take(event, channel)
                         if speaks and not host.capabilities.generates_audio:
-                            group.start_soon(self._speak_channel, channel, speaks)
+                            group.start_soon(self._speak_channel, channel, speaks, attempt)
                 watchdog.disarm()
                 self._generation_ended()
                 if self._calls:
@@ -258,11 +277,27 @@ class Reply:
             await self._played(self._utterance)
         return batch
 
+    def _take_attempt(self, request: GenerateRequest) -> Attempt | None:
+        attempt = self._attempt
+        if attempt is None or not attempt.fits(request):
+            self.drop_attempt()
+            return None
+        self.record.preemptive = True
+        return attempt
+
+    def _model_answered(self) -> None:
+        """Note the model's first word, call or sound; the next ones change nothing."""
+        now = self._host.clock.now()
+        self.record.mark("model_first_token", "provider", now)
+        if self.record.llm_first_token is None:
+            ahead = self._attempt.first_token if self._attempt is not None and self.record.preemptive else None
+            self.record.llm_first_token = now - self._asked_at if ahead is None else ahead
+
     def _take(self, event: LLMEvent | AudioChunk, channel: TextChannel) -> Utterance | None:
         """Take one event of the model; return the utterance when this event began it."""
         opened = None
         if isinstance(event, TextDelta):
-            self.record.mark("model_first_token", "provider", self._host.clock.now())
+            self._model_answered()
             if self._utterance is None:
                 if not event.text.strip():
                     return None
@@ -273,10 +308,10 @@ class Reply:
             self.record.agent_text[-1] += event.text
             channel.push(event.text)
         elif isinstance(event, ToolCall):
-            self.record.mark("model_first_token", "provider", self._host.clock.now())
+            self._model_answered()
             self._calls.append(event)
         elif isinstance(event, AudioChunk):
-            self.record.mark("model_first_token", "provider", self._host.clock.now())
+            self._model_answered()
             if self._utterance is None:
                 opened = self._open_utterance()
                 self.record.agent_text.append("")
@@ -295,13 +330,13 @@ class Reply:
         if not self._request.wait_for_playback and is_last:
             self.handle.resolve()
 
-    async def _speak_channel(self, channel: TextChannel, utterance: Utterance) -> None:
+    async def _speak_channel(self, channel: TextChannel, utterance: Utterance, attempt: Attempt | None) -> None:
         with self._blaming("tts"):
-            await self._voice(channel, utterance)
+            await self._voice(channel, utterance, attempt)
         utterance.finish()
         await self._played(utterance)
 
-    async def _voice(self, text: str | TextChannel, utterance: Utterance) -> None:
+    async def _voice(self, text: str | TextChannel, utterance: Utterance, attempt: Attempt | None = None) -> None:
         """Synthesise `text` into `utterance`. The voice's limits count only while all text is in."""
         host, limits = self._host, self._host.limits
         channel = text if isinstance(text, TextChannel) else None
@@ -314,12 +349,16 @@ class Reply:
             else:
                 channel.on_close = lambda: watchdog.arm(limits.tts_first_byte)
             try:
-                async with aclosing(host.connection.speak(text)) as chunks:
+                ahead = attempt if attempt is not None and attempt.with_voice else None
+                async with aclosing(ahead.audio() if ahead is not None else host.connection.speak(text)) as chunks:
                     async for chunk in chunks:
                         watchdog.disarm()
                         has_audio = has_audio or bool(chunk.frame.data)
                         if chunk.requested_at is not None:
                             self.record.mark("first_sentence", "provider", chunk.requested_at)
+                            if self.record.tts_first_byte is None:
+                                took = host.clock.now() - chunk.requested_at if ahead is None else ahead.first_byte
+                                self.record.tts_first_byte = took
                         self.record.mark("tts_first_byte", "provider", host.clock.now())
                         utterance.push(chunk)
                         await utterance.room()

@@ -69,7 +69,7 @@ class SessionHarness:
         model: A speech-to-speech model instead, with a `ScriptedVAD`; by default its server decides turns, so that the
             test answers with `model.start_reply()`.
         pipeline: A whole pipeline of the test's own; `stt` or `model` then says where the caller's words go.
-        options: The session's; the clock in them is the harness's.
+        options: The session's; the clock in them is the harness's, and `preemptive` is the attribute of this name.
         session: What else the session is made with.
     """
 
@@ -94,6 +94,9 @@ class SessionHarness:
         self.recording = Recording()
         self.pipeline = pipeline or self._make_pipeline()
         """What the session runs on; for a test with a session of its own too."""
+        self.preemptive = False
+        """Whether answers are begun before a turn is over; may be set before the session starts. By default they are
+        not: the model is asked when the turn is over, so that the n-th answer of its script is that of the n-th."""
         self._options = options or SessionOptions()
         self._arguments = session
         self._session: AgentSession[Any] | None = None
@@ -140,9 +143,8 @@ class SessionHarness:
         self._clock = VirtualClock() if isinstance(loop, VirtualTimeLoop) else LoopClock()
         self._began_at = self._clock.now()
         self._transport = LocalTransport(self._clock, participant=self.caller.identity)
-        self._session = AgentSession(
-            self.agent, self.pipeline, options=replace(self._options, clock=self._clock), **self._arguments
-        )
+        options = replace(self._options, clock=self._clock, preemptive=self.preemptive)
+        self._session = AgentSession(self.agent, self.pipeline, options=options, **self._arguments)
         self.recording.listen(self._session)
         self.caller.begin(self._transport, self._clock)
         try:

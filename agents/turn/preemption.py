@@ -37,7 +37,7 @@ class Attempt:
 class Preemption:
     """Starts attempts, at most one at a time and a few a turn, and drops those whose words do not stay.
 
-    Where a speech has the floor or waits for it there is none: what is heard of it changes the history.
+    There is none while anything has the floor or waits for it: a speech changes the history, a handoff the agent.
 
     Args:
         user: Read.

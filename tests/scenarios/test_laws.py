@@ -83,6 +83,8 @@ class Action:
     at: float
     length: int
     delay: float
+    guessed: Literal["no", "all", "a part"] = "no"
+    """What an interim has of the words, in the middle of them."""
 
 
 actions = st.lists(
@@ -106,6 +108,7 @@ actions = st.lists(
         at=st.integers(1, 80).map(lambda tenths: tenths / 10),
         length=st.integers(1, 12),
         delay=st.integers(1, 12).map(lambda tenths: tenths / 10),
+        guessed=st.sampled_from(["no", "all", "a part"]),
     ),
     min_size=1,
     max_size=8,
@@ -140,18 +143,30 @@ wake_ups = st.none() | st.builds(
 )
 
 
+@dataclass(frozen=True)
+class Setting:
+    """What the session is made with."""
+
+    ahead: Literal["nothing", "model", "voice"]
+    """What is begun before a turn is over."""
+    has_words: bool
+    wake_up: WakeUp | None
+    window: ContextWindow | None
+
+
+settings_of_a_call = st.builds(
+    Setting,
+    ahead=st.sampled_from(["nothing", "model", "voice"]),
+    has_words=st.booleans(),
+    wake_up=wake_ups,
+    window=windows,
+)
+
+
 class Call:
     """One run of the actions, with what it led to."""
 
-    def __init__(
-        self,
-        plan: list[Action],
-        script: list[list[StepItem]],
-        *,
-        has_words: bool,
-        wake_up: WakeUp | None,
-        window: ContextWindow | None,
-    ) -> None:
+    def __init__(self, plan: list[Action], script: list[list[StepItem]], setting: Setting) -> None:
         self.words: list[str] = []
         self.handles: list[SpeechHandle] = []
         self.handoffs: list[Handoff] = []
@@ -161,13 +176,18 @@ class Call:
         self.harness = SessionHarness(
             Desk("Help."),
             ScriptedLLM(*script, default="More."),
-            tts=ScriptedTTS(emits_words=has_words),
+            tts=ScriptedTTS(emits_words=setting.has_words),
             options=SessionOptions(
-                trace_path=traces.name, away_after=2.0, context_window=window, history_sink=self.sink
+                trace_path=traces.name,
+                away_after=2.0,
+                context_window=setting.window,
+                history_sink=self.sink,
+                preemptive_tts=setting.ahead == "voice",
             ),
-            wake_up=wake_up,
+            wake_up=setting.wake_up,
         )
-        free_from = 0.0
+        self.harness.preemptive = setting.ahead != "nothing"
+        free_from, is_typing = 0.0, any(action.kind == "types" for action in plan)
         for action in plan:
             if action.kind not in ("says", "noise"):
                 continue
@@ -177,7 +197,11 @@ class Call:
             if action.kind == "noise":
                 self.harness.caller.makes_noise(start, end)
             else:
-                self.harness.caller.says(self._new_words(action.length), start, end, final_at=end + action.delay / 2)
+                words = self._new_words(action.length)
+                guessed = action.guessed if not is_typing else "no"  # which of them a late final is of nobody can tell
+                guess = {"no": [], "all": [words], "a part": [words.split()[0]]}[guessed]
+                interims = [(start + action.length / 20, text) for text in guess]
+                self.harness.caller.says(words, start, end, final_at=end + action.delay / 2, interims=interims)
         self.plan = [action for action in plan if action.kind not in ("says", "noise")]
         with traces:
             self.harness.run(self._act, until=END)
@@ -216,15 +240,11 @@ class Call:
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-@given(plan=actions, script=model_script, has_words=st.booleans(), wake_up=wake_ups, window=windows)
+@given(plan=actions, script=model_script, setting=settings_of_a_call)
 def test_whatever_happens_the_laws_of_a_session_hold(
-    plan: list[Action],
-    script: list[list[StepItem]],
-    has_words: bool,
-    wake_up: WakeUp | None,
-    window: ContextWindow | None,
+    plan: list[Action], script: list[list[StepItem]], setting: Setting
 ) -> None:
-    call = Call(plan, script, has_words=has_words, wake_up=wake_up, window=window)
+    call = Call(plan, script, setting)
     harness = call.harness
     assert harness.close_report is not None
     assert harness.close_report.is_clean
@@ -234,10 +254,10 @@ def test_whatever_happens_the_laws_of_a_session_hold(
     check_outcomes(harness)
     check_user_words(call)
     check_speaking(harness)
-    check_agent_words(harness, has_words=has_words)
+    check_agent_words(harness, has_words=setting.has_words)
     check_tools(harness)
     check_history(call)
-    check_wake_ups(harness, wake_up)
+    check_wake_ups(harness, setting.wake_up)
     check_trace(call)
 
 

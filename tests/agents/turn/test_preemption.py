@@ -179,6 +179,13 @@ def test_a_speech_asked_for_meanwhile_throws_an_attempt_away() -> None:
     assert call.take()[1:] == [(1.3, "grant", "hold on"), (1.3, "throw away", "attempt_1")]
 
 
+def test_a_handoff_throws_an_attempt_away_and_lets_none_begin_before_it_is_over() -> None:
+    call = eager().says("one", 0.5, 1.0).at(1.3, i.HandoffRequested("to Bob"))
+    assert ("throw away", "attempt_1") in [entry[1:] for entry in call.take()]
+    call.starts(1.32).at(1.6, i.UserInterim(text="two")).until(2.0)
+    assert call.take() == []
+
+
 def test_closing_commits_the_words_with_their_attempt() -> None:
     call = eager().says("one", 0.5, 1.0).at(1.3, i.SessionClosing())
     assert call.take()[1:] == [(1.3, "commit", "turn_1", "one", "attempt_1"), (1.3, "cancelled", "answer_1")]

@@ -1,0 +1,49 @@
+"""Attempts: carries out the preemptive answers that the turn machine wants, until a turn's reply takes one over."""
+
+from __future__ import annotations
+
+from vivavoce.agents.session.reply_host import ReplyHost
+from vivavoce.agents.speech.attempt import Attempt
+from vivavoce.agents.turn.effects import DropAttempt, StartAttempt
+from vivavoce.pipelines.llm.base import GenerateRequest
+
+
+class Attempts:
+    """Keeps the one attempt that is alive. Its request is what the turn's reply would ask if the turn were over now.
+
+    Args:
+        with_voice: Whether attempts are synthesised ahead too.
+    """
+
+    def __init__(self, host: ReplyHost, *, with_voice: bool) -> None:
+        self._host = host
+        self._with_voice = with_voice
+        self._current: Attempt | None = None
+
+    def start(self, effect: StartAttempt) -> None:
+        """Begin one, where the pipeline lets one begin."""
+        links, host = self._host.links, self._host
+        if links is None or not links.capabilities.can_preempt:
+            return
+        request = GenerateRequest(
+            context=host.context_ahead(effect.turn_id, effect.text),
+            instructions=links.agent.instructions,
+            tools=links.agent.tools if host.limits.max_tool_steps else (),
+            turn_id=effect.turn_id,
+        )
+        self._current = attempt = Attempt(effect.attempt_id, host, request, with_voice=self._with_voice)
+        links.group.start_soon(attempt.run, name=f"{effect.attempt_id} of {effect.turn_id}")
+
+    def drop(self, effect: DropAttempt) -> None:
+        """Throw it away."""
+        attempt = self.take(effect.attempt_id)
+        if attempt is not None:
+            attempt.drop()
+
+    def take(self, attempt_id: str) -> Attempt | None:
+        """Hand it over, if there is one of that id."""
+        attempt = self._current
+        if attempt is None or attempt.id != attempt_id:
+            return None
+        self._current = None
+        return attempt
