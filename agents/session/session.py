@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
@@ -16,11 +14,11 @@ from vivavoce.agents import events as ev
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.records import CloseReport, SessionReport, TurnRecord, UsageRecord
 from vivavoce.agents.rooms.options import RoomOptions
+from vivavoce.agents.session.door import SessionDoor
 from vivavoce.agents.session.emitter import SessionEmitter
 from vivavoce.agents.session.event_source import EventSource
 from vivavoce.agents.session.handoff import Handoff, HandoffRoom
 from vivavoce.agents.session.history import SessionHistory
-from vivavoce.agents.session.hooks import running_hook
 from vivavoce.agents.session.inbox import InterruptedFromThread
 from vivavoce.agents.session.input import SessionInput
 from vivavoce.agents.session.journal import Journal
@@ -28,12 +26,12 @@ from vivavoce.agents.session.lifecycle import SessionLifecycle
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.runtime import SessionRuntime
 from vivavoce.agents.session.snapshot import Snapshot, read_snapshot, write_snapshot
+from vivavoce.agents.session.speech_desk import SpeechDesk
 from vivavoce.agents.session.tool_room import ToolRoom
 from vivavoce.agents.session.trace_writer import make_trace_writer
 from vivavoce.agents.session.wake_up_call import OnWakeUp, WakeUpCall
 from vivavoce.agents.session.wake_up_timer import WakeUpTimer
 from vivavoce.agents.session.wiring import (
-    check_speech,
     check_wiring,
     connecting,
     make_history_feed,
@@ -95,7 +93,6 @@ class AgentSession(EventSource, Generic[UserdataT]):
         self.pipeline = pipeline
         self.userdata = userdata
         self._options = options
-        self._capabilities = pipeline.capabilities
         self._clock = options.clock
         self.created_at = self._clock.wall()
         super().__init__(SessionEmitter(report=self._report_error, timeout=options.callback_timeout))
@@ -141,12 +138,11 @@ class AgentSession(EventSource, Generic[UserdataT]):
         self._lifecycle = SessionLifecycle(
             self, pipeline, self._runtime, self._emitter, clock=self._clock, options=options
         )
-        self.input = SessionInput(self._post_user, self._mute)
-        self.wake_up_timer = WakeUpTimer(self._post_user)
-        self._is_started = False
+        self._door = SessionDoor(self._lifecycle, self._runtime)
+        self._speech = SpeechDesk(self, self._door, self._runtime)
+        self.input = SessionInput(self._door.post_checked, self._door.mute)
+        self.wake_up_timer = WakeUpTimer(self._door.post_checked)
         self._task: asyncio.Task[None] | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread = 0
 
     def __repr__(self) -> str:
         return f"AgentSession({self.id!r}, agent={self.agent.id!r}, state={self.agent_state.value!r})"
@@ -175,9 +171,9 @@ class AgentSession(EventSource, Generic[UserdataT]):
             ConfigurationError: No room was given and the code runs in no job, or `resume_from` does not fit.
             VoiceError: A step failed; everything is rolled back and the session is closed.
         """
-        if self._is_started:
+        if self._door.was_opened:
             raise SessionError("the session was started before; a session starts once, make another one")
-        if self._lifecycle.closed.is_set():
+        if self._door.is_closed:
             raise SessionClosedError("the session is closed; make another one")
         room_options = room_options or RoomOptions()
         resumed: Snapshot | None = None
@@ -187,8 +183,7 @@ class AgentSession(EventSource, Generic[UserdataT]):
         if resumed is not None:
             self.history.restore(resumed.history, resumed.last_sequence)
             self.userdata = resumed.userdata
-        self._is_started = True
-        self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
+        self._door.open()
         self.history.loop.bind()
         # The one task of the session; anyio's groups belong to the task that enters and leaves them, so start() and
         # close() cannot hold one.
@@ -220,7 +215,7 @@ class AgentSession(EventSource, Generic[UserdataT]):
 
     async def wait_closed(self) -> CloseReport:
         """Wait until the session has closed, for whatever reason."""
-        if not self._is_started and not self._lifecycle.closed.is_set():
+        if not self._door.was_opened and not self._door.is_closed:
             raise SessionNotStartedError("the session was not started; call start() first")
         self._check_not_awaited()
         await self._join()
@@ -263,7 +258,7 @@ class AgentSession(EventSource, Generic[UserdataT]):
             ConfigurationError: There is no such file, or `text` is not whole where `audio` is given.
         """
         request = SpeechRequest(text=text, audio=audio, add_to_history=add_to_history)
-        return self._ask("say", request, interruptible, priority, when_busy)
+        return self._speech.ask("say", request, interruptible=interruptible, priority=priority, when_busy=when_busy)
 
     def reply(
         self,
@@ -286,19 +281,13 @@ class AgentSession(EventSource, Generic[UserdataT]):
             SessionNotStartedError, SessionClosedError: It cannot speak now.
             CapabilityError: The pipeline makes no replies, or its model does not see.
         """
-        if not instructions.strip():
-            self._check_open()
-            logger.warning("reply() was given no instructions; it is discarded")
-            handle = SpeechHandle(new_id("speech"), "reply", interruptible=interruptible, interrupt=self._interrupt_one)
-            handle.set_outcome("discarded")
-            return handle
         request = SpeechRequest(
             instructions=instructions,
             wait_for_playback=wait_for_playback,
             frames=tuple(frames or ()),
             tool_choice=tool_choice or ToolChoice(),
         )
-        return self._ask("reply", request, interruptible, priority, when_busy)
+        return self._speech.ask("reply", request, interruptible=interruptible, priority=priority, when_busy=when_busy)
 
     def interrupt(self, *, force: bool = False) -> Awaitable[None]:
         """Stop what the agent is saying and drop what waits, up to the first protected speech.
@@ -309,10 +298,10 @@ class AgentSession(EventSource, Generic[UserdataT]):
         Args:
             force: Stop protected speech too.
         """
-        self._check_open()
-        if threading.get_ident() == self._thread:
+        self._door.check()
+        if self._door.is_on_loop:
             return self._runtime.interrupt_all(force=force)
-        self._run_on_loop(lambda: self._runtime.post(i.InterruptRequested(force=force)))
+        self._door.post(i.InterruptRequested(force=force))
         return InterruptedFromThread()
 
     def update_agent(self, agent: Agent) -> Handoff:
@@ -326,12 +315,12 @@ class AgentSession(EventSource, Generic[UserdataT]):
         """
         check_wiring(agent, self.pipeline)
         handoff = Handoff(self, agent)
-        if not self._is_started and not self._lifecycle.closed.is_set():
+        if not self._door.was_opened and not self._door.is_closed:
             self._handoffs.request(handoff)
             return handoff
-        self._check_open()
+        self._door.check()
         agent.attach(self)
-        self._run_on_loop(lambda: self._handoffs.request(handoff))
+        self._door.call(lambda: self._handoffs.request(handoff))
         return handoff
 
     @property
@@ -400,61 +389,6 @@ class AgentSession(EventSource, Generic[UserdataT]):
 
     # --- inside
 
-    def _ask(
-        self, kind: i.SpeechKind, request: SpeechRequest, interruptible: bool, priority: int, when_busy: i.WhenBusy
-    ) -> SpeechHandle:
-        self._check_open()
-        check_speech(self._capabilities, self.pipeline.name, request)
-        handle = SpeechHandle(new_id("speech"), kind, interruptible=interruptible, interrupt=self._interrupt_one)
-        hook = running_hook(self)
-        if hook is not None:
-            hook.take(handle)
-            request = replace(request, by_hook=True)
-        asked = i.SpeechRequested(
-            speech_id=handle.id,
-            kind=kind,
-            interruptible=interruptible,
-            priority=priority,
-            when_busy=when_busy,
-            by_hook=request.by_hook,
-        )
-
-        def ask() -> None:
-            if self._lifecycle.closed.is_set():  # it closed while the call came over from its thread
-                handle.set_outcome("cancelled")
-            else:
-                self._runtime.request_speech(handle, request, asked)
-
-        self._run_on_loop(ask)
-        return handle
-
-    def _interrupt_one(self, speech_id: str, force: bool) -> None:
-        self._post(i.InterruptRequested(force=force, speech_id=speech_id))
-
-    def _post(self, event: i.TurnInput) -> None:
-        self._run_on_loop(lambda: self._runtime.post(event))
-
-    def _post_user(self, event: i.TurnInput) -> None:
-        self._check_open()
-        self._post(event)
-
-    def _mute(self, is_muted: bool) -> None:
-        self._check_open()
-        self._run_on_loop(lambda: self._lifecycle.mute(is_muted))
-
-    def _run_on_loop(self, call: Callable[[], None]) -> None:
-        assert self._loop is not None
-        if threading.get_ident() == self._thread:
-            call()
-        else:
-            self._loop.call_soon_threadsafe(call)
-
-    def _check_open(self) -> None:
-        if not self._is_started and not self._lifecycle.closed.is_set():
-            raise SessionNotStartedError("the session was not started; call start() first")
-        if self._lifecycle.closed.is_set() or not self._lifecycle.accepts_speech:
-            raise SessionClosedError("the session is closed; make another one")
-
     def _report_error(self, error: Exception, source: str) -> None:
         self._runtime.report_error(error, source)
 
@@ -465,7 +399,7 @@ class AgentSession(EventSource, Generic[UserdataT]):
         await self.close(CloseReason.JOB_ENDED)
 
     async def _end(self, reason: CloseReason, *, leave: bool) -> CloseReport:
-        if not self._is_started:
+        if not self._door.was_opened:
             return self._lifecycle.close_unstarted()
         self._check_not_awaited()
         self._lifecycle.request_close(reason, leave=leave)

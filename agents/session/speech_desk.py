@@ -1,0 +1,79 @@
+"""SpeechDesk: takes what is to be said, and gives a handle for it."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from vivavoce.agents.session.door import SessionDoor
+from vivavoce.agents.session.hooks import running_hook
+from vivavoce.agents.session.runtime import SessionRuntime
+from vivavoce.agents.session.wiring import check_speech
+from vivavoce.agents.speech.handle import SpeechHandle
+from vivavoce.agents.speech.host import SpeechRequest
+from vivavoce.agents.turn import inputs as i
+from vivavoce.pipelines.core.ids import new_id
+
+if TYPE_CHECKING:
+    from vivavoce.agents.session.session import AgentSession
+
+logger = logging.getLogger(__name__)
+
+
+class SpeechDesk:
+    """Makes a handle for each `say` and `reply` and has the runtime ask for the floor."""
+
+    def __init__(self, session: AgentSession[Any], door: SessionDoor, runtime: SessionRuntime) -> None:
+        self._session = session
+        self._door = door
+        self._runtime = runtime
+
+    def ask(
+        self, kind: i.SpeechKind, request: SpeechRequest, *, interruptible: bool, priority: int, when_busy: i.WhenBusy
+    ) -> SpeechHandle:
+        """Ask for the floor; nothing is decided on the caller's stack.
+
+        Raises:
+            SessionNotStartedError, SessionClosedError: It cannot speak now.
+            CapabilityError: The pipeline cannot do that.
+        """
+        self._door.check()
+        if kind == "reply" and not request.instructions.strip():
+            return self._discard(interruptible)
+        pipeline = self._session.pipeline
+        check_speech(pipeline.capabilities, pipeline.name, request)
+        handle = self._handle(kind, interruptible)
+        hook = running_hook(self._session)
+        if hook is not None:
+            hook.take(handle)
+            request = replace(request, by_hook=True)
+        asked = i.SpeechRequested(
+            speech_id=handle.id,
+            kind=kind,
+            interruptible=interruptible,
+            priority=priority,
+            when_busy=when_busy,
+            by_hook=request.by_hook,
+        )
+
+        def enter() -> None:
+            if self._door.is_closed:  # it closed while the call came over from its thread
+                handle.set_outcome("cancelled")
+            else:
+                self._runtime.request_speech(handle, request, asked)
+
+        self._door.call(enter)
+        return handle
+
+    def _discard(self, interruptible: bool) -> SpeechHandle:
+        logger.warning("reply() was given no instructions; it is discarded")
+        handle = self._handle("reply", interruptible)
+        handle.set_outcome("discarded")
+        return handle
+
+    def _handle(self, kind: i.SpeechKind, interruptible: bool) -> SpeechHandle:
+        return SpeechHandle(new_id("speech"), kind, interruptible=interruptible, interrupt=self._interrupt)
+
+    def _interrupt(self, speech_id: str, force: bool) -> None:
+        self._door.post(i.InterruptRequested(force=force, speech_id=speech_id))
