@@ -92,7 +92,6 @@ class AgentSession(EventSource, Generic[UserdataT]):
         self.id = id or new_id("session")
         self.pipeline = pipeline
         self.userdata = userdata
-        self._options = options
         self._clock = options.clock
         self.created_at = self._clock.wall()
         super().__init__(SessionEmitter(report=self._report_error, timeout=options.callback_timeout))
