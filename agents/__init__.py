@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from vivavoce.agents.agent import Agent, CompletedTurn, StopResponse
+    from vivavoce.agents.agent import Agent, CompletedTurn, EmptyReply, StopResponse
     from vivavoce.agents.job import get_job_context
     from vivavoce.agents.records import SessionReport, TurnRecord
     from vivavoce.agents.rooms.options import RoomOptions
@@ -43,6 +43,7 @@ _PLACES = {
     "CloseReason": "vivavoce.agents.states",
     "CompletedTurn": "vivavoce.agents.agent",
     "ContextWindow": "vivavoce.pipelines.llm.context_window",
+    "EmptyReply": "vivavoce.agents.agent",
     "EndpointingOptions": "vivavoce.agents.turn.options",
     "Handoff": "vivavoce.agents.session.handoff",
     "HistoryChange": "vivavoce.agents.session.history_sink",
@@ -83,6 +84,7 @@ __all__ = [
     "CloseReason",
     "CompletedTurn",
     "ContextWindow",
+    "EmptyReply",
     "EndpointingOptions",
     "Handoff",
     "HistoryChange",

@@ -102,6 +102,20 @@ class CompletedTurn:
     instructions: str = field(default="", repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class EmptyReply:
+    """The model had nothing to say where an answer was due.
+
+    Args:
+        text: What the user had said; empty where the agent was to speak by itself.
+        tools: Those that the reply called before; one may have said all there was to say.
+    """
+
+    turn_id: str
+    text: str = field(repr=False)
+    tools: tuple[str, ...] = ()
+
+
 class Agent:
     """Who talks to the caller. Subclass it, give it tools and hooks.
 
@@ -182,6 +196,12 @@ class Agent:
     async def on_user_turn_completed(self, turn: CompletedTurn) -> None:
         """A user turn was committed and will be answered; edit it, add to it, or raise `StopResponse`."""
 
+    async def on_empty_reply(self, reply: EmptyReply) -> None:
+        """The model's answer was empty, which is silence to the caller; a good place for "Pardon?".
+
+        It runs beside the conversation, within `hook_timeout`, and may `say` and await it.
+        """
+
     def on_speech_in(self, frame: AudioFrame) -> None:
         """20 ms of the caller, as the pipeline gets them. On the audio path: must not block."""
 
@@ -191,7 +211,9 @@ class Agent:
     async def cleanup(self) -> None:
         """The session is over; free what the agent holds."""
 
-    def overrides(self, hook: Literal["on_speech_in", "on_speech_out", "on_user_turn_completed"]) -> bool:
+    def overrides(
+        self, hook: Literal["on_empty_reply", "on_speech_in", "on_speech_out", "on_user_turn_completed"]
+    ) -> bool:
         """Tell whether a subclass has its own `hook`, so that those of others cost nothing."""
         return getattr(type(self), hook) is not getattr(Agent, hook)
 

@@ -68,6 +68,7 @@ class TurnRecord:
         kind: What made the agent speak.
         started_at, ended_at: Seconds from the session's start.
         error: The failure's text without content, where the outcome is `failed`.
+        is_empty: The model's last words were none, so that the caller heard nothing where an answer was due.
         ended_by: What ended the user's turn; None where there was none.
         endpointing_delay: The seconds of silence that did, as configured or learned, where `ended_by` says a pause or a
             timeout. The stages from `vad_silence` to `endpointing_wait` show which of it was on the critical path.
@@ -91,6 +92,7 @@ class TurnRecord:
     started_at: float = 0.0
     ended_at: float = 0.0
     error: str = ""
+    is_empty: bool = False
     ended_by: EndedBy | None = None
     endpointing_delay: float | None = None
     preemptive: bool = False

@@ -27,6 +27,7 @@ class TurnRecordBuilder:
         self.agent_text: list[str] = []
         self.heard_text: list[str] = []
         self.error = ""
+        self.is_empty = False
         self.answered_turn: TurnRecordBuilder | None = None
         """The turn that hands off to the agent which speaks here: this is what its caller hears first."""
         self.preemptive = False
@@ -97,6 +98,7 @@ class TurnRecordBuilder:
             stages=tuple(stages),
             tools=tuple(self._tools),
             handoffs=tuple(self._handoffs),
+            is_empty=self.is_empty and outcome == "completed",
             ended_by=self._ended_by,
             endpointing_delay=self._delay,
             started_at=(self._created_at if self._speech_ended_at is None else self._speech_ended_at)

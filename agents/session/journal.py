@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, Literal, TypeVar
 
@@ -86,6 +86,10 @@ class Journal:
             tts_audio_seconds=old.tts_audio_seconds + audio_seconds,
             stt_audio_seconds=old.stt_audio_seconds + heard_seconds,
         )
+
+    def run_hook(self, name: str, call: Callable[[], Awaitable[None]]) -> None:
+        """Run a hook of the application as async handlers are; `call` raises nothing and has a limit."""
+        self._emitter.start(name, call)
 
     def flush(self) -> None:
         """Hand out what has been noted, in order."""

@@ -288,6 +288,8 @@ class SessionLifecycle:
             if self._runtime.wake_up_call.is_running:
                 steps.append(("wake-up", self._runtime.wake_up_call.cut))
             steps += [("speech", self._cut_speech), ("tools", self._runtime.tools.cancel)]
+            if self._runtime.last_words.is_apology_due:
+                steps.append(("apology", self._apologise))
         if self._starting.has_entered:
             steps.append(("on_exit", self._exit_agent))
         steps.append(("pipeline", self._close_pipeline))
@@ -314,6 +316,12 @@ class SessionLifecycle:
     async def _cut_speech(self) -> None:
         self._runtime.step(i.SessionClosing())
         await self._runtime.wait_silent()
+
+    async def _apologise(self) -> None:
+        try:
+            await self._runtime.apologise()
+        finally:
+            self._runtime.step(i.SessionClosing())
 
     async def _exit_agent(self) -> None:
         try:

@@ -39,6 +39,8 @@ class SessionOptions:
     """Over all steps of close."""
     max_errors: int = 3
     """Turns that fail in a row until the session closes with reason `error`."""
+    apology: str = field(default="", repr=False)
+    """What is said before that close, within `close_timeout`, unless it was the voice that failed; "" for nothing."""
     latency_budget: float = 1.0
     """Start warns when the configured waits after the user's speech add up to more."""
     context_window: ContextPolicy | None = None

@@ -11,7 +11,7 @@ import anyio.lowlevel
 from anyio.abc import TaskGroup
 
 from vivavoce.agents import events as ev
-from vivavoce.agents.agent import Agent
+from vivavoce.agents.agent import Agent, EmptyReply
 from vivavoce.agents.observe.turn_record import TurnRecordBuilder
 from vivavoce.agents.records import TurnOutcome
 from vivavoce.agents.session.attempts import Attempts
@@ -19,6 +19,7 @@ from vivavoce.agents.session.handoff import HandoffRoom
 from vivavoce.agents.session.history import SessionHistory
 from vivavoce.agents.session.inbox import Entry, Inbox, Marker
 from vivavoce.agents.session.journal import Journal
+from vivavoce.agents.session.last_words import LastWords
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.reply_host import Links, ReplyHost
 from vivavoce.agents.session.tool_room import ToolRoom
@@ -82,6 +83,9 @@ class SessionRuntime:
             on_ended=self._on_ended,
         )
         self._attempts = Attempts(self._host, with_voice=options.preemptive_tts)
+        self.last_words = LastWords(
+            journal, apology=options.apology, limit=options.speech.hook_timeout, report_error=self.report_error
+        )
         self._replies: dict[str, Reply] = {}
         self._held = ""
         self._unanswered: list[ToolBatch] = []
@@ -382,6 +386,8 @@ class SessionRuntime:
         self.wake_up_call.make(effect.level)
 
     def _close_session(self, effect: fx.CloseSession) -> None:
+        if effect.reason == "error":
+            self.last_words.gave_up(effect.component)
         self._request_close(CloseReason(effect.reason), None)
 
     def _on_ended(self, handle: SpeechHandle, outcome: TurnOutcome) -> None:
@@ -399,6 +405,9 @@ class SessionRuntime:
         logger.info("%s (%s) %s%s", record.turn_id, record.kind, record.outcome, waited)
         self.journal.note(ev.TurnCompleted, turn_id=record.turn_id, record=record)
         self._links.transcripts.turn(record)
+        if record.is_empty and self._machine.agent_state is not AgentState.CLOSING:
+            tools = tuple(tool.name for tool in record.tools)
+            self.last_words.reply_was_empty(self._links.agent, EmptyReply(record.turn_id, record.user_text, tools))
 
     # --- waiting and the end
 
@@ -416,6 +425,12 @@ class SessionRuntime:
         remaining = self.playout.silent_at() - self._clock.now()
         if remaining > 0:
             await anyio.sleep(remaining)
+
+    async def apologise(self) -> None:
+        """Say the apology that is due and wait for its end; the caller bounds it."""
+        if self._links.capabilities.can_say:
+            self.last_words.apologise(self.request_speech, self.interrupt_speech)
+            await self.wait_silent()
 
     async def wait_silent(self) -> None:
         """Wait until every speech is over and the sink is empty; the caller bounds it."""

@@ -162,7 +162,8 @@ class Reply:
                 break
             if not await self._await_tools(batch):
                 return "completed"
-        if not self.record.agent_text:
+        if self._utterance is None:
+            self.record.is_empty = True
             logger.warning("Speech %s: the model's answer is empty", self.handle.id)
         return "completed"
 

@@ -241,9 +241,10 @@ class WakeUser:
 
 @dataclass(frozen=True, slots=True)
 class CloseSession:
-    """The conversation cannot or need not go on."""
+    """The conversation cannot or need not go on; `component` is what failed again and again, if that is why."""
 
     reason: Literal["participant_left", "user_away", "error"]
+    component: str = ""
 
 
 Effect = (

@@ -168,7 +168,7 @@ class Speeches:
             self._failures[event.component] += 1
             if self._failures[event.component] >= self._max_errors and is_open and not self._has_given_up:
                 self._has_given_up = True
-                self._out.append(CloseSession("error"))
+                self._out.append(CloseSession("error", event.component))
         elif event.outcome == "completed":
             if speech.kind == "say":
                 del self._failures["tts"]

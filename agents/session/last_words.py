@@ -1,0 +1,67 @@
+"""What the agent says where it would fall silent: the hook for an empty answer, the apology before an error closes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+
+import anyio
+
+from vivavoce.agents.agent import Agent, EmptyReply
+from vivavoce.agents.session.journal import Journal
+from vivavoce.agents.speech.handle import SpeechHandle
+from vivavoce.agents.speech.host import SpeechRequest
+from vivavoce.agents.turn.inputs import SpeechRequested
+from vivavoce.pipelines.core.errors import SessionError, describe
+from vivavoce.pipelines.core.ids import new_id
+
+logger = logging.getLogger(__name__)
+
+Ask = Callable[[SpeechHandle, SpeechRequest, SpeechRequested], None]
+
+
+class LastWords:
+    """Made with the runtime, which has speeches spoken.
+
+    Args:
+        apology: Said before a close by errors; empty for none.
+        limit: Seconds for one call of the hook. A speech that it awaits goes on beyond it.
+        report_error: Told of what the hook raised.
+    """
+
+    def __init__(
+        self, journal: Journal, *, apology: str, limit: float, report_error: Callable[[Exception, str], None]
+    ) -> None:
+        self._journal = journal
+        self._apology = apology
+        self._limit = limit
+        self._report_error = report_error
+        self.is_apology_due = False
+
+    def gave_up(self, component: str) -> None:
+        """Turns have failed again and again, because of that component; a voice that fails cannot apologise."""
+        self.is_apology_due = bool(self._apology) and component != "tts"
+
+    def apologise(self, ask: Ask, interrupt: Callable[[str, bool], None]) -> None:
+        """Have the apology spoken; protected, it is the last thing that the caller hears."""
+        handle = SpeechHandle(new_id("speech"), "say", interruptible=False, interrupt=interrupt)
+        asked = SpeechRequested(speech_id=handle.id, kind="say", interruptible=False)
+        ask(handle, SpeechRequest(text=self._apology), asked)
+
+    def reply_was_empty(self, agent: Agent, empty: EmptyReply) -> None:
+        """Call the agent's hook beside the conversation, so that it may say something and await it."""
+        if agent.overrides("on_empty_reply"):
+            self._journal.run_hook("on_empty_reply", partial(self._call, agent, empty))
+
+    async def _call(self, agent: Agent, empty: EmptyReply) -> None:
+        try:
+            with anyio.move_on_after(self._limit) as scope:
+                await agent.on_empty_reply(empty)
+        except Exception as error:  # noqa: BLE001 - a user callback: the conversation goes on
+            logger.warning("on_empty_reply failed: %s", describe(error))
+            logger.debug("on_empty_reply failed here", exc_info=error)
+            self._report_error(error, "hook")
+        else:
+            if scope.cancelled_caught:
+                self._report_error(SessionError(f"on_empty_reply did not end within {self._limit:g} s"), "hook")
