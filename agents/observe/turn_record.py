@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from vivavoce.agents.records import HandoffRecord, StageOwner, StageRecord, ToolRecord, TurnOutcome, TurnRecord
-from vivavoce.agents.turn.effects import EndedBy, TurnTiming
+from vivavoce.agents.turn.effects import TurnTiming
 
 
 class TurnRecordBuilder:
@@ -35,8 +35,7 @@ class TurnRecordBuilder:
         self.tts_first_byte: float | None = None
         self._session_start = session_start
         self._created_at = now
-        self._ended_by: EndedBy | None = None
-        self._delay: float | None = None
+        self._timing: TurnTiming | None = None
         self._speech_ended_at: float | None = None
         self._first_played_at: float | None = None
         self._boundary = now
@@ -47,7 +46,7 @@ class TurnRecordBuilder:
     def committed(self, timing: TurnTiming, user_text: str) -> None:
         """Take what the turn machine knows of the end of the user's turn."""
         self.user_text = user_text
-        self._ended_by, self._delay = timing.ended_by, timing.delay
+        self._timing = timing
         self._speech_ended_at = self._boundary = timing.speech_ended_at
         self.mark("vad_silence", "config", timing.end_reported_at)
         self.mark("transcript_wait", "provider", timing.final_at)
@@ -99,8 +98,8 @@ class TurnRecordBuilder:
             tools=tuple(self._tools),
             handoffs=tuple(self._handoffs),
             is_empty=self.is_empty and outcome == "completed",
-            ended_by=self._ended_by,
-            endpointing_delay=self._delay,
+            ended_by=None if self._timing is None else self._timing.ended_by,
+            endpointing_delay=None if self._timing is None else self._timing.delay,
             started_at=(self._created_at if self._speech_ended_at is None else self._speech_ended_at)
             - self._session_start,
             ended_at=now - self._session_start,
