@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from vivavoce.agents.session.history_sink import HistoryChange, HistorySink, MemoryHistorySink
     from vivavoce.agents.session.options import SessionOptions
     from vivavoce.agents.session.session import AgentSession
+    from vivavoce.agents.speech.background import BackgroundAudioConfig
     from vivavoce.agents.speech.handle import SpeechHandle
     from vivavoce.agents.speech.host import SpeechLimits
     from vivavoce.agents.states import AgentState, CloseReason, UserState
@@ -39,6 +40,7 @@ _PLACES = {
     "Agent": "vivavoce.agents.agent",
     "AgentSession": "vivavoce.agents.session.session",
     "AgentState": "vivavoce.agents.states",
+    "BackgroundAudioConfig": "vivavoce.agents.speech.background",
     "ChatContext": "vivavoce.pipelines.llm.chat_context",
     "CloseReason": "vivavoce.agents.states",
     "CompletedTurn": "vivavoce.agents.agent",
@@ -80,6 +82,7 @@ __all__ = [
     "Agent",
     "AgentSession",
     "AgentState",
+    "BackgroundAudioConfig",
     "ChatContext",
     "CloseReason",
     "CompletedTurn",

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Generator
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 
 from vivavoce.agents.turn import inputs as i
 from vivavoce.pipelines.core.clock import Clock, TimerHandle
@@ -29,9 +30,27 @@ class Marker:
     def __await__(self) -> Generator[Any, Any, None]:
         return self._wait().__await__()
 
+    def reach(self) -> None:
+        """Everything before it is decided."""
+        self.reached.set()
+
     async def _wait(self) -> None:
         await self.reached.wait()
         await self._then()
+
+
+class Errand(Marker):
+    """Something that the loop's own task is to do, such as to begin other tasks; dropped when the inbox is closed."""
+
+    __slots__ = ("_do",)
+
+    def __init__(self, do: Callable[[], None]) -> None:
+        super().__init__(anyio.lowlevel.checkpoint)
+        self._do = do
+
+    def reach(self) -> None:
+        self._do()
+        super().reach()
 
 
 class InterruptedFromThread:

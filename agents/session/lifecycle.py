@@ -292,6 +292,8 @@ class SessionLifecycle:
                 steps.append(("apology", self._apologise))
         if self._starting.has_entered:
             steps.append(("on_exit", self._exit_agent))
+        if self._runtime.background.is_sounding:
+            steps.append(("background audio", self._runtime.background.aclose))
         steps.append(("pipeline", self._close_pipeline))
         steps.append(("agent cleanup", partial(handoffs.cleanup, self._closing.note)))
         steps.append(("handlers", self._end_handlers))

@@ -116,6 +116,7 @@ class RoomLink(TransportEvents):
     def participant_linked(self, identity: str) -> None:
         """The caller is there."""
         self._runtime.post(i.ParticipantLinked())
+        self._runtime.background.hold(False)
         if not self._is_audible and self._limit is None:
             limit = self._clock.now() + self._options.audible_limit
             self._limit = self._clock.call_at(limit, self._on_audible_limit)
@@ -124,6 +125,8 @@ class RoomLink(TransportEvents):
     def participant_left(self, identity: str) -> None:
         """The caller is gone, maybe for good."""
         options = self._options
+        if options.close_on_disconnect:  # else the room goes on without it
+            self._runtime.background.hold(True)
         self._runtime.post(i.ParticipantLeft(options.participant_grace if options.close_on_disconnect else None))
 
     def closed(self, reason: str) -> None:

@@ -15,9 +15,10 @@ from vivavoce.agents.agent import Agent, EmptyReply
 from vivavoce.agents.observe.turn_record import TurnRecordBuilder
 from vivavoce.agents.records import TurnOutcome
 from vivavoce.agents.session.attempts import Attempts
+from vivavoce.agents.session.background_audio import BackgroundAudio
 from vivavoce.agents.session.handoff import HandoffRoom
 from vivavoce.agents.session.history import SessionHistory
-from vivavoce.agents.session.inbox import Entry, Inbox, Marker
+from vivavoce.agents.session.inbox import Entry, Errand, Inbox, Marker
 from vivavoce.agents.session.journal import Journal
 from vivavoce.agents.session.last_words import LastWords
 from vivavoce.agents.session.options import SessionOptions
@@ -69,6 +70,7 @@ class SessionRuntime:
         self.history = history
         self.tools = tools
         self.wake_up_call = wake_up_call
+        self.background = BackgroundAudio(clock=clock, report=self.report_error)
         self._clock = clock
         self._machine = machine
         self._request_close = request_close
@@ -106,6 +108,10 @@ class SessionRuntime:
         """Enqueue an input; nothing is decided on the caller's stack."""
         self._inbox.put(event)
 
+    def run_soon(self, do: Callable[[], None]) -> None:
+        """Enqueue something that the loop's own task is to do."""
+        self._inbox.put(Errand(do))
+
     def report_error(self, error: Exception, source: str, *, is_recovered: bool = False) -> None:
         """Emit an `error` event."""
         self.journal.note(ev.ErrorOccurred, error=error, source=source, is_recovered=is_recovered)
@@ -133,6 +139,7 @@ class SessionRuntime:
             on_progress=transcripts.agent_progress,
         )
         self._host.links = Links(group, agent, connection, capabilities, transport, playout, transcripts)
+        self.background.open(group, playout)
 
     def take_agent(self, agent: Agent) -> None:
         """From the next model request on it is that agent who talks."""
@@ -162,7 +169,7 @@ class SessionRuntime:
     def _step(self, event: Entry) -> None:
         """Let the machine take one input and carry out what it wants."""
         if isinstance(event, Marker):
-            event.reached.set()
+            event.reach()
             return
         if isinstance(event, PipelineFailed):
             self._on_pipeline_failed(event)
@@ -257,6 +264,7 @@ class SessionRuntime:
     def _set_agent_state(self, effect: fx.SetAgentState) -> None:
         self.journal.note(ev.AgentStateChanged, at=effect.at, old=effect.old, state=effect.state)
         self.journal.note_state("agent", effect.state, effect.at)
+        self.background.set_agent_state(effect.state)
         if self._host.links is not None:  # a start that failed before it had a room closes too
             self._links.transport.send_agent_state(effect.state)
 

@@ -14,6 +14,7 @@ from vivavoce.agents import events as ev
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.records import CloseReport, SessionReport, TurnRecord, UsageRecord
 from vivavoce.agents.rooms.options import RoomOptions
+from vivavoce.agents.session.background_audio import BackgroundAudioSource, checked_config
 from vivavoce.agents.session.door import SessionDoor
 from vivavoce.agents.session.emitter import SessionEmitter
 from vivavoce.agents.session.event_source import EventSource
@@ -69,6 +70,7 @@ class AgentSession(EventSource, Generic[UserdataT]):
     Args:
         agent: Who talks.
         pipeline: How it listens, thinks and speaks; one pipeline serves one session at a time.
+        background_audio: What sounds under the conversation from its start, and while the agent thinks.
         wake_up: After how many seconds of silence a caller is woken up, once, or how to go on then; None: never.
         userdata: Yours; tools get it by their `RunContext`.
         options: Everything else.
@@ -83,6 +85,7 @@ class AgentSession(EventSource, Generic[UserdataT]):
         pipeline: Pipeline,
         *,
         wake_up: float | WakeUp | None = None,
+        background_audio: BackgroundAudioSource | Sequence[BackgroundAudioSource] | None = None,
         userdata: UserdataT | None = None,
         options: SessionOptions | None = None,
         id: str | None = None,
@@ -134,6 +137,7 @@ class AgentSession(EventSource, Generic[UserdataT]):
             wake_up_call=WakeUpCall(self._emitter, limit=options.callback_timeout, report_error=self._report_error),
             handoffs=self._handoffs,
         )
+        self._runtime.background.configure(background_audio)
         self._lifecycle = SessionLifecycle(
             self, pipeline, self._runtime, self._emitter, clock=self._clock, options=options
         )
@@ -167,13 +171,15 @@ class AgentSession(EventSource, Generic[UserdataT]):
         Raises:
             SessionError: It was started before, or a step took longer than `start_step`.
             SessionClosedError: It was closed before, or before it got to `on_enter`.
-            ConfigurationError: No room was given and the code runs in no job, or `resume_from` does not fit.
+            ConfigurationError: No room was given and the code runs in no job, `resume_from` does not fit, or there is
+                no such file of background audio.
             VoiceError: A step failed; everything is rolled back and the session is closed.
         """
         if self._door.was_opened:
             raise SessionError("the session was started before; a session starts once, make another one")
         if self._door.is_closed:
             raise SessionClosedError("the session is closed; make another one")
+        self._runtime.background.check()
         room_options = room_options or RoomOptions()
         resumed: Snapshot | None = None
         if resume_from is not None:
@@ -245,9 +251,8 @@ class AgentSession(EventSource, Generic[UserdataT]):
         """Speak `text` as it is, without the model. Awaiting the handle means "played out".
 
         Args:
-            audio: Played instead of a synthesis: a frame, an async iterator of frames, or the path of a file (WAV; with
-                the extra `audio` any kind). `text` is then what it says, for history and transcription. A file that
-                turns out broken ends the speech `failed`.
+            audio: Played instead of a synthesis of `text`, which it says: a frame, an async iterator of frames, or the
+                path of a file (WAV; with the extra `audio` any kind). One that turns out broken fails the speech.
             interruptible: Whether the caller's words may cut it.
             priority: Higher is spoken earlier, among what waits.
             when_busy: What to do when somebody has the floor: wait, give up, or take it.
@@ -326,6 +331,24 @@ class AgentSession(EventSource, Generic[UserdataT]):
     def agent(self) -> Agent:
         """Who has the conversation."""
         return self._handoffs.agent
+
+    def play_background_audio(self, source: BackgroundAudioSource) -> None:
+        """Let a file sound under the conversation, in the place of what is of its kind (ambience, or thinking).
+
+        A file that turns out broken is an `error` event, and the conversation goes on.
+
+        Raises:
+            ConfigurationError: There is no such file.
+            SessionNotStartedError, SessionClosedError: Nothing can be played now.
+        """
+        self._door.check()
+        config = checked_config(source)
+        self._door.call(lambda: self._runtime.run_soon(lambda: self._runtime.background.play(config)))
+
+    def stop_background_audio(self) -> None:
+        """Fade out everything that sounds in the background, for good; fine if nothing does."""
+        self._door.check()
+        self._door.call(lambda: self._runtime.run_soon(self._runtime.background.stop))
 
     @property
     def current_speech(self) -> SpeechHandle | None:

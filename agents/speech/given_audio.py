@@ -57,7 +57,7 @@ def _push(frame: AudioFrame, text: str, utterance: Utterance) -> None:
 
 
 async def _read_file(path: str, utterance: Utterance, clock: Clock, limit: float) -> AsyncGenerator[AudioFrame, None]:
-    reader, threads = AudioFileReader(path), ThreadPool(1)
+    reader, threads = AudioFileReader(path), ThreadPool(1, name="audio file")
     try:
         while True:
             try:

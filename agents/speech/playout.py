@@ -11,10 +11,11 @@ from collections.abc import Callable
 import anyio
 
 from vivavoce.agents.speech.heard import HeardText
+from vivavoce.agents.speech.mixing import MixingSink
 from vivavoce.pipelines.core.clock import Clock, TimerHandle
 from vivavoce.pipelines.io import AudioSink
 from vivavoce.pipelines.media.buffer import SampleStore
-from vivavoce.pipelines.media.frame import FRAME_SECONDS, AudioFrame
+from vivavoce.pipelines.media.frame import BYTES_PER_SAMPLE, FRAME_SECONDS, AudioFrame
 from vivavoce.pipelines.media.gain import ramp
 from vivavoce.pipelines.media.resample import Resampler
 from vivavoce.pipelines.tts.base import AudioChunk
@@ -23,6 +24,8 @@ SINK_SECONDS = 2 * FRAME_SECONDS
 """The most that is kept in the sink."""
 REWIND_SECONDS = 0.2
 """Played audio that is kept for a pause: more than any sink's queue."""
+FADE_IN_SECONDS = 0.01
+"""How long what was paused with a fade takes to its full volume when it goes on."""
 LOOKAHEAD_SECONDS = 10.0
 """Unplayed audio from which `Utterance.room()` waits, so that a fast voice does not fill the memory."""
 
@@ -158,6 +161,10 @@ class Playout:
         self._is_paused = False
         self._is_open = False
         self._timer: TimerHandle | None = None
+        self._run = 0  # samples of the current utterance at the sink's end, behind any fade
+        self._fade_in_at = 0  # position from which the current utterance fades in
+        self._fade_in = 0  # samples of it; 0 for none
+        self._mixing: MixingSink | None = None
 
     @property
     def current(self) -> Utterance | None:
@@ -167,12 +174,29 @@ class Playout:
     def open(self) -> None:
         """Begin to play: the caller hears the agent now. Before, everything waits."""
         self._is_open = True
+        if self._mixing is not None:
+            self._mixing.open()
         self._tick()
+
+    @property
+    def mixing(self) -> MixingSink | None:
+        """What mixes background under speech, once `mix()` was called."""
+        return self._mixing
+
+    def mix(self) -> MixingSink:
+        """Return what mixes background under speech; without this call there is nothing of the kind."""
+        if self._mixing is None:
+            self._sink = self._mixing = MixingSink(self._sink, self._clock, self._on_written)
+            self._on_written = None  # what is written is told there, mixed
+            if self._is_open:
+                self._mixing.open()
+        return self._mixing
 
     def play(self, utterance: Utterance) -> None:
         """Play `utterance` from its start, as its audio comes. The one before must be over."""
         assert self._current is None, "the floor holds one speech at a time"
         self._current = utterance
+        self._run = self._fade_in = 0
         utterance.watch(self._on_data)
         self._on_data()
 
@@ -180,7 +204,7 @@ class Playout:
         """Return how many samples of `utterance` have been played."""
         if utterance is not self._current or self._is_paused:
             return utterance.written
-        return max(0, utterance.written - self._sink.queued())
+        return utterance.written - min(self._sink.queued(), self._run)
 
     def pause(self, fade: float = 0.0) -> None:
         """Hold the current utterance, or the next one before it begins."""
@@ -192,7 +216,7 @@ class Playout:
             self._silence(self._current, fade)
 
     def resume(self) -> None:
-        """Go on where the pause's fade began."""
+        """Go on where the pause's fade began, fading in if it faded."""
         if self._is_paused:
             self._is_paused = False
             self._tick()
@@ -217,13 +241,32 @@ class Playout:
         if self._current is not None:
             self._sink.clear()
             self._end(self._current)
+        if self._mixing is not None:
+            self._mixing.close()
 
     def _silence(self, utterance: Utterance, fade: float) -> None:
-        utterance.rewind(self._sink.clear())
+        utterance.rewind(min(self._sink.clear(), self._run))
+        self._run = 0
+        gain = self._gain_at(utterance.written)
+        self._fade_in = 0
         if fade > 0 and utterance.written > 0:  # what was not heard needs no fade
             tail = utterance.peek(round(fade * self.rate))
             if tail.samples:
-                self._write(AudioFrame(ramp(tail.data, 1.0, 0.0), self.rate))
+                self._write(AudioFrame(ramp(tail.data, gain, 0.0), self.rate))
+                self._fade_in_at = utterance.written
+                self._fade_in = round(min(fade, FADE_IN_SECONDS) * self.rate)
+
+    def _gain_at(self, position: int) -> float:
+        return min(1.0, (position - self._fade_in_at) / self._fade_in) if self._fade_in else 1.0
+
+    def _faded_in(self, frame: AudioFrame, position: int) -> AudioFrame:
+        rising = min(frame.samples, self._fade_in_at + self._fade_in - position)
+        if rising <= 0:
+            if rising < -3 * self._frame:  # it has been played too, so that no pause comes back to it
+                self._fade_in = 0
+            return frame
+        head = ramp(frame.data[: rising * BYTES_PER_SAMPLE], self._gain_at(position), self._gain_at(position + rising))
+        return AudioFrame(head + frame.data[rising * BYTES_PER_SAMPLE :], frame.sample_rate)
 
     def _end(self, utterance: Utterance) -> None:
         self._cancel_timer()
@@ -231,6 +274,8 @@ class Playout:
         self._is_paused = False
         if self._on_progress is not None and utterance.started_at is not None:
             self._on_progress(utterance, utterance.written, True)
+        if self._mixing is not None:
+            self._mixing.end_speech()
         utterance.release()
 
     def _on_data(self) -> None:
@@ -256,9 +301,12 @@ class Playout:
                 break  # a frame is not full yet: its audio will call again
             if not missing:
                 break
-            self._write(utterance.read(self._frame))
+            frame = utterance.read(self._frame)
+            self._run += frame.samples
+            lead = 0 if self._mixing is None or utterance.started_at is not None else self._mixing.lead()
+            self._write(self._faded_in(frame, utterance.written - frame.samples) if self._fade_in else frame)
             if utterance.started_at is None:
-                utterance.started_at = self._clock.now()
+                utterance.started_at = self._clock.now() + lead / self.rate
                 self._on_started(utterance)
             queued = self._sink.queued()
         if self._on_progress is not None and utterance.started_at is not None:

@@ -23,10 +23,12 @@ class ThreadPool:
 
     Args:
         size: Threads at a time; more functions wait.
+        name: Of the threads, before their number.
     """
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, *, name: str = "tool") -> None:
         self._size = size
+        self._name = name
         self._slots: anyio.Semaphore | None = None
         self._numbers = itertools.count(1)
         self.abandoned = 0
@@ -86,7 +88,7 @@ class ThreadPool:
             else:
                 tell(returned, value)
 
-        threading.Thread(target=work, name=f"tool-{next(self._numbers)}", daemon=True).start()
+        threading.Thread(target=work, name=f"{self._name}-{next(self._numbers)}", daemon=True).start()
 
 
 def _as_plain(error: BaseException) -> Exception:

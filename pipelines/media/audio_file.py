@@ -54,7 +54,7 @@ class AudioFileReader:
         self._path = path
         self._decoder: Decoder | None = None
         self._lock = threading.Lock()
-        self._is_closed = False
+        self.is_closed = False
 
     @property
     def duration(self) -> float | None:
@@ -72,7 +72,7 @@ class AudioFileReader:
             with self._lock:
                 return self._read()
         finally:
-            if self._is_closed:
+            if self.is_closed:
                 self.close()
 
     def rewind(self) -> None:
@@ -82,7 +82,7 @@ class AudioFileReader:
 
     def close(self) -> None:
         """Close the file; fine at any time."""
-        self._is_closed = True
+        self.is_closed = True
         if self._lock.acquire(blocking=False):
             try:
                 self._drop()
@@ -90,7 +90,7 @@ class AudioFileReader:
                 self._lock.release()
 
     def _read(self) -> AudioFrame | None:
-        if self._is_closed:
+        if self.is_closed:
             return None
         try:
             if self._decoder is None:
