@@ -98,3 +98,23 @@ def test_a_caller_who_talks_on_and_on_is_answered_at_the_limit_and_again_at_the_
     assert (reached.limit, reached.words, reached.seconds) == ("max_turn_duration", 7, 5.0)
     assert (round(reached.at, 6), reached.turn_id) == (5.5, harness.session.turns[0].turn_id)
     assert [turn.ended_by for turn in harness.session.turns] == ["max_turn_duration", "pause"]
+
+
+@pytest.mark.parametrize(("mode", "committed_at"), [("fixed", 1.8), ("manual", 4.0)])
+def test_the_recognisers_end_of_turn_ends_it_before_the_delay_unless_a_button_does(
+    mode: str, committed_at: float
+) -> None:
+    harness = with_endpointing("All right then.", mode=mode)
+    harness.caller.says("a table", 0.5, 1.5)
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(1.8)
+        harness.stt.end_of_turn()
+        await harness.until(4.0)
+        harness.session.input.commit_turn()
+
+    harness.run(scenario, until=7.0)
+    harness.expect_history(("user", "a table"), ("assistant", "All right then.")).expect_outcomes("completed")
+    thinking = [round(at, 6) for who, state, at in harness.states if (who, state) == ("agent", "thinking")]
+    assert thinking == [committed_at]
+    assert harness.session.turns[0].ended_by == ("recogniser" if mode == "fixed" else "request")
