@@ -5,13 +5,14 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 SERVERS := $(wildcard tests/servers/install.py)
 
-.PHONY: help demo test lint clean distclean
+.PHONY: help demo test lint mutate clean distclean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo         an agent answers a call, here, without keys or servers (ARGS=... go to: vivavoce demo)"
 	@echo "make test         all tests with coverage; sets up what pip and Go modules can bring"
 	@echo "make lint         ruff, mypy, import contracts"
+	@echo "make mutate       mutation testing of agents/turn for an hour (ARGS='--minutes 20' for less)"
 	@echo "make clean        remove caches, reports and builds; make distclean also .venv and downloaded test servers"
 
 demo: .venv/.demo
@@ -33,6 +34,11 @@ test: .venv/.dev
 	$(BIN)/coverage report --fail-under=90 || failed="$$failed coverage"; \
 	$(BIN)/coverage report --include='agents/turn/*' --fail-under=100 || failed="$$failed coverage-of-agents/turn"; \
 	if [ -n "$$failed" ]; then echo "make test: failed:$$failed" >&2; exit 1; fi
+
+# By hand, on a quiet machine: nothing else needs its packages, so that dev does not bring them.
+mutate: .venv/.dev
+	@$(PIP) --editable '.[mutate]'
+	@$(BIN)/python tests/mutation/mutate.py $(ARGS)
 
 # Changed dependencies or a new plugin folder make a stamp stale; the next call installs again.
 .venv/.demo: pyproject.toml setup.py plugins | $(BIN)/python
