@@ -87,19 +87,15 @@ class Attempt:
 
     # --- for the reply that takes it
     async def events(self) -> AsyncGenerator[LLMEvent | AudioChunk, None]:
-        """Yield what the model said and says. Closing it early drops the attempt.
+        """Yield what the model said and says.
 
         Raises:
             ProviderError: What the model or the voice raised, or that they took longer than the limits allow.
         """
         self._is_taken = True
-        try:
-            async with aclosing(self._events.read()) as events:
-                async for event in events:
-                    yield event
-        finally:
-            if not self._events.is_read:
-                self.drop()
+        async with aclosing(self._events.read()) as events:
+            async for event in events:
+                yield event
 
     async def audio(self) -> AsyncGenerator[AudioChunk, None]:
         """Yield its speech, as `PipelineConnection.speak()` would; only for an attempt made with a voice.
@@ -122,13 +118,9 @@ class Attempt:
         try:
             await self._call.run()
         finally:
-            if self._events.is_closed:  # the model was done; else its failure ends the reply, and with it who listens
-                self._audio.close(self._error)
-            self._events.close(self._error)
+            self._events.close(self._error)  # which ends the reply, and with it who listens to the voice
 
     async def _work(self) -> None:
-        if self._is_dropped:  # before its task had begun
-            return
         if not self.with_voice:
             await self._generate()
             return
@@ -199,14 +191,8 @@ class _Kept(Generic[T]):
     def __init__(self) -> None:
         self._items: deque[T] = deque()
         self._error: BaseException | None = None
-        self.is_closed = False
-        """Whether no more comes."""
+        self._is_closed = False
         self._changed = anyio.Event()
-
-    @property
-    def is_read(self) -> bool:
-        """Whether all of it was taken."""
-        return self.is_closed and not self._items
 
     def put(self, item: T) -> None:
         self._items.append(item)
@@ -214,8 +200,8 @@ class _Kept(Generic[T]):
 
     def close(self, error: BaseException | None) -> None:
         """Say that no more comes, the first time."""
-        if not self.is_closed:
-            self.is_closed, self._error = True, error
+        if not self._is_closed:
+            self._is_closed, self._error = True, error
             self._changed.set()
 
     def drain(self) -> list[T]:
@@ -227,7 +213,7 @@ class _Kept(Generic[T]):
         while True:
             while self._items:
                 yield self._items.popleft()
-            if self.is_closed:
+            if self._is_closed:
                 break
             self._changed = anyio.Event()
             await self._changed.wait()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import anyio
 import pytest
@@ -10,16 +10,25 @@ import pytest
 from vivavoce.agents import Agent, CompletedTurn, SessionOptions, SpeechLimits, StopResponse, function_tool
 from vivavoce.agents.events import ErrorOccurred, SpeechCreated, UserTranscript
 from vivavoce.agents.records import TurnRecord
-from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, ScriptedTTSOptions, SessionHarness
+from vivavoce.agents.testing import (
+    ScriptedLLM,
+    ScriptedRealtimeModel,
+    ScriptedTTS,
+    ScriptedTTSOptions,
+    SessionHarness,
+)
+from vivavoce.agents.testing.harness import Scenario
 from vivavoce.pipelines.core.errors import ProviderStatusError
 from vivavoce.pipelines.llm.base import Usage
+from vivavoce.pipelines.llm.chat_context import FunctionCallOutput
 from vivavoce.pipelines.llm.tools import ToolCall
-from vivavoce.pipelines.testing import HANG, StepItem, TTSFault
+from vivavoce.pipelines.realtime_model.base import RealtimeCapabilities
+from vivavoce.pipelines.testing import HANG, StepItem
 
 ANSWER = "Sure, I can help you with that right away, madam."
 AHEAD = SessionOptions()
-WITH_VOICE = SessionOptions(preemptive_tts=True)
-SHORT_LIMITS = SessionOptions(speech=SpeechLimits(llm_first_token=0.15, llm_stall=0.15))
+SHORT_START = SessionOptions(speech=SpeechLimits(llm_first_token=0.15))
+SHORT_STALL = SessionOptions(speech=SpeechLimits(llm_stall=0.15))
 
 
 def ask(
@@ -54,6 +63,16 @@ def requests(harness: SessionHarness) -> list[tuple[float, str]]:
     llm = harness.llm
     asked = zip(llm.requested_at, llm.requests, strict=True)
     return [(round(at, 6), request.context.messages("user")[-1].content) for at, request in asked]
+
+
+def cancelled_by(at: float) -> Scenario:
+    """Return a scenario that expects the first request to be cancelled by then, and not by the close."""
+
+    async def look(harness: SessionHarness) -> None:
+        await harness.until(at)
+        assert harness.llm.cancelled == [0]
+
+    return look
 
 
 def expect_no_trace(harness: SessionHarness) -> None:
@@ -122,6 +141,29 @@ def test_the_hook_runs_while_the_model_already_answers() -> None:
     assert len(harness.llm.requests) == 1
 
 
+def test_the_public_default_begins_answers_ahead_and_the_voice_waits() -> None:
+    assert (SessionOptions().preemptive, SessionOptions().preemptive_tts) == (True, False)
+
+
+def test_a_model_that_speaks_is_not_asked_before_the_turn_is_over() -> None:
+    """What it was asked would stay in its conversation."""
+    model = ScriptedRealtimeModel([0.3, ANSWER], capabilities=RealtimeCapabilities(turn_detection="local"))
+    harness = SessionHarness(Agent("Be nice."), model=model)
+    harness.preemptive = True
+    harness.caller.says("hello there", 0.5, 2.5, final_at=2.7)
+    harness.run(until=6.0)
+    harness.expect_played((3.2, 2.0))
+    assert not record(harness).preemptive
+
+
+def test_no_more_answers_are_begun_in_a_turn_than_the_option_says() -> None:
+    guesses = tuple((1.0 + 0.3 * number, f"word {number}") for number in range(4))
+    options = SessionOptions(preemptive_attempts=2)
+    harness = ask("Wrong.", "Wrong.", [0.1, ANSWER], options=options, interims=guesses).run(until=6.0)
+    assert requests(harness) == [(1.2, "word 0"), (1.5, "word 1"), (2.9, "hello there")]
+    expect_no_trace(harness)
+
+
 # --- thrown away
 
 
@@ -138,8 +180,8 @@ def test_an_interim_that_the_final_corrects_is_thrown_away_without_a_trace() -> 
 
 
 def test_a_model_that_is_still_at_work_on_other_words_is_cancelled_when_they_come() -> None:
-    harness = ask([0.1, "Wrong, ", 5.0, "all of it."], [0.1, ANSWER], interims=((2.0, "yellow hair"),)).run(until=6.0)
-    assert harness.llm.cancelled == [0]
+    harness = ask([0.1, "Wrong, ", HANG], [0.1, ANSWER], interims=((2.0, "yellow hair"),))
+    harness.run(cancelled_by(2.72), until=6.0)
     expect_no_trace(harness)
 
 
@@ -200,20 +242,51 @@ def test_a_turn_that_the_hook_drops_leaves_no_answer_and_no_task() -> None:
         async def on_user_turn_completed(self, turn: CompletedTurn) -> None:
             raise StopResponse
 
-    harness = ask([0.1, "Wrong, ", HANG], agent=Drops("Be nice.")).run(until=6.0)
+    harness = ask([0.1, "Wrong, ", HANG], agent=Drops("Be nice.")).run(cancelled_by(2.92), until=6.0)
     harness.expect_history().expect_played().expect_outcomes("discarded")
-    assert harness.llm.cancelled == [0]
 
 
 def test_an_answer_to_a_history_that_has_changed_is_thrown_away() -> None:
     async def change(harness: SessionHarness) -> None:
         await harness.until(2.8)
         harness.session.history.add_message("system", "The shop has just closed.")
+        await cancelled_by(2.92)(harness)
 
-    harness = ask([0.1, "Wrong."], [0.1, ANSWER]).run(change, until=6.0)
+    harness = ask([0.1, "Wrong.", HANG], [0.1, ANSWER]).run(change, until=6.0)
     harness.expect_history(("system", "The shop has just closed."), ("user", "hello there"), ("assistant", ANSWER))
     harness.expect_played((3.2, 2.0))
     assert not record(harness).preemptive
+
+
+def test_an_answer_to_a_history_that_the_hook_adds_to_is_thrown_away() -> None:
+    class Adds(Agent):
+        async def on_user_turn_completed(self, turn: CompletedTurn) -> None:
+            self.session.history.add_message("system", "The shop has just closed.")
+
+    harness = ask([0.1, "Wrong."], [0.1, ANSWER], agent=Adds("Be nice.")).run(until=6.0)
+    harness.expect_history(("user", "hello there"), ("system", "The shop has just closed."), ("assistant", ANSWER))
+    harness.expect_played((3.2, 2.0))
+    assert not record(harness).preemptive
+
+
+def test_an_answer_to_a_history_with_other_words_of_the_caller_is_thrown_away() -> None:
+    async def change(harness: SessionHarness) -> None:
+        await harness.until(8.8)
+        history = harness.session.history
+        history.replace_text(history.messages("user")[0], "good morning")
+
+    harness = ask([0.1, ANSWER], [0.1, "Wrong."], [0.1, "Fine."])
+    harness.caller.says("once more", 7.0, 8.5, final_at=8.7)
+    harness.run(change, until=12.0)
+    assert requests(harness)[1:] == [(8.7, "once more"), (8.9, "once more")]
+    assert harness.messages[-1] == ("assistant", "Fine.")
+
+
+def test_without_tool_steps_the_model_is_offered_no_tool_ahead_either() -> None:
+    options = SessionOptions(speech=SpeechLimits(max_tool_steps=0))
+    harness = ask([0.1, ANSWER], agent=Desk(), options=options).run(until=6.0)
+    assert [request.tools for request in harness.llm.requests] == [()]
+    expect_no_trace(harness)
 
 
 def test_an_answer_under_other_instructions_is_thrown_away() -> None:
@@ -288,6 +361,30 @@ def test_a_tool_call_of_an_answer_that_is_thrown_away_never_runs() -> None:
     expect_no_trace(harness)
 
 
+def test_a_call_that_still_runs_is_told_ahead_as_it_is_at_the_commit() -> None:
+    class Slow(Agent):
+        @function_tool
+        async def look_up(self) -> str:
+            """Look something up."""
+            await anyio.sleep(20.0)
+            return "found"
+
+    async def cut(harness: SessionHarness) -> None:
+        await harness.until(4.0)
+        await harness.session.interrupt()
+
+    call = ToolCall(call_id="c1", name="look_up", arguments="{}")
+    harness = ask([0.1, call], [0.1, ANSWER], "It is found.", agent=Slow("Be nice."))
+    harness.caller.says("are you there", 5.0, 6.0)
+    harness.run(cut, until=30.0)
+    outputs = [item.output for item in harness.llm.requests[1].context.items if isinstance(item, FunctionCallOutput)]
+    assert len(outputs) == 1
+    assert "still running" in outputs[0]
+    assert requests(harness)[1] == (6.2, "are you there")
+    assert len(harness.llm.requests) == 3  # the last one is for the call's result
+    assert [turn.preemptive for turn in harness.session.turns] == [True, True, False]
+
+
 # --- failures
 
 
@@ -296,8 +393,8 @@ def test_a_tool_call_of_an_answer_that_is_thrown_away_never_runs() -> None:
     [
         pytest.param([ProviderStatusError("down", provider="scripted", status=500)], AHEAD, id="raises"),
         pytest.param([0.05, "Wr", RuntimeError("a bug")], AHEAD, id="raises in mid-sentence"),
-        pytest.param([HANG], SHORT_LIMITS, id="hangs"),
-        pytest.param([0.02, "Wr", HANG], SHORT_LIMITS, id="stalls"),
+        pytest.param([HANG], SHORT_START, id="hangs"),
+        pytest.param([0.02, "Wr", HANG], SHORT_STALL, id="stalls"),
     ],
 )
 def test_an_answer_that_fails_before_the_turn_is_over_is_begun_anew_at_its_end(
@@ -338,10 +435,10 @@ def test_an_interruption_while_the_hook_runs_ends_the_answer_begun_ahead() -> No
     async def cut(harness: SessionHarness) -> None:
         await harness.until(3.5)
         await harness.session.interrupt()
+        await cancelled_by(3.52)(harness)
 
     harness = ask([0.1, "Wrong, ", HANG], agent=Waits("Be nice.")).run(cut, until=6.0)
     harness.expect_history(("user", "hello there")).expect_played().expect_outcomes("cancelled")
-    assert harness.llm.cancelled == [0]
 
 
 def test_interrupt_does_not_touch_an_answer_to_a_turn_that_is_open() -> None:
@@ -354,7 +451,7 @@ def test_interrupt_does_not_touch_an_answer_to_a_turn_that_is_open() -> None:
     harness.expect_played((3.1, 2.0))
 
 
-@pytest.mark.parametrize("options", [AHEAD, WITH_VOICE])
+@pytest.mark.parametrize("options", [AHEAD, SessionOptions(preemptive_tts=True)])
 @pytest.mark.parametrize("at", [2.3, 2.8, 2.9, 3.0, 3.15])
 def test_a_close_at_any_time_leaves_no_task_and_keeps_the_words(at: float, options: SessionOptions) -> None:
     harness = ask([0.1, "Sure, ", HANG], options=options, interims=((2.0, "hello there"),)).run(until=at)
@@ -363,100 +460,3 @@ def test_a_close_at_any_time_leaves_no_task_and_keeps_the_words(at: float, optio
     assert harness.close_report.seconds < 0.1
     assert harness.llm.cancelled == [0]
     assert harness.messages[:1] == [("user", "hello there")]
-
-
-# --- with the voice ahead too
-
-
-def test_with_the_voice_ahead_too_the_answer_sounds_at_the_commit() -> None:
-    harness = ask([0.1, ANSWER], options=WITH_VOICE, interims=((2.0, "hello there"),)).run(until=6.0)
-    harness.expect_states("agent", ("listening", 0.5), ("thinking", 2.9), ("speaking", 2.9), ("idle", 4.9))
-    harness.expect_played((2.9, 2.0))  # not a sample before the turn is over
-    expect_no_trace(harness)
-    assert stages(harness) == {"vad_silence": 0.2, "endpointing_wait": 0.2}
-    assert record(harness).llm_first_token == pytest.approx(0.1)
-    assert record(harness).tts_first_byte == pytest.approx(0.2)
-    assert len(harness.tts.texts) == 1
-    assert harness.session.usage.tts_characters == len(ANSWER)
-
-
-def test_a_voice_that_is_not_done_at_the_commit_goes_on_from_there() -> None:
-    harness = ask([0.1, ANSWER], options=WITH_VOICE).run(until=6.0)
-    harness.expect_played((3.0, 2.0))  # model at 2.8, voice at 3.0
-    assert stages(harness)["tts_first_byte"] == pytest.approx(0.1)
-    assert record(harness).tts_first_byte == pytest.approx(0.2)
-
-
-def test_what_a_voice_spoke_ahead_in_vain_is_counted() -> None:
-    harness = ask([0.1, "Wrong."], [0.1, ANSWER], options=WITH_VOICE, interims=((2.0, "yellow hair"),)).run(until=6.0)
-    expect_no_trace(harness)
-    assert harness.session.usage.tts_characters == len("Wrong.") + len(ANSWER)
-    assert harness.session.usage.tts_audio_seconds == pytest.approx(4.0)
-
-
-def test_an_answer_of_many_sentences_is_spoken_ahead_as_far_as_the_playout_would_take() -> None:
-    sentences = " ".join(f"This is sentence number {number} of them all." for number in range(20))
-    tts = ScriptedTTS(first_byte=0.02, options=ScriptedTTSOptions(duration=4.0))
-    harness = ask([0.1, sentences], options=WITH_VOICE, tts=tts, interims=((1.0, "hello there"),))
-
-    async def look(harness: SessionHarness) -> None:
-        await harness.until(2.8)
-        assert len(tts.texts) == 3  # the third one goes beyond the ten seconds
-
-    harness.run(look, until=90.0)
-    assert len(tts.texts) == 20
-    harness.expect_played((2.9, 80.0)).expect_outcomes("completed")
-
-
-@pytest.mark.parametrize("when", ["before", "middle", "after"])
-@pytest.mark.parametrize("is_model_done", [True, False])
-def test_a_voice_ahead_that_fails_after_the_commit_is_blamed(
-    when: Literal["before", "middle", "after"], is_model_done: bool
-) -> None:
-    tts = ScriptedTTS(faults={0: TTSFault(when, ProviderStatusError("down", provider="scripted", status=500))})
-    more: list[StepItem] = [] if is_model_done else [" And", 0.5, " more."]
-    harness = ask([0.1, ANSWER, *more], options=WITH_VOICE, tts=tts).run(until=9.0)
-    errors = [(event.source, round(event.at, 6)) for event in harness.recording.of(ErrorOccurred)]
-    assert errors == [("tts", 3.0)]
-    harness.expect_outcomes("failed")
-
-
-@pytest.mark.parametrize(("more", "fails_at"), [((), 4.5), ((0.5, " And more."), 4.9)])
-def test_a_voice_ahead_that_hangs_over_the_commit_fails_at_the_limit_of_the_reply(
-    more: tuple[StepItem, ...], fails_at: float
-) -> None:
-    options = SessionOptions(preemptive_tts=True, speech=SpeechLimits(tts_first_byte=1.6))
-    tts = ScriptedTTS(faults={0: TTSFault("before")})
-    harness = ask([0.1, ANSWER, *more], options=options, tts=tts).run(until=9.0)
-    errors = [(event.source, round(event.at, 6)) for event in harness.recording.of(ErrorOccurred)]
-    assert errors == [("tts", fails_at)]  # from the commit on, or from the last word
-    harness.expect_outcomes("failed")
-
-
-def test_a_voice_that_fails_before_the_turn_is_over_costs_the_answer_begun_ahead_only() -> None:
-    tts = ScriptedTTS(
-        faults={0: TTSFault("before", ProviderStatusError("down", provider="scripted", status=500))},
-        first_byte=0.2,
-        options=ScriptedTTSOptions(duration=2.0),
-    )
-    harness = ask([0.1, "Wrong."], [0.1, ANSWER], options=WITH_VOICE, tts=tts, interims=((2.0, "hello there"),))
-    expect_no_trace(harness.run(until=6.0))
-    harness.expect_played((3.2, 2.0))
-
-
-@pytest.mark.parametrize("options", [AHEAD, WITH_VOICE])
-def test_a_model_that_fails_under_a_voice_is_blamed_itself(options: SessionOptions) -> None:
-    broken: list[StepItem] = [0.1, "One. Two.", 0.5, ProviderStatusError("down", provider="scripted", status=500)]
-    harness = ask(broken, options=options).run(until=6.0)
-    errors = [(event.source, round(event.at, 6)) for event in harness.recording.of(ErrorOccurred)]
-    assert errors == [("llm", 3.3)]
-    harness.expect_outcomes("failed")
-
-
-def test_with_the_voice_ahead_a_tool_call_alone_speaks_nothing() -> None:
-    agent = Desk()
-    call = ToolCall(call_id="c1", name="book", arguments="{}")
-    harness = ask([0.1, call], [0.1, ANSWER], agent=agent, options=WITH_VOICE).run(until=6.0)
-    assert agent.booked_at == [2.9]
-    harness.expect_played((3.2, 2.0))
-    assert len(harness.tts.texts) == 1

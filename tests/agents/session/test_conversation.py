@@ -169,6 +169,7 @@ def test_logs_hold_no_content(caplog: pytest.LogCaptureFixture) -> None:
         {"max_errors": 0},
         {"start_step": 0.0},
         {"callback_timeout": 0.0},
+        {"preemptive_attempts": 0},
     ],
 )
 def test_wrong_options_are_refused(wrong: dict[str, float]) -> None:

@@ -262,11 +262,12 @@ def test_no_more_than_so_many_attempts_are_begun_in_a_turn() -> None:
 
 
 def test_each_turn_has_its_own_attempts() -> None:
-    call = eager(max_attempts=1).says("one", 0.5, 1.0).until(1.4).plays(2.0).played(3.0)
-    call.says("two", 4.0, 5.0).until(5.4)
+    call = eager(max_attempts=2).says("one", 0.5, 1.0).until(1.4).plays(2.0).played(3.0)
+    call.starts(4.0).at(4.2, i.UserInterim(text="two")).stops(5.0).at(5.2, i.UserFinal(text="too")).until(5.4)
     assert [entry for entry in call.take() if entry[1] == "attempt"] == [
         (1.2, "attempt", "attempt_1", "turn_1", "one"),
-        (5.2, "attempt", "attempt_2", "turn_2", "two"),
+        (4.4, "attempt", "attempt_2", "turn_2", "two"),
+        (5.2, "attempt", "attempt_3", "turn_2", "too"),
     ]
 
 
