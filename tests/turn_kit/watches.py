@@ -278,7 +278,7 @@ class SilenceWatch:
                 self._is_present = False
             case i.ParticipantLinked() if not self._is_present and self._phase != "closing":
                 self._is_present, self._quiet_since = True, now
-            case i.UserInterim() | i.UserFinal() | i.TextReceived() if event.text.strip():
+            case i.UserInterim() | i.UserFinal() | i.TextReceived() if event.text.strip() and self._phase != "closing":
                 self._act(now)
             case i.WakeUpPaused():
                 self._is_paused = True
