@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from vivavoce.agents.job import get_job_context
     from vivavoce.agents.records import SessionReport, TurnRecord
     from vivavoce.agents.rooms.options import RoomOptions
+    from vivavoce.agents.session.flow import ConversationFlow
     from vivavoce.agents.session.handoff import Handoff
     from vivavoce.agents.session.history_files import JsonLinesHistorySink, SqliteHistorySink
     from vivavoce.agents.session.history_sink import HistoryChange, HistorySink, MemoryHistorySink
@@ -45,6 +46,7 @@ _PLACES = {
     "CloseReason": "vivavoce.agents.states",
     "CompletedTurn": "vivavoce.agents.agent",
     "ContextWindow": "vivavoce.pipelines.llm.context_window",
+    "ConversationFlow": "vivavoce.agents.session.flow",
     "EmptyReply": "vivavoce.agents.agent",
     "EndpointingOptions": "vivavoce.agents.turn.options",
     "Handoff": "vivavoce.agents.session.handoff",
@@ -87,6 +89,7 @@ __all__ = [
     "CloseReason",
     "CompletedTurn",
     "ContextWindow",
+    "ConversationFlow",
     "EmptyReply",
     "EndpointingOptions",
     "Handoff",

@@ -50,6 +50,8 @@ class Session(Protocol):
     @property
     def history(self) -> Any: ...
     @property
+    def turns(self) -> Any: ...
+    @property
     def wake_up_timer(self) -> Any: ...
     @property
     def on_wake_up(self) -> Callable[..., Any] | None: ...
@@ -104,7 +106,7 @@ class CompletedTurn:
 
 @dataclass(frozen=True, slots=True)
 class EmptyReply:
-    """The model had nothing to say where an answer was due.
+    """The model, or the conversation flow, had nothing to say where an answer was due.
 
     Args:
         text: What the user had said; empty where the agent was to speak by itself.

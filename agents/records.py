@@ -19,9 +19,9 @@ class StageRecord:
 
     Args:
         name: `vad_silence`, `transcript_wait`, `end_of_turn_decision`, `endpointing_wait`, `hook`,
-            `model_first_token`, `first_sentence`, `tts_first_byte`, `tools`, `handoff` (what agents that come and go do
-            and say first), `queue`, `playout` or `unattributed` (the session's own code and what held its event loop up
-            before a provider was asked).
+            `model_first_token` (with a conversation flow `flow_first_text`), `first_sentence`, `tts_first_byte`,
+            `tools`, `handoff` (what agents that come and go do and say first), `queue`, `playout` or `unattributed`
+            (the session's own code and what held its event loop up before a provider was asked).
         owner: Who could make it shorter.
         seconds: Time on the critical path, not the provider's own duration.
     """

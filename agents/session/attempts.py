@@ -21,9 +21,9 @@ class Attempts:
         self._current: Attempt | None = None
 
     def start(self, effect: StartAttempt) -> None:
-        """Begin one, where the pipeline lets one begin."""
+        """Begin one, where the pipeline lets one begin; a conversation flow's turns have effects, so that none is."""
         links, host = self._host.links, self._host
-        if links is None or not links.capabilities.can_preempt:
+        if links is None or not links.capabilities.can_preempt or host.flows.flow is not None:
             return
         request = GenerateRequest(
             context=host.context_ahead(effect.turn_id, effect.text),

@@ -185,6 +185,7 @@ class SessionLifecycle:
         runtime, limit = self._runtime, self._options.start_step
         handoffs = runtime.handoffs
         handoffs.begin_session()
+        runtime.flows.begin_session(self._session)
         transport: list[Transport] = []
 
         async def get_transport() -> None:
@@ -292,6 +293,8 @@ class SessionLifecycle:
                 steps.append(("apology", self._apologise))
         if self._starting.has_entered:
             steps.append(("on_exit", self._exit_agent))
+        if self._runtime.flows.has_work:
+            steps.append(("conversation_flow.cleanup", partial(self._runtime.flows.cleanup, self._closing.note)))
         if self._runtime.background.is_sounding:
             steps.append(("background audio", self._runtime.background.aclose))
         steps.append(("pipeline", self._close_pipeline))

@@ -11,6 +11,7 @@ from vivavoce.agents import events as ev
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.observe.turn_record import TurnRecordBuilder
 from vivavoce.agents.records import TurnOutcome
+from vivavoce.agents.session.flow import FlowRoom
 from vivavoce.agents.session.history import SessionHistory
 from vivavoce.agents.session.journal import Journal
 from vivavoce.agents.session.options import SessionOptions
@@ -59,6 +60,7 @@ class ReplyHost:
         journal: Journal,
         history: SessionHistory,
         tools: ToolRoom,
+        flows: FlowRoom,
         post: Callable[[TurnInput], None],
         on_ended: Callable[[SpeechHandle, TurnOutcome], None],
     ) -> None:
@@ -68,6 +70,7 @@ class ReplyHost:
         self.history = history
         self.links: Links | None = None
         self._journal = journal
+        self.flows = flows
         self._tools = tools
         self._post = post
         self._on_ended = on_ended

@@ -16,6 +16,7 @@ from vivavoce.agents.observe.turn_record import TurnRecordBuilder
 from vivavoce.agents.records import TurnOutcome
 from vivavoce.agents.session.attempts import Attempts
 from vivavoce.agents.session.background_audio import BackgroundAudio
+from vivavoce.agents.session.flow import FlowRoom
 from vivavoce.agents.session.handoff import HandoffRoom
 from vivavoce.agents.session.history import SessionHistory
 from vivavoce.agents.session.inbox import Entry, Errand, Inbox, Marker
@@ -66,6 +67,7 @@ class SessionRuntime:
     ) -> None:
         clock = options.clock
         self.handoffs = handoffs
+        self.flows = FlowRoom(limit=options.speech.hook_timeout, report_error=self.report_error)
         self.journal = journal
         self.history = history
         self.tools = tools
@@ -81,6 +83,7 @@ class SessionRuntime:
             journal=journal,
             history=history,
             tools=tools,
+            flows=self.flows,
             post=self._inbox.put,
             on_ended=self._on_ended,
         )
@@ -129,6 +132,7 @@ class SessionRuntime:
         on_written: Callable[[AudioFrame], None] | None,
     ) -> None:
         """Take what the session is linked to."""
+        self.flows.open(group)
         transcripts = TranscriptFeed(transport)
         playout = Playout(
             transport.sink,

@@ -12,12 +12,13 @@ import anyio
 
 from vivavoce.agents import events as ev
 from vivavoce.agents.agent import Agent
-from vivavoce.agents.records import CloseReport, SessionReport, TurnRecord, UsageRecord
+from vivavoce.agents.records import CloseReport
 from vivavoce.agents.rooms.options import RoomOptions
 from vivavoce.agents.session.background_audio import BackgroundAudioSource, checked_config
 from vivavoce.agents.session.door import SessionDoor
 from vivavoce.agents.session.emitter import SessionEmitter
 from vivavoce.agents.session.event_source import EventSource
+from vivavoce.agents.session.flow import ConversationFlow
 from vivavoce.agents.session.handoff import Handoff, HandoffRoom
 from vivavoce.agents.session.history import SessionHistory
 from vivavoce.agents.session.inbox import InterruptedFromThread
@@ -30,9 +31,11 @@ from vivavoce.agents.session.snapshot import Snapshot, read_snapshot, write_snap
 from vivavoce.agents.session.speech_desk import SpeechDesk
 from vivavoce.agents.session.tool_room import ToolRoom
 from vivavoce.agents.session.trace_writer import make_trace_writer
+from vivavoce.agents.session.view import SessionView
 from vivavoce.agents.session.wake_up_call import OnWakeUp, WakeUpCall
 from vivavoce.agents.session.wake_up_timer import WakeUpTimer
 from vivavoce.agents.session.wiring import (
+    check_flow,
     check_wiring,
     connecting,
     make_history_feed,
@@ -42,7 +45,7 @@ from vivavoce.agents.session.wiring import (
 from vivavoce.agents.speech.given_audio import GivenAudio
 from vivavoce.agents.speech.handle import SpeechHandle
 from vivavoce.agents.speech.host import SpeechRequest
-from vivavoce.agents.states import AgentState, CloseReason, UserState
+from vivavoce.agents.states import CloseReason
 from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.options import WakeUp
 from vivavoce.pipelines.core.errors import SessionClosedError, SessionError, SessionNotStartedError
@@ -61,7 +64,7 @@ logger = logging.getLogger(__name__)
 UserdataT = TypeVar("UserdataT")
 
 
-class AgentSession(EventSource, Generic[UserdataT]):
+class AgentSession(EventSource, SessionView, Generic[UserdataT]):
     """One conversation between a caller and an agent.
 
     Calls only enqueue; what they lead to is decided by the session's own loop. They may come from any task of the loop
@@ -70,8 +73,9 @@ class AgentSession(EventSource, Generic[UserdataT]):
     Args:
         agent: Who talks.
         pipeline: How it listens, thinks and speaks; one pipeline serves one session at a time.
-        background_audio: What sounds under the conversation from its start, and while the agent thinks.
+        conversation_flow: What answers the caller in place of the pipeline's model.
         wake_up: After how many seconds of silence a caller is woken up, once, or how to go on then; None: never.
+        background_audio: What sounds under the conversation from its start, and while the agent thinks.
         userdata: Yours; tools get it by their `RunContext`.
         options: Everything else.
         id: For records and logs; made if not given.
@@ -83,15 +87,17 @@ class AgentSession(EventSource, Generic[UserdataT]):
         self,
         agent: Agent,
         pipeline: Pipeline,
-        *,
+        conversation_flow: ConversationFlow | None = None,
         wake_up: float | WakeUp | None = None,
         background_audio: BackgroundAudioSource | Sequence[BackgroundAudioSource] | None = None,
+        *,
         userdata: UserdataT | None = None,
         options: SessionOptions | None = None,
         id: str | None = None,
     ) -> None:
         options = options or SessionOptions()
         check_wiring(agent, pipeline)
+        check_flow(conversation_flow, pipeline)
         self.id = id or new_id("session")
         self.pipeline = pipeline
         self.userdata = userdata
@@ -137,6 +143,7 @@ class AgentSession(EventSource, Generic[UserdataT]):
             wake_up_call=WakeUpCall(self._emitter, limit=options.callback_timeout, report_error=self._report_error),
             handoffs=self._handoffs,
         )
+        self._runtime.flows.set(conversation_flow)
         self._runtime.background.configure(background_audio)
         self._lifecycle = SessionLifecycle(
             self, pipeline, self._runtime, self._emitter, clock=self._clock, options=options
@@ -327,10 +334,22 @@ class AgentSession(EventSource, Generic[UserdataT]):
         self._door.call(lambda: self._handoffs.request(handoff))
         return handoff
 
-    @property
-    def agent(self) -> Agent:
-        """Who has the conversation."""
-        return self._handoffs.agent
+    def set_conversation_flow(self, flow: ConversationFlow | None) -> None:
+        """From the caller's next turn on answer by `flow`, or by the model; the flow before it is cleaned up.
+
+        Raises:
+            SessionClosedError: The session is closed.
+            SessionError: The flow is in another session.
+            ConfigurationError: The pipeline cannot use a flow.
+        """
+        check_flow(flow, self.pipeline)
+        if not self._door.was_opened and not self._door.is_closed:
+            self._runtime.flows.set(flow)
+            return
+        self._door.check()
+        if flow is not None:
+            flow.attach(self)
+        self._door.call(lambda: self._runtime.flows.set(flow))
 
     def play_background_audio(self, source: BackgroundAudioSource) -> None:
         """Let a file sound under the conversation, in the place of what is of its kind (ambience, or thinking).
@@ -351,11 +370,6 @@ class AgentSession(EventSource, Generic[UserdataT]):
         self._door.call(lambda: self._runtime.run_soon(self._runtime.background.stop))
 
     @property
-    def current_speech(self) -> SpeechHandle | None:
-        """The speech that has the floor."""
-        return self._runtime.current_handle
-
-    @property
     def on_wake_up(self) -> OnWakeUp | None:
         """Called when a silent caller is to be woken up, with the level if it takes an argument; sync or async.
 
@@ -366,32 +380,6 @@ class AgentSession(EventSource, Generic[UserdataT]):
     @on_wake_up.setter
     def on_wake_up(self, callback: OnWakeUp | None) -> None:
         self._runtime.wake_up_call.callback = callback
-
-    # --- what it is and was
-
-    @property
-    def agent_state(self) -> AgentState:
-        """What the agent is doing."""
-        return self._machine.agent_state
-
-    @property
-    def user_state(self) -> UserState:
-        """What the user is doing."""
-        return self._machine.user_state
-
-    @property
-    def turns(self) -> tuple[TurnRecord, ...]:
-        """Records of all turns that have ended."""
-        return tuple(self._journal.turns)
-
-    @property
-    def usage(self) -> UsageRecord:
-        """What was used so far."""
-        return self._journal.usage
-
-    def report(self) -> SessionReport:
-        """Return everything kept so far."""
-        return self._journal.report(self._lifecycle.report)
 
     def snapshot(self) -> dict[str, Any]:
         """Return the conversation so far as JSON data for `start(resume_from=...)`, at any time, also after the close.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.events import ErrorOccurred
 from vivavoce.agents.job import get_job_context
+from vivavoce.agents.session.flow import ConversationFlow
 from vivavoce.agents.session.history_feed import HistoryFeed
 from vivavoce.agents.session.history_sink import HistorySink
 from vivavoce.agents.session.journal import Journal
@@ -49,6 +50,23 @@ def check_wiring(agent: Agent, pipeline: Pipeline) -> None:
         logger.warning("The pipeline answers but hears nothing; give it an stt, if callers are to speak")
     if not (capabilities.can_say or capabilities.can_reply):
         raise CapabilityError(pipeline.name, "can_say", "give the pipeline a tts, or a model that speaks")
+
+
+def check_flow(flow: ConversationFlow | None, pipeline: Pipeline) -> None:
+    """Refuse a conversation flow that nobody could speak.
+
+    Raises:
+        ConfigurationError: It is of another kind.
+        CapabilityError: The pipeline takes no text for its answers.
+    """
+    if flow is None:
+        return
+    if not isinstance(flow, ConversationFlow):
+        raise ConfigurationError(f"conversation_flow must be a ConversationFlow, got {flow!r}; subclass it")
+    if not pipeline.capabilities.takes_flow:
+        raise CapabilityError(
+            pipeline.name, "takes_flow", "the text of a conversation flow needs a CascadingPipeline with a tts"
+        )
 
 
 def check_speech(capabilities: PipelineCapabilities, pipeline: str, request: SpeechRequest) -> None:

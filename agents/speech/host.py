@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -15,7 +15,7 @@ from vivavoce.agents.speech.playout import Playout
 from vivavoce.agents.tools.executor import ToolBatch
 from vivavoce.agents.turn.inputs import TurnInput
 from vivavoce.pipelines.core.clock import Clock
-from vivavoce.pipelines.llm.base import Usage
+from vivavoce.pipelines.llm.base import TextDelta, Usage
 from vivavoce.pipelines.llm.chat_context import ChatContext, ChatMessage, Role
 from vivavoce.pipelines.llm.tools import ToolCall, ToolChoice
 from vivavoce.pipelines.media.frame import VideoFrame
@@ -79,6 +79,17 @@ class SpokenHistory(Protocol):
         """Take a dropped turn's message back."""
 
 
+class FlowTurns(Protocol):
+    """The session's conversation flow, if it has one."""
+
+    @property
+    def flow(self) -> object | None:
+        """What answers the caller in place of the model."""
+
+    async def begin_turn(self, handle: SpeechHandle, transcript: str) -> AsyncGenerator[TextDelta, None]:
+        """Begin a turn that the speech of `handle` answers, and return its text."""
+
+
 class SpeechHost(Protocol):
     """The session, as a reply sees it."""
 
@@ -87,6 +98,8 @@ class SpeechHost(Protocol):
     fade: float
     """Seconds of fade-out when speech is cut."""
 
+    @property
+    def flows(self) -> FlowTurns: ...
     @property
     def playout(self) -> Playout: ...
     @property

@@ -7,7 +7,7 @@ whether it may speak: it is granted the floor, paused, resumed and cancelled fro
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing, contextmanager
 from typing import Any
 
@@ -17,7 +17,7 @@ from anyio import CancelScope
 
 from vivavoce.agents.agent import CompletedTurn, StopResponse
 from vivavoce.agents.observe.turn_record import TurnRecordBuilder
-from vivavoce.agents.records import TurnOutcome
+from vivavoce.agents.records import StageOwner, TurnOutcome
 from vivavoce.agents.speech.attempt import Attempt
 from vivavoce.agents.speech.given_audio import play_given
 from vivavoce.agents.speech.handle import SpeechHandle, running_speech
@@ -34,6 +34,10 @@ from vivavoce.pipelines.llm.tools import ToolCall, ToolChoice
 from vivavoce.pipelines.tts.base import AudioChunk
 
 logger = logging.getLogger(__name__)
+
+MODEL_STAGE: tuple[str, StageOwner] = ("model_first_token", "provider")
+FLOW_STAGE: tuple[str, StageOwner] = ("flow_first_text", "user_code")
+"""What a turn's record calls the wait for the first of an answer, by where the answer comes from."""
 
 
 class Reply:
@@ -70,6 +74,7 @@ class Reply:
         self._calls: list[ToolCall] = []
         self._batch: ToolBatch | None = None
         self._extra_instructions = request.instructions
+        self._text_stage = MODEL_STAGE
 
     # --- from outside, synchronous
 
@@ -148,26 +153,48 @@ class Reply:
         self._host.speech_ended(self.handle, outcome)
 
     async def _perform(self) -> TurnOutcome:
-        if self._request.user_item is not None and self._host.agent.overrides("on_user_turn_completed"):
-            await self._run_hook(self._request.user_item)
+        item, transcript = self._request.user_item, ""
+        if item is not None:
+            transcript = item.content
+            if self._host.agent.overrides("on_user_turn_completed"):
+                transcript = await self._run_hook(item)
         if self._request.text is not None or self._request.audio is not None:
             await self._say()
             return "completed"
+        if item is not None and self._host.flows.flow is not None and not self._request.remote_reply_id:
+            await self._answer_by_flow(transcript)
+        else:
+            await self._answer_by_model()
+        return "completed"
+
+    async def _answer_by_flow(self, transcript: str) -> None:
+        self.drop_attempt()  # the flow was set after it had begun
+        self._text_stage = FLOW_STAGE
+        source = await self._host.flows.begin_turn(self.handle, transcript)
+        self.record.mark("hook", "user_code", self._host.clock.now())
+        with self._blaming("flow"):
+            await self._generate_step(source, "flow")
+        self._note_if_empty("flow")
+
+    async def _answer_by_model(self) -> None:
         limit = self._host.limits.max_tool_steps
         for step in range(limit + 1):
             await self._floor.wait()
             with self._blaming("llm"):
-                batch = await self._generate_step(may_call=step < limit, is_first=step == 0)
+                batch = await self._model_step(may_call=step < limit, is_first=step == 0)
             if batch is None:
                 break
             if not await self._await_tools(batch):
-                return "completed"
+                return
+        self._note_if_empty("model")
+
+    def _note_if_empty(self, who: str) -> None:
         if self._utterance is None:
             self.record.is_empty = True
-            logger.warning("Speech %s: the model's answer is empty", self.handle.id)
-        return "completed"
+            logger.warning("Speech %s: the %s's answer is empty", self.handle.id, who)
 
-    async def _run_hook(self, item: Any) -> None:
+    async def _run_hook(self, item: Any) -> str:
+        """Let the agent edit its user's turn; return the text that is left."""
         turn = CompletedTurn(turn_id=item.turn_id, text=item.content, history=self._host.context())
         try:
             with anyio.fail_after(self._host.limits.hook_timeout):
@@ -184,6 +211,7 @@ class Reply:
             self._host.history.replace_text(item, turn.text)
         self._extra_instructions = "\n".join(part for part in (self._extra_instructions, turn.instructions) if part)
         self.record.mark("hook", "user_code", self._host.clock.now())
+        return turn.text
 
     # --- given text
 
@@ -236,20 +264,24 @@ class Reply:
             turn_id=self.record.turn_id,
         )
 
-    async def _generate_step(self, *, may_call: bool, is_first: bool) -> ToolBatch | None:
+    async def _model_step(self, *, may_call: bool, is_first: bool) -> ToolBatch | None:
+        connection = self._host.connection
+        if is_first and self._request.remote_reply_id:
+            return await self._generate_step(connection.accept(self._request.remote_reply_id), "llm")
+        request = self._request_for(may_call=may_call, is_first=is_first)
+        attempt = self._take_attempt(request) if is_first else None
+        source = connection.generate(request) if attempt is None else attempt.events()
+        return await self._generate_step(source, "llm", attempt)
+
+    async def _generate_step(
+        self, source: AsyncGenerator[LLMEvent | AudioChunk, None], component: str, attempt: Attempt | None = None
+    ) -> ToolBatch | None:
         """Run one step until its text is played out; return its tool calls, which run since the model was done."""
         self._calls, self._utterance = [], None
         batch: ToolBatch | None = None
         channel = TextChannel()
         host = self._host
-        attempt: Attempt | None = None
         self._asked_at = host.clock.now()
-        if is_first and self._request.remote_reply_id:
-            source = host.connection.accept(self._request.remote_reply_id)
-        else:
-            request = self._request_for(may_call=may_call, is_first=is_first)
-            attempt = self._take_attempt(request) if is_first else None
-            source = host.connection.generate(request) if attempt is None else attempt.events()
         async with anyio.create_task_group() as group:
             watchdog = Watchdog(host.clock, group.cancel_scope.cancel)
             try:
@@ -270,9 +302,9 @@ class Reply:
                 watchdog.close()
         if watchdog.has_expired:
             raise ProviderTimeoutError(
-                f"the model sent nothing for {host.limits.llm_first_token:g} s (first token) "
+                f"it sent nothing for {host.limits.llm_first_token:g} s (first token) "
                 f"or {host.limits.llm_stall:g} s (stall)",
-                provider="llm",
+                provider=component,
             )
         if self._utterance is not None and host.capabilities.generates_audio:
             await self._played(self._utterance)
@@ -289,8 +321,8 @@ class Reply:
     def _model_answered(self) -> None:
         """Note the model's first word, call or sound; the next ones change nothing."""
         now = self._host.clock.now()
-        self.record.mark("model_first_token", "provider", now)
-        if self.record.llm_first_token is None:
+        self.record.mark(*self._text_stage, now)
+        if self.record.llm_first_token is None and self._text_stage == MODEL_STAGE:
             ahead = self._attempt.first_token if self._attempt is not None and self.record.preemptive else None
             self.record.llm_first_token = now - self._asked_at if ahead is None else ahead
 

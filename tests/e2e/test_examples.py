@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -56,3 +57,21 @@ async def test_a_caller_who_says_nothing_is_asked_and_then_hung_up_on(
             await anna.until(lambda told=lines[:number]: set(told) <= set(agent_said(anna)))  # type: ignore[misc]
         with anyio.fail_after(10):
             await left.wait()
+
+
+def has_said(peer: Peer, text: str) -> bool:
+    """Whether the agent was heard saying `text`."""
+    return text in agent_said(peer)
+
+
+async def test_a_conversation_flow_takes_an_order_without_a_model(room_server: RoomEndpoint, room_name: str) -> None:
+    worker = worker_of("conversation_flow.py", room_server)
+    async with Working(worker), joined(room_server, room_name, "anna") as anna:
+        await anna.until(lambda: "Hello! How many tickets?" in agent_said(anna))
+        for said, answer in (
+            ("two", "Do you want to sit together?"),
+            ("yes", "Shall I book them?"),
+            ("yes", "Thank you. Two tickets. They are booked."),
+        ):
+            await anna.room.local_participant.send_text(said, topic="lk.chat")
+            await anna.until(partial(has_said, anna, answer))

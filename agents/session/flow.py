@@ -1,0 +1,247 @@
+"""ConversationFlow: an application's own text source for the answers to the caller, in place of the model.
+
+What a flow yields takes the path of a model's text: spoken by sentences while it comes, cut by interruptions, kept in
+the history as far as it was heard. What was decided here:
+
+* The session calls `on_turn_start`, `run` and `on_turn_end`, in that order, and never two turns of one flow at a time.
+  `on_turn_end` follows each `on_turn_start` once, when the turn has its outcome and its record is in `session.turns`.
+* `run` keeps the model's limits: `llm_first_token` until the first text, `llm_stall` between texts, so that a flow that
+  hangs ends its turn `failed`. `on_turn_start`, `on_turn_end` and `cleanup` may take `hook_timeout`.
+* A flow answers what the caller says. `session.reply(...)` and the results of tools that ended late are still the
+  model's, if the pipeline has one. A flow's text has no tool calls, and no answer is begun before the turn is over.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+
+import anyio
+from anyio.abc import TaskGroup
+from anyio.lowlevel import checkpoint
+
+from vivavoce.agents.agent import Session
+from vivavoce.agents.speech.handle import SpeechHandle
+from vivavoce.pipelines.core.errors import ConfigurationError, SessionError, SessionNotStartedError, describe
+from vivavoce.pipelines.llm.base import TextDelta
+
+logger = logging.getLogger(__name__)
+
+
+class ConversationFlow(ABC):
+    """Subclass it and give it to the session: `run` answers each turn of the caller."""
+
+    _session: Session | None = None
+
+    @property
+    def session(self) -> Session:
+        """The session that this flow answers in: its agent, history and userdata, and `say`, `update_agent`, `close`.
+
+        Raises:
+            SessionNotStartedError: It is in none.
+        """
+        if self._session is None:
+            raise SessionNotStartedError("the conversation flow is in no session; give it to one and start() that")
+        return self._session
+
+    @abstractmethod
+    def run(self, transcript: str) -> AsyncIterator[str]:
+        """Yield the answer to what the caller said, piece by piece; usually an async generator.
+
+        It is closed in mid-answer when the caller interrupts. To speak, yield: a `session.say()` awaited here would
+        wait for its own turn to end.
+        """
+
+    async def on_turn_start(self, transcript: str) -> None:
+        """A turn of the caller is over and is about to be answered."""
+
+    async def on_turn_end(self) -> None:
+        """That answer has been played, cut or dropped, or has failed; how, says `session.turns[-1]`."""
+
+    async def cleanup(self) -> None:
+        """The flow is of no more use: the session closes, or has another one. Called once."""
+
+    def attach(self, session: Session) -> None:
+        """For the session: the flow answers in it.
+
+        Raises:
+            SessionError: It is in another one.
+        """
+        if self._session is not None and self._session is not session:
+            raise SessionError(
+                f"the conversation flow is in session {self._session.id!r}; a flow serves one session at a time, "
+                "make one for each session"
+            )
+        self._session = session
+
+    def detach(self) -> None:
+        """For the session: it is over."""
+        self._session = None
+
+
+class _Held:
+    """A flow that the session has, or had: its turn, and whether it is cleaned up."""
+
+    def __init__(self, flow: ConversationFlow) -> None:
+        self.flow = flow
+        self.turns = 0
+        self.idle = anyio.Event()
+        self.idle.set()
+        self.cleaned: anyio.Event | None = None
+
+    def begin(self) -> None:
+        self.turns += 1
+        self.idle = anyio.Event()
+
+    def end(self) -> None:
+        self.turns -= 1
+        if not self.turns:
+            self.idle.set()
+
+
+class FlowRoom:
+    """Runs the turns of the session's flow, and cleans up each flow that it has had, once.
+
+    Args:
+        limit: Seconds for each of a flow's hooks.
+        report_error: Told of what they raise.
+    """
+
+    def __init__(self, *, limit: float, report_error: Callable[[Exception, str], None]) -> None:
+        self._limit = limit
+        self._report_error = report_error
+        self._group: TaskGroup | None = None
+        self._session: Session | None = None
+        self._current: _Held | None = None
+        self._all: list[_Held] = []
+
+    @property
+    def flow(self) -> ConversationFlow | None:
+        """What answers the caller's next turn; None: the model."""
+        return None if self._current is None else self._current.flow
+
+    def begin_session(self, session: Session) -> None:
+        """The session starts.
+
+        Raises:
+            SessionError: The flow is in another session.
+        """
+        if self._current is not None:
+            self._current.flow.attach(session)
+        self._session = session
+
+    def open(self, group: TaskGroup) -> None:
+        """Let hooks run in `group`."""
+        self._group = group
+        for held in self._all:
+            if held is not self._current:
+                self._retire(held)
+
+    def set(self, flow: ConversationFlow | None) -> None:
+        """From the next turn on `flow` answers; the one before is cleaned up when its turn is over."""
+        old = self._current
+        if (None if old is None else old.flow) is flow:
+            return
+        self._current = None if flow is None else _Held(flow)
+        if self._current is not None:
+            self._all.append(self._current)
+            if self._session is not None:
+                self._current.flow.attach(self._session)
+        if old is not None and self._group is not None:
+            self._retire(old)
+
+    async def begin_turn(self, handle: SpeechHandle, transcript: str) -> AsyncGenerator[TextDelta, None]:
+        """Begin a turn that the speech of `handle` answers, and return its text."""
+        held = self._current
+        assert held is not None
+        with anyio.move_on_after(self._limit):
+            await held.idle.wait()
+        held.begin()
+        handle.add_done_callback(lambda _: self._turn_ended(held))
+        await self._call("on_turn_start", lambda: held.flow.on_turn_start(transcript))
+        return _text_of(held.flow, transcript)
+
+    def _turn_ended(self, held: _Held) -> None:
+        if self._group is None or held.cleaned is not None:
+            held.end()
+        else:
+            self._group.start_soon(self._end_turn, held, name="on_turn_end")
+
+    async def _end_turn(self, held: _Held) -> None:
+        try:
+            await self._call("on_turn_end", held.flow.on_turn_end)
+        finally:
+            held.end()
+
+    async def _call(self, name: str, hook: Callable[[], Awaitable[None]]) -> None:
+        try:
+            with anyio.fail_after(self._limit):
+                await hook()
+        except Exception as error:  # noqa: BLE001 - a user callback: the conversation goes on without it
+            logger.warning("%s of the conversation flow failed: %s", name, describe(error))
+            logger.debug("%s of the conversation flow failed here", name, exc_info=error)
+            self._report_error(error, "hook")
+
+    # --- the end of a flow
+
+    def _retire(self, held: _Held) -> None:
+        async def retire() -> None:
+            await held.idle.wait()
+            if held.cleaned is None:
+                await self._call("cleanup", lambda: self._clean(held))
+
+        assert self._group is not None
+        self._group.start_soon(retire, name="conversation_flow.cleanup")
+
+    async def _clean(self, held: _Held) -> None:
+        held.cleaned = anyio.Event()
+        try:
+            await held.flow.cleanup()
+        finally:
+            held.cleaned.set()
+            held.flow.detach()
+
+    @property
+    def has_work(self) -> bool:
+        """Whether any flow is not cleaned up."""
+        return any(held.cleaned is None or not held.cleaned.is_set() for held in self._all)
+
+    async def cleanup(self, note: Callable[[Exception], None]) -> None:
+        """Wait for the ends of turns and clean up what is not, side by side; the caller bounds it.
+
+        Args:
+            note: Told of what one raises.
+        """
+
+        async def clean(held: _Held) -> None:
+            await held.idle.wait()
+            if held.cleaned is not None:
+                await held.cleaned.wait()
+                return
+            try:
+                await self._clean(held)
+            except Exception as error:  # noqa: BLE001 - user code: one flow's failure must not cost another's cleanup
+                note(error)
+
+        async with anyio.create_task_group() as group:
+            for held in self._all:
+                group.start_soon(clean, held)
+
+
+async def _text_of(flow: ConversationFlow, transcript: str) -> AsyncGenerator[TextDelta, None]:
+    pieces = flow.run(transcript)
+    if inspect.isawaitable(pieces):  # a coroutine function that returns an iterator
+        pieces = await pieces
+    try:
+        async for piece in pieces:
+            if not isinstance(piece, str):
+                raise ConfigurationError(f"a flow's run() must yield str, got {type(piece).__name__}; yield its text")
+            if piece:
+                yield TextDelta(piece)
+            await checkpoint()  # a flow that never waits must not hold the loop
+    finally:
+        aclose = getattr(pieces, "aclose", None)
+        if aclose is not None:
+            await aclose()

@@ -1,0 +1,63 @@
+"""SessionView: what can be read of a session, while it runs and after it has closed."""
+
+from __future__ import annotations
+
+from vivavoce.agents.agent import Agent
+from vivavoce.agents.records import SessionReport, TurnRecord, UsageRecord
+from vivavoce.agents.session.flow import ConversationFlow
+from vivavoce.agents.session.handoff import HandoffRoom
+from vivavoce.agents.session.journal import Journal
+from vivavoce.agents.session.lifecycle import SessionLifecycle
+from vivavoce.agents.session.runtime import SessionRuntime
+from vivavoce.agents.speech.handle import SpeechHandle
+from vivavoce.agents.states import AgentState, UserState
+from vivavoce.agents.turn.machine import TurnMachine
+
+
+class SessionView:
+    """Reads the session's parts, which the session makes."""
+
+    _machine: TurnMachine
+    _journal: Journal
+    _handoffs: HandoffRoom
+    _runtime: SessionRuntime
+    _lifecycle: SessionLifecycle
+
+    @property
+    def agent(self) -> Agent:
+        """Who has the conversation."""
+        return self._handoffs.agent
+
+    @property
+    def conversation_flow(self) -> ConversationFlow | None:
+        """What answers the caller in place of the model."""
+        return self._runtime.flows.flow
+
+    @property
+    def current_speech(self) -> SpeechHandle | None:
+        """The speech that has the floor."""
+        return self._runtime.current_handle
+
+    @property
+    def agent_state(self) -> AgentState:
+        """What the agent is doing."""
+        return self._machine.agent_state
+
+    @property
+    def user_state(self) -> UserState:
+        """What the user is doing."""
+        return self._machine.user_state
+
+    @property
+    def turns(self) -> tuple[TurnRecord, ...]:
+        """Records of all turns that have ended."""
+        return tuple(self._journal.turns)
+
+    @property
+    def usage(self) -> UsageRecord:
+        """What was used so far."""
+        return self._journal.usage
+
+    def report(self) -> SessionReport:
+        """Return everything kept so far."""
+        return self._journal.report(self._lifecycle.report)
