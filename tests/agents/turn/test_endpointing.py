@@ -146,3 +146,10 @@ def test_bounds_that_do_not_fit_are_refused(options: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="learned"):
         EndpointingOptions(**options)  # type: ignore[arg-type]
     EndpointingOptions(min_delay=1.5)  # with a fixed delay the bounds do not matter
+
+
+def test_what_goes_on_after_a_request_to_answer_teaches_nothing() -> None:
+    talk = dynamic().says("a table", 0.5, 1.0).at(1.3, i.TurnCommitRequested()).says("for two", 1.8, 2.4)
+    talk.until(4.0).plays(4.0).played(5.0)
+    assert [entry[1] for entry in talk.take() if entry[1] in ("commit", "merge")] == ["commit", "merge"]
+    assert delay(talk) == 0.4

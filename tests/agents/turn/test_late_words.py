@@ -172,3 +172,16 @@ def test_words_told_while_an_unheard_answer_may_not_be_cut_amend_it() -> None:
 def test_late_words_are_told_from_new_ones_by_their_likeness(late: str, is_a_revision: bool) -> None:
     committed = OpenFinal("turn_1", "answer_1", before="", guess="book a table", after="", until=1.0)
     assert committed.resembles(late) is is_a_revision
+
+
+def test_a_turn_that_is_opened_again_in_mid_speech_is_over_when_the_speech_is() -> None:
+    talk = (
+        Conversation().starts(0.5).at(1.0, i.UserInterim(text="book a table for to")).at(1.1, i.TurnCommitRequested())
+    )
+    talk.take()
+    talk.at(1.3, i.UserFinal(text="book a table for two")).stops(2.0).at(2.2, i.UserFinal(text="please")).until(9.0)
+    assert talk.take() == [
+        (1.3, "withdraw", "answer_1"),
+        (2.4, "merge", "turn_1", "book a table for two please"),
+        (2.4, "grant", "answer_2"),
+    ]

@@ -243,3 +243,12 @@ def test_a_trace_names_the_policies_that_it_cannot_hold() -> None:
     options = TurnOptions(interruption=InterruptionOptions(mode=Policy(), backchannels=bool))
     named = opaque_parts(encode(options), "options")
     assert [part.split(":")[0] for part in named] == ["options.interruption.mode", "options.interruption.backchannels"]
+
+
+@pytest.mark.parametrize(("seconds", "default"), [(0.3, "ignore"), (0.5, "interrupt"), (0.9, "interrupt")])
+def test_words_of_speech_that_was_long_enough_would_interrupt_though_nothing_was_paused(
+    seconds: float, default: Decision
+) -> None:
+    policy = Policy(lambda moment: "ignore")
+    Conversation(mode=policy).speaking().starts(2.0).at(2.0 + seconds, i.UserFinal(text="stop"))
+    assert [moment.default for moment in policy.asked if moment.trigger == "words"] == [default]

@@ -123,3 +123,10 @@ def test_a_speech_that_interrupts_cuts_what_waits_for_its_tools_too() -> None:
     talk = Conversation().asks(1.0, "one", "reply").at(1.5, i.ToolsStarted("one"), i.ToolsAwaited("one"))
     talk.asks(2.0, "two", "reply", when_busy="interrupt")
     assert talk.take() == [(1.0, "grant", "one"), (2.0, "cancelled", "one"), (2.0, "grant", "two")]
+
+
+def test_an_answer_that_was_cut_forgives_no_failure() -> None:
+    talk = Conversation(max_errors=2).says("one", 0.5, 1.0).at(2.0, i.SpeechEnded("answer_1", "failed", "llm"))
+    talk.says("two", 3.0, 3.5).at(4.5, i.SpeechEnded("answer_2", "interrupted"))
+    talk.says("three", 5.0, 5.5).at(6.5, i.SpeechEnded("answer_3", "failed", "llm"))
+    assert talk.take()[-1] == (6.5, "close", "error")

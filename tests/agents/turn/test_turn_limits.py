@@ -141,3 +141,10 @@ def test_a_limit_reached_over_a_protected_speech_ends_the_turn_when_that_is_over
 def test_limits_and_modes_that_make_no_sense_are_refused(options: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=next(iter(options))):
         EndpointingOptions(**options)  # type: ignore[arg-type]
+
+
+def test_a_limit_of_one_word_is_one() -> None:
+    talk = limited(max_turn_words=1).starts(0.5).at(1.0, i.UserFinal(text="one"))
+    assert [entry[1] for entry in talk.take()] == []
+    talk.at(1.1, i.UserFinal(text="two"))
+    assert (1.1, "limit", "turn_1", "max_turn_words") in talk.take()
