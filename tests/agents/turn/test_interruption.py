@@ -327,3 +327,14 @@ def test_speech_ends_where_the_audio_of_the_user_stops() -> None:
         (4.0, "drop", "turn_1", "transcript_missing"),
     ]
     assert talk.user_states[-2:] == [("speaking", 2.0), ("listening", 3.0)]
+
+
+@pytest.mark.parametrize(("end", "resumed_at"), [(3.28, 3.48), (3.3, 4.3)])
+def test_noise_of_thinking_min_duration_is_no_short_one(end: float, resumed_at: float) -> None:
+    talk = Conversation().says("hello", 0.5, 1.0).until(2.0)
+    talk.take()
+    talk.starts(3.0).stops(end).until(9.0)
+    assert [(at, what) for at, what, *_ in talk.take() if what in ("pause", "resume")] == [
+        (3.05, "pause"),
+        (resumed_at, "resume"),
+    ]

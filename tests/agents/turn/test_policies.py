@@ -252,3 +252,12 @@ def test_words_of_speech_that_was_long_enough_would_interrupt_though_nothing_was
     policy = Policy(lambda moment: "ignore")
     Conversation(mode=policy).speaking().starts(2.0).at(2.0 + seconds, i.UserFinal(text="stop"))
     assert [moment.default for moment in policy.asked if moment.trigger == "words"] == [default]
+
+
+def test_a_guess_at_more_words_would_not_interrupt_even_behind_words_that_were_ignored() -> None:
+    policy = Policy(lambda moment: "ignore")
+    talk = Conversation(mode=policy).speaking().starts(2.0).at(2.6, i.UserFinal(text="stop"))
+    talk.at(2.8, i.UserInterim(text="and"))
+    told = [(moment.text, moment.is_final, moment.default) for moment in policy.asked if moment.trigger == "words"]
+    assert told[0][1:] == (True, "interrupt")
+    assert told[-1][1:] == (False, "ignore")
