@@ -19,7 +19,7 @@ from soak_kit.run import Soak
 
 SECONDS = float(os.environ.get("VIVAVOCE_SOAK_SECONDS", "60"))
 SEATS = int(os.environ.get("VIVAVOCE_SOAK_SEATS", "20"))
-WARM_UP = 20.0
+WARM_UP = min(300.0, SECONDS / 3)
 """Of those seconds, until the first look; what is loaded and cached once has been by then."""
 
 BLOCKS_PER_SESSION = 20
