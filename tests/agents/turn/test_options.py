@@ -1,0 +1,61 @@
+"""What turn-taking is like when nothing is set, as it is promised, and the bounds of what may be set."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions, TurnOptions, WakeUp
+
+DAY = 24 * 3600.0
+
+
+def shown(options: object, *names: str) -> dict[str, object]:
+    return {name: getattr(options, name) for name in names}
+
+
+def test_the_defaults_are_those_of_a_telephone_conversation() -> None:
+    assert shown(EndpointingOptions(), "mode", "min_delay", "max_delay", "transcript_timeout") == {
+        "mode": "fixed",
+        "min_delay": 0.4,
+        "max_delay": 3.0,
+        "transcript_timeout": 1.0,
+    }
+    interruption = shown(
+        InterruptionOptions(), "enabled", "mode", "min_duration", "min_words", "false_timeout", "fade", "echo_warm_up"
+    )
+    assert interruption == {
+        "enabled": True,
+        "mode": "pause",
+        "min_duration": 0.5,
+        "min_words": 0,
+        "false_timeout": 1.0,
+        "fade": 0.05,
+        "echo_warm_up": 0.0,
+    }
+    assert shown(InterruptionOptions(), "thinking_min_duration", "stable_interim") == {
+        "thinking_min_duration": 0.3,
+        "stable_interim": 0.2,
+    }
+    assert shown(TurnOptions(), "max_errors", "away_after", "wake_up") == {
+        "max_errors": 3,
+        "away_after": 15.0,
+        "wake_up": None,
+    }
+    assert WakeUp(after=10.0) == WakeUp(after=10.0, repeat=1, backoff=1.0, then=None)
+
+
+@pytest.mark.parametrize("kind", [EndpointingOptions, InterruptionOptions, TurnOptions, WakeUp])
+def test_options_are_frozen_and_named(kind: type) -> None:
+    options = kind(after=1.0) if kind is WakeUp else kind()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        setattr(options, dataclasses.fields(options)[0].name, 1.0)
+    with pytest.raises(TypeError, match="positional"):
+        kind(1.0)
+
+
+def test_a_wake_up_may_wait_for_weeks_and_not_for_a_year() -> None:
+    assert WakeUp(after=30 * DAY).wait(0) == 30 * DAY
+    with pytest.raises(ValueError, match="need waits below a year"):
+        WakeUp(after=366 * DAY)
