@@ -1,7 +1,7 @@
 """vivavoce.agents: agents, sessions, rooms and workers. The public names are lazy, so that importing this is cheap.
 
-Layers, lowest first: `states` → `turn` → (`agent`, `events`, `records`, `job`) → (`rooms`, `tools`, `observe`) →
-`speech` → `session` → `worker` → `cli`; `testing` stands on top.
+Layers, lowest first: `states` → `turn` → `mcp_servers` → (`agent`, `events`, `records`, `job`) →
+(`rooms`, `tools`, `observe`) → `speech` → `session` → `worker` → `cli`; `testing` stands on top.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from vivavoce.agents.agent import Agent, CompletedTurn, EmptyReply, StopResponse
     from vivavoce.agents.job import get_job_context
+    from vivavoce.agents.mcp_servers import MCPServer, MCPServerHTTP, MCPServerStdio
     from vivavoce.agents.records import SessionReport, TurnRecord
     from vivavoce.agents.rooms.options import RoomOptions
     from vivavoce.agents.session.flow import ConversationFlow
@@ -58,6 +59,9 @@ _PLACES = {
     "JobContext": "vivavoce.agents.worker.job",
     "JsonLinesHistorySink": "vivavoce.agents.session.history_files",
     "LLMSummariser": "vivavoce.pipelines.llm.summary",
+    "MCPServer": "vivavoce.agents.mcp_servers",
+    "MCPServerHTTP": "vivavoce.agents.mcp_servers",
+    "MCPServerStdio": "vivavoce.agents.mcp_servers",
     "MemoryHistorySink": "vivavoce.agents.session.history_sink",
     "RoomOptions": "vivavoce.agents.rooms.options",
     "RunContext": "vivavoce.agents.tools.context",
@@ -101,6 +105,9 @@ __all__ = [
     "JobContext",
     "JsonLinesHistorySink",
     "LLMSummariser",
+    "MCPServer",
+    "MCPServerHTTP",
+    "MCPServerStdio",
     "MemoryHistorySink",
     "RoomOptions",
     "RunContext",

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from vivavoce.agents.mcp_servers import MCPServer
 from vivavoce.agents.turn.inputs import WhenBusy
 from vivavoce.pipelines.core.errors import ConfigurationError, SessionError, SessionNotStartedError
 from vivavoce.pipelines.llm.chat_context import ChatContext
@@ -25,8 +26,11 @@ class Speech(Protocol):
     @property
     def interrupted(self) -> bool: ...
     @property
+    def interruptible(self) -> bool: ...
+    @property
     def heard_text(self) -> str: ...
     def interrupt(self, *, force: bool = False) -> None: ...
+    def disallow_interruptions(self) -> None: ...
     def __await__(self) -> Generator[Any, Any, None]: ...
 
 
@@ -124,14 +128,20 @@ class Agent:
     Args:
         instructions: What the model is told to be and do.
         tools: Functions beside the methods marked with `function_tool`.
+        mcp_servers: Servers with further tools, connected while the agent is in a session.
         id: For records; the class's name by default.
     Raises:
-        ConfigurationError: Two tools have one name, a tool's parameters cannot be told to a model, or an audio hook is
-            async.
+        ConfigurationError: Two tools have one name, a tool's parameters cannot be told to a model, an audio hook is
+            async, or a server is none.
     """
 
     def __init__(
-        self, instructions: str, *, tools: Sequence[Tool[..., Any] | Callable[..., Any]] = (), id: str | None = None
+        self,
+        instructions: str,
+        *,
+        tools: Sequence[Tool[..., Any] | Callable[..., Any]] = (),
+        mcp_servers: Sequence[MCPServer] = (),
+        id: str | None = None,
     ) -> None:
         self.instructions = instructions
         self.id = id or type(self).__name__
@@ -153,12 +163,23 @@ class Agent:
             raise ConfigurationError(f"tools of one agent need names of their own, got {double!r} twice")
         for tool in found:
             tool.check()
-        self._tools = tuple(found)
+        for server in mcp_servers:
+            if not isinstance(server, MCPServer):
+                raise ConfigurationError(
+                    f"mcp_servers needs MCPServerStdio(...) or MCPServerHTTP(...), got a {type(server).__name__}"
+                )
+        self.mcp_servers = tuple(mcp_servers)
+        self._own_tools = tuple(found)
+        self._tools = self._own_tools
 
     @property
     def tools(self) -> tuple[Tool[..., Any], ...]:
-        """All tools of this agent."""
+        """All tools of this agent; in a session also those of its MCP servers."""
         return self._tools
+
+    def take_server_tools(self, tools: Sequence[Tool[..., Any]]) -> None:
+        """Called by the session: these are the tools of the connected MCP servers."""
+        self._tools = (*self._own_tools, *tools)
 
     @property
     def session(self) -> Session:

@@ -38,7 +38,7 @@ from vivavoce.agents.session.journal import Journal
 from vivavoce.agents.speech.handle import holds_floor
 from vivavoce.agents.turn.inputs import HandoffEnded, HandoffRequested, TurnInput
 from vivavoce.pipelines.core.clock import Clock
-from vivavoce.pipelines.core.errors import SessionError, describe
+from vivavoce.pipelines.core.errors import SessionError, ToolServerError, describe
 from vivavoce.pipelines.core.ids import new_id
 from vivavoce.pipelines.core.owned_call import OwnedCall
 
@@ -151,6 +151,8 @@ class HandoffRoom:
         self._left: Agent | None = None
         self._has_entered = False
         self._is_closing = False
+        self.prepare: Callable[[Agent], Awaitable[None]] | None = None
+        """Connects the servers of the agent that comes, while nobody speaks; within their own limits."""
 
     # --- start
 
@@ -263,6 +265,10 @@ class HandoffRoom:
         error = await self._call("on_exit", old)
         if self._is_closing:
             return
+        if self.prepare is not None:
+            await self._prepare(self.prepare, new)
+            if self._is_closing:
+                return
         self._take(handoff)
         error = await self._call("on_enter", new, handoff) or error
         handoff.record = HandoffRecord(
@@ -272,6 +278,13 @@ class HandoffRoom:
             error="" if error is None else describe(error),
         )
         handoff.set_outcome("completed" if error is None else "failed", error)
+
+    async def _prepare(self, prepare: Callable[[Agent], Awaitable[None]], agent: Agent) -> None:
+        try:
+            await prepare(agent)
+        except ToolServerError as error:  # the caller is in mid-conversation: better an agent without than none
+            logger.warning("Agent %s takes over without a server that it requires: %s", agent.id, error)
+            self._report_error(error, "mcp")
 
     def _take(self, handoff: Handoff) -> None:
         old, self.agent, self._left = self.agent, handoff.agent, None

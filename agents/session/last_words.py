@@ -12,7 +12,7 @@ from vivavoce.agents.agent import Agent, EmptyReply
 from vivavoce.agents.session.journal import Journal
 from vivavoce.agents.speech.handle import SpeechHandle
 from vivavoce.agents.speech.host import SpeechRequest
-from vivavoce.agents.turn.inputs import SpeechRequested
+from vivavoce.agents.turn.inputs import SpeechRequested, TurnInput
 from vivavoce.pipelines.core.errors import SessionError, describe
 from vivavoce.pipelines.core.ids import new_id
 
@@ -43,9 +43,9 @@ class LastWords:
         """Turns have failed again and again, because of that component; a voice that fails cannot apologise."""
         self.is_apology_due = bool(self._apology) and component != "tts"
 
-    def apologise(self, ask: Ask, interrupt: Callable[[str, bool], None]) -> None:
+    def apologise(self, ask: Ask, tell: Callable[[TurnInput], None]) -> None:
         """Have the apology spoken; protected, it is the last thing that the caller hears."""
-        handle = SpeechHandle(new_id("speech"), "say", interruptible=False, interrupt=interrupt)
+        handle = SpeechHandle(new_id("speech"), "say", interruptible=False, tell=tell)
         asked = SpeechRequested(speech_id=handle.id, kind="say", interruptible=False)
         ask(handle, SpeechRequest(text=self._apology), asked)
 

@@ -24,6 +24,7 @@ from vivavoce.agents.session.services import Service
 from vivavoce.agents.session.snapshot import Snapshot
 from vivavoce.agents.session.starting import Starting
 from vivavoce.agents.states import CloseReason
+from vivavoce.agents.tools.mcp.room import MCPRoom
 from vivavoce.agents.turn import inputs as i
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import SessionClosedError, SessionError, describe, first_error
@@ -68,7 +69,9 @@ class SessionLifecycle:
         self._clock = clock
         self._options = options
         self._connection: PipelineConnection | None = None
-        self._services: dict[str, Service] = {}
+        self._stops: dict[str, Callable[[], Awaitable[None]]] = {}
+        """How to end the parts that were started, by name."""
+        self._mcp: MCPRoom | None = None
         self._link: RoomLink | None = None
         self._is_muted = False
         self._starting = Starting()
@@ -191,6 +194,9 @@ class SessionLifecycle:
         async def get_transport() -> None:
             transport.append(await connect())
 
+        self._mcp = MCPRoom(group, self._clock, report_error=self._on_mcp_error)
+        handoffs.prepare = self._mcp.open
+        await self._mcp.open(handoffs.agent)
         await self._starting.call(group, "connect", get_transport)
         self._link = link = RoomLink(
             transport[0], runtime, self._emitter, self._clock, room_options, on_closed=self._on_room_closed
@@ -231,7 +237,7 @@ class SessionLifecycle:
 
     async def _serve(self, name: str, run: Callable[..., Awaitable[None]], group: TaskGroup, limit: float) -> None:
         service = Service(name, run, on_crash=self._on_crash)
-        self._services[name] = service
+        self._stops[name] = service.stop
         await service.start(group, limit)
 
     def _on_crash(self, name: str, error: Exception) -> None:
@@ -239,6 +245,9 @@ class SessionLifecycle:
         logger.debug("The %s ended by an error", name, exc_info=error)
         self._runtime.report_error(error, name)
         self.request_close(CloseReason.ERROR, error)
+
+    def _on_mcp_error(self, error: Exception) -> None:
+        self._runtime.report_error(error, "mcp", is_recovered=True)
 
     def _on_pipeline_event(self, event: PipelineEvent) -> None:
         if self._closing is not None and isinstance(event, PipelineFailed):
@@ -297,6 +306,8 @@ class SessionLifecycle:
             steps.append(("conversation_flow.cleanup", partial(self._runtime.flows.cleanup, self._closing.note)))
         if self._runtime.background.is_sounding:
             steps.append(("background audio", self._runtime.background.aclose))
+        if self._mcp is not None and self._mcp.has_servers:
+            steps.append(("mcp", self._mcp.aclose))
         steps.append(("pipeline", self._close_pipeline))
         steps.append(("agent cleanup", partial(handoffs.cleanup, self._closing.note)))
         steps.append(("handlers", self._end_handlers))
@@ -338,15 +349,15 @@ class SessionLifecycle:
 
     async def _close_pipeline(self) -> None:
         try:
-            if "pipeline" in self._services:
-                await self._services["pipeline"].stop()
+            if "pipeline" in self._stops:
+                await self._stops["pipeline"]()
         finally:
             if self._connection is not None:
                 await self._connection.aclose()
 
     async def _close_room_audio(self, link: RoomLink) -> None:
         try:
-            if "room audio" in self._services:
-                await self._services["room audio"].stop()
+            if "room audio" in self._stops:
+                await self._stops["room audio"]()
         finally:
             await link.transport.aclose()

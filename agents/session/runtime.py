@@ -94,6 +94,8 @@ class SessionRuntime:
         self._replies: dict[str, Reply] = {}
         self._held = ""
         self._unanswered: list[ToolBatch] = []
+        self.tell: Callable[[i.TurnInput], None] = self.post
+        """As `post`, from any thread; the session, which knows its loop, sets it."""
         journal.on_noted = self._inbox.wake
         tools.on_running = lambda is_any: self._inbox.put(i.ToolsRunning(is_any))
 
@@ -221,7 +223,7 @@ class SessionRuntime:
         self._unanswered.clear()
         if not is_wanted:
             return
-        handle = SpeechHandle(new_id("speech"), "reply", interruptible=True, interrupt=self.interrupt_speech)
+        handle = SpeechHandle(new_id("speech"), "reply", interruptible=True, tell=self.tell)
         asked = i.SpeechRequested(speech_id=handle.id, kind="reply", when_busy="queue")
         self.request_speech(handle, SpeechRequest(), asked)
 
@@ -284,7 +286,7 @@ class SessionRuntime:
             item = self.history.replace_text(item, effect.text)
         else:
             item = self.history.add_message("user", effect.text, turn_id=effect.turn_id)
-        handle = SpeechHandle(effect.speech_id, "turn", interruptible=True, interrupt=self.interrupt_speech)
+        handle = SpeechHandle(effect.speech_id, "turn", interruptible=True, tell=self.tell)
         record = TurnRecordBuilder(effect.turn_id, "turn", session_start=self.journal.started_at, now=self._clock.now())
         record.committed(effect.timing, effect.text)
         request = SpeechRequest(user_item=item, remote_reply_id=effect.remote_reply_id)
@@ -298,10 +300,6 @@ class SessionRuntime:
 
     def _drop_attempt(self, effect: fx.DropAttempt) -> None:
         self._attempts.drop(effect)
-
-    def interrupt_speech(self, speech_id: str, force: bool) -> None:
-        """Enqueue the interruption of one speech."""
-        self.post(i.InterruptRequested(force=force, speech_id=speech_id))
 
     def _add_backchannel(self, effect: fx.AddBackchannel) -> None:
         self.history.add_message("user", effect.text, turn_id=effect.turn_id, backchannel=True)
@@ -441,7 +439,7 @@ class SessionRuntime:
     async def apologise(self) -> None:
         """Say the apology that is due and wait for its end; the caller bounds it."""
         if self._links.capabilities.can_say:
-            self.last_words.apologise(self.request_speech, self.interrupt_speech)
+            self.last_words.apologise(self.request_speech, self.tell)
             await self.wait_silent()
 
     async def wait_silent(self) -> None:

@@ -149,6 +149,7 @@ class AgentSession(EventSource, SessionView, Generic[UserdataT]):
             self, pipeline, self._runtime, self._emitter, clock=self._clock, options=options
         )
         self._door = SessionDoor(self._lifecycle, self._runtime)
+        self._runtime.tell = self._door.post
         self._speech = SpeechDesk(self, self._door, self._runtime)
         self.input = SessionInput(self._door.post_checked, self._door.mute)
         self.wake_up_timer = WakeUpTimer(self._door.post_checked)

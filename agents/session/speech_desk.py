@@ -73,7 +73,4 @@ class SpeechDesk:
         return handle
 
     def _handle(self, kind: i.SpeechKind, interruptible: bool) -> SpeechHandle:
-        return SpeechHandle(new_id("speech"), kind, interruptible=interruptible, interrupt=self._interrupt)
-
-    def _interrupt(self, speech_id: str, force: bool) -> None:
-        self._door.post(i.InterruptRequested(force=force, speech_id=speech_id))
+        return SpeechHandle(new_id("speech"), kind, interruptible=interruptible, tell=self._door.post)

@@ -80,7 +80,7 @@ class ToolRoom:
         token = running_tool_of.set(handle.id)  # inherited by the tasks started here
         try:
             batch = self._executor.start(
-                group, calls, tools, lambda call: RunContext(self._session, handle, call.call_id)
+                group, calls, tools, lambda call, note: RunContext(self._session, handle, call.call_id, note)
             )
         finally:
             running_tool_of.reset(token)
@@ -125,11 +125,11 @@ class ToolRoom:
                 FunctionCallOutput(
                     call_id=call.call_id,
                     name=call.name,
-                    output=output.output if output else STILL_RUNNING,
+                    output=output.output if output else _still_running(batch.updates.get(number)),
                     is_error=output.is_error if output else False,
                     turn_id=turn_id,
                 )
-                for call, output in zip(batch.calls, batch.outputs, strict=True)
+                for number, (call, output) in enumerate(zip(batch.calls, batch.outputs, strict=True))
             ]
             items[place:place] = [*calls, *outputs]
         return ChatContext(items)
@@ -189,6 +189,10 @@ class ToolRoom:
     def _ask_late(self, batch: ToolBatch) -> None:
         if batch.is_interrupted and batch.has_results and not batch.is_carried and not self._is_closing:
             self._answer_late(batch)
+
+
+def _still_running(update: str | None) -> str:
+    return STILL_RUNNING if update is None else f"{STILL_RUNNING} The caller was told: {update!r}"
 
 
 def _nobody(is_running: bool) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 
 from vivavoce.agents.records import TurnOutcome
-from vivavoce.agents.turn.inputs import SpeechKind
+from vivavoce.agents.turn.inputs import InterruptRequested, SpeechKind, SpeechProtected
 from vivavoce.pipelines.core.errors import SessionError, describe
 
 logger = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ class SpeechHandle:
     Awaiting raises nothing but a `SessionError` where it could never resolve: in a tool that the speech itself runs.
 
     Args:
-        interrupt: Called with the id and `force`; enqueues and returns at once.
+        tell: Enqueues an input of the turn machine and returns at once, from any thread.
     """
 
     def __init__(
@@ -43,12 +43,12 @@ class SpeechHandle:
         kind: SpeechKind,
         *,
         interruptible: bool,
-        interrupt: Callable[[str, bool], None],
+        tell: Callable[[InterruptRequested | SpeechProtected], None],
     ) -> None:
         self.id = speech_id
         self.kind = kind
         self.interruptible = interruptible
-        self._interrupt = interrupt
+        self._tell = tell
         self._done = anyio.Event()
         self._outcome: TurnOutcome | None = None
         self._error: Exception | None = None
@@ -101,7 +101,12 @@ class SpeechHandle:
 
     def interrupt(self, *, force: bool = False) -> None:
         """Stop it; a protected one needs `force`. Await the handle to know when it has stopped."""
-        self._interrupt(self.id, force)
+        self._tell(InterruptRequested(force=force, speech_id=self.id))
+
+    def disallow_interruptions(self) -> None:
+        """Protect it from now on: only `force` cuts it. Nothing happens if it is over or has been cut."""
+        self.interruptible = False
+        self._tell(SpeechProtected(self.id))
 
     def add_done_callback(self, callback: Callable[[SpeechHandle], None]) -> None:
         """Call `callback` once with the handle when it resolves, at once if it has. It must not block."""

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol
 
 import anyio
@@ -58,6 +59,8 @@ class ToolBatch:
     handoff: PendingHandoff | None = None
     """To one of them, once the outputs are in the history."""
     _mere_handoffs: set[int] = field(default_factory=set)
+    updates: dict[int, str] = field(default_factory=dict, repr=False)
+    """What the caller was told last of calls that run, by their number."""
     _recorded: set[int] = field(default_factory=set)
 
     @property
@@ -118,6 +121,13 @@ class ToolBatch:
         finally:
             self._ends_on_interrupt.discard(scope)
 
+    def note_update(self, index: int, text: str) -> bool:
+        """Keep what the caller is told of call `index`; tell whether it still runs. From any thread."""
+        if self.outputs[index] is not None:
+            return False
+        self.updates[index] = text
+        return True
+
     def settle(self, index: int, output: ToolOutput, seconds: float) -> None:
         """Give call `index` its output, once."""
         call = self.calls[index]
@@ -170,17 +180,18 @@ class ToolExecutor:
         group: TaskGroup,
         calls: Sequence[ToolCall],
         tools: Sequence[Tool[..., Any]],
-        context: Callable[[ToolCall], ToolContext],
+        context: Callable[[ToolCall, Callable[[str], bool]], ToolContext],
     ) -> ToolBatch:
         """Run `calls` side by side in `group` and return their batch at once.
 
         Args:
-            context: Makes what a tool's context parameter gets.
+            context: Makes what a tool's context parameter gets, of the call and its batch's `note_update`.
         """
         batch = ToolBatch(tuple(calls), [None] * len(calls), [None] * len(calls))
         by_name = {tool.name: tool for tool in tools}
         for index, call in enumerate(batch.calls):
-            group.start_soon(self._run, batch, index, by_name, context(call), name=f"tool {call.name}")
+            given = context(call, partial(batch.note_update, index))
+            group.start_soon(self._run, batch, index, by_name, given, name=f"tool {call.name}")
         return batch
 
     def cancel(self) -> None:
@@ -209,16 +220,13 @@ class ToolExecutor:
             self._on_settled(call, output, seconds)
 
     async def _call(self, batch: ToolBatch, index: int, tool: Tool[..., Any], context: ToolContext) -> tuple[str, bool]:
-        from pydantic import ValidationError
         from pydantic_core import PydanticSerializationError, to_json
 
         call = batch.calls[index]
         try:
-            model = tool.arguments_model().model_validate_json(call.arguments or "{}")
-        except ValidationError as error:
-            problems = "; ".join(f"{'.'.join(map(str, p['loc'])) or 'arguments'}: {p['msg']}" for p in error.errors())
-            return f"The arguments are not valid: {problems}.", True
-        arguments = {name: getattr(model, name) for name in type(model).model_fields}
+            arguments = tool.parse_arguments(call.arguments)
+        except ToolError as error:
+            return str(error), True
         arguments.update(dict.fromkeys(tool.context_parameters, context))
         timeout = self._timeout if tool.timeout is None else tool.timeout
         result: Any = None

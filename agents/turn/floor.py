@@ -59,8 +59,9 @@ class Speech:
 
     @property
     def is_unheard_answer(self) -> bool:
-        """Whether it answers a user turn that may still go on: nothing was heard and no tool has been called."""
-        return self.kind == "turn" and not self.was_audible and not self.has_used_tools and not self.is_owed
+        """Whether it answers a user turn that may still go on: nothing was heard, no tool called, not protected."""
+        is_begun = self.was_audible or self.has_used_tools
+        return self.kind == "turn" and self.interruptible and not is_begun and not self.is_owed
 
     def leave_floor(self, phase: Phase) -> None:
         """It sounds no more and holds nothing."""

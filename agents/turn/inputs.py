@@ -31,6 +31,7 @@ __all__ = [
     "SessionStarting",
     "SpeechEnded",
     "SpeechKind",
+    "SpeechProtected",
     "SpeechRequested",
     "TextReceived",
     "Tick",
@@ -134,6 +135,13 @@ class InterruptRequested:
 
     force: bool = False
     speech_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SpeechProtected:
+    """That speech is not to be cut from now on, neither by the user's voice nor by `interrupt()` without force."""
+
+    speech_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +257,7 @@ TurnInput = (
     | TurnCommitRequested
     | TurnClearRequested
     | SpeechRequested
+    | SpeechProtected
     | InterruptRequested
     | PlayoutStarted
     | PlayoutFinished

@@ -138,6 +138,8 @@ class TurnMachine:
                 self._speeches.refuse(event)
             case i.SpeechRequested():
                 self._speeches.requested(event)
+            case i.SpeechProtected():
+                self._speeches.protect(event)
             case i.InterruptRequested():
                 self._speeches.interrupt(event)
             case i.PlayoutStarted():

@@ -77,6 +77,14 @@ class Speeches:
         self._interruption.step_follows(speech, now)
         return True
 
+    def protect(self, event: i.SpeechProtected) -> None:
+        """From now on that speech is not cut; if a voice held it, it goes on."""
+        speech = self._floor.get(event.speech_id)
+        if speech is not None and speech.phase != "ending":
+            speech.interruptible = False
+            if not self._interruption.is_caller_gone:
+                self._interruption.release(speech)
+
     def interrupt(self, event: i.InterruptRequested) -> None:
         """`interrupt()`: cut one speech, or what sounds and what waits up to the first protected one."""
         if event.speech_id:

@@ -15,6 +15,7 @@ VoiceError
 ├── RoomError                     joining, publishing or media transport failed
 ├── WorkerError                   registration or job dispatch failed
 ├── TraceError                    a file that is no trace, or one that cannot be replayed
+├── ToolServerError               an MCP server did not start, was lost, or offers what cannot be taken
 └── ToolError                     raised by tool code: its text is meant for the model
 """
 
@@ -120,6 +121,22 @@ class WorkerError(VoiceError):
 
 class TraceError(VoiceError):
     """A recorded conversation cannot be read or replayed."""
+
+
+class ToolServerError(VoiceError):
+    """A server of tools did not start, was lost, or offers a tool that cannot be taken.
+
+    Args:
+        message: What happened, without secrets.
+        server: The server's name.
+    """
+
+    def __init__(self, message: str, *, server: str) -> None:
+        super().__init__(message)
+        self.server = server
+
+    def __str__(self) -> str:
+        return f"MCP server {self.server!r}: {super().__str__()}"
 
 
 class ToolError(VoiceError):

@@ -9,9 +9,9 @@ import inspect
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar, get_type_hints, overload
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, ParamSpec, TypeVar, get_type_hints, overload
 
-from vivavoce.pipelines.core.errors import ConfigurationError
+from vivavoce.pipelines.core.errors import ConfigurationError, ToolError
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -134,23 +134,38 @@ class Tool(Generic[P, R_co]):
     def parameters_schema(self) -> dict[str, Any]:
         """Return the JSON schema of the arguments, from type hints, `Annotated` fields and defaults."""
         if self._schema is None:
-            self._schema = self.arguments_model().model_json_schema()
+            self._schema = self._arguments_model().model_json_schema()
             self._schema.pop("title", None)
         return deepcopy(self._schema)
 
-    def arguments_model(self) -> type[BaseModel]:
-        """Return the pydantic model that checks arguments (unknown ones are refused).
+    def parse_arguments(self, text: str) -> dict[str, Any]:
+        """Check the arguments of a call and return them by name; no text at all means none.
 
         Raises:
-            ConfigurationError: A parameter has no type hint, or one that pydantic has no schema for.
+            ToolError: `text` is not JSON, or not what the schema asks for; says which, for the model.
+            ConfigurationError: A parameter's type hint is one that pydantic has no schema for.
         """
+        from pydantic import ValidationError
+
+        try:
+            model = self._arguments_model().model_validate_json(text or "{}")
+        except ValidationError as error:
+            problems = "; ".join(f"{'.'.join(map(str, p['loc'])) or 'arguments'}: {p['msg']}" for p in error.errors())
+            raise ToolError(f"The arguments are not valid: {problems}.") from None  # it quotes the arguments
+        return {str(field.alias): getattr(model, name) for name, field in type(model).model_fields.items()}
+
+    def _arguments_model(self) -> type[BaseModel]:
         if self._model is None:
-            from pydantic import ConfigDict, create_model
+            from pydantic import ConfigDict, Field, create_model
             from pydantic.errors import PydanticUserError
 
+            # Named by alias: "copy" or "schema" as a field's own name would clash with the model's.
             fields: dict[str, Any] = {
-                name: (kind, ... if default is inspect.Parameter.empty else default)
-                for name, kind, default in self._parameters()
+                f"parameter_{number}": (
+                    Annotated[kind, Field(alias=name)],
+                    ... if default is inspect.Parameter.empty else default,
+                )
+                for number, (name, kind, default) in enumerate(self._parameters())
                 if not _is_context(kind)
             }
             try:

@@ -26,7 +26,7 @@ class Desk(Agent):
     @function_tool
     async def returns(self, what: str) -> Any:
         """Return something."""
-        return {"none": None, "dict": {}, "zero": 0, "false": False, "list": [1, "a"], "text": "fine"}[what]
+        return {"none": None, "dict": {}, "zero": 0, "false": False, "list": [1, "a"]}.get(what, what)
 
     @function_tool
     async def fails(self) -> str:
@@ -82,7 +82,15 @@ def outputs(harness: SessionHarness) -> list[tuple[str, bool]]:
 
 @pytest.mark.parametrize(
     ("what", "output"),
-    [("text", "fine"), ("none", "null"), ("dict", "{}"), ("zero", "0"), ("false", "false"), ("list", '[1,"a"]')],
+    [
+        ("text", "text"),
+        ("", ""),
+        ("none", "null"),
+        ("dict", "{}"),
+        ("zero", "0"),
+        ("false", "false"),
+        ("list", '[1,"a"]'),
+    ],
 )
 def test_what_a_tool_returns_is_answered_falsy_or_not(what: str, output: str) -> None:
     harness = ask(call("returns", f'{{"what": "{what}"}}')).run(until=5.0)
@@ -409,3 +417,11 @@ def test_a_result_whose_speech_was_dropped_while_it_waited_for_the_floor_is_answ
     assert [[tool.name for tool in turn.tools] for turn in harness.session.turns if turn.kind == "turn"] == [
         ["announce"]
     ]
+
+
+def test_every_error_output_leaks_nothing_to_the_caller_or_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    harness = ask(call("fails"), call("slow", '{"seconds": "s3cret"}', "c2")).run(until=5.0)
+    texts = [output for output, _ in outputs(harness)]
+    assert len(texts) == 2
+    assert "1234" not in "".join([*texts, *(r.getMessage() for r in caplog.records if r.levelname != "DEBUG")])
+    assert "s3cret" not in "".join([*texts, caplog.text])

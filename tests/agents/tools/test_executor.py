@@ -41,7 +41,7 @@ class Room:
                 group,
                 [ToolCall(call_id=f"c{n}", name=name, arguments=text) for n, (name, text) in enumerate(calls)],
                 tools,
-                lambda call: ToolContext(),
+                lambda call, note: ToolContext(),
             )
             assert not batch.is_settled
             if after is not None:
@@ -207,7 +207,7 @@ def test_a_thread_past_its_timeout_is_abandoned_and_counted() -> None:
         )
         async with anyio.create_task_group() as group:
             call = ToolCall(call_id="c1", name="stuck", arguments="{}")
-            executor.start(group, [call], [stuck], lambda call: ToolContext())
+            executor.start(group, [call], [stuck], lambda call, note: ToolContext())
         release.set()
         assert settled == ["The tool did not answer within 0.05 seconds."]
         assert executor.abandoned_threads == 1

@@ -282,9 +282,12 @@ class TurnLaws(RuleBasedStateMachine):
     def end(self, pick: int, outcome: i.EndedAs, component: str) -> None:
         self._feed(i.SpeechEnded(self._pick(pick), outcome, component))
 
-    @rule(pick=st.integers(0, 99), is_whole=st.booleans(), force=st.booleans())
-    def interrupt(self, pick: int, is_whole: bool, force: bool) -> None:
+    @rule(pick=st.integers(0, 99), is_whole=st.booleans(), force=st.booleans(), protects=st.integers(0, 4))
+    def interrupt(self, pick: int, is_whole: bool, force: bool, protects: int) -> None:
         before = self.floor.holder
+        if protects == 0:
+            self._feed(i.SpeechProtected(self._pick(pick)))
+            self.floor.protected.add(self._pick(pick))
         self._feed(i.InterruptRequested(force=force, speech_id="" if is_whole else self._pick(pick)))
         assert force or before not in self.floor.protected or self.floor.holder == before
 

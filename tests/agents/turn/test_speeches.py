@@ -130,3 +130,44 @@ def test_an_answer_that_was_cut_forgives_no_failure() -> None:
     talk.says("two", 3.0, 3.5).at(4.5, i.SpeechEnded("answer_2", "interrupted"))
     talk.says("three", 5.0, 5.5).at(6.5, i.SpeechEnded("answer_3", "failed", "llm"))
     assert talk.take()[-1] == (6.5, "close", "error")
+
+
+def test_a_speech_that_is_protected_while_it_sounds_is_cut_no_more_and_the_words_wait_for_its_end() -> None:
+    talk = Conversation().speaking().at(1.5, i.SpeechProtected("talk"))
+    talk.says("stop that please", 2.0, 3.0).at(3.5, i.InterruptRequested(), i.InterruptRequested(speech_id="talk"))
+    assert talk.until(4.0).take() == []
+    talk.played(4.5)
+    assert [entry[1] for entry in talk.take()] == ["commit", "grant"]
+    talk = Conversation().speaking().at(1.5, i.SpeechProtected("talk"), i.InterruptRequested(force=True))
+    assert talk.take() == [(1.5, "interrupted", "talk")]
+
+
+def test_a_speech_that_is_protected_while_a_voice_holds_it_goes_on_at_once() -> None:
+    talk = Conversation().speaking().starts(2.0).until(2.7)
+    assert talk.take() == [(2.5, "pause", "talk")]
+    assert talk.at(2.8, i.SpeechProtected("talk")).take() == [(2.8, "resume", "talk", "")]
+    assert talk.stops(3.5).until(6.0).take()[0][1] != "pause"
+
+
+def test_a_speech_that_is_protected_while_nobody_hears_is_still_held() -> None:
+    talk = Conversation().speaking().at(2.0, i.ParticipantLeft(10.0)).at(2.5, i.SpeechProtected("talk"))
+    assert talk.take() == [(2.0, "pause", "talk")]
+    assert talk.at(3.0, i.ParticipantLinked()).take() == [(3.0, "resume", "talk", "")]
+
+
+def test_protecting_what_is_over_or_was_cut_changes_nothing() -> None:
+    talk = Conversation().speaking().at(1.5, i.InterruptRequested(), i.SpeechProtected("talk"), i.SpeechProtected("?"))
+    assert talk.take() == [(1.5, "interrupted", "talk")]
+
+
+def test_a_speech_that_waits_may_be_protected_and_is_not_dropped() -> None:
+    talk = Conversation().speaking().asks(1.5, "next").at(1.6, i.SpeechProtected("next"))
+    assert talk.at(2.0, i.InterruptRequested()).take() == [(2.0, "interrupted", "talk"), (2.0, "grant", "next")]
+
+
+def test_an_unheard_answer_that_is_protected_is_not_taken_back_by_further_words() -> None:
+    talk = Conversation().says("a table", 0.5, 1.5).until(2.0)
+    answer = talk.machine.current_speech_id
+    talk.at(2.1, i.SpeechProtected(answer)).take()
+    assert talk.says("for two", 2.5, 3.5).until(5.0).take() == []
+    assert [entry[1] for entry in talk.plays(5.5).played(6.5).take()] == ["commit", "grant"]

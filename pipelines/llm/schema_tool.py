@@ -1,0 +1,78 @@
+"""SchemaTool: a tool whose JSON schema is given, not read from a function, such as one that a server offers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from copy import deepcopy
+from typing import Any
+
+from vivavoce.pipelines.core.errors import ToolError
+from vivavoce.pipelines.llm.tools import Tool
+
+
+class SchemaTool(Tool[[dict[str, Any]], Awaitable[Any]]):
+    """A tool that gets its arguments as one dict.
+
+    The arguments are checked to be a JSON object and no further: that is for whoever runs the tool.
+
+    Args:
+        function: Async; gets the arguments.
+        name: What the model calls it.
+        description: What the model is told.
+        parameters: JSON schema of the arguments, of an object.
+        cancel_on_interrupt, timeout: As for `Tool`.
+    """
+
+    def __init__(
+        self,
+        function: Callable[[dict[str, Any]], Awaitable[Any]],
+        *,
+        name: str,
+        description: str,
+        parameters: Mapping[str, Any],
+        cancel_on_interrupt: bool = False,
+        timeout: float | None = None,
+    ) -> None:
+        super().__init__(
+            function, name=name, description=description, cancel_on_interrupt=cancel_on_interrupt, timeout=timeout
+        )
+        self._given = dict(parameters)
+
+    def __call__(self, arguments: dict[str, Any]) -> Awaitable[Any]:
+        return self.function(arguments)
+
+    def __get__(self, instance: object | None, owner: type | None = None) -> SchemaTool:
+        """Return the tool itself: it is no method."""
+        return self
+
+    @property
+    def is_async(self) -> bool:
+        """Always."""
+        return True
+
+    @property
+    def context_parameters(self) -> tuple[str, ...]:
+        """None: there are only the arguments."""
+        return ()
+
+    def check(self) -> None:
+        """Nothing to look at: the schema is given."""
+
+    def parameters_schema(self) -> dict[str, Any]:
+        """Return the schema as it was given."""
+        return deepcopy(self._given)
+
+    def parse_arguments(self, text: str) -> dict[str, Any]:
+        """Return the arguments, as the one argument of `function`.
+
+        Raises:
+            ToolError: `text` is not a JSON object.
+        """
+        try:
+            arguments = json.loads(text or "{}")
+        except ValueError:
+            raise ToolError("The arguments are not valid: they are not JSON.") from None  # it quotes them
+        if not isinstance(arguments, dict):
+            raise ToolError("The arguments are not valid: they are not a JSON object.")
+        return {"arguments": arguments}
