@@ -59,3 +59,14 @@ def test_a_wake_up_may_wait_for_weeks_and_not_for_a_year() -> None:
     assert WakeUp(after=30 * DAY).wait(0) == 30 * DAY
     with pytest.raises(ValueError, match="need waits below a year"):
         WakeUp(after=366 * DAY)
+
+
+@pytest.mark.parametrize("seconds", [0.0, -1.0])
+def test_waits_that_end_before_they_begin_are_refused(seconds: float) -> None:
+    with pytest.raises(ValueError, match="need away_after > 0"):
+        TurnOptions(away_after=seconds)
+    with pytest.raises(ValueError, match="need after > 0"):
+        WakeUp(after=seconds)
+    with pytest.raises(ValueError, match="need transcript_timeout > 0"):
+        EndpointingOptions(transcript_timeout=seconds)
+    assert TurnOptions(away_after=0.5).away_after == 0.5
