@@ -171,10 +171,10 @@ class Life:
                 await self._until_hearing()
                 self._fail_stt()
             case "gives up":
-                for _ in range(2):
-                    if not self._is_closing:
-                        self.session.input.text(self._new_words())
-                        await anyio.sleep(1.0)
+                until = self._now + AWAY_LIMIT  # what is typed while the caller speaks only adds to one turn
+                while not self._is_closing and self._now < until:
+                    self.session.input.text(self._new_words())
+                    await anyio.sleep(2.0)
         if self.end in REASONS:
             with anyio.fail_after(AWAY_LIMIT if self.end == "away" else REST_LIMIT):
                 return await self.session.wait_closed()
