@@ -233,7 +233,7 @@ class Life:
                 session.input.mute()
                 await anyio.sleep(0.3)
                 session.input.mute(False)
-            case "goes":
+            case "goes" if self._now > self._guess_until:
                 self.transport.drop(self.caller.identity)
                 await anyio.sleep(GRACE / 3)
                 self.transport.join(self.caller.identity)
