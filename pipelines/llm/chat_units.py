@@ -82,13 +82,13 @@ def without_halves(items: Sequence[ChatItem], kept: Iterable[ChatItem]) -> list[
 def completed(part: Sequence[ChatItem], whole: Sequence[ChatItem], needed: Collection[str]) -> list[ChatItem]:
     """Return `part`, made from `whole`, with what it must not lack, each in its place.
 
-    That is the other half of each call or output that it has, and the newest calls with the ids `needed`, with their
-    outputs.
+    That is the other half of each call or output that it has, and of each id in `needed` the call made last, with its
+    output: where an id is used again before its first call is answered, that is not the one answered last.
     """
     present = {item.id for item in part}
     missing: set[str] = set()
     wanted = set(needed)
-    for call, output in reversed(pairs(whole)):
+    for call, output in sorted(pairs(whole), reverse=True):
         made, came = whole[call], whole[output]
         is_needed = isinstance(made, FunctionCall) and made.call_id in wanted
         if is_needed or made.id in present or came.id in present:

@@ -352,3 +352,10 @@ def test_needed_calls_stand_after_what_a_policy_put_in_the_place_of_older_items(
     assert told(completed([summary], BOOKING, {"a"})) == ["In short.", "call:a", "out:a"]
     assert told(completed([summary, BOOKING[7]], BOOKING, {"a"})) == ["In short.", "call:a", "out:a", "Thanks"]
     assert told(completed([BOOKING[1]], BOOKING, {"gone"})) == ["A table"]
+
+
+def test_of_two_calls_of_one_id_the_one_made_last_is_needed_though_the_other_is_answered_last() -> None:
+    first, second, inner, outer = call("a", "first"), call("a", "second"), output("a", "inner"), output("a", "outer")
+    whole: list[ChatItem] = [user("q"), first, second, inner, outer, user("go on")]
+    assert completed([whole[0]], whole, {"a"}) == [whole[0], second, inner]
+    assert completed([outer, whole[-1]], whole, {"a"}) == whole[1:]
