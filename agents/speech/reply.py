@@ -179,7 +179,7 @@ class Reply:
     async def _answer_by_model(self) -> None:
         limit = self._host.limits.max_tool_steps
         for step in range(limit + 1):
-            await self._floor.wait()
+            await self._have_floor()
             with self._blaming("llm"):
                 batch = await self._model_step(may_call=step < limit, is_first=step == 0)
             if batch is None:
@@ -187,6 +187,10 @@ class Reply:
             if not await self._await_tools(batch):
                 return
         self._note_if_empty("model")
+
+    async def _have_floor(self) -> None:
+        if not self._floor.is_set():  # waiting for what is there costs a turn of the event loop, and so each answer
+            await self._floor.wait()
 
     def _note_if_empty(self, who: str) -> None:
         if self._utterance is None:
@@ -374,7 +378,7 @@ class Reply:
         host, limits = self._host, self._host.limits
         channel = text if isinstance(text, TextChannel) else None
         has_audio = False
-        await self._floor.wait()
+        await self._have_floor()
         with CancelScope() as scope:
             watchdog = Watchdog(host.clock, scope.cancel)
             if channel is None or channel.is_closed:

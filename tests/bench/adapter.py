@@ -8,6 +8,7 @@ its default waits instead of the lowest that it accepts.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
@@ -60,21 +61,21 @@ class DelaySTTStream(STTStream):
     def __init__(self, delay: float) -> None:
         self._delay = delay
         self._gate = h.SpeechGate()
-        self._send, self._receive = anyio.create_memory_object_stream[float](100)
+        self._due: asyncio.Queue[float] = asyncio.Queue()
 
     def push(self, frame: AudioFrame) -> None:
         if self._gate.feed(frame.data) < 0:
-            self._send.send_nowait(h.now() + self._delay)
+            self._due.put_nowait(h.now() + self._delay)
 
     async def events(self) -> AsyncIterator[STTEvent]:
-        async for due in self._receive:
+        while True:
+            due = await self._due.get()
             if (wait := due - h.now()) > 0:
                 await anyio.sleep(wait)
             yield STTFinal(text=h.USER_TEXT)
 
     async def aclose(self) -> None:
-        self._send.close()
-        self._receive.close()
+        pass
 
 
 class DelaySTT(STT):
@@ -163,6 +164,7 @@ def options() -> SessionOptions:
         return SessionOptions()
     return SessionOptions(
         endpointing=EndpointingOptions(min_delay=0.0),
+        preemptive=False,
         interruption=InterruptionOptions(mode="immediate", min_duration=0.0, fade=0.0),
     )
 
