@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator
 from typing import Any
@@ -25,7 +26,7 @@ class Marker:
 
     def __init__(self, then: Callable[[], Awaitable[None]]) -> None:
         self._then = then
-        self.reached = anyio.Event()
+        self.reached = asyncio.Event()
 
     def __await__(self) -> Generator[Any, Any, None]:
         return self._wait().__await__()
@@ -72,7 +73,7 @@ class Inbox:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._entries: deque[Entry] = deque()
-        self._wake = anyio.Event()
+        self._wake = asyncio.Event()
         self._timer: TimerHandle | None = None
         self._timer_at: float | None = None
 
@@ -96,7 +97,7 @@ class Inbox:
         """Wait for an entry, a wake or `deadline` (session clock)."""
         if self._entries:
             return
-        self._wake = anyio.Event()
+        self._wake = asyncio.Event()
         self._arm(deadline)
         await self._wake.wait()
 

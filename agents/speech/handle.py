@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Generator
 from contextvars import ContextVar
 from typing import Any
-
-import anyio
 
 from vivavoce.agents.records import TurnOutcome
 from vivavoce.agents.turn.inputs import InterruptRequested, SpeechKind, SpeechProtected
@@ -49,7 +48,7 @@ class SpeechHandle:
         self.kind = kind
         self.interruptible = interruptible
         self._tell = tell
-        self._done = anyio.Event()
+        self._done = asyncio.Event()
         self._outcome: TurnOutcome | None = None
         self._error: Exception | None = None
         self._heard_text = ""

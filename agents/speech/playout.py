@@ -6,9 +6,8 @@ queues, so that a pause, which clears the sink, goes on later at the very sample
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
-
-import anyio
 
 from vivavoce.agents.speech.heard import HeardText
 from vivavoce.agents.speech.mixing import MixingSink
@@ -44,14 +43,14 @@ class Utterance:
         self.heard = HeardText(rate)
         self.is_last = True
         """Whether no other step of the speech follows; set before `finish()`."""
-        self.done = anyio.Event()
+        self.done = asyncio.Event()
         """Set when it is played out or dropped."""
         self.started_at: float | None = None
         self.is_finished = False
         self.written = 0
         self._audio = SampleStore()
         self._resampler: Resampler | None = None
-        self._room: anyio.Event | None = None
+        self._room: asyncio.Event | None = None
         self._on_data: Callable[[], None] | None = None
 
     @property
@@ -88,7 +87,7 @@ class Utterance:
     async def room(self) -> None:
         """Wait until less than the lookahead is left to play."""
         while not self.done.is_set() and self.total - self.written > LOOKAHEAD_SECONDS * self.rate:
-            self._room = anyio.Event()
+            self._room = asyncio.Event()
             await self._room.wait()
 
     def read(self, samples: int) -> AudioFrame:

@@ -6,6 +6,7 @@ whether it may speak: it is granted the floor, paused, resumed and cancelled fro
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing, contextmanager
@@ -66,8 +67,9 @@ class Reply:
         self._attempt = attempt
         self._asked_at = 0.0
         self._scope: CancelScope | None = None
-        self._floor = anyio.Event()
+        self._floor = asyncio.Event()
         self._stopped: TurnOutcome | None = None
+        self._expired: ProviderTimeoutError | None = None
         self._error: Exception | None = None
         self._failed_component = ""
         self._utterance: Utterance | None = None
@@ -117,6 +119,8 @@ class Reply:
             with CancelScope() as self._scope:
                 if self._stopped is None:
                     outcome = await self._perform()
+            if self._expired is not None:
+                raise self._expired
         except StopResponse:
             outcome = "discarded"
         except Exception as error:  # noqa: BLE001 - the reply boundary: user code and providers end here
@@ -130,6 +134,18 @@ class Reply:
                 self._record_tools(self._batch)
                 self._host.release_tools(self._batch)
             self._end(outcome)
+
+    def _limit(self, component: str, first: float, stall: float) -> Watchdog:
+        """Return what ends the speech, `failed`, when it expires: one cancel scope does for all of its limits."""
+
+        def expire() -> None:
+            message = f"it sent nothing for {first:g} s (before the first of it) or {stall:g} s (after that)"
+            self._expired = ProviderTimeoutError(message, provider=component)
+            self._failed_component = self._failed_component or component
+            assert self._scope is not None
+            self._scope.cancel()
+
+        return Watchdog(self._host.clock, expire)
 
     @contextmanager
     def _blaming(self, component: str) -> Iterator[None]:
@@ -287,7 +303,7 @@ class Reply:
         host = self._host
         self._asked_at = host.clock.now()
         async with anyio.create_task_group() as group:
-            watchdog = Watchdog(host.clock, group.cancel_scope.cancel)
+            watchdog = self._limit(component, host.limits.llm_first_token, host.limits.llm_stall)
             try:
                 self.record.mark("unattributed", "runtime", host.clock.now())  # what the loop took to come here
                 watchdog.arm(host.limits.llm_first_token)
@@ -304,12 +320,6 @@ class Reply:
                 channel.close()
             finally:
                 watchdog.close()
-        if watchdog.has_expired:
-            raise ProviderTimeoutError(
-                f"it sent nothing for {host.limits.llm_first_token:g} s (first token) "
-                f"or {host.limits.llm_stall:g} s (stall)",
-                provider=component,
-            )
         if self._utterance is not None and host.capabilities.generates_audio:
             await self._played(self._utterance)
         return batch
@@ -379,39 +389,32 @@ class Reply:
         channel = text if isinstance(text, TextChannel) else None
         has_audio = False
         await self._have_floor()
-        with CancelScope() as scope:
-            watchdog = Watchdog(host.clock, scope.cancel)
-            if channel is None or channel.is_closed:
-                watchdog.arm(limits.tts_first_byte)
-            else:
-                channel.on_close = lambda: watchdog.arm(limits.tts_first_byte)
-            try:
-                ahead = attempt if attempt is not None and attempt.with_voice else None
-                async with aclosing(ahead.audio() if ahead is not None else host.connection.speak(text)) as chunks:
-                    async for chunk in chunks:
-                        watchdog.disarm()
-                        has_audio = has_audio or bool(chunk.frame.data)
-                        if chunk.requested_at is not None:
-                            self.record.mark("first_sentence", "provider", chunk.requested_at)
-                            if self.record.tts_first_byte is None:
-                                took = host.clock.now() - chunk.requested_at if ahead is None else ahead.first_byte
-                                self.record.tts_first_byte = took
-                        self.record.mark("tts_first_byte", "provider", host.clock.now())
-                        utterance.push(chunk)
-                        await utterance.room()
-                        if channel is None or channel.is_closed:
-                            watchdog.arm(limits.tts_stall)
-            finally:
-                if channel is not None:
-                    channel.on_close = None
-                watchdog.close()
-                host.add_usage(characters=len(utterance.heard.text), audio_seconds=utterance.total / utterance.rate)
-        if watchdog.has_expired:
-            raise ProviderTimeoutError(
-                f"the voice sent nothing for {limits.tts_first_byte:g} s (first audio) "
-                f"or {limits.tts_stall:g} s (stall)",
-                provider="tts",
-            )
+        watchdog = self._limit("tts", limits.tts_first_byte, limits.tts_stall)
+        if channel is None or channel.is_closed:
+            watchdog.arm(limits.tts_first_byte)
+        else:
+            channel.on_close = lambda: watchdog.arm(limits.tts_first_byte)
+        try:
+            ahead = attempt if attempt is not None and attempt.with_voice else None
+            async with aclosing(ahead.audio() if ahead is not None else host.connection.speak(text)) as chunks:
+                async for chunk in chunks:
+                    watchdog.disarm()
+                    has_audio = has_audio or bool(chunk.frame.data)
+                    if chunk.requested_at is not None:
+                        self.record.mark("first_sentence", "provider", chunk.requested_at)
+                        if self.record.tts_first_byte is None:
+                            took = host.clock.now() - chunk.requested_at if ahead is None else ahead.first_byte
+                            self.record.tts_first_byte = took
+                    self.record.mark("tts_first_byte", "provider", host.clock.now())
+                    utterance.push(chunk)
+                    await utterance.room()
+                    if channel is None or channel.is_closed:
+                        watchdog.arm(limits.tts_stall)
+        finally:
+            if channel is not None:
+                channel.on_close = None
+            watchdog.close()
+            host.add_usage(characters=len(utterance.heard.text), audio_seconds=utterance.total / utterance.rate)
         # Without a letter or a digit there is nothing to pronounce.
         if not has_audio and any(letter.isalnum() for letter in utterance.heard.text):
             raise ProviderError(f"needed audio of {len(utterance.heard.text)} characters, got none", provider="tts")
@@ -461,7 +464,7 @@ class Reply:
         if batch.is_settled and batch.handoff is None:
             self.record.mark("tools", "user_code", host.clock.now())
             return True
-        self._floor = anyio.Event()
+        self._floor = asyncio.Event()
         host.post(ToolsAwaited(self.handle.id))
         # Bounded by the tools' own timeouts.
         await batch.settled.wait()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
-
-import anyio
 
 
 class TextChannel(AsyncIterator[str]):
@@ -13,7 +12,7 @@ class TextChannel(AsyncIterator[str]):
     def __init__(self) -> None:
         self._pending = ""
         self._is_closed = False
-        self._wake: anyio.Event | None = None
+        self._wake: asyncio.Event | None = None
         self.on_close: Callable[[], None] | None = None
         """Called when the last text is in."""
 
@@ -46,7 +45,7 @@ class TextChannel(AsyncIterator[str]):
         while not self._pending:
             if self._is_closed:
                 raise StopAsyncIteration
-            self._wake = anyio.Event()
+            self._wake = asyncio.Event()
             await self._wake.wait()
         text, self._pending = self._pending, ""
         return text
