@@ -1,14 +1,19 @@
 """The test kit for applications: one session in virtual time, a scripted caller, everything recorded.
 
-`SessionHarness` runs an agent as a call would, an hour in milliseconds and every time exact. The scripted providers are
-those of `vivavoce.pipelines.testing`, whose names are here too, so that a test needs one import.
+`SessionHarness` runs an agent as a call would, an hour in milliseconds and every time exact. `harness.expect` reads
+what was said and done, in order; `judge` has a model say whether words do what they should. The scripted providers are
+those of `vivavoce.pipelines.testing`, whose names are here too, so that a test needs one import. How to use it:
+README.md beside this file.
 """
 
 from __future__ import annotations
 
 from vivavoce.agents.testing.caller import Caller
+from vivavoce.agents.testing.expectations import Expect, ExpectCall, ExpectHandoff, ExpectMessage
 from vivavoce.agents.testing.harness import Scenario, SessionHarness
+from vivavoce.agents.testing.judging import JudgeError, Verdict, judge
 from vivavoce.agents.testing.recording import Played, Recording
+from vivavoce.pipelines.llm.tools import ToolCall
 from vivavoce.pipelines.testing import (
     HANG,
     ScriptedLLM,
@@ -27,6 +32,11 @@ from vivavoce.pipelines.testing import (
 __all__ = [
     "HANG",
     "Caller",
+    "Expect",
+    "ExpectCall",
+    "ExpectHandoff",
+    "ExpectMessage",
+    "JudgeError",
     "Played",
     "Recording",
     "Scenario",
@@ -39,7 +49,10 @@ __all__ = [
     "ScriptedVAD",
     "SessionHarness",
     "TTSFault",
+    "ToolCall",
+    "Verdict",
     "VirtualClock",
     "VirtualTimeError",
+    "judge",
     "run_virtual",
 ]

@@ -18,11 +18,15 @@ from vivavoce.agents.rooms.local import LocalTransport, VirtualSink
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.session import AgentSession
 from vivavoce.agents.testing.caller import Caller, Recognises
+from vivavoce.agents.testing.exchange import exchange
+from vivavoce.agents.testing.expectations import Expect
+from vivavoce.agents.testing.log import ConversationLog
 from vivavoce.agents.testing.recording import Played, Recording, stretches
 from vivavoce.agents.turn.options import WakeUp
 from vivavoce.pipelines.cascading import CascadingPipeline
 from vivavoce.pipelines.core.clock import Clock, LoopClock
 from vivavoce.pipelines.core.errors import SessionNotStartedError
+from vivavoce.pipelines.llm.base import LLM
 from vivavoce.pipelines.pipeline import Pipeline
 from vivavoce.pipelines.realtime import RealtimePipeline
 from vivavoce.pipelines.testing import (
@@ -65,7 +69,8 @@ class SessionHarness:
 
     Args:
         agent: The agent under test.
-        llm, stt, tts: Parts of a cascading pipeline, with a `ScriptedVAD`; made without a script where not given.
+        llm, stt, tts: Parts of a cascading pipeline, with a `ScriptedVAD`; made without a script where not given. The
+            model may be any: the one that the agent is built for, in a test of how it behaves.
         model: A speech-to-speech model instead, with a `ScriptedVAD`; by default its server decides turns, so that the
             test answers with `model.start_reply()`.
         pipeline: A whole pipeline of the test's own; `stt` or `model` then says where the caller's words go.
@@ -76,7 +81,7 @@ class SessionHarness:
     def __init__(
         self,
         agent: Agent,
-        llm: ScriptedLLM | None = None,
+        llm: LLM | None = None,
         *,
         stt: ScriptedSTT | None = None,
         tts: ScriptedTTS | None = None,
@@ -87,12 +92,15 @@ class SessionHarness:
     ) -> None:
         self.agent = agent
         self.stt = stt or ScriptedSTT()
-        self.llm = llm or ScriptedLLM()
+        self.llm = llm if isinstance(llm, ScriptedLLM) else ScriptedLLM()
+        """The scripted model; nobody asks it where the test gave another."""
         self.tts = tts or ScriptedTTS()
         self.model = model
         self.caller = Caller(_recogniser(self.stt, model))
         self.recording = Recording()
-        self.pipeline = pipeline or self._make_pipeline()
+        self.expect = Expect(ConversationLog(self.recording))
+        """Assertions on messages, tool calls and handoffs, one after the other."""
+        self.pipeline = pipeline or self._make_pipeline(llm or self.llm)
         """What the session runs on; for a test with a session of its own too."""
         self.preemptive = False
         """Whether answers are begun before a turn is over; may be set before the session starts. By default they are
@@ -110,10 +118,10 @@ class SessionHarness:
         self.close_report: CloseReport | None = None
         """How the session ended."""
 
-    def _make_pipeline(self) -> Pipeline:
+    def _make_pipeline(self, llm: LLM) -> Pipeline:
         if self.model is not None:
             return RealtimePipeline(self.model, vad=ScriptedVAD())
-        return CascadingPipeline(stt=self.stt, llm=self.llm, tts=self.tts, vad=ScriptedVAD())
+        return CascadingPipeline(stt=self.stt, llm=llm, tts=self.tts, vad=ScriptedVAD())
 
     # --- running
 
@@ -203,6 +211,19 @@ class SessionHarness:
         if not found:
             raise AssertionError(f"no {kind.name!r} came within {limit:g} s; since the start: {self._event_names()}")
         return found[0]
+
+    async def user(self, text: str, *, spoken: bool = False, limit: float = 60.0) -> Expect:
+        """Have the user type or say `text`, and wait until all that it led to is done: answers, tools, handoffs.
+
+        What came before, and the user's message itself, is passed by: what is expected next is the agent's answer.
+
+        Raises:
+            AssertionError: It was not done within `limit` seconds.
+        """
+        self.expect.skip_all()
+        await exchange(self, text, spoken=spoken, limit=limit)
+        self.expect.skip_user()
+        return self.expect
 
     # --- what happened
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from vivavoce.agents.events import EVENT_TYPES, AgentStateChanged, SessionEvent, SpeechIn, SpeechOut, UserStateChanged
 from vivavoce.agents.rooms.local import PlayedFrame
+from vivavoce.pipelines.llm.chat_context import ChatItem
 
 if TYPE_CHECKING:
     from vivavoce.agents.session.session import AgentSession
@@ -31,12 +32,14 @@ class Recording:
         self.events: list[SessionEvent] = []
         self.times: list[float] = []
         """When each event was handed out, in the loop's seconds; its own `at` says when it truly happened."""
+        self._session: AgentSession[object] | None = None
 
     def listen(self, session: AgentSession[object]) -> None:
         """Record `session` from now on."""
         from vivavoce.pipelines.core.clock import LoopClock
 
         clock = LoopClock()
+        self._session = session
 
         def note(event: SessionEvent) -> None:
             self.events.append(event)
@@ -49,6 +52,10 @@ class Recording:
     def of(self, kind: type[E]) -> list[E]:
         """Return the events of one kind."""
         return [event for event in self.events if isinstance(event, kind)]
+
+    def items(self) -> tuple[ChatItem, ...]:
+        """Return the history as it stands now; nothing before a session is listened to."""
+        return () if self._session is None else self._session.history.items
 
     def states(self) -> list[tuple[str, str, float]]:
         """Return (who, state, at) of each change of state, in order."""

@@ -1,0 +1,315 @@
+"""Expect: fluent assertions on what was said and done, in order, that show what came instead when they fail.
+
+`harness.expect` reads on where the last expectation ended. Each expectation returns the thing that it found, on which
+further ones can be made, and the next ones too:
+
+    harness.expect.next_message(role="user")
+    harness.expect.tool_call("book", day="friday").returned("booked").next_message(contains="booked").answered_within(1)
+    harness.expect.no_more()
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Self
+
+from vivavoce.agents.records import TurnRecord
+from vivavoce.agents.testing.judging import JUDGE_LIMIT, Verdict, judge
+from vivavoce.agents.testing.log import Call, ConversationLog, E, Entry, Message, Passed, of_kind
+from vivavoce.pipelines.llm.base import LLM
+
+TOLERANCE = 0.02
+"""Seconds by which a time may differ where a test does not say: one frame."""
+
+
+class Expect:
+    """What a test expects next. Nothing is passed by an expectation that fails.
+
+    Args:
+        log: Of the session; shared by all expectations of a test.
+    """
+
+    def __init__(self, log: ConversationLog) -> None:
+        self._log = log
+
+    # --- the next one, in order
+
+    def next_message(
+        self,
+        text: str | None = None,
+        *,
+        role: str | None = None,
+        contains: str | None = None,
+        matches: str | None = None,
+    ) -> ExpectMessage:
+        """Expect a message next.
+
+        Args:
+            text: All of it, to the letter.
+            role: "user", "assistant" or "system".
+            contains: Words in it, whatever their case.
+            matches: A regular expression found in it.
+        """
+        wanted = _shown("a message", text=text, role=role, contains=contains, matches=matches)
+        return ExpectMessage(self._log, self._next(Message, wanted, _message_test(text, role, contains, matches)))
+
+    def tool_call(self, name: str, /, **arguments: object) -> ExpectCall:
+        """Expect a call of a tool next, with these arguments among its own.
+
+        Calls made in parallel come in the order in which the model made them.
+        """
+        return ExpectCall(self._log, self._next(Call, f"a {_asked(name, arguments)}", _call_test(name, arguments)))
+
+    def handoff(self, *, to: str, by: str | None = None) -> ExpectHandoff:
+        """Expect the conversation to go over to another agent next.
+
+        Args:
+            to, by: Ids of the new and the old agent; an agent's id is its class's name where it was given none.
+        """
+        wanted = _shown("a handoff", to=to, by=by)
+        return ExpectHandoff(self._log, self._next(Passed, wanted, lambda p: p.new == to and by in (None, p.old)))
+
+    def skip(self, count: int = 1) -> Expect:
+        """Pass by that many, whatever they are.
+
+        Raises:
+            AssertionError: There are fewer.
+        """
+        rest = self._log.rest()
+        if len(rest) < count:
+            raise self._failed(f"{count} more to skip", f"{len(rest)}")
+        self._log.pass_by(*rest[:count])
+        return Expect(self._log)
+
+    def skip_all(self) -> Expect:
+        """Pass by everything that has come."""
+        self._log.pass_by(*self._log.rest())
+        return Expect(self._log)
+
+    def skip_user(self) -> Expect:
+        """Pass by everything up to the user's last message, if there is one."""
+        rest = self._log.rest()
+        own = [place for place, entry in enumerate(rest) if isinstance(entry, Message) and entry.role == "user"]
+        if own:
+            self._log.pass_by(*rest[: own[-1] + 1])
+        return Expect(self._log)
+
+    def no_more(self) -> Expect:
+        """Expect that nothing else was said or done."""
+        if rest := self._log.rest():
+            raise self._failed("nothing more", f"{len(rest)} more, first {rest[0]}")
+        return Expect(self._log)
+
+    # --- anywhere in what is left; passes nothing by
+
+    def contains_message(
+        self,
+        text: str | None = None,
+        *,
+        role: str | None = None,
+        contains: str | None = None,
+        matches: str | None = None,
+    ) -> ExpectMessage:
+        """Expect such a message anywhere in what is left; return the first."""
+        wanted = _shown("a message", text=text, role=role, contains=contains, matches=matches)
+        return ExpectMessage(self._log, self._any(Message, wanted, _message_test(text, role, contains, matches)))
+
+    def contains_tool_call(self, name: str, /, **arguments: object) -> ExpectCall:
+        """Expect such a call anywhere in what is left; return the first."""
+        return ExpectCall(self._log, self._any(Call, f"a {_asked(name, arguments)}", _call_test(name, arguments)))
+
+    def contains_handoff(self, *, to: str) -> ExpectHandoff:
+        """Expect the conversation to go over to that agent anywhere in what is left."""
+        return ExpectHandoff(self._log, self._any(Passed, f"a handoff (to={to!r})", lambda p: p.new == to))
+
+    def no_tool_call(self, name: str | None = None, /, **arguments: object) -> Expect:
+        """Expect that no such call, or no call at all, is in what is left."""
+        fits = _call_test(name, arguments)
+        calls = [call for call in of_kind(self._log.rest(), Call) if fits(call)]
+        if calls:
+            raise self._failed(f"no {_asked(name, arguments)}", str(calls[0]))
+        return Expect(self._log)
+
+    # --- the states, which are read on their own
+
+    def agent_went(self, *states: str | tuple[str, float], tolerance: float = TOLERANCE) -> Expect:
+        """Expect the agent's next changes of state, each by name or as (name, seconds from the session's start)."""
+        return self._went("agent", states, tolerance)
+
+    def user_went(self, *states: str | tuple[str, float], tolerance: float = TOLERANCE) -> Expect:
+        """Likewise, the user's."""
+        return self._went("user", states, tolerance)
+
+    def _went(self, who: str, states: tuple[str | tuple[str, float], ...], tolerance: float) -> Expect:
+        came = self._log.states_left(who)[: len(states)]
+        fits = len(came) == len(states) and all(
+            state == found if isinstance(state, str) else state[0] == found and abs(state[1] - at) <= tolerance + 1e-9
+            for state, (found, at) in zip(states, came, strict=True)
+        )
+        if not fits:
+            left = ", ".join(f"{state} at {at:g} s" for state, at in self._log.states_left(who)) or "none"
+            raise AssertionError(f"expected the {who} to go next to {list(states)!r}\ncame instead: {left}")
+        self._log.pass_states(who, len(states))
+        return Expect(self._log)
+
+    # --- for all of them
+
+    def _next(self, kind: type[E], wanted: str, fits: Callable[[E], bool]) -> E:
+        rest = self._log.rest()
+        if not rest:
+            raise self._failed(wanted, "nothing more")
+        if not isinstance(rest[0], kind) or not fits(rest[0]):
+            raise self._failed(wanted, str(rest[0]))
+        self._log.pass_by(rest[0])
+        return rest[0]
+
+    def _any(self, kind: type[E], wanted: str, fits: Callable[[E], bool]) -> E:
+        for entry in of_kind(self._log.rest(), kind):
+            if fits(entry):
+                return entry
+        raise self._failed(f"{wanted} in what is left", "none like it")
+
+    def _failed(self, wanted: str, came: str) -> AssertionError:
+        return AssertionError(f"expected {wanted}\ncame instead: {came}\nthe conversation:\n{self._log.told()}")
+
+
+class ExpectEntry(Expect):
+    """An entry that was found, and what can be expected of any."""
+
+    def __init__(self, log: ConversationLog, entry: Entry) -> None:
+        super().__init__(log)
+        self._entry = entry
+
+    def at(self, seconds: float, *, tolerance: float = TOLERANCE) -> Self:
+        """Expect it at that time from the session's start; what the agent says counts when it has been heard."""
+        if abs(self._entry.at - seconds) > tolerance + 1e-9:
+            raise self._failed(f"it at {seconds:g} s, ± {tolerance:g}", f"{self._entry} at {self._entry.at:g} s")
+        return self
+
+    def ended(self, outcome: str) -> Self:
+        """Expect that the turn it belongs to came to that outcome ("completed", "interrupted", "failed" …)."""
+        turn = self._log.turn_of(self._entry)
+        if turn is None or turn.outcome != outcome:
+            came = "its turn still runs" if turn is None else f"{turn.outcome} {turn.error}".rstrip()
+            raise self._failed(f"the outcome {outcome!r} of the turn of {self._entry}", came)
+        return self
+
+    @property
+    def turn(self) -> TurnRecord | None:
+        """The record of its turn; None while that runs."""
+        return self._log.turn_of(self._entry)
+
+
+class ExpectMessage(ExpectEntry):
+    """A message that was found."""
+
+    def __init__(self, log: ConversationLog, message: Message) -> None:
+        super().__init__(log, message)
+        self.text = message.text
+        """What was said; of the agent, what was heard."""
+        self._message = message
+
+    def interrupted(self, is_interrupted: bool = True) -> Self:
+        """Expect that it was cut short, or that it was not."""
+        if self._message.interrupted != is_interrupted:
+            wanted = "it cut short" if is_interrupted else "it said in full"
+            raise self._failed(wanted, str(self._message))
+        return self
+
+    def answered_within(self, seconds: float) -> Self:
+        """Expect that from the end of the user's speech (or typing) to the first sound of the answer no longer passed.
+
+        It counts the turn that the message answers, tools and handoffs included.
+        """
+        turn = self._log.answered_turn(self._message)
+        latency = None if turn is None else turn.e2e_latency
+        if latency is None or latency > seconds + 1e-9:
+            came = "no user turn that was answered audibly" if latency is None else f"{latency:.3f} s"
+            raise self._failed(f"{self._message} within {seconds:g} s of the user's words", came)
+        return self
+
+    async def judge(self, llm: LLM, *, intent: str, instructions: str = "", limit: float = JUDGE_LIMIT) -> Verdict:
+        """Have a model judge whether the message fulfils `intent`; it is shown the conversation up to it.
+
+        Raises:
+            AssertionError: The verdict is no; it says why.
+            JudgeError: There is no verdict.
+        """
+        before: list[str] = []
+        for entry in self._log.entries():
+            if entry.id == self._message.id:
+                break
+            before.append(str(entry))
+        verdict = await judge(
+            llm,
+            self._message.text,
+            intent=intent,
+            conversation="\n".join(before),
+            instructions=instructions,
+            limit=limit,
+        )
+        if not verdict:
+            raise self._failed(f"{self._message} to fulfil {intent!r}", f"the judge says no: {verdict.reason}")
+        return verdict
+
+
+class ExpectCall(ExpectEntry):
+    """A tool call that was found."""
+
+    def __init__(self, log: ConversationLog, call: Call) -> None:
+        super().__init__(log, call)
+        self.arguments = call.arguments
+        self._call = call
+
+    def returned(self, output: str | None = None, *, contains: str | None = None) -> Self:
+        """Expect that it came to a result: this one to the letter, or one with these words in it."""
+        call = self._call
+        is_result = call.output is not None and not call.is_error
+        if not is_result or not _fits_text(call.output or "", output, contains, None):
+            raise self._failed(_shown(f"{call.name!r} to return", output=output, contains=contains), str(call))
+        return self
+
+    def failed(self, *, contains: str | None = None) -> Self:
+        """Expect that it came to an error, which the model was told with these words."""
+        call = self._call
+        if not call.is_error or not _fits_text(call.output or "", None, contains, None):
+            raise self._failed(_shown(f"{call.name!r} to fail", contains=contains), str(call))
+        return self
+
+
+class ExpectHandoff(ExpectEntry):
+    """A handoff that was found."""
+
+
+def _message_test(
+    text: str | None, role: str | None, contains: str | None, matches: str | None
+) -> Callable[[Message], bool]:
+    return lambda message: role in (None, message.role) and _fits_text(message.text, text, contains, matches)
+
+
+def _call_test(name: str | None, arguments: dict[str, object]) -> Callable[[Call], bool]:
+    def fits(call: Call) -> bool:
+        return name in (None, call.name) and all(
+            key in call.arguments and call.arguments[key] == value for key, value in arguments.items()
+        )
+
+    return fits
+
+
+def _fits_text(text: str, exact: str | None, contains: str | None, matches: str | None) -> bool:
+    return (
+        (exact is None or text == exact)
+        and (contains is None or contains.casefold() in text.casefold())
+        and (matches is None or re.search(matches, text) is not None)
+    )
+
+
+def _shown(what: str, **wanted: object) -> str:
+    given = ", ".join(f"{name}={value!r}" for name, value in wanted.items() if value is not None)
+    return f"{what} ({given})" if given else what
+
+
+def _asked(name: str | None, arguments: dict[str, object]) -> str:
+    given = ", ".join(f"{key}={value!r}" for key, value in arguments.items())
+    return "tool call" if name is None else f"tool call {name}({given})"
