@@ -30,7 +30,9 @@ from vivavoce.pipelines.pipeline import Pipeline, PipelineCapabilities, Pipeline
 from vivavoce.pipelines.stt.base import STT, STTEvent, STTFinal, STTInterim
 from vivavoce.pipelines.stt.reconnect import Recognizer
 from vivavoce.pipelines.tts.base import TTS, AudioChunk
-from vivavoce.pipelines.tts.voice import Voice
+from vivavoce.pipelines.tts.sentences import SentenceOptions
+from vivavoce.pipelines.tts.text_filters import DEFAULT_TEXT_FILTERS, TextFilter, checked_filters
+from vivavoce.pipelines.tts.voice import Voice, VoiceOptions
 from vivavoce.pipelines.turn_detector.base import EndOfTurnPrediction, TurnContext, TurnDetector, TurnDetectorStream
 from vivavoce.pipelines.turn_detector.predictor import TurnPredictor
 from vivavoce.pipelines.vad.base import VAD, VADSpeechStarted, VADStream
@@ -41,18 +43,23 @@ DEFAULT_OUTPUT_RATE = 24000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CascadingOptions:
-    """How a cascading pipeline deals with what fails."""
+    """How a cascading pipeline speaks, and deals with what fails."""
 
     llm_retry: RetryOptions = field(default_factory=RetryOptions)
     """Tries of a model step, until its first word or tool call."""
     tts_retry: RetryOptions = field(default_factory=RetryOptions)
     """Tries of a synthesis, until its first audio."""
+    text_filters: tuple[TextFilter, ...] = DEFAULT_TEXT_FILTERS
+    """What the voice says for what is written, in order (`pipelines.tts.text_filters`); `()` for none."""
+    sentences: SentenceOptions = field(default_factory=SentenceOptions)
+    """Where text is cut for a voice that takes sentences."""
     stt_reconnect: RetryOptions = field(default_factory=lambda: RetryOptions(waits=(0.5, 0.5)))
     """Tries of opening a recognition stream."""
     turn_detector_limit: float = 1.0
     """Seconds for a turn detector's verdict, after which the turn counts as complete."""
 
     def __post_init__(self) -> None:
+        checked_filters(self.text_filters)
         if self.turn_detector_limit <= 0:
             raise ValueError(f"need turn_detector_limit > 0 s, got {self.turn_detector_limit!r}")
 
@@ -167,7 +174,12 @@ class CascadingConnection(PipelineConnection):
         self._predictor: TurnPredictor | None = None
         self._path: Callable[[AudioFrame], None] = _ignore
         self._delay = 0.0
-        self._voice = Voice(parts.tts, options.tts_retry, context.clock) if parts.tts is not None else None
+        self._voice: Voice | None = None
+        if parts.tts is not None:
+            speaking = VoiceOptions(
+                retry=options.tts_retry, text_filters=options.text_filters, sentences=options.sentences
+            )
+            self._voice = Voice(parts.tts, speaking, context.clock, self._on_filter_error)
         self._recognizer: Recognizer | None = None
         if parts.stt is not None:
             self._recognizer = Recognizer(
@@ -338,6 +350,9 @@ class CascadingConnection(PipelineConnection):
 
     def _on_stt_failure(self, error: ProviderError, recovered: bool) -> None:
         self._emit(PipelineFailed(error, recovered, "stt"))
+
+    def _on_filter_error(self, error: Exception) -> None:
+        self._emit(PipelineFailed(error, True, "text_filter"))
 
     def _on_verdict(self, verdict: EndOfTurnPrediction) -> None:
         self._emit(UserTurnPredicted(verdict.complete, verdict.probability))

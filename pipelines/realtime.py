@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskStatus
@@ -42,13 +42,15 @@ from vivavoce.pipelines.realtime_model.base import (
     RealtimeSpeechStarted,
 )
 from vivavoce.pipelines.tts.base import TTS, AudioChunk
-from vivavoce.pipelines.tts.voice import Voice
+from vivavoce.pipelines.tts.sentences import SentenceOptions
+from vivavoce.pipelines.tts.text_filters import DEFAULT_TEXT_FILTERS, TextFilter, checked_filters
+from vivavoce.pipelines.tts.voice import Voice, VoiceOptions
 from vivavoce.pipelines.vad.base import VAD, VADSpeechStarted, VADStream
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealtimeOptions:
-    """How a realtime pipeline deals with what fails."""
+    """How a realtime pipeline speaks with a voice of one's own, and deals with what fails."""
 
     reconnect: RetryOptions = field(default_factory=lambda: RetryOptions(waits=(0.5, 0.5)))
     """Tries of connecting."""
@@ -56,6 +58,13 @@ class RealtimeOptions:
     """Tries of an answer, until its first word, audio or tool call."""
     tts_retry: RetryOptions = field(default_factory=RetryOptions)
     """Tries of a synthesis with one's own voice, until its first audio."""
+    text_filters: tuple[TextFilter, ...] = DEFAULT_TEXT_FILTERS
+    """What one's own voice says for what is written, in order (`pipelines.tts.text_filters`); `()` for none."""
+    sentences: SentenceOptions = field(default_factory=SentenceOptions)
+    """Where text is cut for a voice of one's own that takes sentences."""
+
+    def __post_init__(self) -> None:
+        checked_filters(self.text_filters)
 
 
 class RealtimePipeline(Pipeline):
@@ -142,7 +151,18 @@ class RealtimePipelineConnection(PipelineConnection):
         self._to_model = Resampler(context.input_rate, pipeline.model.capabilities.input_rate)
         self._to_vad = Resampler(context.input_rate, pipeline.vad.capabilities.sample_rate) if pipeline.vad else None
         self._output_rate = _output_rate(pipeline.model, pipeline.tts)
-        self._voice = Voice(pipeline.tts, pipeline.options.tts_retry, context.clock) if pipeline.tts else None
+        self._voice: Voice | None = None
+        if pipeline.tts is not None:
+            options = pipeline.options
+            speaking = VoiceOptions(
+                retry=options.tts_retry, text_filters=options.text_filters, sentences=options.sentences
+            )
+            self._voice = Voice(
+                pipeline.tts,
+                speaking,
+                context.clock,
+                lambda error: context.emit(PipelineFailed(error, True, "text_filter")),
+            )
         self._link = _Link(pipeline, context, self._on_model_event)
 
     async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
@@ -304,6 +324,6 @@ async def _at_rate(chunks: AsyncGenerator[AudioChunk, None], rate: int) -> Async
                 yield chunk
                 continue
             resampler = resampler or Resampler(chunk.frame.sample_rate, rate)
-            yield AudioChunk(resampler.push(chunk.frame), chunk.words, chunk.text, chunk.requested_at)
+            yield replace(chunk, frame=resampler.push(chunk.frame))
     if resampler is not None:
         yield AudioChunk(resampler.flush())

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_right
 from dataclasses import dataclass
 
 from vivavoce.pipelines.tts.base import Word
+from vivavoce.pipelines.tts.spoken import SpokenText
 
 DEFAULT_CHARS_PER_SECOND = 15.0
 """How fast a voice is taken to speak while neither word times nor its whole audio is there yet."""
@@ -20,6 +22,11 @@ class _Segment:
     char_end: int
     word_ends: list[int]
     word_chars: list[int]
+    said_before: int = 0
+    """Characters that the voice was given for what comes before it, filtered as they were."""
+    said_length: int = 0
+    said: SpokenText | None = None
+    """How the voice says it where text filters changed it."""
 
 
 class HeardText:
@@ -52,23 +59,30 @@ class HeardText:
         """Append text that was sent to the voice."""
         self._text += text
 
-    def begin_segment(self, text: str, sample: int) -> None:
-        """Say that the audio of `text`, a part of what was added, begins at `sample`."""
-        start_from = self._segments[-1].char_end if self._segments else 0
+    def begin_segment(self, text: str, sample: int, said: str = "") -> None:
+        """Say that the audio of `text`, a part of what was added, begins at `sample`; `said` if filters changed it."""
+        last = self._segments[-1] if self._segments else None
+        start_from = last.char_end if last else 0
         stripped = text.strip()
         found = self._text.find(stripped, start_from)
-        # A voice may speak a filtered text: then the segment takes the next characters, as many as it has.
+        # A voice may name what it made of the text: then the segment takes the next characters, as many as it has.
         start = found if found >= 0 else start_from
-        self._segments.append(_Segment(sample, start, min(start + len(stripped), len(self._text)), [], []))
+        segment = _Segment(sample, start, min(start + len(stripped), len(self._text)), [], [])
+        segment.said_before = last.said_before + last.said_length if last else start
+        segment.said_length = len(said or stripped)
+        if said:
+            segment.said = SpokenText()
+            segment.said.add(stripped, said)
+        self._segments.append(segment)
 
     def add_words(self, words: tuple[Word, ...]) -> None:
         """Take word times, in seconds from the start of the audio, in order."""
         if not self._segments:
-            self.begin_segment(self._text, 0)
+            self._segments.append(_Segment(0, 0, sys.maxsize, [], []))  # all the text, also what is still to come
         for word in words:
             segment = self._segment_of(round(word.start * self._rate))
             cursor = segment.word_chars[-1] if segment.word_chars else segment.char_start
-            found = self._text.find(word.text, cursor)
+            found = self._text.find(word.text, cursor, segment.char_end)
             end = found + len(word.text) if found >= 0 else min(cursor + len(word.text) + 1, segment.char_end)
             segment.word_ends.append(round(word.end * self._rate))
             segment.word_chars.append(end)
@@ -97,6 +111,9 @@ class HeardText:
             heard = bisect_right(segment.word_ends, sample)
             return self._text[: segment.word_chars[heard - 1] if heard else segment.char_start].strip()
         length = self._segment_samples(index)
+        if segment.said is not None and 0 < sample - segment.sample < length:
+            said = segment.said_length * (sample - segment.sample) // length
+            return self._text[: segment.char_start + segment.said.written_end(said)].strip()
         return self._cut(segment.char_start, segment.char_end, length, sample - segment.sample)
 
     def _segment_of(self, sample: int) -> _Segment:
@@ -109,14 +126,14 @@ class HeardText:
             return self._segments[index + 1].sample - segment.sample
         if self._expected is not None:
             return self._expected - segment.sample
-        return self._text_samples(segment.char_end - segment.char_start)
+        return self._text_samples(segment.said_length)
 
     def _text_samples(self, characters: int) -> int:
         if self._expected is not None and not self._segments:
             return self._expected
         last = self._segments[-1] if self._segments else None
-        if last is not None and last.sample > 0 and last.char_start > 0:  # the pace of what is complete
-            return round(characters * last.sample / last.char_start)
+        if last is not None and last.sample > 0 and last.said_before > 0:  # the pace of what is complete
+            return round(characters * last.sample / last.said_before)
         return round(characters / DEFAULT_CHARS_PER_SECOND * self._rate)
 
     def _cut(self, start: int, end: int, length: int, played: int) -> str:

@@ -65,7 +65,7 @@ class Utterance:
     def push(self, chunk: AudioChunk) -> None:
         """Take the next piece of audio, of any length and rate."""
         if chunk.text:
-            self.heard.begin_segment(chunk.text, self.total)
+            self.heard.begin_segment(chunk.text, self.total, chunk.said)
         if chunk.words:
             self.heard.add_words(chunk.words)
         frame = chunk.frame

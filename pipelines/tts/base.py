@@ -50,12 +50,14 @@ class AudioChunk:
         words: Word times that became known with this piece; all words of a stream are told before its audio is over.
         text: The part of the input whose audio begins with this chunk: a sentence on its first chunk, else empty.
         requested_at: When that part was sent to the voice (session clock), set by the pipeline; None where unknown.
+        said: What the voice was given for `text` where text filters changed it, set by the pipeline; else empty.
     """
 
     frame: AudioFrame
     words: tuple[Word, ...] = ()
     text: str = field(default="", repr=False)
     requested_at: float | None = None
+    said: str = field(default="", repr=False)
 
 
 class TTS(Component, ABC):

@@ -1,75 +1,198 @@
-"""Voice: any text to one stream of audio, by whole sentences or as it comes, whichever the TTS takes."""
+"""Voice: any text to one stream of audio, by whole sentences or as it comes, whichever the TTS takes.
+
+The TTS gets what text filters make of the text; chunks carry the text and the words of the original, so that what was
+heard is told in the words of the history.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import aclosing
+from dataclasses import dataclass, field
 from functools import partial
 
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.retry import RetryOptions, retry_stream
 from vivavoce.pipelines.tts.base import TTS, AudioChunk, Word
-from vivavoce.pipelines.tts.sentences import sentences
+from vivavoce.pipelines.tts.sentences import SentenceCutter, SentenceOptions, sentences
+from vivavoce.pipelines.tts.spoken import SpokenText
+from vivavoce.pipelines.tts.text_filters import DEFAULT_TEXT_FILTERS, FilterChain, TextFilter
 
 NO_RETRY = RetryOptions(waits=())
 """For what follows speech that was heard already."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoiceOptions:
+    """How text becomes speech."""
+
+    retry: RetryOptions = field(default_factory=RetryOptions)
+    """Tries for a retryable error that comes before anything was spoken."""
+    text_filters: tuple[TextFilter, ...] = DEFAULT_TEXT_FILTERS
+    """What is said for what is written, in order; `()` for none."""
+    sentences: SentenceOptions = field(default_factory=SentenceOptions)
+    """Where text is cut for a voice that takes sentences."""
 
 
 class Voice:
     """Speaks with a TTS.
 
     Args:
-        retries: Tries for a retryable error that comes before anything was spoken.
         clock: For when a text was sent to the TTS.
+        on_filter_error: Takes what a text filter raised, once a speech; the speech goes on without it.
     """
 
-    def __init__(self, tts: TTS, retries: RetryOptions, clock: Clock) -> None:
+    def __init__(
+        self, tts: TTS, options: VoiceOptions, clock: Clock, on_filter_error: Callable[[Exception], None]
+    ) -> None:
         self._tts = tts
-        self._retries = retries
+        self._options = options
         self._clock = clock
         self._streams_text = tts.capabilities.streams_text
+        self._filters = FilterChain(options.text_filters, on_filter_error) if options.text_filters else None
 
     def speak(self, text: str | AsyncIterator[str]) -> AsyncGenerator[AudioChunk, None]:
         """Yield the speech; word times count from the start of all of it.
 
         The first chunk of each sentence (of all the text, for a TTS that streams text) carries `requested_at`, and that
-        of a sentence its text.
+        of a sentence its text. Texts and words are the original's.
 
         Raises:
             ProviderError: While iterating.
         """
+        if self._filters is not None:
+            self._filters.begin()
         return self._speak_stream(text) if self._streams_text else self._speak_sentences(text)
 
     async def _speak_sentences(self, text: str | AsyncIterator[str]) -> AsyncGenerator[AudioChunk, None]:
         samples, rate = 0, self._tts.capabilities.sample_rate
-        retries = self._retries
-        async with aclosing(sentences(text)) as parts:
-            async for sentence in parts:
+        retries = self._options.retry
+        async with aclosing(self._said_sentences(text)) as parts:
+            async for sentence, said in parts:
+                words_of = _same
+                is_changed = said != sentence
+                if is_changed:
+                    spoken = SpokenText()
+                    spoken.add(sentence, said)
+                    words_of = spoken.words
                 start, is_first, requested_at = samples / rate, True, self._clock.now()
-                stream = retry_stream(partial(self._tts.synthesize, sentence), retries)
+                stream = retry_stream(partial(self._tts.synthesize, said), retries)
                 retries = NO_RETRY
                 async with aclosing(stream) as chunks:
                     async for chunk in chunks:
                         samples += chunk.frame.samples
+                        words = words_of(chunk.words) if chunk.words else ()
                         if is_first:
                             is_first = False
-                            yield AudioChunk(chunk.frame, _later(chunk.words, start), sentence, requested_at)
-                        elif chunk.words and start:
-                            yield AudioChunk(chunk.frame, _later(chunk.words, start), chunk.text)
+                            changed = said if is_changed else ""
+                            yield AudioChunk(chunk.frame, _later(words, start), sentence, requested_at, changed)
+                        elif chunk.words or chunk.text:
+                            yield AudioChunk(chunk.frame, _later(words, start), "" if is_changed else chunk.text)
                         else:
                             yield chunk
 
+    async def _said_sentences(self, text: str | AsyncIterator[str]) -> AsyncGenerator[tuple[str, str], None]:
+        """Yield each sentence and what is said for it."""
+        filters, options = self._filters, self._options.sentences
+        unsaid: list[str] = []
+        is_silent = True
+        async with aclosing(sentences(text, options, keeps_code=filters is not None)) as parts:
+            async for sentence in parts:
+                said = sentence if filters is None else filters(sentence)
+                if filters is None or _has_words(said):
+                    is_silent = False
+                    unsaid.clear()
+                    yield sentence, said
+                elif is_silent and _has_words(sentence):
+                    unsaid.append(sentence)
+        for sentence in unsaid:  # the filters left nothing of all the text
+            yield sentence, sentence
+
     async def _speak_stream(self, text: str | AsyncIterator[str]) -> AsyncGenerator[AudioChunk, None]:
-        source = _Source(_once(text) if isinstance(text, str) else text, self._clock)
+        pieces = _once(text) if isinstance(text, str) else text
+        spoken: SpokenText | None = None
+        if self._filters is not None:
+            spoken = SpokenText()
+            pieces = _filtered(pieces, self._filters, self._options.sentences, spoken)
+        source = _Source(pieces, self._clock)
         is_first = True
-        async with aclosing(retry_stream(lambda: self._tts.stream(source.again()), self._retries)) as chunks:
+        async with aclosing(retry_stream(lambda: self._tts.stream(source.again()), self._options.retry)) as chunks:
             async for chunk in chunks:
+                if spoken is not None and (chunk.words or chunk.text):
+                    part = spoken.part(chunk.text) if chunk.text else ""
+                    chunk = AudioChunk(chunk.frame, spoken.words(chunk.words), part, chunk.requested_at)
                 if is_first:
                     is_first = False
                     source.forget()
                     yield AudioChunk(chunk.frame, chunk.words, chunk.text, source.began_at)
                 else:
                     yield chunk
+
+
+async def _filtered(
+    text: AsyncIterator[str], filters: FilterChain, options: SentenceOptions, spoken: SpokenText
+) -> AsyncGenerator[str, None]:
+    """Yield what is said for `text`: words that no filter changes at once, else with the end of their sentence."""
+    stream = _FilteredStream(filters, options, spoken)
+    async for piece in text:
+        for said in stream.push(piece):
+            yield said
+    for said in stream.finish():
+        yield said
+
+
+class _FilteredStream:
+    """Filters a stream of text, and notes in `spoken` what is said for what."""
+
+    def __init__(self, filters: FilterChain, options: SentenceOptions, spoken: SpokenText) -> None:
+        self._filters = filters
+        self._cutter = SentenceCutter(options, keeps_code=True)
+        self._spoken = spoken
+        self._sent = ""
+        """What was said already of the sentence that is open, as it is written."""
+        self._unsaid: list[str] = []
+        self._is_silent = True
+
+    def push(self, text: str) -> Iterator[str]:
+        """Take more text and yield what can be said now."""
+        for sentence in self._cutter.push(text):
+            yield from self._rest(sentence)
+        words = self._cutter.pending.lstrip()
+        end = max(words.rfind(" "), words.rfind("\n"))  # the last word may go on
+        head = words[: end + 1]
+        if len(head) > len(self._sent) and self._filters.leaves(head):
+            sent, self._sent = len(self._sent), head
+            yield from self._say(head[sent:], head[sent:])
+
+    def finish(self) -> Iterator[str]:
+        """Yield what is left."""
+        last = list(self._cutter.finish())
+        for number, sentence in enumerate(last, 1):
+            yield from self._rest(sentence, " " if number < len(last) else "")
+        unsaid, self._unsaid = self._unsaid if self._is_silent else [], []
+        for sentence in filter(_has_words, unsaid):  # the filters left nothing of all the text
+            yield from self._say(sentence, sentence + " ")
+
+    def _rest(self, sentence: str, gap: str = " ") -> Iterator[str]:
+        sent = self._sent
+        if len(sent) >= len(sentence):  # a long one, cut before what was said already
+            self._sent = sent[len(sentence) :].lstrip()
+            return
+        self._sent = ""
+        said = self._filters(sentence)
+        said = said[len(sent) :] if said.startswith(sent) else self._filters(sentence[len(sent) :])
+        yield from self._say(sentence[len(sent) :], said + gap)
+
+    def _say(self, original: str, said: str) -> Iterator[str]:
+        if not _has_words(said) and (self._is_silent or not said.strip()):
+            self._unsaid.append(original)
+            return
+        self._is_silent = False
+        for text in self._unsaid:
+            self._spoken.add(text + " ", "")
+        self._unsaid.clear()
+        self._spoken.add(original + " " if said.endswith(" ") else original, said)
+        yield said
 
 
 class _Source:
@@ -99,6 +222,14 @@ class _Source:
 
 async def _once(text: str) -> AsyncGenerator[str, None]:
     yield text
+
+
+def _same(words: tuple[Word, ...]) -> tuple[Word, ...]:
+    return words
+
+
+def _has_words(text: str) -> bool:
+    return any(letter.isalnum() for letter in text)
 
 
 def _later(words: tuple[Word, ...], seconds: float) -> tuple[Word, ...]:

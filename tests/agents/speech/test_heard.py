@@ -91,6 +91,35 @@ def test_a_voice_that_speaks_a_filtered_text_still_maps() -> None:
     assert heard.at(500).startswith("This is")
 
 
+@pytest.mark.parametrize(
+    ("share", "expected"), [(0.2, "See"), (0.6, "See [our page](https://vivavoce.dev/a/long/way)")]
+)
+def test_without_word_times_the_share_is_one_of_what_is_said(share: float, expected: str) -> None:
+    heard = HeardText(RATE)
+    text = "See [our page](https://vivavoce.dev/a/long/way) now, please."
+    heard.add_text(text)
+    heard.begin_segment(text, 0, "See our page now, please.")
+    heard.finish(1000)
+    assert heard.at(round(1000 * share)) == expected
+    assert heard.at(1000) == text
+
+
+def test_the_pace_of_a_segment_to_come_is_that_of_what_was_said() -> None:
+    heard = HeardText(RATE)
+    heard.add_text("[one](https://vivavoce.dev/a/long/way). five six seven eight.")
+    heard.begin_segment("[one](https://vivavoce.dev/a/long/way).", 0, "one.")
+    heard.begin_segment("five six seven eight.", 400)  # 100 samples a letter said
+    assert heard.at(400 + 1000).endswith("way). five six")
+
+
+def test_a_word_that_stands_in_a_later_sentence_only_is_not_looked_for_there() -> None:
+    heard = HeardText(RATE)
+    heard.add_text("I have 1. You have one more.")
+    heard.begin_segment("I have 1.", 0)
+    heard.add_words((Word("I", 0.0, 0.1), Word("have", 0.1, 0.2), Word("one", 0.2, 0.3)))
+    assert heard.at(round(0.35 * RATE)) == "I have 1."
+
+
 def test_nothing_played_is_nothing_heard() -> None:
     heard = HeardText(RATE)
     assert heard.at(0) == ""

@@ -1,0 +1,109 @@
+"""SpokenText: which part of a text has been said when a voice says it in other words, as text filters make it do.
+
+The two are aligned word by word (difflib): words they share are sure, and what stands between shared ones ("$23", said
+"twenty-three dollars") counts as said with the last word in its place; within a longer stretch, by proportion.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from difflib import SequenceMatcher
+
+from vivavoce.pipelines.tts.base import Word
+
+_TOKEN = re.compile(r"[\u2e80-\U0003ffff]|[^\s\u2e80-\U0003ffff]+")  # a sign of a script without spaces, or a word
+_NO_WORD = re.compile(r"[\W_]+")
+_TRAILING = re.compile(r"[\W_]+$")
+
+
+class SpokenText:
+    """Collects what is to be said, and says in the words of the original what the voice tells of its own."""
+
+    def __init__(self) -> None:
+        self._original = ""
+        self._spoken = ""
+        self._new: list[tuple[str, str]] = []
+        self._said_ends: list[int] = []
+        """Ends of words in the spoken text, at which a part of the original is over …"""
+        self._original_ends: list[int] = []
+        """… that ends here."""
+        self._word_cursor = 0
+        self._part_cursor = 0
+        self._told = 0
+        self._start: float | None = None
+
+    def add(self, original: str, spoken: str) -> None:
+        """Take the next piece and how it is said."""
+        self._new.append((original, spoken))
+
+    def words(self, words: tuple[Word, ...]) -> tuple[Word, ...]:
+        """Return the words of the original that are over with `words` of the spoken text; their times are those."""
+        self._align()
+        told: list[Word] = []
+        for word in words:
+            if self._start is None:
+                self._start = word.start
+            self._word_cursor = self._end_of(word.text, self._word_cursor)
+            end = self.written_end(self._word_cursor)
+            if end > self._told:
+                text = self._original[self._told : end].strip()
+                told.append(Word(text, self._start, word.end))
+                self._told, self._start = end, None
+        return tuple(told)
+
+    def part(self, spoken: str) -> str:
+        """Return the part of the original that is said with `spoken`, the next part of the spoken text."""
+        begin = self.written_end(self._part_cursor)
+        self._part_cursor = self._end_of(spoken, self._part_cursor)
+        return self._original[begin : self.written_end(self._part_cursor)].strip()
+
+    def written_end(self, said: int) -> int:
+        """Return how much of the original is over when `said` characters have been said, whole words of both."""
+        self._align()
+        index = bisect_right(self._said_ends, said)
+        return self._original_ends[index - 1] if index else 0
+
+    def _end_of(self, text: str, cursor: int) -> int:
+        core = text.strip()
+        found = self._spoken.find(core, cursor, cursor + len(core) + 60)
+        end = found + len(core) if found >= 0 else cursor + len(core) + 1  # the voice spells it in its own way
+        return min(end, len(self._spoken))
+
+    def _align(self) -> None:
+        for original, spoken in self._new:
+            original_start, spoken_start = len(self._original), len(self._spoken)
+            self._original += original
+            self._spoken += spoken
+            for said, end in _ends(original, spoken):
+                self._said_ends.append(spoken_start + said)
+                self._original_ends.append(original_start + end)
+        self._new.clear()
+
+
+def _ends(original: str, spoken: str) -> list[tuple[int, int]]:
+    """Return pairs of ends, in the spoken text and in the original, rising; the last one ends the original."""
+    ours, theirs = _tokens(original), _tokens(spoken)
+    ends: list[tuple[int, int]] = []
+    matcher = SequenceMatcher(None, [key for key, _, _ in ours], [key for key, _, _ in theirs], autojunk=False)
+    for _, i1, i2, j1, j2 in matcher.get_opcodes():
+        done = i1
+        for j in range(j1, j2):
+            reached = i1 + (j + 1 - j1) * (i2 - i1) // (j2 - j1)
+            if reached > done:
+                done = reached
+                ends.append((theirs[j][1], ours[done - 1][2]))
+    if ends:
+        ends[-1] = (ends[-1][0], len(original))
+    return ends
+
+
+def _tokens(text: str) -> list[tuple[str, int, int]]:
+    """Return each word's key, its end without what trails it, and its whole end."""
+    tokens = []
+    for found in _TOKEN.finditer(text):
+        key = _NO_WORD.sub("", found[0]).casefold()
+        if key:
+            trailing = _TRAILING.search(found[0])
+            tokens.append((key, found.start() + (trailing.start() if trailing else len(found[0])), found.end()))
+    return tokens

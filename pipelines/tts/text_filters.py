@@ -1,0 +1,202 @@
+"""Text filters: what is written becomes what is said, between the text of an answer and the voice.
+
+A filter is any callable from the text of a sentence (a list item, a table row, a whole code block) to what the voice is
+to say; `CascadingOptions.text_filters` holds them in order. Only the voice gets filtered text: history, heard text and
+transcriptions keep the original. Text that comes in pieces is judged when a sentence is whole, so no mark, address or
+number is cut in two; a voice that takes text as it comes gets the words before the first one that a filter may change
+at once.
+
+| written | said | by |
+|---|---|---|
+| `**really** _good_, ~~old~~` | really good, old | `MarkdownFilter`, on by default |
+| `## Title`, `- milk`, `2. milk` | Title. / milk. / 2. milk. | |
+| `[our page](https://…)`, `![a map](…)` | our page / a map | |
+| `` `pip install` ``, `<b>bold</b>`, `a &amp; b` | pip install / bold / a & b | |
+| a fenced code block, `---`, `\\|---\\|---\\|` | nothing (`MarkdownFilter(code="speak")` reads code) | |
+| `\\| Tea \\| 3 euros \\|` | Tea, 3 euros. | |
+| `Great! 👍🏽` (`©`, `™` stay) | Great! | `EmojiFilter`, on by default |
+| `https://www.vivavoce.dev/docs?x=1` | vivavoce.dev (voices know how to read that) | `UrlFilter`, on by default |
+| the same; `ann.b@x.org` | vivavoce dot dev; ann dot b at x dot org | `UrlFilter("en")` |
+
+A sentence without a word left is not sent to the voice; where filters leave nothing of a whole speech, it is spoken as
+it is written rather than not at all. A filter that raises is left out for that sentence, and reported as an `error` of
+component `text_filter`, once a speech.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+from urllib.parse import urlsplit
+
+from vivavoce.pipelines.core.errors import ConfigurationError, describe
+from vivavoce.pipelines.tts.text_markdown import MarkdownFilter as MarkdownFilter
+
+logger = logging.getLogger(__name__)
+
+TextFilter = Callable[[str], str]
+"""Takes what is written, a sentence, and returns what is said. It must not wait."""
+
+
+@runtime_checkable
+class SwiftTextFilter(Protocol):
+    """A filter that knows at once what it leaves alone, so that such text need not wait for its sentence's end."""
+
+    def may_change(self, text: str) -> bool:
+        """Whether `text`, whole words from a sentence's start, may be said in another way; cheap, on every piece."""
+
+    def prepare(self) -> None:
+        """Load what the filter needs, before the session hears anything."""
+
+    def __call__(self, text: str) -> str:
+        """Return what is said."""
+
+
+_EMOJI_RANGE = re.compile("[\u203c-\u3299\ufe0f\U0001f000-\U0001faff]")
+
+
+@dataclass(frozen=True, slots=True)
+class EmojiFilter:
+    """Leaves emoji out, by their Unicode properties, flags, skin tones and joined ones too; a keycap's sign stays."""
+
+    def may_change(self, text: str) -> bool:
+        """Whether there may be one."""
+        return not text.isascii() and _EMOJI_RANGE.search(text) is not None
+
+    def prepare(self) -> None:
+        """Load the Unicode properties."""
+        self("👍")
+
+    def __call__(self, text: str) -> str:
+        """Return `text` without emoji."""
+        import regex  # 10 ms, which a session that needs none should not wait for; it keeps what it compiled
+
+        without: str = regex.sub(_EMOJI, "", text)
+        return text if without == text else without.strip()
+
+
+_EMOJI = (
+    r"[ \t]*(?:\p{RI}{2}|(?![\u00a9\u00ae\u203c\u2049\u2122\u2139])\p{Extended_Pictographic}\uFE0F?\p{Emoji_Modifier}?"
+    r"(?:\u200D\p{Extended_Pictographic}\uFE0F?\p{Emoji_Modifier}?)*[\U000E0020-\U000E007F]*|\p{Emoji_Modifier})"
+    r"|[\uFE0F\u20E3]"
+)
+"""As UTS 51 builds them, with the white space before; the signs ©®‼⁉™ℹ, which count as pictographic, stay."""
+
+_ADDRESS = re.compile(r"(?:\bhttps?://|\bwww\.)[^\s<>\"“”]+", re.IGNORECASE)
+_NAME = re.compile(r"(?<![\w@./-])[\w.+-]+@(?:[\w-]+\.)+[^\W\d_]{2,}|(?<![\w@./-])(?:[\w-]+\.)+[a-z]{2,}(?![\w@-])")
+_TRAILING = ".,;:!?)]}'\"*_"
+
+_WORDS = {
+    "de": ("Punkt", "ät", "Minus", "Unterstrich", "plus"),
+    "en": ("dot", "at", "dash", "underscore", "plus"),
+    "es": ("punto", "arroba", "guión", "guión bajo", "más"),
+    "fr": ("point", "arobase", "tiret", "tiret bas", "plus"),
+    "it": ("punto", "chiocciola", "trattino", "trattino basso", "più"),
+    "nl": ("punt", "at", "streepje", "underscore", "plus"),
+    "pt": ("ponto", "arroba", "hífen", "sublinhado", "mais"),
+}
+"""Said for the signs of an address: . @ - _ +"""
+
+
+@dataclass(frozen=True, slots=True)
+class UrlFilter:
+    """Says of a web address only its host.
+
+    Args:
+        language: Spells hosts and e-mail addresses in words of it ("vivavoce dot dev"), one of `de en es fr it nl pt`;
+            empty: they stay, since most voices read them rightly in their own language.
+    Raises:
+        ValueError: The language is another one.
+    """
+
+    language: str = ""
+
+    def __post_init__(self) -> None:
+        if self.language and self.language not in _WORDS:
+            raise ValueError(f"language must be one of {sorted(_WORDS)} or empty, got {self.language!r}")
+
+    def may_change(self, text: str) -> bool:
+        """Whether there may be an address."""
+        if "://" in text or "ww." in text.lower():
+            return True
+        return bool(self.language) and _NAME.search(text) is not None
+
+    def prepare(self) -> None:
+        """Nothing to load."""
+
+    def __call__(self, text: str) -> str:
+        """Return `text` with addresses as they are said."""
+        text = _ADDRESS.sub(self._host, text)
+        return _NAME.sub(lambda found: self._spell(found[0]), text) if self.language else text
+
+    def _host(self, found: re.Match[str]) -> str:
+        address = found[0].rstrip(_TRAILING)
+        tail = found[0][len(address) :]
+        try:
+            host = urlsplit(address if "://" in address else f"//{address}").hostname or ""
+        except ValueError:  # such as a bad IPv6 address
+            return found[0]
+        return (host.removeprefix("www.") or address) + tail
+
+    def _spell(self, address: str) -> str:
+        for sign, word in zip(".@-_+", _WORDS[self.language], strict=True):
+            address = address.replace(sign, f" {word} ")
+        return address
+
+
+DEFAULT_TEXT_FILTERS: tuple[TextFilter, ...] = (EmojiFilter(), MarkdownFilter(), UrlFilter())
+"""What is on by default; these leave a voice's own reading of numbers and names alone."""
+
+
+def checked_filters(filters: Sequence[TextFilter]) -> None:
+    """Raise `ConfigurationError` unless each is callable, and no class."""
+    for each in filters:
+        if not callable(each) or isinstance(each, type):
+            raise ConfigurationError(f"a text filter must be a callable from str to str, got {each!r}")
+
+
+class FilterChain:
+    """Applies filters in order, and goes on without one that raises.
+
+    Args:
+        on_error: Takes what a filter raised, once a speech.
+    """
+
+    def __init__(self, filters: Sequence[TextFilter], on_error: Callable[[Exception], None]) -> None:
+        self._filters = [(each, each if isinstance(each, SwiftTextFilter) else None) for each in filters]
+        self._on_error = on_error
+        self._reported: set[int] = set()
+        for _, swift in self._filters:
+            if swift is not None:
+                swift.prepare()
+
+    def begin(self) -> None:
+        """A new speech: errors are reported again."""
+        self._reported.clear()
+
+    def leaves(self, text: str) -> bool:
+        """Whether every filter is known to leave `text` alone."""
+        try:
+            return all(swift is not None and not swift.may_change(text) for _, swift in self._filters)
+        except Exception:  # noqa: BLE001 - a user's callback: the sentence's end reports it
+            return False
+
+    def __call__(self, text: str) -> str:
+        """Return what is said for `text`."""
+        for index, (apply, swift) in enumerate(self._filters):
+            try:
+                if swift is None or swift.may_change(text):
+                    said = apply(text)
+                    if not isinstance(said, str):
+                        raise TypeError(f"a text filter must return a str, got {type(said).__name__}")
+                    text = said
+            except Exception as error:  # noqa: BLE001 - a user's callback: the sentence is spoken without it
+                if index not in self._reported:
+                    self._reported.add(index)
+                    logger.warning("A text filter failed: %s", describe(error))
+                    logger.debug("A text filter failed here", exc_info=error)
+                    self._on_error(error)
+        return text

@@ -1,0 +1,106 @@
+"""MarkdownFilter: Markdown as it is said, sentence by sentence."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+
+_MARKED = re.compile(r"[*_`~\[\]|<&\\]|^\s*(?:#{1,6}\s|>|[-+•]\s|\d{1,9}[.)]\s|[-=]{3,})", re.MULTILINE)
+_ROW_RULE = re.compile(r"[\s|:-]*-[\s|:-]*$")
+_CELL = re.compile(r"(?<!\\)\|")
+_LEFT_OVER = re.compile(
+    r"\*\*+|__+(?!\w)|(?<!\w)__+|~~+|`+"  # of marks whose other half is in another sentence
+    r"|(?<![\w*])\*(?=\w)|(?<=[^\W\d])\*(?!\w)|(?<=[.!?,])\*(?!\w)|(?<!\w)_(?=\w)|(?<=\w)_(?!\w)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MarkdownFilter:
+    """Says Markdown without its marks, by markdown-it-py (CommonMark); the table in `text_filters` shows what.
+
+    A mark whose other half stands in another sentence is left out too. Headings, list items and table rows end with a
+    full stop, so that a voice pauses there.
+
+    Args:
+        code: Whether fenced code blocks are read ("speak") or left out ("skip"). Code inside a sentence is read.
+    """
+
+    code: Literal["skip", "speak"] = "skip"
+
+    def __post_init__(self) -> None:
+        if self.code not in ("skip", "speak"):
+            raise ValueError(f"code must be 'skip' or 'speak', got {self.code!r}")
+
+    def may_change(self, text: str) -> bool:
+        """Whether there is a sign that Markdown uses."""
+        return _MARKED.search(text) is not None
+
+    def prepare(self) -> None:
+        """Load the parser."""
+        _parser()
+
+    def __call__(self, text: str) -> str:
+        """Return `text` as it is said."""
+        stripped = text.strip()
+        if stripped.startswith("|") and "\n" not in stripped:
+            return self._row(stripped)
+        blocks = (block for block in self._blocks(_parser().parse(text)) if block)
+        return " ".join(blocks)
+
+    def _row(self, text: str) -> str:
+        if _ROW_RULE.match(text):
+            return ""
+        cells = (self._inline(cell.strip()) for cell in _CELL.split(text.strip("| ")))
+        return _ended(", ".join(cell for cell in cells if cell))
+
+    def _inline(self, text: str) -> str:
+        return "".join(_text(token.children or ()) for token in _parser().parseInline(text)).strip()
+
+    def _blocks(self, tokens: Sequence[Token]) -> Iterator[str]:
+        marker, is_item = "", False
+        for token in tokens:
+            if token.type == "list_item_open":
+                marker, is_item = (f"{token.info}{token.markup} " if token.info else ""), True
+            elif token.type == "heading_open":
+                is_item = True
+            elif token.type == "inline":
+                said = _text(token.children or ()).strip()
+                yield marker + (_ended(said) if is_item else said)
+                marker, is_item = "", False
+            elif token.type == "fence" and self.code == "speak":
+                yield " ".join(token.content.split())
+        if marker:  # of an item whose text is in the next sentence
+            yield marker.strip()
+
+
+def _text(tokens: Sequence[Token]) -> str:
+    parts: list[str] = []
+    for token in tokens:
+        if token.type in ("softbreak", "hardbreak"):
+            parts.append(" ")
+        elif token.type == "image":
+            parts.append(_text(token.children or ()))
+        elif token.type == "code_inline":
+            parts.append(token.content)
+        elif token.type in ("text", "text_special"):
+            parts.append(_LEFT_OVER.sub("", token.content))
+    return "".join(parts)
+
+
+def _ended(text: str) -> str:
+    return text + "." if text and text[-1].isalnum() else text
+
+
+@cache
+def _parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt  # 30 ms
+
+    # What needs the text around a sentence, or would swallow it (indented code, HTML blocks, definitions), is off.
+    return MarkdownIt("commonmark").enable("strikethrough").disable(["code", "html_block", "reference"])
