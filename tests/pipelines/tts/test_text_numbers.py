@@ -1,0 +1,108 @@
+"""Numbers are spoken as the locale does; what is none of its numbers stays as it is written."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vivavoce.pipelines.core.errors import ConfigurationError
+from vivavoce.pipelines.tts.text_numbers import NumberFilter
+
+
+@pytest.mark.parametrize(
+    ("locale", "written", "said"),
+    [
+        ("en", "1,200 people and 1 dog.", "one thousand two hundred people and one dog."),
+        ("en", "3.5, -4 and 0.25", "three point five, minus four and zero point two five"),
+        (
+            "en",
+            "$3.50, €1, $5 million, 20 USD",
+            "three dollars and fifty cents, one euro, five million dollars, twenty dollars",
+        ),
+        ("en", "$0.99, £2.01, $1.125", "ninety-nine cents, two pounds and one penny, one point one two five dollars"),
+        ("en", "$5-10, 5–10 €", "five to ten dollars, five to ten euros"),
+        ("en", "40%, 2.5 %, 5-10%", "forty percent, two point five percent, five to ten percent"),
+        ("en", "at 5:30 pm, 7pm, 6 a.m.", "at five thirty p.m., seven p.m., six a.m."),
+        ("en", "9:00, 9:05, 17:30", "nine o'clock, nine oh five, seventeen thirty"),
+        ("en", "May 5, 2026 and 5 May", "May fifth, twenty twenty-six and fifth of May"),
+        ("en", "2026-05-05", "May fifth, twenty twenty-six"),
+        ("en_US", "5/6/2026", "May sixth, twenty twenty-six"),
+        ("en_GB", "5/6/2026", "fifth of June, twenty twenty-six"),
+        ("en", "the 3rd and 21st, in 1999.", "the third and twenty-first, in nineteen ninety-nine."),
+        ("en", "5-10, 1990–1995", "five to ten, nineteen ninety to nineteen ninety-five"),
+        ("en", "call 555-1234.", "call five five five, one two three four."),
+        ("en", "+1 (555) 123-4567", "plus one, five five five, one two three, four five six seven"),
+        ("en", "007, 10 20 30", "zero zero seven, ten twenty thirty"),
+        ("en", "4242 4242 4242 4242", ", ".join(["four two four two"] * 4)),
+        ("en", "1.2.3, 24/7, A4, 5kg, 20°C, v2.0, 1/2, 25:70", "1.2.3, 24/7, A4, 5kg, 20°C, v2.0, 1/2, 25:70"),
+        ("en", "2026-99-99 and 45/45/2026", "2026-99-99 and 45/45/2026"),
+        (
+            "de",
+            "1.200 Leute, 3,5 oder -4, aber 3.5",
+            "eintausendzweihundert Leute, drei Komma fünf oder minus vier, aber 3.5",
+        ),
+        ("de", "1 Apfel, 3,50 €, 1 €, 5 Millionen €", "ein Apfel, drei Euro fünfzig, ein Euro, fünf Millionen Euro"),
+        ("de", "um 17:30 Uhr, 1 Uhr, 8.15 Uhr", "um siebzehn Uhr dreißig, ein Uhr, acht Uhr fünfzehn"),
+        (
+            "de",
+            "am 3. Mai, der 3. Mai, 3.5.2026",
+            "am dritten Mai, der dritte Mai, dritter Mai zweitausendsechsundzwanzig",
+        ),
+        ("de", "der 2. Versuch im 3. Stock", "der zweite Versuch im dritten Stock"),
+        ("de", "1999, 5-10, 2,5 %", "neunzehnhundertneunundneunzig, fünf bis zehn, zwei Komma fünf Prozent"),
+        ("de", "030 123456", "null drei null, eins zwei drei vier fünf sechs"),
+        ("de-CH", "1’200.50, CHF 20", "eintausendzweihundert Komma fünf null, zwanzig Franken"),
+        ("fr", "1 200 et 3,5, 80 %", "mille deux cents et trois virgule cinq, quatre-vingts pour cent"),
+        ("fr", "3,50 €, 17h30, 1h, 2e", "trois euros cinquante, dix-sept heures trente, une heure, deuxième"),
+        ("fr", "le 1er mai, 2026-05-01", "le premier mai, premier mai deux mille vingt-six"),
+        ("es", "3,50 €, 5:30, 3º, 3.ª", "tres euros con cincuenta, cinco y treinta, tercero, tercera"),
+        ("es", "2026-05-05", "cinco de mayo de dos mil veintiséis"),
+        (
+            "it",
+            "3,50 €, 5:30, 3º, 2026-05-01",
+            "tre euro e cinquanta, cinque e trenta, terzo, primo maggio duemilaventisei",
+        ),
+        ("nl", "1.200, € 3,50, 5:30 uur, 3e", "duizendtweehonderd, drie euro vijftig, vijf uur dertig, derde"),
+    ],
+)
+def test_numbers_are_said_as_the_locale_does(locale: str, written: str, said: str) -> None:
+    assert NumberFilter(locale)(written) == said
+
+
+@pytest.mark.parametrize("wrong", ["xx", "", "en_XX_YY", "ja"])
+def test_an_unknown_locale_is_refused(wrong: str) -> None:
+    with pytest.raises(ConfigurationError, match="locale must be"):
+        NumberFilter(wrong)
+
+
+def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "unicode_rbnf", None)
+    with pytest.raises(ConfigurationError, match=r"install vivavoce\[text\]"):
+        NumberFilter("en_ZA")
+
+
+def test_text_without_digits_is_left_alone() -> None:
+    assert not NumberFilter("en").may_change("No numbers here, sir.")
+    assert NumberFilter("en").may_change("1")
+
+
+@given(
+    st.sampled_from(["en", "en_GB", "de", "fr", "es", "it", "nl", "de_CH"]),
+    st.lists(
+        st.sampled_from(
+            "0 1 2 7 12 30 99 1999 2026 , . : - – / % $ € £ EUR Uhr pm h er st rd º ª ( ) + May Mai mai million".split(
+                " "
+            )
+            + [" "] * 6
+        ),
+        max_size=25,
+    ).map("".join),
+)
+def test_no_text_makes_it_fail_and_only_what_has_digits_changes(locale: str, text: str) -> None:
+    said = NumberFilter(locale)(text)
+    assert said or not text
+    if not any(letter.isdigit() for letter in text):
+        assert said == text
