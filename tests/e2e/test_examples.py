@@ -75,3 +75,11 @@ async def test_a_conversation_flow_takes_an_order_without_a_model(room_server: R
         ):
             await anna.room.local_participant.send_text(said, topic="lk.chat")
             await anna.until(partial(has_said, anna, answer))
+
+
+async def test_a_voice_and_a_model_of_one_s_own_answer_in_a_room(room_server: RoomEndpoint, room_name: str) -> None:
+    worker = worker_of("custom_plugin.py", room_server)
+    async with Working(worker), joined(room_server, room_name, "anna") as anna:
+        await anna.until(partial(has_said, anna, "hello"))
+        await anna.room.local_participant.send_text("two", topic="lk.chat")
+        await anna.until(partial(has_said, anna, "two"))

@@ -1,0 +1,27 @@
+"""examples/speaking.py, run as its docstring says: what the caller hears, in which order, and what becomes of it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "speaking.py"
+
+
+@pytest.mark.timeout(60)
+def test_the_guide_says_replies_and_is_interrupted_by_the_application() -> None:
+    run = subprocess.run([sys.executable, str(EXAMPLE)], capture_output=True, text=True, timeout=50, check=True)
+    assert [tuple(line.split(maxsplit=3)[2:]) for line in run.stdout.splitlines()] == [
+        ("completed", "Welcome. This call is recorded."),
+        ("completed", "Which room are you in?"),
+        ("interrupted", "This ship lay under the ice for ninety years until two fishermen caught"),
+        ("cancelled", "-"),  # the answer that waited for its tool
+        ("completed", "I have to stop here."),
+        ("completed", "We close in ten minutes."),
+        ("completed", "Please return the headphones."),
+        ("completed", "Goodbye, and thank you for coming."),
+    ]
+    assert run.stderr == ""
