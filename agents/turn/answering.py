@@ -5,8 +5,6 @@ Also what a late final does to a turn that was committed as an interim.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from difflib import SequenceMatcher
 from typing import Literal
 
 from vivavoce.agents.turn.effects import (
@@ -19,56 +17,13 @@ from vivavoce.agents.turn.effects import (
     UserTurnLimitReached,
 )
 from vivavoce.agents.turn.endpointing import Endpointing
-from vivavoce.agents.turn.floor import Floor
+from vivavoce.agents.turn.floor import Floor, Speech
 from vivavoce.agents.turn.hush import Hush
 from vivavoce.agents.turn.interruption import Interruption
+from vivavoce.agents.turn.open_final import OpenFinal
 from vivavoce.agents.turn.options import TurnOptions
 from vivavoce.agents.turn.preemption import Preemption
 from vivavoce.agents.turn.user_turn import Burst, Over, UserSide, UserTurn
-
-ALIKE = 0.5
-"""Share of equal words from which a transcript passes for a revision of another one, where no VAD tells."""
-
-
-@dataclass(frozen=True, slots=True)
-class OpenFinal:
-    """A turn whose commit came before its last final.
-
-    Args:
-        speech_id: Its answer; empty for a backchannel.
-        before, guess, after: Its words: the settled ones, the interim, and what was typed.
-        until: When a final no longer belongs to it.
-        item_id: The provider's name of the utterance; empty where it has none, so that the order of finals counts.
-        was_voice: A VAD heard it: what comes before it hears new speech is of this utterance, whatever it says.
-        is_by_name_only: New speech has begun since, so that nothing but `item_id` shows that a final belongs to it.
-    """
-
-    turn_id: str
-    speech_id: str
-    before: str = field(repr=False)
-    guess: str = field(repr=False)
-    after: str = field(repr=False)
-    until: float
-    item_id: str = ""
-    was_voice: bool = False
-    is_by_name_only: bool = False
-
-    def may_be(self, item_id: str, now: float) -> bool:
-        """Whether a transcript that comes now may be of the utterance that is still to be settled."""
-        is_named = bool(item_id and self.item_id)
-        is_its_own = item_id == self.item_id if is_named else not self.is_by_name_only
-        return is_its_own and now <= self.until
-
-    def resembles(self, text: str) -> bool:
-        """Whether `text` reads like a revision of the interim, as far as one can tell by the words."""
-        guess, revised = _plain(self.guess), _plain(text)
-        if guess.startswith(revised) or revised.startswith(guess):
-            return True
-        return SequenceMatcher(None, guess.split(), revised.split(), autojunk=False).ratio() >= ALIKE
-
-    def is_same(self, text: str) -> bool:
-        """Whether nothing but spelling differs."""
-        return _plain(self.guess) == _plain(text)
 
 
 class Answering:
@@ -188,7 +143,7 @@ class Answering:
     # --- finals that come after the commit
 
     def _await_final(self, turn: UserTurn, speech_id: str, now: float, *, is_remote: bool = False) -> None:
-        self._open_final = None
+        late = self._open_final
         if turn.interim or (is_remote and not turn.segments):
             # A remote model has heard the words itself; its transcript may come at any time.
             until = float("inf") if is_remote else now + self._options.endpointing.transcript_timeout
@@ -202,20 +157,22 @@ class Answering:
                 item_id=turn.interim_item_id,
                 was_voice=turn.burst is not None,
             )
+        elif late is not None and late.turn_id == turn.turn_id:
+            self._open_final = late.gone_on(speech_id, turn.new_text)
 
     def expect_no_final(self) -> None:
-        """Whatever is said from now on is new."""
+        """Nothing is settled any more."""
         self._open_final = None
 
     def speech_began(self) -> None:
-        """What is recognised from now on is new, unless its name says otherwise."""
-        late = self._open_final
-        self._open_final = replace(late, is_by_name_only=True) if late is not None and late.item_id else None
+        """What is recognised from now on is new, unless it shows that it is not."""
+        if self._open_final is not None:
+            self._open_final = self._open_final.followed()
 
     def covers_interim(self, text: str, now: float, item_id: str) -> bool:
         """Whether an interim is still of the words that were committed; else those are over."""
         late = self._open_final
-        if late is not None and late.may_be(item_id, now) and (late.item_id or late.was_voice or late.resembles(text)):
+        if late is not None and late.may_be_guessed_again(text, item_id, now):
             return True
         self.speech_began()
         return False
@@ -223,10 +180,11 @@ class Answering:
     def settle_late(self, text: str, now: float, item_id: str) -> bool:
         """Let a final amend the committed turn that it belongs to; False if its words are to be taken as said now.
 
-        Where it says something else than was answered and nothing of the answer was heard, the turn is opened again.
+        Where it says something else than was answered and nothing of the answer was heard, the turn is opened again, or
+        goes on in the one that is open.
         """
-        late = self._open_final
-        if late is None or not late.may_be(item_id, now):
+        late, turn = self._open_final, self._user.turn
+        if late is None or not late.may_be_settled(text, item_id, now, is_in_speech=self._user.is_speaking):
             return False
         self._open_final = None
         if not text:
@@ -234,17 +192,24 @@ class Answering:
         is_same = late.is_same(text)
         if not late.speech_id and not is_same and self._interruption.takes_floor(text):
             return False
-        answer, active = self._floor.get(late.speech_id), self._floor.active
-        is_remote = late.until == float("inf")
-        if answer is not None and not is_same and not is_remote and answer is active and self._user.turn is None:
-            if answer.is_unheard_answer and self._interruption.may_cut(answer):
-                self._reopen(late, now)
-                return False
-        whole = " ".join(part for part in (late.before, text, late.after) if part)
+        answer = self._floor.get(late.speech_id)
+        is_stale = not is_same and not late.is_remote and answer is not None and self._may_take_back(answer)
+        if is_stale and turn is None:
+            self._reopen(late, now)
+            return False
+        whole = late.settled_by(text)
         if answer is not None:
             answer.text = whole
+        if turn is not None and turn.turn_id == late.turn_id:  # it goes on already
+            turn.earlier_text = whole
         self._out.append(AmendUserTurn(late.turn_id, late.speech_id, whole))
+        if is_stale:
+            self._interruption.take_floor()
         return True
+
+    def _may_take_back(self, answer: Speech) -> bool:
+        is_active = answer is self._floor.active
+        return is_active and answer.is_unheard_answer and self._interruption.may_cut(answer)
 
     def _reopen(self, late: OpenFinal, now: float) -> None:
         turn = UserTurn(late.turn_id, now, burst=self._user.burst, typed=late.after)
@@ -253,8 +218,3 @@ class Answering:
         self._user.turn = turn
         self._interruption.take_floor()
         turn.earlier_text = late.before
-
-
-def _plain(text: str) -> str:
-    words = ("".join(letter for letter in word if letter.isalnum()) for word in text.lower().split())
-    return " ".join(word for word in words if word)

@@ -151,7 +151,6 @@ class Listening:
 
     def clear_requested(self, now: float) -> None:
         """The application takes back what was not committed; words committed before are answered after all."""
-        self._answering.expect_no_final()
         self._requested_at = None
         self._out.append(ClearAudio())
         turn = self._user.turn
@@ -171,7 +170,6 @@ class Listening:
         if not text:
             return
         self._user.act(now)
-        self._answering.expect_no_final()
         spoken = self._user.turn
         if spoken is None or not spoken.has_words or (spoken.is_speech_going_on and not spoken.is_merged):
             turn = UserTurn(self._next_id(), now, typed=text, over=Over(now, "text"))

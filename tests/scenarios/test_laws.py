@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -85,6 +85,8 @@ class Action:
     delay: float
     guessed: Literal["no", "all", "a part"] = "no"
     """What an interim has of the words, in the middle of them."""
+    typed: tuple[float, ...] = ()
+    """When something is typed after the words, in seconds from their end: perhaps before their final."""
 
 
 actions = st.lists(
@@ -109,6 +111,7 @@ actions = st.lists(
         length=st.integers(1, 12),
         delay=st.integers(1, 12).map(lambda tenths: tenths / 10),
         guessed=st.sampled_from(["no", "all", "a part"]),
+        typed=st.sampled_from([(), (), (), (0.3,), (0.3, 0.4), (0.2, 0.5)]),
     ),
     min_size=1,
     max_size=8,
@@ -187,7 +190,7 @@ class Call:
             wake_up=setting.wake_up,
         )
         self.harness.preemptive = setting.ahead != "nothing"
-        free_from, is_typing = 0.0, any(action.kind == "types" for action in plan)
+        free_from, typed = 0.0, list[Action]()
         for action in plan:
             if action.kind not in ("says", "noise"):
                 continue
@@ -198,11 +201,12 @@ class Call:
                 self.harness.caller.makes_noise(start, end)
             else:
                 words = self._new_words(action.length)
-                guessed = action.guessed if not is_typing else "no"  # which of them a late final is of nobody can tell
-                guess = {"no": [], "all": [words], "a part": [words.split()[0]]}[guessed]
+                guess = {"no": [], "all": [words], "a part": [words.split()[0]]}[action.guessed]
                 interims = [(start + action.length / 20, text) for text in guess]
                 self.harness.caller.says(words, start, end, final_at=end + action.delay / 2, interims=interims)
-        self.plan = [action for action in plan if action.kind not in ("says", "noise")]
+                typed += [replace(action, kind="types", at=round(end + after, 1)) for after in action.typed]
+        others = [action for action in plan if action.kind not in ("says", "noise")]
+        self.plan = sorted(others + typed, key=lambda action: action.at)
         with traces:
             self.harness.run(self._act, until=END)
             (path,) = Path(traces.name).iterdir()

@@ -8,7 +8,7 @@ import pytest
 
 from turn_kit import Conversation
 from vivavoce.agents.turn import inputs as i
-from vivavoce.agents.turn.answering import OpenFinal
+from vivavoce.agents.turn.open_final import OpenFinal
 
 
 def guessed(text: str = "a table", **options: Any) -> Conversation:
@@ -185,3 +185,87 @@ def test_a_turn_that_is_opened_again_in_mid_speech_is_over_when_the_speech_is() 
         (2.4, "merge", "turn_1", "book a table for two please"),
         (2.4, "grant", "answer_2"),
     ]
+
+
+def typed_on(**options: Any) -> Conversation:
+    """A turn committed at 1.8, when "please" was typed after its interim."""
+    talk = Conversation(**options).starts(0.5).at(1.0, i.UserInterim(text="a table")).stops(1.5)
+    assert talk.at(1.8, i.TextReceived("please")).take()[0] == (1.8, "commit", "turn_1", "a table please")
+    return talk
+
+
+def test_the_final_of_words_that_were_typed_on_twice_comes_into_its_place() -> None:
+    talk = typed_on().at(1.9, i.TextReceived("now")).at(2.0, i.UserFinal(text="A table.")).until(9.0)
+    assert talk.take() == [
+        (1.9, "withdraw", "answer_1"),
+        (1.9, "merge", "turn_1", "a table please now"),
+        (1.9, "grant", "answer_2"),
+        (2.0, "amend", "turn_1", "A table. please now"),
+    ]
+
+
+def test_a_final_with_more_words_than_were_typed_on_twice_takes_the_second_answer_back() -> None:
+    talk = typed_on().at(1.9, i.TextReceived("now")).at(2.0, i.UserFinal(text="a table for two")).until(9.0)
+    assert talk.take()[3:] == [
+        (2.0, "withdraw", "answer_2"),
+        (2.0, "merge", "turn_1", "a table for two please now"),
+        (2.0, "grant", "answer_3"),
+    ]
+
+
+def test_a_turn_typed_after_the_answer_was_heard_leaves_the_final_to_the_turn_before() -> None:
+    talk = typed_on().plays(1.85).at(1.9, i.TextReceived("now")).at(2.0, i.UserFinal(text="A table.")).until(9.0)
+    assert talk.take() == [
+        (1.9, "interrupted", "answer_1"),
+        (1.9, "commit", "turn_2", "now"),
+        (1.9, "grant", "answer_2"),
+        (2.0, "amend", "turn_1", "A table. please"),
+    ]
+
+
+def test_in_the_midst_of_new_speech_a_final_like_the_committed_words_settles_them_and_the_next_is_new() -> None:
+    talk = typed_on().plays(1.85).starts(1.9).at(2.0, i.UserFinal(text="A table.")).stops(2.1)
+    assert talk.take() == [(2.0, "amend", "turn_1", "A table. please")]
+    talk.at(2.4, i.UserFinal(text="A table.")).until(9.0)
+    assert talk.take()[-2:] == [(2.5, "commit", "turn_2", "A table."), (2.5, "grant", "answer_2")]
+
+
+@pytest.mark.parametrize(("final", "now"), [("what is the weather like", 2.0), ("a table", 2.9), ("", 2.0)])
+def test_in_the_midst_of_new_speech_a_final_unlike_the_committed_words_or_a_late_one_is_new(
+    final: str, now: float
+) -> None:
+    talk = typed_on().plays(1.85).starts(1.9).at(now, i.UserFinal(text=final))
+    assert "amend" not in [entry[1] for entry in talk.take()]
+
+
+def test_a_final_in_the_midst_of_new_speech_that_says_more_takes_the_answer_into_the_open_turn() -> None:
+    talk = typed_on().starts(1.9).at(2.0, i.UserFinal(text="a table for two")).stops(2.1).until(9.0)
+    assert talk.take() == [
+        (1.95, "pause", "answer_1"),
+        (2.0, "amend", "turn_1", "a table for two please"),
+        (2.0, "withdraw", "answer_1"),
+        (3.1, "merge", "turn_1", "a table for two please"),
+        (3.1, "grant", "answer_2"),
+    ]
+
+
+def test_a_final_of_a_turn_that_goes_on_already_comes_before_what_was_said_since() -> None:
+    talk = typed_on().starts(1.9).at(2.0, i.UserInterim(text="tonight")).until(2.3)
+    talk.at(2.4, i.UserFinal(text="a table for two")).at(2.6, i.UserFinal(text="tonight")).stops(2.6).until(9.0)
+    assert talk.take() == [
+        (1.95, "pause", "answer_1"),
+        (2.2, "withdraw", "answer_1"),
+        (2.4, "amend", "turn_1", "a table for two please"),
+        (3.0, "merge", "turn_1", "a table for two please tonight"),
+        (3.0, "grant", "answer_2"),
+    ]
+
+
+def test_what_is_cleared_is_not_what_was_committed_before() -> None:
+    talk = guessed().at(2.6, i.TurnClearRequested()).at(2.7, i.UserFinal(text="A table.")).until(9.0)
+    assert talk.take() == [(2.6, "ClearAudio"), (2.7, "amend", "turn_1", "A table.")]
+
+
+def test_an_interim_long_after_is_of_new_words() -> None:
+    talk = guessed().at(3.6, i.UserInterim(text="a table"))
+    assert talk.machine.open_turn_id == "turn_2"

@@ -7,8 +7,8 @@ import pytest
 from turn_kit import Conversation
 from vivavoce.agents.states import AgentState, UserState
 from vivavoce.agents.turn import inputs as i
-from vivavoce.agents.turn.answering import OpenFinal
 from vivavoce.agents.turn.floor import Speech
+from vivavoce.agents.turn.open_final import OpenFinal
 from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions, TurnOptions
 from vivavoce.agents.turn.user_turn import UserTurn
 
