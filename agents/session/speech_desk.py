@@ -28,6 +28,7 @@ class SpeechDesk:
         self._session = session
         self._door = door
         self._runtime = runtime
+        self._capabilities = session.pipeline.capabilities  # asked of all its parts each time
 
     def ask(
         self, kind: i.SpeechKind, request: SpeechRequest, *, interruptible: bool, priority: int, when_busy: i.WhenBusy
@@ -41,8 +42,7 @@ class SpeechDesk:
         self._door.check()
         if kind == "reply" and not request.instructions.strip():
             return self._discard(interruptible)
-        pipeline = self._session.pipeline
-        check_speech(pipeline.capabilities, pipeline.name, request)
+        check_speech(self._capabilities, self._session.pipeline.name, request)
         handle = self._handle(kind, interruptible)
         hook = running_hook(self._session)
         if hook is not None:

@@ -307,12 +307,14 @@ class Reply:
             try:
                 self.record.mark("unattributed", "runtime", host.clock.now())  # what the loop took to come here
                 watchdog.arm(host.limits.llm_first_token)
+                if (
+                    not host.capabilities.generates_audio
+                ):  # here, where the model is waited for, its start costs nothing
+                    group.start_soon(self._speak_channel, channel, attempt)
                 async with aclosing(source) as events:
                     async for event in events:
                         watchdog.arm(host.limits.llm_stall)
-                        speaks = self._take(event, channel)
-                        if speaks and not host.capabilities.generates_audio:
-                            group.start_soon(self._speak_channel, channel, speaks, attempt)
+                        self._take(event, channel)
                 watchdog.disarm()
                 self._generation_ended()
                 if self._calls:
@@ -340,15 +342,14 @@ class Reply:
             ahead = self._attempt.first_token if self._attempt is not None and self.record.preemptive else None
             self.record.llm_first_token = now - self._asked_at if ahead is None else ahead
 
-    def _take(self, event: LLMEvent | AudioChunk, channel: TextChannel) -> Utterance | None:
-        """Take one event of the model; return the utterance when this event began it."""
-        opened = None
+    def _take(self, event: LLMEvent | AudioChunk, channel: TextChannel) -> None:
+        """Take one event of the model."""
         if isinstance(event, TextDelta):
             self._model_answered()
             if self._utterance is None:
                 if not event.text.strip():
-                    return None
-                opened = self._open_utterance()
+                    return
+                self._open_utterance()
                 self.record.agent_text.append("")
             assert self._utterance is not None
             self._utterance.heard.add_text(event.text)
@@ -360,13 +361,12 @@ class Reply:
         elif isinstance(event, AudioChunk):
             self._model_answered()
             if self._utterance is None:
-                opened = self._open_utterance()
+                self._open_utterance()
                 self.record.agent_text.append("")
             assert self._utterance is not None
             self._utterance.push(event)
         elif isinstance(event, Usage):
             self._host.add_usage(event)
-        return opened
 
     def _generation_ended(self) -> None:
         is_last = not self._calls
@@ -377,7 +377,10 @@ class Reply:
         if not self._request.wait_for_playback and is_last:
             self.handle.resolve()
 
-    async def _speak_channel(self, channel: TextChannel, utterance: Utterance, attempt: Attempt | None) -> None:
+    async def _speak_channel(self, channel: TextChannel, attempt: Attempt | None) -> None:
+        if not await channel.has_text() or self._utterance is None:  # without text, or cut as the text came
+            return
+        utterance = self._utterance
         with self._blaming("tts"):
             await self._voice(channel, utterance, attempt)
         utterance.finish()

@@ -38,6 +38,13 @@ class TextChannel(AsyncIterator[str]):
             self._wake.set()
             self._wake = None
 
+    async def has_text(self) -> bool:
+        """Wait for the first text; False if the channel is closed without any."""
+        while not self._pending and not self._is_closed:
+            self._wake = asyncio.Event()
+            await self._wake.wait()
+        return bool(self._pending)
+
     def __aiter__(self) -> TextChannel:
         return self
 

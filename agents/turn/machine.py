@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import chain
 
 from vivavoce.agents.states import AgentState, UserState
 from vivavoce.agents.turn import inputs as i
@@ -53,6 +52,7 @@ class TurnMachine:
         self._state = ConversationState(self._floor, self._user, self._out)
         self._phase: SessionPhase = "new"
         self._gone_until: float | None = None
+        self._next_at: float | None = None
 
     @property
     def agent_state(self) -> AgentState:
@@ -82,8 +82,7 @@ class TurnMachine:
 
     def next_deadline(self) -> float | None:
         """Return when the machine wants a `Tick`, if nothing else comes."""
-        deadline = earliest(chain(self._deadlines(), self._silence_deadlines()))
-        return None if deadline is None else deadline.at
+        return self._next_at
 
     def handle(self, event: i.TurnInput, *, now: float) -> list[Effect]:
         """Take one input and return what is to be done.
@@ -94,27 +93,29 @@ class TurnMachine:
         self._dispatch(event, now)
         if isinstance(event, _TOLD_LATER):
             self._state.update(self._phase, min(event.at, now))
-        self._settle(now)
+        due = self._settle(now)
         self._state.update(self._phase, min(event.at, now) if isinstance(event, i.PlayoutFinished) else now)
-        self._break_silence(now)
+        due = self._break_silence(now, due)
+        self._next_at = None if due is None else due.at
         effects = self._out.copy()
         self._out.clear()
         return effects
 
-    def _settle(self, now: float) -> None:
-        """Do what is due, the user's words before the next speech, until there is nothing more."""
+    def _settle(self, now: float) -> Deadline | None:
+        """Do what is due, the user's words before the next speech, until there is nothing more; return what is next."""
         while True:
             deadline = earliest(self._deadlines())
             if deadline is not None and deadline.at <= now:
                 deadline.act(now)
             elif not self._speeches.grant_next(now) and not (self._preemption and self._preemption.update()):
-                break
+                return deadline
 
-    def _break_silence(self, now: float) -> None:
-        """Do what the silence has led to, once it is told that both are silent."""
+    def _break_silence(self, now: float, due: Deadline | None) -> Deadline | None:
+        """Do what the silence has led to, once it is told that both are silent: return what is next."""
         while (deadline := earliest(self._silence_deadlines())) is not None and deadline.at <= now:
             deadline.act(now)
             self._state.update(self._phase, now)
+        return due if deadline is None or (due is not None and due.at <= deadline.at) else deadline
 
     def _silence_deadlines(self) -> Iterable[Deadline]:
         return self._wake_ups.deadlines() if self._phase == "started" and self._wake_ups.is_quiet else ()
