@@ -6,6 +6,7 @@ heard is told in the words of the history.
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, field
@@ -17,6 +18,9 @@ from vivavoce.pipelines.tts.base import TTS, AudioChunk, Word
 from vivavoce.pipelines.tts.sentences import SentenceCutter, SentenceOptions, sentences
 from vivavoce.pipelines.tts.spoken import SpokenText
 from vivavoce.pipelines.tts.text_filters import DEFAULT_TEXT_FILTERS, FilterChain, TextFilter
+
+_WHOLE_WORDS = re.compile(r".*[\s\u2e80-\ud7ff\uf900-\ufaff\uff00-\uffef]", re.DOTALL)
+"""Up to white space, or a sign of a script without spaces."""
 
 NO_RETRY = RetryOptions(waits=())
 """For what follows speech that was heard already."""
@@ -158,8 +162,8 @@ class _FilteredStream:
         for sentence in self._cutter.push(text):
             yield from self._rest(sentence)
         words = self._cutter.pending.lstrip()
-        end = max(words.rfind(" "), words.rfind("\n"))  # the last word may go on
-        head = words[: end + 1]
+        whole = _WHOLE_WORDS.match(words)  # the last word may go on
+        head = whole[0] if whole else ""
         if len(head) > len(self._sent) and self._filters.leaves(head):
             sent, self._sent = len(self._sent), head
             yield from self._say(head[sent:], head[sent:])

@@ -75,6 +75,13 @@ def test_emoji_are_left_out(written: str, said: str) -> None:
     assert FilterChain([EmojiFilter()], unexpected)(written) == said
 
 
+def test_whatever_the_emoji_filter_changes_it_knows_at_a_glance() -> None:
+    emoji = EmojiFilter()
+    points = [*range(0x80, 0xD800), *range(0xE000, 0x20000)]
+    assert [hex(point) for point in points if emoji(chr(point)) == "" and not emoji.may_change(chr(point))] == []
+    assert not any(emoji.may_change(text) for text in ("ありがとう。", "你好，世界", "Grüße – „ja“ …", "€ © ®"))
+
+
 @pytest.mark.parametrize(
     ("language", "written", "said"),
     [

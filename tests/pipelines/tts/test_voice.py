@@ -106,6 +106,26 @@ def test_a_stream_holds_back_the_last_word_only_while_nothing_is_to_be_changed()
     assert tts.texts == ["One two three four, five six. Se"]
 
 
+def test_a_script_without_spaces_is_streamed_sign_by_sign() -> None:
+    tts = ScriptedTTS(streams_text=True, first_byte=0.0)
+
+    async def main() -> list[str]:
+        seen = []
+
+        async def text() -> AsyncGenerator[str, None]:
+            for piece in ("你", "好，", "ありが", "**とう**", "。はい"):
+                yield piece
+                await anyio.sleep(1.0)
+                seen.append(tts.texts[0])
+
+        voice = Voice(tts, VoiceOptions(), VirtualClock(), _unexpected)
+        async for _ in voice.speak(text()):
+            pass
+        return seen
+
+    assert run_virtual(main()) == ["你", "你好，", "你好，ありが", "你好，ありが", "你好，ありがとう。 はい"]
+
+
 def _unexpected(error: Exception) -> None:
     raise AssertionError("no filter may fail here") from error
 
