@@ -57,7 +57,7 @@ class SwiftTextFilter(Protocol):
         """Return what is said."""
 
 
-_EMOJI_RANGE = re.compile("[\u203c-\u2bff\u3030\u303d\u3297\u3299\ufe0f\U0001f000-\U0001fffd]")
+_EMOJI_RANGE = re.compile("[\u20e3\u2190-\u2bff\u3030\u303d\u3297\u3299\ufe0f\U0001f000-\U0001fffd]")
 
 
 @dataclass(frozen=True, slots=True)
