@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from typer.main import get_command
 
+from vivavoce import agents, pipelines
+from vivavoce.agents import Agent, AgentSession
 from vivavoce.agents.cli.app import app
+from vivavoce.pipelines.testing import ScriptedTTS
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -42,3 +46,30 @@ def test_every_path_named_exists() -> None:
     named = re.findall(r"`((?:agents|pipelines|plugins|tests|examples)/[\w./]*)`", README)
     assert named
     assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+INLINE = re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", README, flags=re.M | re.S))
+
+
+def test_every_class_named_is_public() -> None:
+    named = {name for code in INLINE for name in re.findall(r"\b[A-Z][a-z]+(?:[A-Z][A-Za-z]*)+\b", code)}
+    assert {"AgentSession", "WakeUp", "ConversationFlow"} <= named
+    assert named <= {*agents.__all__, *pipelines.__all__}
+
+
+def test_every_member_of_the_session_named_exists() -> None:
+    session = AgentSession[None](Agent("Help."), pipelines.CascadingPipeline(tts=ScriptedTTS()))
+    named = {name for code in INLINE for name in re.findall(r"\bsession\.(\w+)", code)}
+    assert {"say", "update_agent", "snapshot", "history"} <= named
+    assert [name for name in named if not hasattr(session, name)] == []
+
+
+def test_every_option_shown_is_taken() -> None:
+    shown = [code for code in INLINE if code.startswith("SessionOptions(")]
+    assert shown
+    for code in shown:
+        assert isinstance(eval(code, vars_of(agents)), agents.SessionOptions)
+
+
+def vars_of(module: ModuleType) -> dict[str, object]:
+    return {name: getattr(module, name) for name in module.__all__}
