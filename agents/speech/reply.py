@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing, contextmanager
+from functools import partial
 from typing import Any
 
 import anyio
@@ -139,6 +140,8 @@ class Reply:
         """Return what ends the speech, `failed`, when it expires: one cancel scope does for all of its limits."""
 
         def expire() -> None:
+            if self._stopped is not None:  # it is ending, and only its provider's close takes its time
+                return
             message = f"it sent nothing for {first:g} s (before the first of it) or {stall:g} s (after that)"
             self._expired = ProviderTimeoutError(message, provider=component)
             self._failed_component = self._failed_component or component
@@ -393,10 +396,11 @@ class Reply:
         has_audio = False
         await self._have_floor()
         watchdog = self._limit("tts", limits.tts_first_byte, limits.tts_stall)
+        text_is_in = partial(watchdog.arm, limits.tts_first_byte)
         if channel is None or channel.is_closed:
-            watchdog.arm(limits.tts_first_byte)
+            text_is_in()
         else:
-            channel.on_close = lambda: watchdog.arm(limits.tts_first_byte)
+            channel.on_close = text_is_in
         try:
             ahead = attempt if attempt is not None and attempt.with_voice else None
             async with aclosing(ahead.audio() if ahead is not None else host.connection.speak(text)) as chunks:
@@ -410,9 +414,13 @@ class Reply:
                             self.record.tts_first_byte = took
                     self.record.mark("tts_first_byte", "provider", host.clock.now())
                     utterance.push(chunk)
+                    if channel is not None:
+                        channel.on_close = None  # the voice does not hang while it waits for the playout
                     await utterance.room()
                     if channel is None or channel.is_closed:
                         watchdog.arm(limits.tts_stall)
+                    else:
+                        channel.on_close = text_is_in
         finally:
             if channel is not None:
                 channel.on_close = None

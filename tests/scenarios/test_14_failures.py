@@ -13,8 +13,9 @@ from vivavoce.agents import Agent, CompletedTurn, SessionOptions, SpeechLimits, 
 from vivavoce.agents.events import ErrorOccurred
 from vivavoce.agents.testing import HANG, ScriptedLLM, ScriptedSTT, ScriptedTTS, SessionHarness, TTSFault
 from vivavoce.pipelines.core.errors import ProviderError, ProviderTimeoutError
+from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent
 from vivavoce.pipelines.llm.tools import ToolCall
-from vivavoce.pipelines.testing import StepItem
+from vivavoce.pipelines.testing import ScriptedTTSOptions, StepItem
 from vivavoce.pipelines.tts.base import AudioChunk
 
 LIMITS = SessionOptions(speech=SpeechLimits(llm_first_token=3.0, llm_stall=2.0, tts_first_byte=1.5, tts_stall=1.0))
@@ -330,3 +331,56 @@ def test_a_text_that_raises_is_the_applications_failure() -> None:
 
     harness.run(scenario)
     assert [source for source, _ in errors(harness)] == ["text"]
+
+
+def test_a_voice_that_waits_until_there_is_room_for_its_audio_does_not_hang() -> None:
+    sentence = f"One{' more' * 24}. "
+    model = ScriptedLLM([0.1, 4 * sentence, 1.5, "Bye."])
+    voice = ScriptedTTS(options=ScriptedTTSOptions(seconds_per_word=0.25))
+    harness = SessionHarness(Agent("Help."), model, tts=voice, options=LIMITS)
+    harness.caller.says("a question", 0.5, 1.5)
+    harness.caller.leaves(3.0)
+    harness.caller.joins(11.0)  # the last text is in at 3.5, while the voice, 10 s ahead, waits for the caller
+    harness.run(until=60.0)
+    harness.expect_outcomes("completed")
+    assert errors(harness) == []
+    assert harness.messages[-1] == ("assistant", f"{4 * sentence}Bye.")
+
+
+def test_a_voice_that_hangs_after_it_had_to_wait_for_room_fails_at_its_limit() -> None:
+    sentence = f"One{' more' * 24}. "
+    model = ScriptedLLM([0.1, 4 * sentence, 1.5, "Bye."])
+    voice = ScriptedTTS(faults={4: TTSFault("before")}, options=ScriptedTTSOptions(seconds_per_word=0.25))
+    harness = SessionHarness(Agent("Help."), model, tts=voice, options=LIMITS)
+    harness.caller.says("a question", 0.5, 1.5)
+    harness.run(until=60.0)
+    harness.expect_outcomes("failed")
+    ((source, at),) = errors(harness)
+    assert source == "tts"
+    assert at == pytest.approx(2.2 + 25 - 10 + 1.0, abs=0.1)  # heard from 2.2 on; asked for the last words 10 s ahead
+
+
+class Clinging(ScriptedLLM):
+    """A model whose stream takes its time to close."""
+
+    async def generate(self, request: GenerateRequest) -> AsyncGenerator[LLMEvent, None]:
+        try:
+            async for event in super().generate(request):
+                yield event
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.sleep(4.0)
+
+
+def test_a_stream_that_closes_slowly_makes_no_failure_of_a_speech_that_was_interrupted() -> None:
+    harness = SessionHarness(Agent("Help."), Clinging([0.1, "One two three four. Five", HANG]), options=LIMITS)
+    harness.caller.says("a question", 0.5, 1.5)
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(2.8)
+        await harness.session.interrupt()
+
+    harness.run(scenario, until=20.0)
+    harness.expect_outcomes("interrupted")
+    assert errors(harness) == []
+    assert harness.session.turns[0].error == ""
