@@ -19,6 +19,8 @@ from vivavoce.agents.testing.judging import JUDGE_LIMIT, Verdict, judge
 from vivavoce.agents.testing.log import Call, ConversationLog, E, Entry, Message, Passed, of_kind
 from vivavoce.pipelines.llm.base import LLM
 
+__tracebackhide__ = True  # pytest shows the line of the test that failed, not ours
+
 TOLERANCE = 0.02
 """Seconds by which a time may differ where a test does not say: one frame."""
 

@@ -160,3 +160,4 @@ def test_a_failing_expectation_fails_the_project_s_test_with_the_conversation(pr
     assert done.returncode == 1
     assert "expected a tool call refund()" in done.stdout
     assert "came instead: assistant: 'Hello!'" in done.stdout
+    assert "expectations.py" not in done.stdout  # the test's own line is shown

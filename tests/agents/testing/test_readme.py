@@ -1,0 +1,71 @@
+"""What agents/testing/README.md shows is run, and every name that it mentions is there."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vivavoce.agents import Agent, function_tool
+from vivavoce.agents import testing as kit
+from vivavoce.agents.testing import Caller, ExpectCall, ExpectHandoff, ExpectMessage, ScriptedLLM, SessionHarness
+
+README = (Path(kit.__path__[0]) / "README.md").read_text(encoding="utf-8")
+TABLE, TURNS, JUDGES = re.findall(r"^```python\n(.*?)^```", README, flags=re.M | re.S)
+
+
+class Host(Agent):
+    def __init__(self) -> None:
+        super().__init__("You take table bookings.")
+
+    @function_tool
+    async def book(self, day: str) -> str:
+        """Book a table."""
+        return f"booked {day}"
+
+    async def on_enter(self) -> None:
+        await self.session.say("Hello, a table for when?")
+
+
+def names() -> dict[str, Any]:
+    call = kit.ToolCall(call_id="1", name="book", arguments='{"day": "friday"}')
+    return {**vars(kit), "Host": Host, "call": call}
+
+
+def run(source: str) -> dict[str, Any]:
+    space = names()
+    exec(compile(source, "README.md", "exec"), space)
+    return space
+
+
+def test_the_first_test_shown_passes() -> None:
+    run(TABLE)["test_the_host_books_a_table"]()
+
+
+def test_the_scenario_shown_passes() -> None:
+    assert "run(scenario)" in TURNS
+    run(TURNS)
+
+
+def test_the_judges_shown_judge() -> None:
+    async def scenario(harness: SessionHarness) -> None:
+        yes = '{"passed": true, "reason": "It does."}'
+        space = {**names(), "harness": harness, "llm": ScriptedLLM(yes, yes)}
+        code = compile(JUDGES, "README.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        running = eval(code, space)
+        assert inspect.isawaitable(running)
+        await running
+        assert space["verdict"].passed
+
+    SessionHarness(Host()).run(scenario)
+
+
+@pytest.mark.parametrize("name", sorted(set(re.findall(r"`\.?(?:harness\.)?(?:await \.)?(\w+)\(", README))))
+def test_every_function_named_is_there(name: str) -> None:
+    owners = (kit, Caller, SessionHarness, ExpectMessage, ExpectCall, ExpectHandoff)
+    known = any(hasattr(owner, name) for owner in owners)
+    assert known or name == "main", f"README.md names {name}(), which nothing in the kit has"
