@@ -17,6 +17,7 @@ from pyee import EventEmitter
 
 from vivavoce.agents.events import EVENT_TYPES, ErrorOccurred, SessionEvent, SpeechIn, SpeechOut
 from vivavoce.pipelines.core.errors import ConfigurationError, describe
+from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
 
 logger = logging.getLogger(__name__)
 
@@ -203,7 +204,7 @@ class SessionEmitter:
         try:
             while queue:
                 try:
-                    with anyio.fail_after(self._timeout):
+                    with anyio.fail_after(self._timeout), strays_as_errors(f"a handler of {name!r}"):
                         await handler(queue[0])  # type: ignore[misc]  # only async handlers come here
                 except Exception as error:  # noqa: BLE001 - the user-callback boundary
                     self._failed(error, name)

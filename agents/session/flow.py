@@ -25,6 +25,7 @@ from anyio.lowlevel import checkpoint
 from vivavoce.agents.agent import Session
 from vivavoce.agents.speech.handle import SpeechHandle
 from vivavoce.pipelines.core.errors import ConfigurationError, SessionError, SessionNotStartedError, describe
+from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
 from vivavoce.pipelines.llm.base import TextDelta
 
 logger = logging.getLogger(__name__)
@@ -177,7 +178,7 @@ class FlowRoom:
 
     async def _call(self, name: str, hook: Callable[[], Awaitable[None]]) -> None:
         try:
-            with anyio.fail_after(self._limit):
+            with anyio.fail_after(self._limit), strays_as_errors(f"{name} of the conversation flow"):
                 await hook()
         except Exception as error:  # noqa: BLE001 - a user callback: the conversation goes on without it
             logger.warning("%s of the conversation flow failed: %s", name, describe(error))
@@ -198,7 +199,8 @@ class FlowRoom:
     async def _clean(self, held: _Held) -> None:
         held.cleaned = anyio.Event()
         try:
-            await held.flow.cleanup()
+            with strays_as_errors("cleanup of the conversation flow"):
+                await held.flow.cleanup()
         finally:
             held.cleaned.set()
             held.flow.detach()

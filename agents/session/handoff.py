@@ -41,6 +41,7 @@ from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import SessionError, ToolServerError, describe
 from vivavoce.pipelines.core.ids import new_id
 from vivavoce.pipelines.core.owned_call import OwnedCall
+from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
 
 logger = logging.getLogger(__name__)
 
@@ -364,7 +365,8 @@ class HandoffRoom:
 
         async def clean(call: Callable[[], Awaitable[None]]) -> None:
             try:
-                await call()
+                with strays_as_errors("cleanup of an agent"):
+                    await call()
             except Exception as error:  # noqa: BLE001 - user code: one agent's failure must not cost another's cleanup
                 note(error)
 

@@ -12,6 +12,7 @@ from anyio.abc import TaskGroup
 
 from vivavoce.agents.session.history_sink import ChangeKind, HistoryChange, HistorySink
 from vivavoce.pipelines.core.errors import SessionError, describe
+from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
 from vivavoce.pipelines.llm.chat_context import ChatItem
 
 logger = logging.getLogger(__name__)
@@ -105,7 +106,7 @@ class HistoryFeed:
             return True
         first_lost = self._lost
         try:
-            with anyio.move_on_after(WRITE_LIMIT) as scope:
+            with anyio.move_on_after(WRITE_LIMIT) as scope, strays_as_errors("the history sink"):
                 await self._sink.write(self._session_id, batch)
             if scope.cancelled_caught:
                 raise SessionError(f"the history sink did not write {len(batch)} changes within {WRITE_LIMIT:g} s")

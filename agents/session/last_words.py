@@ -15,6 +15,7 @@ from vivavoce.agents.speech.host import SpeechRequest
 from vivavoce.agents.turn.inputs import SpeechRequested, TurnInput
 from vivavoce.pipelines.core.errors import SessionError, describe
 from vivavoce.pipelines.core.ids import new_id
+from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +57,7 @@ class LastWords:
 
     async def _call(self, agent: Agent, empty: EmptyReply) -> None:
         try:
-            with anyio.move_on_after(self._limit) as scope:
+            with anyio.move_on_after(self._limit) as scope, strays_as_errors("on_empty_reply"):
                 await agent.on_empty_reply(empty)
         except Exception as error:  # noqa: BLE001 - a user callback: the conversation goes on
             logger.warning("on_empty_reply failed: %s", describe(error))

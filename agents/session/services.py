@@ -9,6 +9,7 @@ import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
 from vivavoce.pipelines.core.errors import SessionError
+from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
 
 
 class Runnable(Protocol):
@@ -73,7 +74,7 @@ class Service:
     async def _serve(self) -> None:
         assert self._ended is not None
         try:
-            with self._scope:
+            with self._scope, strays_as_errors(f"the {self._name}"):
                 await self._run(task_status=self)
         except Exception as error:  # noqa: BLE001 - a crash closes the session in order; before the start it is raised
             if not self._has_started:

@@ -22,6 +22,7 @@ from vivavoce.agents.speech.text_channel import TextChannel
 from vivavoce.agents.turn.preemption import same_words
 from vivavoce.pipelines.core.errors import ProviderTimeoutError, describe, first_error
 from vivavoce.pipelines.core.owned_call import OwnedCall
+from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
 from vivavoce.pipelines.core.watchdog import Watchdog
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent, TextDelta, Usage
 from vivavoce.pipelines.llm.chat_context import ChatItem, ChatMessage
@@ -167,9 +168,10 @@ class Attempt:
     async def _speak(self) -> None:
         # Its limits are kept by the reply, once there is one; before that the turn's end or drop ends the wait.
         try:
-            async with aclosing(self._host.connection.speak(self._text)) as chunks:
-                async for chunk in chunks:
-                    await self._keep_audio(chunk)
+            with strays_as_errors("the voice"):
+                async with aclosing(self._host.connection.speak(self._text)) as chunks:
+                    async for chunk in chunks:
+                        await self._keep_audio(chunk)
         except Exception as error:
             self._audio.close(error)  # so that the reply blames the voice
             raise

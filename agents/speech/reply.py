@@ -29,6 +29,7 @@ from vivavoce.agents.speech.text_channel import TextChannel
 from vivavoce.agents.tools.executor import PendingHandoff, ToolBatch
 from vivavoce.agents.turn.inputs import SpeechEnded, ToolsAwaited, ToolsFinished, ToolsStarted
 from vivavoce.pipelines.core.errors import ProviderError, ProviderTimeoutError, describe, first_error
+from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
 from vivavoce.pipelines.core.watchdog import Watchdog
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent, TextDelta, Usage
 from vivavoce.pipelines.llm.chat_context import ChatMessage
@@ -119,7 +120,8 @@ class Reply:
         try:
             with CancelScope() as self._scope:
                 if self._stopped is None:
-                    outcome = await self._perform()
+                    with strays_as_errors("the speech"):
+                        outcome = await self._perform()
             if self._expired is not None:
                 raise self._expired
         except StopResponse:
@@ -154,7 +156,8 @@ class Reply:
     def _blaming(self, component: str) -> Iterator[None]:
         """Blame `component` for what fails in here, unless something inside it was blamed before."""
         try:
-            yield
+            with strays_as_errors(component):
+                yield
         except Exception:
             self._failed_component = self._failed_component or component
             raise
@@ -220,7 +223,7 @@ class Reply:
         """Let the agent edit its user's turn; return the text that is left."""
         turn = CompletedTurn(turn_id=item.turn_id, text=item.content, history=self._host.context())
         try:
-            with anyio.fail_after(self._host.limits.hook_timeout):
+            with anyio.fail_after(self._host.limits.hook_timeout), strays_as_errors("on_user_turn_completed"):
                 await self._host.agent.on_user_turn_completed(turn)
         except StopResponse:
             self._host.history.remove(item)
@@ -314,10 +317,11 @@ class Reply:
                     not host.capabilities.generates_audio
                 ):  # here, where the model is waited for, its start costs nothing
                     group.start_soon(self._speak_channel, channel, attempt)
-                async with aclosing(source) as events:
-                    async for event in events:
-                        watchdog.arm(host.limits.llm_stall)
-                        self._take(event, channel)
+                with self._blaming(component):
+                    async with aclosing(source) as events:
+                        async for event in events:
+                            watchdog.arm(host.limits.llm_stall)
+                            self._take(event, channel)
                 watchdog.disarm()
                 self._generation_ended()
                 if self._calls:

@@ -17,6 +17,7 @@ from vivavoce.agents.records import HandoffRecord, ToolRecord
 from vivavoce.agents.tools.threads import ThreadPool
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import ToolError
+from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
 from vivavoce.pipelines.llm.tools import Tool, ToolCall, ToolContext, ToolOutput
 
 logger = logging.getLogger(__name__)
@@ -251,7 +252,8 @@ class ToolExecutor:
 
     async def _invoke(self, tool: Tool[..., Any], arguments: dict[str, Any]) -> Any:
         if tool.is_async:
-            return await tool(**arguments)
+            with strays_as_errors(f"the tool {tool.name}"):
+                return await tool(**arguments)
         with self._clock.hold():
             return await self._threads.run(lambda: tool(**arguments))
 

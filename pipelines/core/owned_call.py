@@ -6,12 +6,12 @@ Code that swallows its cancellation cannot be ended by anyone; here it holds up 
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Awaitable, Callable, Sequence
 
 import anyio
 
-from vivavoce.pipelines.core.errors import VoiceError, describe
+from vivavoce.pipelines.core.errors import describe
+from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
 
 logger = logging.getLogger(__name__)
 
@@ -46,15 +46,10 @@ class OwnedCall:
     async def run(self) -> None:
         """Make the call; nothing that it raises gets out."""
         try:
-            with self._scope:
+            with self._scope, strays_as_errors(self._what):
                 await self._call()
         except (Exception, SystemExit) as error:  # noqa: BLE001 - foreign code fails alone; its owner is told
             self._on_error(error)
-        except anyio.get_cancelled_exc_class():
-            if anyio.current_effective_deadline() == -math.inf:
-                raise
-            # A future that someone else cancelled: let out, it would take the owner's other tasks along.
-            self._on_error(VoiceError(f"{self._what} ended with a cancellation that nobody here asked for"))
         finally:
             self._done.set()
 

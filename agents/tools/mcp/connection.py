@@ -17,6 +17,7 @@ from vivavoce.agents.mcp_servers import MCPServer
 from vivavoce.agents.tools.mcp.results import reason, result_text
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import ToolError, ToolServerError, first_error
+from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
 
 if TYPE_CHECKING:
     from mcp.client import Client
@@ -195,7 +196,7 @@ class _Link:
     async def run(self) -> None:
         """Connect, by the first way that answers, and stay connected."""
         try:
-            with self._scope:
+            with self._scope, strays_as_errors(f"MCP server {self._server.label}"):
                 await self._try_ways()
         except Exception as error:  # noqa: BLE001 - one server's failure is its own; the session goes on
             self.failure = first_error(error)
