@@ -313,9 +313,7 @@ class Reply:
             try:
                 self.record.mark("unattributed", "runtime", host.clock.now())  # what the loop took to come here
                 watchdog.arm(host.limits.llm_first_token)
-                if (
-                    not host.capabilities.generates_audio
-                ):  # here, where the model is waited for, its start costs nothing
+                if not host.capabilities.generates_audio:  # while the model is waited for, its start costs nothing
                     group.start_soon(self._speak_channel, channel, attempt)
                 with self._blaming(component):
                     async with aclosing(source) as events:
