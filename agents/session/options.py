@@ -20,7 +20,8 @@ class SessionOptions:
     interruption: InterruptionOptions = field(default_factory=InterruptionOptions)
     speech: SpeechLimits = field(default_factory=SpeechLimits)
     preemptive: bool = True
-    """Begin to answer words that are probably all before the turn is over; used only if nothing differs in the end."""
+    """Begin to answer words that are probably all before the turn is over; used only if nothing differs in the end.
+    With endpointing mode `manual`, on final words in a silence only."""
     preemptive_tts: bool = False
     """Let the voice speak such an answer ahead too, unheard."""
     preemptive_attempts: int = 3

@@ -20,7 +20,8 @@ class EndpointingOptions:
 
     mode: Literal["fixed", "dynamic", "manual"] = "fixed"
     """`dynamic` learns `min_delay` from the caller's own pauses (`agents.turn.endpointing` says how). `manual`: only
-    `session.input.commit_turn()` ends a turn (push-to-talk), besides typed text and the limits below."""
+    `session.input.commit_turn()` ends a turn (push-to-talk), besides typed text and the limits below; a preemptive
+    answer is then begun on final words in a silence only, not on interims or while the user speaks."""
     min_delay: float = 0.4
     """Silence that ends a turn judged complete, or not judged at all; where `dynamic` begins."""
     learned: tuple[float, float] = (0.3, 1.2)

@@ -2,6 +2,10 @@
 
 An attempt lives as long as the commit would be of its words and would cut nobody. That is looked at when everything
 else has been decided, rather than told by each part that changes it, so that no attempt outlives its reason.
+
+Where only a request ends turns (push-to-talk), who still speaks or is still to be understood has not let the button go:
+nearly all attempts on such words would be thrown away. There one begins on settled words in a silence, which the
+request may end any time. (LiveKit begins none there before the request.)
 """
 
 from __future__ import annotations
@@ -47,6 +51,7 @@ class Preemption:
     def __init__(self, options: TurnOptions, floor: Floor, user: UserSide, out: list[Effect]) -> None:
         self._max_attempts = options.max_attempts
         self._stable_interim = options.interruption.stable_interim
+        self._is_manual = options.endpointing.mode == "manual"
         self._floor = floor
         self._user = user
         self._out = out
@@ -78,7 +83,7 @@ class Preemption:
     def deadlines(self) -> Iterator[Deadline]:
         """Yield when an interim has been stable for so long that it is answered."""
         turn, burst = self._user.turn, self._user.burst
-        if turn is None or not turn.interim or not self._may_start(turn):
+        if turn is None or not turn.interim or self._is_manual or not self._may_start(turn):
             return
         is_of_this_speech = burst is None or not burst.is_going_on or turn.interim_since >= burst.started_at
         if is_of_this_speech:
@@ -96,6 +101,8 @@ class Preemption:
 
     def _may_start(self, turn: UserTurn) -> bool:
         if self._attempt is not None or not turn.has_words:
+            return False
+        if self._is_manual and self._user.is_speaking:
             return False
         is_worn_out = turn.turn_id == self._counted_turn and self._counted >= self._max_attempts
         return not is_worn_out and self._floor.is_unclaimed

@@ -245,6 +245,30 @@ def test_a_merged_turn_whose_rest_was_cleared_is_answered_again() -> None:
     ]
 
 
+# --- with a button
+
+
+def test_with_a_button_neither_an_interim_nor_a_final_in_mid_speech_is_answered() -> None:
+    call = eager(endpointing_mode="manual").starts(0.5).at(1.0, i.UserInterim(text="one")).until(1.9)
+    call.at(2.0, i.UserFinal(text="one")).at(2.2, i.UserInterim(text="two")).stops(3.0).until(9.0)
+    assert call.take() == []
+
+
+def test_with_a_button_settled_words_in_a_silence_are_answered_and_a_request_commits_the_attempt() -> None:
+    call = eager(endpointing_mode="manual").says("hello", 0.5, 1.0).at(2.0, i.TurnCommitRequested())
+    assert call.take() == [
+        (1.2, "attempt", "attempt_1", "turn_1", "hello"),
+        (2.0, "commit", "turn_1", "hello", "attempt_1"),
+        (2.0, "grant", "answer_1"),
+    ]
+    call = eager(endpointing_mode="manual").says("one", 0.5, 1.0).says("two", 2.0, 2.5).until(9.0)
+    assert call.take() == [
+        (1.2, "attempt", "attempt_1", "turn_1", "one"),
+        (2.05, "throw away", "attempt_1"),
+        (2.7, "attempt", "attempt_2", "turn_1", "one two"),
+    ]
+
+
 # --- how often
 
 
