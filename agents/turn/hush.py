@@ -5,7 +5,8 @@
   an answer under way is still taken back when the caller goes on. (LiveKit's `aec_warmup_duration`, 3 s by default,
   throws the caller's audio away meanwhile.)
 * **An owed answer**, to a turn that a limit cut (`turn_limits`): the caller's voice neither holds nor cuts it before it
-  is heard, and speech that began before that does not cut it afterwards; else who talks on is never answered.
+  is heard, and speech that began before that does not cut it afterwards; else who talks on is never answered. Without a
+  VAD, speech begins when its first interim comes; of a final without one nobody can tell, and it is taken as said then.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class Hush:
         if active is None:
             return False
         if active.is_owed:
-            return self.overrules(active, turn.word_at if burst is None else burst.started_at)
+            return self.overrules(active, turn.utterance_at if burst is None else burst.started_at)
         if self._is_warming_up:
             return active.is_playing and not active.is_paused
         ended_at = turn.word_at if burst is None else burst.ended_at

@@ -67,6 +67,7 @@ class UserTurn:
         is_interim_stable: The interim has not changed for so long that it counts as words.
         owes_final: Whether a final transcript of the newest speech is still to come.
         word_at: When its last word came, or what opened it.
+        utterance_at: When the first word of its newest utterance came: where no VAD tells, this is when that began.
         owed_before: Whether one was still to come when that speech began.
         over: Somebody said that the turn is over, words of it were typed, or a limit was reached.
         began_at: When its first sound or word came.
@@ -91,9 +92,10 @@ class UserTurn:
     predicted_at: float | None = None
     over: Over | None = None
     began_at: float = field(init=False)
+    utterance_at: float = field(init=False)
 
     def __post_init__(self) -> None:
-        self.began_at = self.word_at
+        self.began_at = self.utterance_at = self.word_at
 
     @property
     def is_over_by_word(self) -> bool:
@@ -154,12 +156,16 @@ class UserTurn:
         self.interim_item_id = item_id
         if text == self.interim:
             return
+        if not self.interim:
+            self.utterance_at = now
         self.interim, self.interim_since, self.is_interim_stable = text, now, False
         self.word_at = now
         self.owes_final = True
 
     def add_final(self, text: str, now: float) -> None:
         """A final settles the utterance; an empty one discards its interims."""
+        if not self.interim:
+            self.utterance_at = now
         self.interim = ""
         self.final_at = self.word_at = now
         self.is_complete = self.predicted_at = None

@@ -148,3 +148,19 @@ def test_a_limit_of_one_word_is_one() -> None:
     assert [entry[1] for entry in talk.take()] == []
     talk.at(1.1, i.UserFinal(text="two"))
     assert (1.1, "limit", "turn_1", "max_turn_words") in talk.take()
+
+
+@pytest.mark.parametrize("later", [i.UserFinal(text="five six"), i.UserInterim(text="five six")])
+def test_without_a_vad_an_utterance_whose_first_interim_came_before_the_answer_was_heard_does_not_cut_it(
+    later: i.UserFinal | i.UserInterim,
+) -> None:
+    talk = limited(max_turn_words=3).at(1.0, i.UserFinal(text="one two three four")).at(1.8, i.UserInterim(text="five"))
+    talk.plays(2.0).at(2.3, later).until(4.0)
+    assert talk.take()[3:] == []
+    assert talk.played(5.0).take()[0] == (5.0, "commit", "turn_2", "five six")
+
+
+def test_without_a_vad_the_next_utterance_cuts_the_answer() -> None:
+    talk = limited(max_turn_words=3).at(1.0, i.UserFinal(text="one two three four")).at(1.8, i.UserInterim(text="five"))
+    talk.plays(2.0).at(2.3, i.UserFinal(text="five")).at(3.0, i.UserInterim(text="stop")).until(4.0)
+    assert talk.take()[3] == (3.2, "interrupted", "answer_1")
