@@ -479,8 +479,7 @@ class Reply:
             return True
         self._floor = asyncio.Event()
         host.post(ToolsAwaited(self.handle.id))
-        # Bounded by the tools' own timeouts.
-        await batch.settled.wait()
+        await batch.settled.wait()  # bounded by the tools' own timeouts
         self.record.mark("tools", "user_code", host.clock.now())
         if batch.handoff is not None:
             goes_on = await self._await_handoff(batch, batch.handoff)
