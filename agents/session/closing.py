@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 import anyio
@@ -13,6 +13,7 @@ from vivavoce.agents.records import CloseStep
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import describe
 from vivavoce.pipelines.core.owned_call import OwnedCall
+from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +40,7 @@ class CloseSequence:
         self._group = group
         self._began = clock.now()
         self._told: list[Exception] = []
-        self._task_id = 0
+        self._task_ids: set[int] = set()
 
     @property
     def seconds(self) -> float:
@@ -54,11 +55,25 @@ class CloseSequence:
     @property
     def is_running_here(self) -> bool:
         """Whether the calling code is what the running step waits for."""
-        return anyio.get_current_task().id == self._task_id
+        return anyio.get_current_task().id in self._task_ids
 
     def note(self, error: Exception) -> None:
         """Blame the running step for an error that a part of the session reported by itself."""
         self._told.append(error)
+
+    async def side_by_side(self, calls: Sequence[Callable[[], Awaitable[None]]]) -> None:
+        """Make `calls`, the application's, in the running step; one that raises is named and costs no other its end."""
+
+        async def make(call: Callable[[], Awaitable[None]]) -> None:
+            try:
+                with strays_as_errors("it"):
+                    await self._call(call)
+            except Exception as error:  # noqa: BLE001 - user code: a failure must not cost the others their cleanup
+                self.note(error)
+
+        async with anyio.create_task_group() as group:
+            for call in calls:
+                group.start_soon(make, call)
 
     async def run(self, steps: list[Step]) -> tuple[CloseStep, ...]:
         """Run `steps` in order and say how each of them went; a reserve is left for what follows them."""
@@ -84,8 +99,9 @@ class CloseSequence:
         return CloseStep(name=name, seconds=self._clock.now() - started, error="; ".join(problems))
 
     async def _call(self, step: Callable[[], Awaitable[None]]) -> None:
-        self._task_id = anyio.get_current_task().id
+        task_id = anyio.get_current_task().id
+        self._task_ids.add(task_id)
         try:
             await step()
         finally:
-            self._task_id = 0
+            self._task_ids.discard(task_id)

@@ -17,6 +17,8 @@ import inspect
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextvars import ContextVar
+from functools import partial
 
 import anyio
 from anyio.abc import TaskGroup
@@ -92,6 +94,10 @@ class _Held:
         self.idle.set()
         self.cleaned: anyio.Event | None = None
 
+    @property
+    def is_clean(self) -> bool:
+        return self.cleaned is not None and self.cleaned.is_set()
+
     def begin(self) -> None:
         self.turns += 1
         self.idle = anyio.Event()
@@ -117,6 +123,7 @@ class FlowRoom:
         self._session: Session | None = None
         self._current: _Held | None = None
         self._all: list[_Held] = []
+        self._hooks: set[anyio.CancelScope] = set()
 
     @property
     def flow(self) -> ConversationFlow | None:
@@ -129,9 +136,15 @@ class FlowRoom:
         Raises:
             SessionError: The flow is in another session.
         """
-        if self._current is not None:
-            self._current.flow.attach(session)
-        self._session = session
+        given, self._all, self._session = self._all, [], session
+        for held in given:  # one that serves another session is none of this one's to clean up
+            try:
+                held.flow.attach(session)
+            except SessionError:
+                if held is self._current:
+                    raise
+            else:
+                self._all.append(held)
 
     def open(self, group: TaskGroup) -> None:
         """Let hooks run in `group`."""
@@ -145,8 +158,9 @@ class FlowRoom:
         old = self._current
         if (None if old is None else old.flow) is flow:
             return
-        self._current = None if flow is None else _Held(flow)
-        if self._current is not None:
+        again = next((held for held in self._all if held.flow is flow and held.cleaned is None), None)
+        self._current = again if flow is None or again is not None else _Held(flow)
+        if self._current is not None and self._current is not again:
             self._all.append(self._current)
             if self._session is not None:
                 self._current.flow.attach(self._session)
@@ -161,7 +175,7 @@ class FlowRoom:
             await held.idle.wait()
         held.begin()
         handle.add_done_callback(lambda _: self._turn_ended(held))
-        await self._call("on_turn_start", lambda: held.flow.on_turn_start(transcript))
+        await self._call("on_turn_start", lambda: held.flow.on_turn_start(transcript), ends_with_speech=True)
         return _text_of(held.flow, transcript)
 
     def _turn_ended(self, held: _Held) -> None:
@@ -176,21 +190,29 @@ class FlowRoom:
         finally:
             held.end()
 
-    async def _call(self, name: str, hook: Callable[[], Awaitable[None]]) -> None:
+    async def _call(self, name: str, hook: Callable[[], Awaitable[None]], *, ends_with_speech: bool = False) -> None:
+        scope = anyio.CancelScope()  # cut where the hook waits for the close
+        token = _running_hook.set(scope)
+        if not ends_with_speech:  # which the close cuts anyhow
+            self._hooks.add(scope)
         try:
-            with anyio.fail_after(self._limit), strays_as_errors(f"{name} of the conversation flow"):
+            with scope, anyio.fail_after(self._limit), strays_as_errors(f"{name} of the conversation flow"):
                 await hook()
         except Exception as error:  # noqa: BLE001 - a user callback: the conversation goes on without it
             logger.warning("%s of the conversation flow failed: %s", name, describe(error))
             logger.debug("%s of the conversation flow failed here", name, exc_info=error)
             self._report_error(error, "hook")
+        finally:
+            self._hooks.discard(scope)
+            _running_hook.reset(token)
 
     # --- the end of a flow
 
     def _retire(self, held: _Held) -> None:
         async def retire() -> None:
-            await held.idle.wait()
-            if held.cleaned is None:
+            while held.turns:  # a turn that waited for the one before it may have begun
+                await held.idle.wait()
+            if held.cleaned is None and held is not self._current:
                 await self._call("cleanup", lambda: self._clean(held))
 
         assert self._group is not None
@@ -203,33 +225,34 @@ class FlowRoom:
                 await held.flow.cleanup()
         finally:
             held.cleaned.set()
-            held.flow.detach()
+            if self._current is held or self.flow is not held.flow:  # or else it was taken again meanwhile
+                held.flow.detach()
 
     @property
     def has_work(self) -> bool:
         """Whether any flow is not cleaned up."""
-        return any(held.cleaned is None or not held.cleaned.is_set() for held in self._all)
+        return self._session is not None and any(not held.is_clean for held in self._all)
 
-    async def cleanup(self, note: Callable[[Exception], None]) -> None:
-        """Wait for the ends of turns and clean up what is not, side by side; the caller bounds it.
+    def cleanups(self) -> list[Callable[[], Awaitable[None]]]:
+        """Return, for each flow that is not cleaned up, what waits for the end of its turn and does it."""
+        return [partial(self._cleanup, held) for held in self._all if not held.is_clean]
 
-        Args:
-            note: Told of what one raises.
-        """
+    async def _cleanup(self, held: _Held) -> None:
+        await held.idle.wait()
+        if held.cleaned is None:
+            await self._clean(held)
+        else:
+            await held.cleaned.wait()
 
-        async def clean(held: _Held) -> None:
-            await held.idle.wait()
-            if held.cleaned is not None:
-                await held.cleaned.wait()
-                return
-            try:
-                await self._clean(held)
-            except Exception as error:  # noqa: BLE001 - user code: one flow's failure must not cost another's cleanup
-                note(error)
+    def awaits_close(self) -> None:
+        """The calling code waits for the close: a hook of a flow must not, since the close waits for it."""
+        hook = _running_hook.get()
+        if hook is not None and hook in self._hooks:
+            hook.cancel()
 
-        async with anyio.create_task_group() as group:
-            for held in self._all:
-                group.start_soon(clean, held)
+
+_running_hook: ContextVar[anyio.CancelScope | None] = ContextVar("running_flow_hook", default=None)
+"""In a flow's hook, and in what it starts, what cancels it."""
 
 
 async def _text_of(flow: ConversationFlow, transcript: str) -> AsyncGenerator[TextDelta, None]:

@@ -38,10 +38,9 @@ from vivavoce.agents.session.journal import Journal
 from vivavoce.agents.speech.handle import holds_floor
 from vivavoce.agents.turn.inputs import HandoffEnded, HandoffRequested, TurnInput
 from vivavoce.pipelines.core.clock import Clock
-from vivavoce.pipelines.core.errors import SessionError, ToolServerError, describe
+from vivavoce.pipelines.core.errors import SessionError, describe
 from vivavoce.pipelines.core.ids import new_id
 from vivavoce.pipelines.core.owned_call import OwnedCall
-from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
 
 logger = logging.getLogger(__name__)
 
@@ -189,7 +188,7 @@ class HandoffRoom:
             SessionError: The agent is in another session.
         """
         if self._is_closing:
-            handoff.set_outcome("cancelled")
+            self._give_up(handoff)
             return
         if not self._has_entered:
             self._replace(handoff)
@@ -267,7 +266,7 @@ class HandoffRoom:
         if self._is_closing:
             return
         if self.prepare is not None:
-            await self._prepare(self.prepare, new)
+            await self.prepare(new)
             if self._is_closing:
                 return
         self._take(handoff)
@@ -279,13 +278,6 @@ class HandoffRoom:
             error="" if error is None else describe(error),
         )
         handoff.set_outcome("completed" if error is None else "failed", error)
-
-    async def _prepare(self, prepare: Callable[[Agent], Awaitable[None]], agent: Agent) -> None:
-        try:
-            await prepare(agent)
-        except ToolServerError as error:  # the caller is in mid-conversation: better an agent without than none
-            logger.warning("Agent %s takes over without a server that it requires: %s", agent.id, error)
-            self._report_error(error, "mcp")
 
     def _take(self, handoff: Handoff) -> None:
         old, self.agent, self._left = self.agent, handoff.agent, None
@@ -356,23 +348,9 @@ class HandoffRoom:
         if hook is not None and hook is self._hook:
             hook.cut()
 
-    async def cleanup(self, note: Callable[[Exception], None]) -> None:
-        """Clean up every agent that has had the conversation, side by side; the caller bounds it.
-
-        Args:
-            note: Told of what one raises.
-        """
-
-        async def clean(call: Callable[[], Awaitable[None]]) -> None:
-            try:
-                with strays_as_errors("cleanup of an agent"):
-                    await call()
-            except Exception as error:  # noqa: BLE001 - user code: one agent's failure must not cost another's cleanup
-                note(error)
-
-        async with anyio.create_task_group() as group:
-            for agent in self._agents:
-                group.start_soon(clean, agent.cleanup)
+    def cleanups(self) -> list[Callable[[], Awaitable[None]]]:
+        """Return the `cleanup` of every agent that has had the conversation."""
+        return [agent.cleanup for agent in self._agents]
 
     def release(self) -> None:
         """The session is over: its agents are free for another one."""

@@ -195,7 +195,7 @@ class SessionLifecycle:
             transport.append(await connect())
 
         self._mcp = MCPRoom(group, self._clock, report_error=self._on_mcp_error)
-        handoffs.prepare = self._mcp.open
+        handoffs.prepare = partial(self._mcp.open, does_without=True)
         await self._mcp.open(handoffs.agent)
         await self._starting.call(group, "connect", get_transport)
         self._link = link = RoomLink(
@@ -283,7 +283,8 @@ class SessionLifecycle:
         self._runtime.handoffs.release()
 
     def _close_steps(self) -> list[Step]:
-        assert self._closing is not None
+        closing = self._closing
+        assert closing is not None
         steps: list[Step] = []
         if self._starting.open_call is not None:
             name, call = self._starting.open_call
@@ -303,13 +304,13 @@ class SessionLifecycle:
         if self._starting.has_entered:
             steps.append(("on_exit", self._exit_agent))
         if self._runtime.flows.has_work:
-            steps.append(("conversation_flow.cleanup", partial(self._runtime.flows.cleanup, self._closing.note)))
+            steps.append(("conversation_flow.cleanup", partial(closing.side_by_side, self._runtime.flows.cleanups())))
         if self._runtime.background.is_sounding:
             steps.append(("background audio", self._runtime.background.aclose))
         if self._mcp is not None and self._mcp.has_servers:
             steps.append(("mcp", self._mcp.aclose))
         steps.append(("pipeline", self._close_pipeline))
-        steps.append(("agent cleanup", partial(handoffs.cleanup, self._closing.note)))
+        steps.append(("agent cleanup", partial(closing.side_by_side, handoffs.cleanups())))
         steps.append(("handlers", self._end_handlers))
         feed = self._runtime.history.feed
         if feed is not None and feed.is_open:  # after whatever may still add to the history

@@ -426,6 +426,7 @@ class AgentSession(EventSource, SessionView, Generic[UserdataT]):
         """Wait for the close, and for the session's task unless something in it ignores its cancellation."""
         assert self._task is not None
         self._handoffs.awaits_close()
+        self._runtime.flows.awaits_close()
         with self._emitter.awaiting_close() as is_handler:
             await self._lifecycle.closed.wait()
         if is_handler:  # a part of that task

@@ -49,9 +49,12 @@ class MCPRoom:
         """Whether there is anything to end."""
         return bool(self._connections)
 
-    async def open(self, agent: Agent) -> None:
+    async def open(self, agent: Agent, *, does_without: bool = False) -> None:
         """Connect that agent's servers, each within its `start_timeout`; it has their tools then. Once per agent.
 
+        Args:
+            does_without: Whether `required` servers may fail as others do: where a caller is in mid-conversation, an
+                agent without one is better than none.
         Raises:
             ToolServerError: A `required` server failed, or has a tool that cannot be taken.
         """
@@ -70,7 +73,7 @@ class MCPRoom:
             try:
                 offers[number] = await connection.open()
             except ToolServerError as error:
-                if not connection.server.required:
+                if does_without or not connection.server.required:
                     self._drop(error)
                     return
                 failures.append(error)
@@ -81,7 +84,7 @@ class MCPRoom:
                 starting.start_soon(start, number, name=f"starting MCP server {connection.server.label}")
         if failures:
             raise failures[0]
-        agent.take_server_tools(self._tools(agent, connections, offers))
+        agent.take_server_tools(self._tools(agent, connections, offers, does_without=does_without))
 
     async def aclose(self) -> None:
         """End all servers side by side and take their tools from the agents; the caller bounds it."""
@@ -92,7 +95,12 @@ class MCPRoom:
                 ending.start_soon(connection.aclose, name=f"ending MCP server {connection.server.label}")
 
     def _tools(
-        self, agent: Agent, connections: list[MCPConnection], offers: dict[int, list[OfferedTool]]
+        self,
+        agent: Agent,
+        connections: list[MCPConnection],
+        offers: dict[int, list[OfferedTool]],
+        *,
+        does_without: bool,
     ) -> list[SchemaTool]:
         taken = {tool.name for tool in agent.tools}
         tools: list[SchemaTool] = []
@@ -107,7 +115,7 @@ class MCPRoom:
                         "or leave the tool out by allowed_tools",
                         server=server.label,
                     )
-                    if server.required:
+                    if server.required and not does_without:
                         raise error
                     self._drop(error)
                     continue

@@ -335,3 +335,76 @@ def test_a_flow_serves_one_session_at_a_time_and_is_set_before_the_start_too() -
 
     run_virtual(main())
     assert (flow.log, unused.log) == (["cleanup"], ["cleanup"])
+
+
+@pytest.mark.parametrize("hook", ["on_turn_end", "cleanup"])
+def test_a_hook_that_closes_the_session_does_not_hold_the_close_up(hook: str) -> None:
+    class Closing(Echo):
+        async def on_turn_end(self) -> None:
+            await super().on_turn_end()
+            if hook == "on_turn_end":
+                await self.session.close()
+
+        async def cleanup(self) -> None:
+            await super().cleanup()
+            if hook == "cleanup":
+                await self.session.close()
+
+    async def exchange(session: AgentSession[None]) -> None:
+        await anyio.sleep(5.0)
+        if hook == "cleanup":
+            session.set_conversation_flow(None)
+            await session.wait_closed()
+
+    talk = Talk(Closing())
+    talk.caller.says("hello", 0.5, 1.5)
+    talk.run(exchange, until=8.0)
+    assert talk.report.reason == "user_initiated"
+    assert talk.report.seconds < 0.1
+    assert [step.name for step in talk.report.steps if step.error] == []
+    assert talk.flow.log == ["start hello", "run hello", "end completed", "cleanup"]  # type: ignore[union-attr]
+
+
+def test_a_session_that_cannot_have_a_flow_leaves_it_to_the_one_that_has_it() -> None:
+    flow = Echo()
+
+    async def main() -> None:
+        options = SessionOptions(clock=VirtualClock())
+        first, second, third = (
+            AgentSession[None](
+                Agent("x"),
+                CascadingPipeline(stt=ScriptedSTT(), tts=ScriptedTTS(), vad=ScriptedVAD()),
+                flow,
+                options=options,
+            )
+            for _ in range(3)
+        )
+        await first.start(LocalTransport(options.clock))
+        with pytest.raises(SessionError, match="one session at a time"):
+            await second.start(LocalTransport(options.clock))
+        third.set_conversation_flow(None)
+        await third.start(LocalTransport(options.clock))
+        await third.close()
+        assert flow.log == []
+        assert flow.session is first
+        await first.close()
+
+    run_virtual(main())
+    assert flow.log == ["cleanup"]
+
+
+def test_a_flow_that_is_taken_back_before_its_turn_is_over_goes_on() -> None:
+    flow = Echo("One two three four five six.")
+
+    async def scenario(session: AgentSession[None]) -> None:
+        await anyio.sleep(2.5)
+        session.set_conversation_flow(None)
+        session.set_conversation_flow(flow)
+
+    talk = Talk(flow)
+    talk.caller.says("hello", 0.5, 1.5)
+    talk.caller.says("again", 5.0, 5.5)
+    talk.run(scenario, until=10.0)
+    assert talk.outcomes == ["completed", "completed"]
+    assert flow.log.count("cleanup") == 1
+    assert flow.log[-1] == "cleanup"

@@ -188,6 +188,23 @@ def test_an_agent_whose_required_server_is_not_there_takes_over_all_the_same() -
     assert harness.messages[-1] == ("assistant", "Done.")
 
 
+def test_an_agent_that_takes_over_without_a_required_server_has_the_tools_of_its_others() -> None:
+    line = Line()
+    line.fails = True
+    servers = [MemoryServer(app=library("fetch")), MemoryServer(app=library("order"), line=line, required=True)]
+    expert = Agent("Know.", mcp_servers=servers)
+    had: list[str] = []
+
+    async def look(harness: SessionHarness) -> None:
+        await harness.until(9.0)
+        had.extend(tool.name for tool in harness.session.agent.tools)
+
+    harness = hand_over(Clerk(expert)).run(look, until=10.0)
+    assert harness.session.agent is expert
+    assert had == ["fetch"]
+    assert [event.source for event in harness.recording.of(ErrorOccurred)] == ["mcp"]
+
+
 def test_a_close_while_the_next_agents_servers_start_is_not_held_up() -> None:
     line = Line()
     line.hangs = True
