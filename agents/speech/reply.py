@@ -17,7 +17,7 @@ import anyio
 import anyio.lowlevel
 from anyio import CancelScope
 
-from vivavoce.agents.agent import CompletedTurn, StopResponse
+from vivavoce.agents.agent import StopResponse
 from vivavoce.agents.observe.turn_record import TurnRecordBuilder
 from vivavoce.agents.records import StageOwner, TurnOutcome
 from vivavoce.agents.speech.attempt import Attempt
@@ -26,6 +26,7 @@ from vivavoce.agents.speech.handle import SpeechHandle, running_speech
 from vivavoce.agents.speech.host import SpeechHost, SpeechRequest
 from vivavoce.agents.speech.playout import Utterance
 from vivavoce.agents.speech.text_channel import TextChannel
+from vivavoce.agents.speech.turn_hook import completed_turn
 from vivavoce.agents.tools.executor import PendingHandoff, ToolBatch
 from vivavoce.agents.turn.inputs import SpeechEnded, ToolsAwaited, ToolsFinished, ToolsStarted
 from vivavoce.pipelines.core.errors import ProviderError, ProviderTimeoutError, describe, first_error
@@ -210,6 +211,12 @@ class Reply:
                 return
         self._note_if_empty("model")
 
+    async def _unless_cut(self) -> None:
+        """End here if the speech was cut in the very moment in which what it waited for came."""
+        assert self._scope is not None
+        if self._scope.cancel_called:
+            await anyio.lowlevel.checkpoint_if_cancelled()
+
     async def _have_floor(self) -> None:
         if not self._floor.is_set():  # waiting for what is there costs a turn of the event loop, and so each answer
             await self._floor.wait()
@@ -221,17 +228,13 @@ class Reply:
 
     async def _run_hook(self, item: Any) -> str:
         """Let the agent edit its user's turn; return the text that is left."""
-        turn = CompletedTurn(turn_id=item.turn_id, text=item.content, history=self._host.context())
         try:
-            with anyio.fail_after(self._host.limits.hook_timeout), strays_as_errors("on_user_turn_completed"):
-                await self._host.agent.on_user_turn_completed(turn)
+            turn = await completed_turn(self._host, item)
         except StopResponse:
+            await self._unless_cut()
             self._host.history.remove(item)
             raise
-        except Exception as error:  # noqa: BLE001 - a user callback: the turn is answered without it
-            logger.warning("on_user_turn_completed failed: %s", describe(error))
-            logger.debug("on_user_turn_completed failed here", exc_info=error)
-            self._host.report_error(error, "hook")
+        await self._unless_cut()
         if turn.text != item.content:
             self.drop_attempt()  # even if the words are the same: the hook wanted the model to see them so
             self._host.history.replace_text(item, turn.text)
@@ -263,17 +266,15 @@ class Reply:
                 with self._blaming("tts"):
                     await self._voice(channel, utterance)
             utterance.finish()
-        await self._played(utterance)
+        await utterance.done.wait()
 
     async def _feed(self, text: AsyncIterator[str], channel: TextChannel, utterance: Utterance) -> None:
-        # The caller's own text may take as long as it likes; it ends with the speech.
+        def add(piece: str) -> None:
+            utterance.heard.add_text(piece)
+            self.record.agent_text[-1] += piece
+
         with self._blaming("text"):
-            async for piece in text:
-                utterance.heard.add_text(piece)
-                self.record.agent_text[-1] += piece
-                channel.push(piece)
-                await anyio.lowlevel.checkpoint()  # a text that never waits must not hold the loop
-        channel.close()
+            await channel.feed(text, add)
 
     # --- a model's step
 
@@ -308,6 +309,7 @@ class Reply:
         channel = TextChannel()
         host = self._host
         self._asked_at = host.clock.now()
+        assert self._scope is not None
         async with anyio.create_task_group() as group:
             watchdog = self._limit(component, host.limits.llm_first_token, host.limits.llm_stall)
             try:
@@ -319,7 +321,10 @@ class Reply:
                     async with aclosing(source) as events:
                         async for event in events:
                             watchdog.arm(host.limits.llm_stall)
+                            if self._scope.cancel_called:
+                                await self._unless_cut()
                             self._take(event, channel)
+                await self._unless_cut()
                 watchdog.disarm()
                 self._generation_ended()
                 if self._calls:
@@ -328,7 +333,7 @@ class Reply:
             finally:
                 watchdog.close()
         if self._utterance is not None and host.capabilities.generates_audio:
-            await self._played(self._utterance)
+            await self._utterance.done.wait()
         return batch
 
     def _take_attempt(self, request: GenerateRequest) -> Attempt | None:
@@ -389,7 +394,7 @@ class Reply:
         with self._blaming("tts"):
             await self._voice(channel, utterance, attempt)
         utterance.finish()
-        await self._played(utterance)
+        await utterance.done.wait()
 
     async def _voice(self, text: str | TextChannel, utterance: Utterance, attempt: Attempt | None = None) -> None:
         """Synthesise `text` into `utterance`. The voice's limits count only while all text is in."""
@@ -432,17 +437,13 @@ class Reply:
         if not has_audio and any(letter.isalnum() for letter in utterance.heard.text):
             raise ProviderError(f"needed audio of {len(utterance.heard.text)} characters, got none", provider="tts")
 
-    # --- playout
+    # --- playout: the wait for its end is bounded by the audio's length, and by who paused it, who resumes or cancels
 
     def _open_utterance(self) -> Utterance:
         playout = self._host.playout
         self._utterance = Utterance(self.handle.id, playout.rate)
         playout.play(self._utterance)
         return self._utterance
-
-    async def _played(self, utterance: Utterance) -> None:
-        # Bounded by the audio's own length and by whoever paused it: a pause ends in resume or cancel.
-        await utterance.done.wait()
 
     def _stop_utterance(self) -> None:
         utterance, self._utterance = self._utterance, None

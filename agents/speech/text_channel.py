@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 
+import anyio.lowlevel
+
 
 class TextChannel(AsyncIterator[str]):
     """Pieces pushed while nobody reads are joined into one."""
@@ -20,6 +22,22 @@ class TextChannel(AsyncIterator[str]):
     def is_closed(self) -> bool:
         """Whether all text is in."""
         return self._is_closed
+
+    async def feed(self, text: AsyncIterator[str], on_piece: Callable[[str], None]) -> None:
+        """Push all of `text`, telling `on_piece` of each piece before, and close; `text` is closed in any case.
+
+        It may take as long as it likes, for it is the application's own.
+        """
+        try:
+            async for piece in text:
+                on_piece(piece)
+                self.push(piece)
+                await anyio.lowlevel.checkpoint()  # a text that never waits must not hold the loop
+        finally:
+            aclose = getattr(text, "aclose", None)
+            if aclose is not None:
+                await aclose()
+        self.close()
 
     def push(self, text: str) -> None:
         """Append text."""

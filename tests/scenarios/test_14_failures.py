@@ -384,3 +384,25 @@ def test_a_stream_that_closes_slowly_makes_no_failure_of_a_speech_that_was_inter
     harness.expect_outcomes("interrupted")
     assert errors(harness) == []
     assert harness.session.turns[0].error == ""
+
+
+def test_a_text_is_closed_when_its_speech_fails() -> None:
+    closed: list[float] = []
+
+    async def long_text() -> AsyncGenerator[str, None]:
+        try:
+            for _ in range(100):
+                yield "One two. "
+        finally:
+            closed.append(harness.now)
+
+    voice = ScriptedTTS(first_byte=0.0, faults={0: TTSFault("before", broken())})
+    harness = SessionHarness(Agent("Help."), tts=voice)
+
+    async def scenario(harness: SessionHarness) -> None:
+        text = long_text()
+        speech = harness.session.say(text)
+        await speech
+        assert (speech.outcome, closed) == ("failed", [0.0])
+
+    harness.run(scenario)
