@@ -100,12 +100,12 @@ class Preemption:
         )
 
     def _may_start(self, turn: UserTurn) -> bool:
-        if self._attempt is not None or not turn.has_words:
+        if self._attempt is not None:
             return False
         if self._is_manual and self._user.is_speaking:
             return False
         is_worn_out = turn.turn_id == self._counted_turn and self._counted >= self._max_attempts
-        return not is_worn_out and self._floor.is_unclaimed
+        return not is_worn_out and self._floor.is_unclaimed and turn.text != ""
 
     def _start(self, turn: UserTurn) -> None:
         if turn.turn_id != self._counted_turn:

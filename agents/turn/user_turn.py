@@ -104,7 +104,10 @@ class UserTurn:
 
     @property
     def has_words(self) -> bool:
-        """Whether there is anything to answer: words understood, settled or not, or committed before."""
+        """Whether there is anything to answer: words understood, settled or not, or a commit that goes on.
+
+        A remote model's commit may be of no words yet, so that `text` is empty.
+        """
         return bool(self.segments or self.interim or self.typed or self.is_merged)
 
     @property

@@ -245,6 +245,18 @@ def test_a_merged_turn_whose_rest_was_cleared_is_answered_again() -> None:
     ]
 
 
+def test_a_merged_turn_of_no_words_begins_nothing_until_some_come() -> None:
+    call = eager().at(1.0, i.RemoteReplyStarted("r")).starts(2.0).at(2.1, i.UserInterim(text="uh"))
+    call.at(2.4, i.UserFinal(text="")).until(2.6)
+    assert call.take()[-3:] == [
+        (2.3, "withdraw", "answer_1"),
+        (2.3, "attempt", "attempt_1", "turn_1", "uh"),
+        (2.4, "throw away", "attempt_1"),
+    ]
+    call.at(2.7, i.UserFinal(text="hello"))
+    assert call.take() == [(2.7, "attempt", "attempt_2", "turn_1", "hello")]
+
+
 # --- with a button
 
 
