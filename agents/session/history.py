@@ -83,8 +83,7 @@ class SessionHistory:
             )
         self._context, self._sequence = context.copy(), last_sequence
         if self.feed is not None:
-            for item in self._context:
-                self.feed.put("added", item)
+            self.feed.begin_with(self._context)
 
     def messages(self, role: Role | None = None) -> list[ChatMessage]:
         """Return the messages, of one role if given."""
@@ -131,16 +130,18 @@ class SessionHistory:
         return self.loop.call(add)
 
     def replace_text(self, item: ChatMessage, text: str) -> ChatMessage:
-        """Give a message new text under its id; return the new item."""
+        """Give a message new text under its id; return the new item. One that was taken out stays out."""
         new = replace(item, content=text)
-        self._context.replace(new)
-        self._tell("replaced", new)
+        if self._has(item):
+            self._context.replace(new)
+            self._tell("replaced", new)
         return new
 
     def remove(self, item: ChatItem) -> None:
-        """Take an item out."""
-        self._context.remove(item.id)
-        self._tell("removed", item)
+        """Take an item out, if it is there."""
+        if self._has(item):
+            self._context.remove(item.id)
+            self._tell("removed", item)
 
     async def summarise(self, by: Summariser, *, keep_items: int = 10, limit: float = 30.0) -> None:
         """Put one summary in the place of all but the newest items; see `ChatContext.summarise`.
@@ -210,6 +211,9 @@ class SessionHistory:
         )
         self._add(change)
         return change
+
+    def _has(self, item: ChatItem) -> bool:
+        return any(other.id == item.id for other in reversed(self._context.items))
 
     def _add(self, item: ChatItem) -> None:
         self._context.append(item)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 
 import anyio
@@ -18,7 +18,7 @@ from vivavoce.pipelines.llm.chat_context import ChatItem
 logger = logging.getLogger(__name__)
 
 MAX_WAITING = 1000
-"""Changes that may wait for the sink, an hour of talk; beyond that the oldest are lost."""
+"""Changes that may wait for the sink, an hour of talk, besides what a session began with; then the oldest are lost."""
 BATCH = 100
 """Changes in one write."""
 WRITE_LIMIT = 10.0
@@ -47,6 +47,7 @@ class HistoryFeed:
         self._is_closing = False
         self._is_failing = False
         self._lost = 0
+        self._limit = MAX_WAITING
         self.is_open = False
         """Whether it writes."""
 
@@ -55,16 +56,22 @@ class HistoryFeed:
         self.is_open = True
         group.start_soon(self._run, name="history sink")
 
+    def begin_with(self, items: Iterable[ChatItem]) -> None:
+        """Note the items of an earlier session, however many."""
+        self._waiting.extend(HistoryChange("added", item) for item in items)
+        self._limit = MAX_WAITING + len(self._waiting)
+        self._news.set()
+
     def put(self, kind: ChangeKind, item: ChatItem) -> None:
         """Note a change; after the close it is passed over."""
         if self._ended.is_set():
             return
         self._waiting.append(HistoryChange(kind, item))
-        if len(self._waiting) > MAX_WAITING:
+        if len(self._waiting) > self._limit:
             self._waiting.popleft()
             self._lost += 1
             if self._lost == 1:
-                error = SessionError(f"the history sink is {MAX_WAITING} changes behind; the oldest are lost")
+                error = SessionError(f"the history sink is {self._limit} changes behind; the oldest are lost")
                 logger.error("%s", error)
                 self._report_error(error, False)
         self._news.set()

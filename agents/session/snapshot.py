@@ -13,6 +13,7 @@ anew; otherwise it comes back as plain data. A snapshot without userdata leaves 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
@@ -133,7 +134,7 @@ def _restored(plain: Any, given: object) -> Any:
         return given
     kind = type(given)
     if not (is_dataclass(kind) or issubclass(kind, BaseModel)):
-        return plain
+        return deepcopy(plain)  # sessions that go on from one snapshot have nothing in common
     try:
         return TypeAdapter(kind).validate_python(plain)
     except ValidationError as error:

@@ -242,6 +242,38 @@ def test_a_resumed_session_hands_its_past_to_the_sink_too() -> None:
     assert told(stored(harness, sink)) == ["hello", "Sure.", "hello", "Sure."]
 
 
+def test_a_past_of_any_length_gets_to_the_sink_whole() -> None:
+    earlier = call_with(None)
+    earlier.run(lambda harness: fill(harness, 1500))
+    sink = MemoryHistorySink()
+    later = call_with(sink)
+    later.resume_from = earlier.session.snapshot()
+    later.run(until=1.0)
+    assert len(stored(later, sink)) == 1500
+    assert later.recording.of(ErrorOccurred) == []
+    assert later.close_report is not None
+    assert later.close_report.is_clean
+
+
+async def fill(harness: SessionHarness, count: int) -> None:
+    note(harness, count)
+
+
+def test_an_item_that_a_hook_has_taken_out_stays_out_and_the_turn_is_answered() -> None:
+    class Forgetful(Agent):
+        async def on_user_turn_completed(self, turn: CompletedTurn) -> None:
+            for message in self.session.history.messages("user"):
+                self.session.history.remove(message)
+                self.session.history.remove(message)
+            turn.text = "something else"
+
+    harness = call_with(None, "Sure.", agent=Forgetful("Help."))
+    harness.run(until=5.0)
+    harness.expect_outcomes("completed")
+    harness.expect_history(("assistant", "Sure."))
+    assert len(harness.recording.of(HistoryItemRemoved)) == 1
+
+
 def test_a_sink_on_disk_is_written_while_time_is_virtual(tmp_path: Path) -> None:
     sink = SqliteHistorySink(tmp_path / "calls.db")
     harness = call_with(sink).run(until=4.0)

@@ -230,6 +230,20 @@ def test_plain_userdata_comes_back(userdata: object) -> None:
     assert userdata_after(userdata, None) == userdata
 
 
+def test_sessions_that_go_on_from_one_snapshot_have_userdata_of_their_own() -> None:
+    snapshot = SessionHarness(Host(), ScriptedLLM(), userdata={"wishes": []}).run().session.snapshot()
+
+    async def wish(harness: SessionHarness) -> None:
+        assert harness.session.userdata == {"wishes": []}
+        harness.session.userdata["wishes"].append("tea")
+
+    for _ in range(2):
+        harness = SessionHarness(Host(), ScriptedLLM())
+        harness.resume_from = snapshot
+        harness.run(wish)
+    assert snapshot["userdata"] == {"wishes": []}
+
+
 def test_a_dataclass_comes_back_as_what_it_was_when_the_new_session_is_given_one() -> None:
     caller = Caller("Ada", datetime(2026, 5, 1, 12, tzinfo=UTC), ["window"])
     assert userdata_after(caller, Caller()) == caller
