@@ -135,6 +135,7 @@ class Reply:
                 outcome = self._stopped
             self._stop_utterance()
             if self._batch is not None:
+                self._batch.is_interrupted |= outcome == "failed"  # it will not tell their results either
                 self._record_tools(self._batch)
                 self._host.release_tools(self._batch)
             self._end(outcome)

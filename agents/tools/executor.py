@@ -50,7 +50,7 @@ class ToolBatch:
     settled: anyio.Event = field(default_factory=anyio.Event)
     _ends_on_interrupt: set[anyio.CancelScope] = field(default_factory=set)
     is_interrupted: bool = False
-    """Whether the speech that made the calls was cut."""
+    """Whether the speech that made the calls was cut, or failed."""
     is_spoken: bool = False
     """Whether what the step said before its calls is over: played, cut or dropped."""
     is_carried: bool = False

@@ -27,7 +27,7 @@ BY_LANGUAGE: Mapping[str, frozenset[str]] = MappingProxyType(
             "exactement, voilà, je vois, je comprends, ah, oh, ah bon, ah oui, tout à fait, c'est ça",
             "es": "mhm, mm, hm, hmm, ajá, aja, sí, si, ya, vale, ok, okay, claro, bueno, bien, muy bien, entiendo, "
             "ya veo, de acuerdo, exacto, eso, ah, oh, por supuesto, perfecto",
-            "it": "mhm, mm, hm, hmm, sì, si, ok, okay, certo, va bene, bene, d'accordoo, capisco, ho capito, "
+            "it": "mhm, mm, hm, hmm, sì, si, ok, okay, certo, va bene, bene, d'accordo, capisco, ho capito, "
             "esatto, giusto, già, ah, oh, eh, chiaro, perfetto",
             "pt": "mhm, mm, hm, hmm, aham, uhum, sim, ok, okay, tá, tá bom, está bem, certo, claro, entendi, percebo, "
             "isso, pois, pois é, exato, ah, oh, beleza, com certeza",

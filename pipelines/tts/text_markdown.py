@@ -20,6 +20,14 @@ _LEFT_OVER = re.compile(
     r"|(?<![\w*])\*(?=\w)|(?<=[^\W\d])\*(?!\w)|(?<=[.!?,])\*(?!\w)|(?<!\w)_(?=\w)|(?<=\w)_(?!\w)"
 )
 
+_TAGS = frozenset(
+    "a abbr audio b big blockquote body center cite code dd del details div dl dt em emphasis figure font footer h1 h2 "
+    "h3 h4 h5 h6 head header hr html i img ins kbd li lang mark ol p phoneme pre prosody q s samp script section "
+    "small span speak strike strong style sub summary sup table tbody td th thead think thinking tr tt u ul var video "
+    "voice w wbr".split()
+)
+"""Tags of HTML and SSML that stand without attributes; other words in angle brackets are words."""
+
 
 @dataclass(frozen=True, slots=True)
 class MarkdownFilter:
@@ -89,9 +97,20 @@ def _text(tokens: Sequence[Token]) -> str:
             parts.append(_text(token.children or ()))
         elif token.type == "code_inline":
             parts.append(token.content)
+        elif token.type == "html_inline":
+            parts.append(_said_tag(token.content))
         elif token.type in ("text", "text_special"):
             parts.append(_LEFT_OVER.sub("", token.content))
     return "".join(parts)
+
+
+def _said_tag(tag: str) -> str:
+    """Return what is said of `tag`: nothing if it is of HTML or SSML, but words ("Press <Enter>", "<your name>")."""
+    name = tag.strip("</> ").lower()
+    if name == "br":
+        return " "
+    is_word = tag[1].isalpha() and "=" not in tag and not tag.endswith("/>") and name not in _TAGS
+    return tag[1:-1] if is_word else ""
 
 
 def _ended(text: str) -> str:

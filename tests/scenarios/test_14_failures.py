@@ -406,3 +406,21 @@ def test_a_text_is_closed_when_its_speech_fails() -> None:
         assert (speech.outcome, closed) == ("failed", [0.0])
 
     harness.run(scenario)
+
+
+def test_what_a_tool_came_to_whose_voice_failed_is_answered_late() -> None:
+    class Booking(Agent):
+        @function_tool
+        async def book(self) -> str:
+            """Book."""
+            await anyio.sleep(2.0)
+            return "booked"
+
+    call = ToolCall(call_id="c1", name="book", arguments="{}")
+    voice = ScriptedTTS(faults={0: TTSFault("before", broken())})
+    model = ScriptedLLM(["Let me see. ", call], [0.1, "It is booked."])
+    harness = SessionHarness(Booking("Help."), model, tts=voice)
+    harness.caller.says("book it", 0.5, 1.5)
+    harness.run(until=10.0)
+    harness.expect_outcomes("failed", "completed").expect_tools(("book", "booked"))
+    assert harness.messages == [("user", "book it"), ("assistant", "It is booked.")]

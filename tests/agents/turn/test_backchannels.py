@@ -18,7 +18,7 @@ from vivavoce.agents.turn.backchannels import BY_LANGUAGE, backchannels_for, mat
         ("de", ["Ach so, verstehe.", "Ja ja, genau", "in Ordnung"], ["Ordnung", "ja aber", "so nicht"]),
         ("fr", ["D’accord.", "ah oui, c'est ça", "Très bien"], ["accord", "bien non"]),
         ("es", ["Sí, claro.", "Ya veo"], ["veo", "claro que no"]),
-        ("it", ["Sì sì, ho capito"], ["ho"]),
+        ("it", ["Sì sì, ho capito", "D'accordo."], ["ho"]),
         ("pt-BR", ["Tá bom, entendi."], ["bom dia"]),
         ("nl", ["Ja, snap ik."], ["snap"]),
         ("ja", ["はい、そうですね。", "なるほど"], ["いいえ"]),

@@ -37,6 +37,8 @@ def unexpected(error: Exception) -> None:
         ("See [our page](https://a.b/c) or ![a map](x.png).", "See our page or a map."),
         ("[Note]: this stays", "[Note]: this stays"),
         ("Run `pip install x` <b>now</b>, a &amp; b, \\*no\\*", "Run pip install x now, a & b, no"),
+        ("Press <Enter>, say <your name>; if a<b and c>d", "Press Enter, say your name; if ab and cd"),
+        ('A<br>B <SPEAK>c</SPEAK> <break time="1s"/>d<!-- e --><br/>f', "A B c d f"),
         ("```py\nprint(1)\n```", ""),
         ("---", ""),
         ("|---|:-:|", ""),
