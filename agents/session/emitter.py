@@ -187,7 +187,7 @@ class SessionEmitter:
                     self._start(handler, queue, name)
                 return
             try:
-                handler(event)
+                _check_sync(handler(event))
             except Exception as error:  # noqa: BLE001 - the user-callback boundary
                 self._failed(error, name)
 
@@ -227,6 +227,18 @@ class SessionEmitter:
         logger.debug("A handler of %r raised", name, exc_info=error)
         if name != ErrorOccurred.name:  # an error of the error handler is logged, never handed to it again
             self._report(error, "handler")
+
+
+def _check_sync(result: object) -> None:
+    """Refuse what a handler returned that looked sync, such as a lambda that calls an async function.
+
+    Raises:
+        ConfigurationError: It has to be awaited.
+    """
+    if inspect.isawaitable(result):
+        if inspect.iscoroutine(result):
+            result.close()
+        raise ConfigurationError("a handler returned something to await, which nobody does; give an async function")
 
 
 def _is_async(handler: Handler) -> bool:

@@ -11,6 +11,7 @@ from vivavoce.agents.events import HistoryItemAdded, TurnCompleted
 from vivavoce.agents.records import TurnRecord
 from vivavoce.agents.testing.recording import Recording
 from vivavoce.pipelines.llm.chat_context import AgentHandoff, ChatMessage, FunctionCall, FunctionCallOutput
+from vivavoce.pipelines.llm.chat_units import pairs
 
 E = TypeVar("E", bound="Entry")
 
@@ -91,15 +92,17 @@ class ConversationLog:
         for event in self.recording.of(HistoryItemAdded):
             times[event.item.id] = round(event.at, 6)
         items = self.recording.items()
-        outputs = {item.call_id: item for item in items if isinstance(item, FunctionCallOutput)}
+        outputs = {call: items[output] for call, output in pairs(items)}
         found: list[Entry] = []
-        for item in items:
+        for number, item in enumerate(items):
             place = {"id": item.id, "turn_id": item.turn_id, "at": times.get(item.id, 0.0)}
             if isinstance(item, ChatMessage):
                 words = {"role": item.role, "text": item.content, "interrupted": item.interrupted}
                 found.append(Message(**place, **words))  # type: ignore[arg-type]  # mixed values
             elif isinstance(item, FunctionCall):
-                found.append(_call(item, outputs.get(item.call_id), at=times.get(item.id, 0.0)))
+                output = outputs.get(number)
+                assert output is None or isinstance(output, FunctionCallOutput)
+                found.append(_call(item, output, at=times.get(item.id, 0.0)))
             elif isinstance(item, AgentHandoff) and item.old_agent:
                 found.append(Passed(**place, old=item.old_agent, new=item.new_agent))  # type: ignore[arg-type]
         return found

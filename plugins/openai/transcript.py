@@ -19,6 +19,7 @@ from vivavoce.pipelines.llm.chat_context import (
     FunctionCallOutput,
     Role,
 )
+from vivavoce.pipelines.llm.chat_units import pairs
 from vivavoce.pipelines.media.frame import VideoFrame
 
 INTERRUPTED = "The user interrupted your last message where it ends; they heard no more of it."
@@ -70,16 +71,17 @@ def transcript(request: GenerateRequest, *, is_strict: bool) -> Transcript:
 
 
 def _parts(items: tuple[ChatItem, ...]) -> list[Part]:
-    outputs = {item.call_id: item for item in items if isinstance(item, FunctionCallOutput)}
+    outputs = {call: items[output] for call, output in pairs(items)}  # an id may come again in a later step
     parts: list[Part] = []
     previous: ChatItem | None = None
-    for item in items:
+    for place, item in enumerate(items):
         if isinstance(item, AgentHandoff | ConfigChange):  # for readers; the request has the instructions of now
             continue
         if isinstance(item, ChatMessage):
             parts.extend(_words(item))
         elif isinstance(item, FunctionCall):
-            pair = (item, outputs.get(item.call_id) or _pending(item))
+            output = outputs.get(place)
+            pair = (item, output if isinstance(output, FunctionCallOutput) else _pending(item))
             if isinstance(previous, FunctionCall) and isinstance(parts[-1], Calls):  # of the same step
                 parts[-1] = Calls((*parts[-1].pairs, pair))
             else:

@@ -324,3 +324,16 @@ def test_what_user_code_raises_is_told_but_its_text_is_not_logged_above_debug(
     assert len([record for record in shown if "ValueError" in record.getMessage()]) == 3
     assert not [record for record in shown if record.exc_info or "4711" in record.getMessage()]
     assert ("4711" in caplog.text) == (level == logging.DEBUG)
+
+
+def test_a_sync_handler_that_returns_something_to_await_is_an_error() -> None:
+    async def show(event: TurnCompleted) -> None:
+        raise AssertionError("nobody awaits it")
+
+    async def listen(harness: SessionHarness) -> None:
+        harness.session.on(TurnCompleted, lambda event: show(event))
+
+    harness = talk().run(listen, until=4.0)
+    harness.expect_outcomes("completed")
+    errors = harness.recording.of(ErrorOccurred)
+    assert [(event.source, "give an async function" in str(event.error)) for event in errors] == [("handler", True)]

@@ -105,6 +105,15 @@ def test_a_tool_that_fails_is_told_from_one_that_returns() -> None:
         expect.tool_call("book", day="friday").failed()
 
 
+def test_calls_with_the_same_id_keep_what_each_came_to() -> None:
+    harness = SessionHarness(Desk("x"), ScriptedLLM([book()], "Booked.", [book("monday")], "Booked too."))
+    harness.caller.says("friday please", 1.0, 2.0)
+    harness.caller.says("monday please", 6.0, 7.0)
+    expect = harness.run(until=11.0).expect
+    expect.contains_tool_call("book", day="friday").returned("booked friday")
+    expect.contains_tool_call("book", day="monday").returned("booked monday")
+
+
 def test_an_interrupted_message_and_its_outcome() -> None:
     harness = SessionHarness(Desk("x"), ScriptedLLM("one two three four five six seven eight nine ten", "Yes?"))
     harness.caller.types("go", 1.0)

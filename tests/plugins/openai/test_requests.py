@@ -225,6 +225,12 @@ async def test_what_was_said_during_a_call_stands_after_its_output(sent: Sent, a
     assert messages[2]["content"] == "late"
 
 
+async def test_a_call_keeps_its_own_output_when_its_id_comes_again(sent: Sent, ask: Ask) -> None:
+    items = [user("friday?"), call("a"), output("a", "first"), user("monday?"), call("a"), output("a", "second")]
+    messages = (await sent(ask(*items)))["messages"]
+    assert [m["content"] for m in messages if m["role"] == "tool"] == ["first", "second"]
+
+
 async def test_a_call_without_output_is_still_running(sent: Sent, ask: Ask) -> None:
     messages = (await sent(ask(user("Book"), call("a"), user("Well?"))))["messages"]
     assert (messages[2]["role"], messages[2]["content"]) == ("tool", "still running")
