@@ -12,7 +12,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from vivavoce.agents import events as ev
-from vivavoce.agents.agent import Session
+from vivavoce.agents.agent import Agent, Session
 from vivavoce.agents.records import CloseReport
 from vivavoce.agents.rooms.options import RoomOptions
 from vivavoce.agents.session.closing import UNWIND_SHARE, CloseSequence, Step
@@ -196,7 +196,7 @@ class SessionLifecycle:
 
         self._mcp = MCPRoom(group, self._clock, report_error=self._on_mcp_error)
         handoffs.prepare = partial(self._mcp.open, does_without=True)
-        await self._mcp.open(handoffs.agent)
+        first = await self._open_servers(self._mcp)
         await self._starting.call(group, "connect", get_transport)
         self._link = link = RoomLink(
             transport[0], runtime, self._emitter, self._clock, room_options, on_closed=self._on_room_closed
@@ -220,6 +220,8 @@ class SessionLifecycle:
             runtime.history.feed.open(group)
         await self._serve("pipeline", self._connection.run, group, limit)
         await self._serve("room audio", link.run, group, limit)
+        if handoffs.agent is not first:
+            runtime.take_agent(await self._open_servers(self._mcp))
         self._starting.has_entered = True
         if resumed is None:
             await self._starting.call(group, "on_enter", handoffs.enter)
@@ -228,6 +230,14 @@ class SessionLifecycle:
         runtime.step(i.SessionStarted())
         runtime.journal.note(ev.Started)
         runtime.journal.flush()
+
+    async def _open_servers(self, mcp: MCPRoom) -> Agent:
+        """Connect the servers of the agent that begins, whom `update_agent()` may replace meanwhile; return it."""
+        while True:
+            agent = self._runtime.handoffs.agent
+            await mcp.open(agent)
+            if agent is self._runtime.handoffs.agent:
+                return agent
 
     async def _decide(self) -> None:
         try:

@@ -188,6 +188,29 @@ def test_an_agent_whose_required_server_is_not_there_takes_over_all_the_same() -
     assert harness.messages[-1] == ("assistant", "Done.")
 
 
+def test_an_agent_that_is_put_in_its_place_while_servers_start_has_its_own() -> None:
+    line = Line()
+    line.hangs = True
+    slow = Agent("Wait.", mcp_servers=[MemoryServer(app=library("never"), line=line, start_timeout=2.0)])
+    expert = Agent("Know.", mcp_servers=[MemoryServer(app=library("fetch"))])
+    had: list[str] = []
+
+    async def main() -> None:
+        clock = VirtualClock()
+        pipeline = SessionHarness(slow, ScriptedLLM()).pipeline
+        session = AgentSession[None](slow, pipeline, options=SessionOptions(clock=clock))
+        async with anyio.create_task_group() as group:
+            group.start_soon(session.start, LocalTransport(clock))
+            await anyio.sleep(0.5)
+            await session.update_agent(expert)
+            await anyio.sleep(5.0)
+            had.extend(tool.name for tool in session.agent.tools)
+            await session.close()
+
+    run_virtual(main())
+    assert had == ["fetch"]
+
+
 def test_an_agent_that_takes_over_without_a_required_server_has_the_tools_of_its_others() -> None:
     line = Line()
     line.fails = True
