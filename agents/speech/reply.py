@@ -10,7 +10,6 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing, contextmanager
-from functools import partial
 from typing import Any
 
 import anyio
@@ -25,11 +24,12 @@ from vivavoce.agents.speech.given_audio import play_given
 from vivavoce.agents.speech.handle import SpeechHandle, running_speech
 from vivavoce.agents.speech.host import SpeechHost, SpeechRequest
 from vivavoce.agents.speech.playout import Utterance
+from vivavoce.agents.speech.synthesis import synthesise
 from vivavoce.agents.speech.text_channel import TextChannel
 from vivavoce.agents.speech.turn_hook import completed_turn
 from vivavoce.agents.tools.executor import PendingHandoff, ToolBatch
 from vivavoce.agents.turn.inputs import SpeechEnded, ToolsAwaited, ToolsFinished, ToolsStarted
-from vivavoce.pipelines.core.errors import ProviderError, ProviderTimeoutError, describe, first_error
+from vivavoce.pipelines.core.errors import ProviderTimeoutError, describe, first_error
 from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
 from vivavoce.pipelines.core.watchdog import Watchdog
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent, TextDelta, Usage
@@ -398,45 +398,10 @@ class Reply:
         await utterance.done.wait()
 
     async def _voice(self, text: str | TextChannel, utterance: Utterance, attempt: Attempt | None = None) -> None:
-        """Synthesise `text` into `utterance`. The voice's limits count only while all text is in."""
-        host, limits = self._host, self._host.limits
-        channel = text if isinstance(text, TextChannel) else None
-        has_audio = False
         await self._have_floor()
+        limits = self._host.limits
         watchdog = self._limit("tts", limits.tts_first_byte, limits.tts_stall)
-        text_is_in = partial(watchdog.arm, limits.tts_first_byte)
-        if channel is None or channel.is_closed:
-            text_is_in()
-        else:
-            channel.on_close = text_is_in
-        try:
-            ahead = attempt if attempt is not None and attempt.with_voice else None
-            async with aclosing(ahead.audio() if ahead is not None else host.connection.speak(text)) as chunks:
-                async for chunk in chunks:
-                    watchdog.disarm()
-                    has_audio = has_audio or bool(chunk.frame.data)
-                    if chunk.requested_at is not None:
-                        self.record.mark("first_sentence", "provider", chunk.requested_at)
-                        if self.record.tts_first_byte is None:
-                            took = host.clock.now() - chunk.requested_at if ahead is None else ahead.first_byte
-                            self.record.tts_first_byte = took
-                    self.record.mark("tts_first_byte", "provider", host.clock.now())
-                    utterance.push(chunk)
-                    if channel is not None:
-                        channel.on_close = None  # the voice does not hang while it waits for the playout
-                    await utterance.room()
-                    if channel is None or channel.is_closed:
-                        watchdog.arm(limits.tts_stall)
-                    else:
-                        channel.on_close = text_is_in
-        finally:
-            if channel is not None:
-                channel.on_close = None
-            watchdog.close()
-            host.add_usage(characters=len(utterance.heard.text), audio_seconds=utterance.total / utterance.rate)
-        # Without a letter or a digit there is nothing to pronounce.
-        if not has_audio and any(letter.isalnum() for letter in utterance.heard.text):
-            raise ProviderError(f"needed audio of {len(utterance.heard.text)} characters, got none", provider="tts")
+        await synthesise(text, utterance, host=self._host, record=self.record, watchdog=watchdog, attempt=attempt)
 
     # --- playout: the wait for its end is bounded by the audio's length, and by who paused it, who resumes or cancels
 
