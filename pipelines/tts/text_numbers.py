@@ -242,7 +242,7 @@ class _Speller:
     def _say_digits(self, found: re.Match[str]) -> str:
         text = found[0]
         if sum(letter.isdigit() for letter in text) < 7 and not text.startswith("0"):
-            return " ".join(self._plain(part) for part in text.split())
+            return " ".join(self._plain(part) if _DIGIT.search(part) else part for part in text.split())
         groups = re.findall(r"\d+", text)
         said = ", ".join(" ".join(self._cardinal(int(digit)) for digit in group) for group in groups)
         return f"plus {said}" if "+" in text else said

@@ -16,6 +16,7 @@ from vivavoce.pipelines.tts.text_numbers import NumberFilter
     ("locale", "written", "said"),
     [
         ("en", "1,200 people and 1 dog.", "one thousand two hundred people and one dog."),
+        ("en", "12 - 00", "twelve - zero"),
         ("en", "3.5, -4 and 0.25", "three point five, minus four and zero point two five"),
         (
             "en",
