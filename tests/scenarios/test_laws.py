@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 import anyio
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -42,6 +43,8 @@ from vivavoce.agents.turn.replay import read_trace, replay
 from vivavoce.pipelines.llm.chat_context import AgentHandoff, FunctionCall, FunctionCallOutput
 from vivavoce.pipelines.llm.tools import ToolCall
 from vivavoce.pipelines.testing import StepItem
+
+pytestmark = pytest.mark.timeout(90)  # a loaded machine; the signal in mid-step would look like a broken law
 
 FADE = 0.05
 END = 16.0

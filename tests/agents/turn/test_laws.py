@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -374,6 +375,8 @@ class TurnLaws(RuleBasedStateMachine):
         assert self._feed(i.HandoffRequested("late")) == [fx.DropHandoff("late")]
         assert (self.machine.agent_state, self.machine.next_deadline()) == (AgentState.CLOSED, None)
 
+
+pytestmark = pytest.mark.timeout(90)  # a loaded machine; the signal in mid-step would look like a broken law
 
 TurnLaws.TestCase.settings = settings(max_examples=150, stateful_step_count=50, deadline=None)
 TestTurnLaws = TurnLaws.TestCase
