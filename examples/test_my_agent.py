@@ -1,4 +1,7 @@
-"""Testing an agent of one's own, without keys, sound or waiting: `pytest examples/test_my_agent.py`."""
+"""Testing an agent of one's own, without keys, sound or waiting: `pytest examples/test_my_agent.py`.
+
+Needs pytest and, for its async tests, pytest-asyncio: `pip install pytest pytest-asyncio`.
+"""
 
 import pytest
 

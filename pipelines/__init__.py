@@ -10,17 +10,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from vivavoce.pipelines.cascading import CascadingPipeline
+    from vivavoce.pipelines.cascading import CascadingOptions, CascadingPipeline
     from vivavoce.pipelines.pipeline import Pipeline
     from vivavoce.pipelines.realtime import RealtimePipeline
+    from vivavoce.pipelines.tts.text_filters import NumberFilter
 
 _PLACES = {
+    "CascadingOptions": "cascading",
     "CascadingPipeline": "cascading",
+    "NumberFilter": "tts.text_filters",
     "Pipeline": "pipeline",
     "RealtimePipeline": "realtime",
 }
 
-__all__ = ["CascadingPipeline", "Pipeline", "RealtimePipeline"]
+__all__ = ["CascadingOptions", "CascadingPipeline", "NumberFilter", "Pipeline", "RealtimePipeline"]
 
 
 def __getattr__(name: str) -> object:

@@ -16,7 +16,7 @@ from anyio.abc import TaskGroup
 from pyee import EventEmitter
 
 from vivavoce.agents.events import EVENT_TYPES, ErrorOccurred, SessionEvent, SpeechIn, SpeechOut
-from vivavoce.pipelines.core.errors import ConfigurationError, describe
+from vivavoce.pipelines.core.errors import ConfigurationError, located
 from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
 
 logger = logging.getLogger(__name__)
@@ -223,7 +223,7 @@ class SessionEmitter:
             self._idle.set()
 
     def _failed(self, error: Exception, name: str) -> None:
-        logger.warning("A handler of %r raised %s", name, describe(error))
+        logger.warning("A handler of %r raised %s", name, located(error))
         logger.debug("A handler of %r raised", name, exc_info=error)
         if name != ErrorOccurred.name:  # an error of the error handler is logged, never handed to it again
             self._report(error, "handler")

@@ -26,7 +26,7 @@ from anyio.lowlevel import checkpoint
 
 from vivavoce.agents.agent import Session
 from vivavoce.agents.speech.handle import SpeechHandle
-from vivavoce.pipelines.core.errors import ConfigurationError, SessionError, SessionNotStartedError, describe
+from vivavoce.pipelines.core.errors import ConfigurationError, SessionError, SessionNotStartedError, located
 from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
 from vivavoce.pipelines.llm.base import TextDelta
 
@@ -199,7 +199,7 @@ class FlowRoom:
             with scope, anyio.fail_after(self._limit), strays_as_errors(f"{name} of the conversation flow"):
                 await hook()
         except Exception as error:  # noqa: BLE001 - a user callback: the conversation goes on without it
-            logger.warning("%s of the conversation flow failed: %s", name, describe(error))
+            logger.warning("%s of the conversation flow failed: %s", name, located(error))
             logger.debug("%s of the conversation flow failed here", name, exc_info=error)
             self._report_error(error, "hook")
         finally:

@@ -38,7 +38,7 @@ from vivavoce.agents.session.journal import Journal
 from vivavoce.agents.speech.handle import holds_floor
 from vivavoce.agents.turn.inputs import HandoffEnded, HandoffRequested, TurnInput
 from vivavoce.pipelines.core.clock import Clock
-from vivavoce.pipelines.core.errors import SessionError, describe
+from vivavoce.pipelines.core.errors import SessionError, describe, located
 from vivavoce.pipelines.core.ids import new_id
 from vivavoce.pipelines.core.owned_call import OwnedCall
 
@@ -312,7 +312,7 @@ class HandoffRoom:
         return SessionError(f"{name} of agent {agent.id!r} did not end within {self._limit:g} s and was cut")
 
     def _failed(self, error: BaseException) -> None:
-        logger.warning("A hook failed: %s", describe(error))
+        logger.warning("A hook failed: %s", located(error))
         logger.debug("It failed here", exc_info=error)
         self._report_error(error if isinstance(error, Exception) else SessionError(describe(error)), "hook")
 

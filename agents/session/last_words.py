@@ -13,7 +13,7 @@ from vivavoce.agents.session.journal import Journal
 from vivavoce.agents.speech.handle import SpeechHandle
 from vivavoce.agents.speech.host import SpeechRequest
 from vivavoce.agents.turn.inputs import SpeechRequested, TurnInput
-from vivavoce.pipelines.core.errors import SessionError, describe
+from vivavoce.pipelines.core.errors import SessionError, located
 from vivavoce.pipelines.core.ids import new_id
 from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
 
@@ -60,7 +60,7 @@ class LastWords:
             with anyio.move_on_after(self._limit) as scope, strays_as_errors("on_empty_reply"):
                 await agent.on_empty_reply(empty)
         except Exception as error:  # noqa: BLE001 - a user callback: the conversation goes on
-            logger.warning("on_empty_reply failed: %s", describe(error))
+            logger.warning("on_empty_reply failed: %s", located(error))
             logger.debug("on_empty_reply failed here", exc_info=error)
             self._report_error(error, "hook")
         else:

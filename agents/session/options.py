@@ -56,6 +56,18 @@ class SessionOptions:
     `VIVAVOCE_TRACE` says; "": nowhere. How files are named: `vivavoce.agents.session.trace_writer`."""
 
     def __post_init__(self) -> None:
+        for name, kind in (
+            ("endpointing", EndpointingOptions),
+            ("interruption", InterruptionOptions),
+            ("speech", SpeechLimits),
+        ):
+            if not isinstance(getattr(self, name), kind):
+                given = getattr(self, name)
+                raise TypeError(f"{name} must be {kind.__name__}(…), got {given!r}")
+        if self.context_window is not None and not callable(self.context_window):
+            raise TypeError(
+                f"context_window must be ContextWindow(…) or a function of a ChatContext, got {self.context_window!r}"
+            )
         for name in ("tool_timeout", "callback_timeout", "start_step", "close_timeout"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"need {name} > 0 (s), got {getattr(self, name)!r}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection
 
-from vivavoce.pipelines.core.errors import ConfigurationError, describe
+from vivavoce.pipelines.core.errors import ConfigurationError, located
 from vivavoce.pipelines.llm.chat_context import ChatContext
 from vivavoce.pipelines.llm.chat_units import completed
 from vivavoce.pipelines.llm.context_window import ContextPolicy
@@ -45,7 +45,7 @@ class RequestWindow:
         except Exception as error:  # noqa: BLE001 - a user callback: the turn is answered without it
             if is_quiet:
                 return context
-            logger.warning("context_window failed: %s", describe(error))
+            logger.warning("context_window failed: %s", located(error))
             logger.debug("context_window failed here", exc_info=error)
             self._report_error(error, "context_window")
             return context

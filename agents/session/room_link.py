@@ -15,7 +15,7 @@ from vivavoce.agents.session.emitter import SessionEmitter
 from vivavoce.agents.session.runtime import SessionRuntime
 from vivavoce.agents.turn import inputs as i
 from vivavoce.pipelines.core.clock import Clock, TimerHandle
-from vivavoce.pipelines.core.errors import describe
+from vivavoce.pipelines.core.errors import located
 from vivavoce.pipelines.io import Transport, TransportEvents
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.pipeline import PipelineCapabilities, PipelineConnection
@@ -159,7 +159,7 @@ class RoomLink(TransportEvents):
         try:
             hook(frame)
         except Exception as error:  # noqa: BLE001 - a user callback must not break the audio path
-            logger.warning("%s raised %s; it is not called any more", name, describe(error))
+            logger.warning("%s raised %s; it is not called any more", name, located(error))
             logger.debug("%s raised", name, exc_info=error)
             self._runtime.report_error(error, "hook")
             return None

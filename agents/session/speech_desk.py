@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from vivavoce.agents.session.door import SessionDoor
 from vivavoce.agents.session.hooks import running_hook
@@ -13,6 +13,7 @@ from vivavoce.agents.session.wiring import check_speech
 from vivavoce.agents.speech.handle import SpeechHandle
 from vivavoce.agents.speech.host import SpeechRequest
 from vivavoce.agents.turn import inputs as i
+from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.core.ids import new_id
 
 if TYPE_CHECKING:
@@ -38,8 +39,13 @@ class SpeechDesk:
         Raises:
             SessionNotStartedError, SessionClosedError: It cannot speak now.
             CapabilityError: The pipeline cannot do that.
+            ConfigurationError: `priority` or `when_busy` is none.
         """
         self._door.check()
+        if not isinstance(priority, int):
+            raise ConfigurationError(f"priority must be a whole number, got {priority!r}")
+        if when_busy not in get_args(i.WhenBusy):
+            raise ConfigurationError(f"when_busy must be one of {get_args(i.WhenBusy)}, got {when_busy!r}")
         if kind == "reply" and not request.instructions.strip():
             return self._discard(interruptible)
         check_speech(self._capabilities, self._session.pipeline.name, request)

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import anyio
 from anyio.abc import TaskGroup
 
-from vivavoce.pipelines.core.errors import describe
+from vivavoce.pipelines.core.errors import located
 from vivavoce.pipelines.core.owned_call import OwnedCall
 
 logger = logging.getLogger(__name__)
@@ -45,7 +45,7 @@ class Starting:
         def failed(error: BaseException) -> None:
             raised.append(error)
             if self._is_cut:  # nobody waits for it any more
-                logger.warning("%s, cut by the close, raised %s", name, describe(error))
+                logger.warning("%s, cut by the close, raised %s", name, located(error))
 
         self._name, self._call = name, OwnedCall(name, call, failed)
         group.start_soon(self._call.run, name=name)

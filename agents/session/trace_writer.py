@@ -127,7 +127,7 @@ class TraceWriter:
     def _run(self, written: Future[None]) -> None:
         try:
             with self._open() as file:
-                logger.info("Session %s is traced to %s", self._session_id, file.name)
+                logger.info("Session %s is traced to %s", self._session_id, self._path)
                 self._write(file)
         except OSError as error:
             logger.error(
@@ -148,6 +148,7 @@ class TraceWriter:
                 descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             except FileExistsError:
                 continue
+            self._path = path
             # A text typed may hold half a character, which is to be kept as it is.
             return open(descriptor, "w", encoding="utf-8", errors="surrogatepass", newline="\n")
         raise AssertionError("count() has no end")

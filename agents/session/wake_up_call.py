@@ -17,7 +17,7 @@ from typing import Any
 import anyio
 
 from vivavoce.agents.session.emitter import Run, SessionEmitter
-from vivavoce.pipelines.core.errors import ConfigurationError, SessionError, describe
+from vivavoce.pipelines.core.errors import ConfigurationError, SessionError, describe, located
 from vivavoce.pipelines.core.owned_call import OwnedCall
 
 logger = logging.getLogger(__name__)
@@ -112,7 +112,7 @@ class WakeUpCall:
         return math.inf if self._is_agent_busy else anyio.current_time() + self._limit
 
     def _failed(self, error: BaseException) -> None:
-        logger.warning("on_wake_up raised %s", describe(error))
+        logger.warning("on_wake_up raised %s", located(error))
         logger.debug("on_wake_up raised", exc_info=error)
         self._report_error(error if isinstance(error, Exception) else SessionError(describe(error)), NAME)
 

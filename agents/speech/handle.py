@@ -10,7 +10,7 @@ from typing import Any
 
 from vivavoce.agents.records import TurnOutcome
 from vivavoce.agents.turn.inputs import InterruptRequested, SpeechKind, SpeechProtected
-from vivavoce.pipelines.core.errors import SessionError, describe
+from vivavoce.pipelines.core.errors import SessionError, located
 
 logger = logging.getLogger(__name__)
 
@@ -142,5 +142,5 @@ class SpeechHandle:
         try:
             callback(self)
         except Exception as error:  # noqa: BLE001 - a user callback must not keep a speech from ending
-            logger.error("A done callback of speech %s raised %s", self.id, describe(error))
+            logger.error("A done callback of speech %s raised %s", self.id, located(error))
             logger.debug("It raised here", exc_info=error)

@@ -29,7 +29,7 @@ from vivavoce.agents.speech.text_channel import TextChannel
 from vivavoce.agents.speech.turn_hook import completed_turn
 from vivavoce.agents.tools.executor import PendingHandoff, ToolBatch
 from vivavoce.agents.turn.inputs import SpeechEnded, ToolsAwaited, ToolsFinished, ToolsStarted
-from vivavoce.pipelines.core.errors import ProviderTimeoutError, describe, first_error
+from vivavoce.pipelines.core.errors import ProviderTimeoutError, describe, first_error, located
 from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
 from vivavoce.pipelines.core.watchdog import Watchdog
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent, TextDelta, Usage
@@ -166,7 +166,7 @@ class Reply:
 
     def _report_failure(self, error: Exception) -> None:
         self.record.error = describe(error)
-        logger.warning("Speech %s failed: %s", self.handle.id, self.record.error)
+        logger.warning("Speech %s failed: %s", self.handle.id, located(error))
         logger.debug("Speech %s failed here", self.handle.id, exc_info=error)  # foreign errors may quote content
         self._failed_component = getattr(error, "component", "") or self._failed_component or "reply"
         self._host.report_error(error, self._failed_component)

@@ -8,7 +8,7 @@ import anyio
 
 from vivavoce.agents.agent import CompletedTurn, StopResponse
 from vivavoce.agents.speech.host import SpeechHost
-from vivavoce.pipelines.core.errors import describe
+from vivavoce.pipelines.core.errors import located
 from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
 from vivavoce.pipelines.llm.chat_context import ChatMessage
 
@@ -28,7 +28,7 @@ async def completed_turn(host: SpeechHost, item: ChatMessage) -> CompletedTurn:
     except StopResponse:
         raise
     except Exception as error:  # noqa: BLE001 - a user callback: the turn is answered without it
-        logger.warning("on_user_turn_completed failed: %s", describe(error))
+        logger.warning("on_user_turn_completed failed: %s", located(error))
         logger.debug("on_user_turn_completed failed here", exc_info=error)
         host.report_error(error, "hook")
     return turn

@@ -16,7 +16,7 @@ from vivavoce.agents.agent import Agent
 from vivavoce.agents.records import HandoffRecord, ToolRecord
 from vivavoce.agents.tools.threads import ThreadPool
 from vivavoce.pipelines.core.clock import Clock
-from vivavoce.pipelines.core.errors import ToolError
+from vivavoce.pipelines.core.errors import ToolError, located
 from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
 from vivavoce.pipelines.llm.tools import Tool, ToolCall, ToolContext, ToolOutput
 
@@ -245,7 +245,7 @@ class ToolExecutor:
             self._on_error(error)
             return f"The tool returned something that is not JSON ({type(result).__name__}).", True
         except Exception as error:  # noqa: BLE001 - the tool boundary: whatever user code raises becomes an output
-            logger.warning("Tool %s raised %s", tool.name, type(error).__name__)
+            logger.warning("Tool %s raised %s", tool.name, located(error))
             logger.debug("Tool %s raised here", tool.name, exc_info=error)  # its text may quote arguments
             self._on_error(error)
             return f"The tool failed ({type(error).__name__}).", True

@@ -21,6 +21,9 @@ VoiceError
 
 from __future__ import annotations
 
+import os
+import traceback
+from types import FrameType
 from typing import overload
 
 
@@ -155,6 +158,29 @@ def describe(error: BaseException, *, quotes_foreign: bool = False) -> str:
         return "; ".join(describe(leaf, quotes_foreign=quotes_foreign) for leaf in error.exceptions)
     kind, text = type(error).__name__, str(error)
     return f"{kind}: {text}" if text and (quotes_foreign or isinstance(error, VoiceError)) else kind
+
+
+def located(error: BaseException) -> str:
+    """Return `describe(error)` and the line that raised it: the last one in code that is neither ours nor installed.
+
+    For logs of what user code raised; the whole traceback, which may quote content, is logged at DEBUG.
+    """
+    frames = list(traceback.walk_tb(first_error(error).__traceback__))
+    theirs = [(frame, line) for frame, line in frames if not _is_library(frame)]
+    if not frames:
+        return describe(error)
+    frame, line = (theirs or frames)[-1]
+    place = f"{frame.f_code.co_filename}:{line} in {frame.f_code.co_name}"
+    return f"{describe(error)} (at {place}; LOG_LEVEL=DEBUG shows all)"
+
+
+def _is_library(frame: FrameType) -> bool:
+    path = frame.f_code.co_filename
+    is_ours = frame.f_globals.get("__name__", "").startswith("vivavoce.")
+    return is_ours or "site-packages" in path or path.startswith((_STANDARD_LIBRARY, "<"))
+
+
+_STANDARD_LIBRARY = os.path.dirname(os.__file__) + os.sep
 
 
 @overload
