@@ -28,6 +28,7 @@ from vivavoce.agents.rooms.local import LocalTransport
 from vivavoce.agents.rooms.options import RoomOptions
 from vivavoce.agents.testing import Caller
 from vivavoce.pipelines import CascadingPipeline
+from vivavoce.pipelines.cascading import CascadingOptions
 from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.core.errors import SessionClosedError
 from vivavoce.pipelines.testing import ScriptedSTT, ScriptedVAD
@@ -62,6 +63,9 @@ AWAY_LIMIT = 30.0
 CLOSE_TIMEOUT = 2.0
 GRACE = 0.6
 LOST_CONNECTION = "the script cut the connection"
+
+LOSSES_AT_MOST = len(CascadingOptions().stt_reconnect.waits)
+"""Streams in a row, none of which has told anything, that the session loses and goes on; it closes with one more."""
 
 REST = [(AgentState.IDLE, UserState.IDLE), (AgentState.IDLE, UserState.AWAY)]
 
@@ -109,6 +113,8 @@ class Life:
             self.session.on_wake_up = self._wake
         self.trace_path = traces / f"{self.session.id}.jsonl"
         self._failed_stream: ScriptedSTTStream | None = None
+        self._telling_stream: ScriptedSTTStream | None = None
+        self._mute_losses = 0
         self._guessed_on: dict[str, ScriptedSTTStream] = {}
         self._began_at = 0.0
         self._free_from = self._guess_until = 0.0
@@ -159,6 +165,7 @@ class Life:
             return await self.session.close()
         await self.session.start(self.transport, room_options=options)
         await self._act_for(self.rng.uniform(2.0, 12.0))
+        self._check_open()
         match self.end:
             case "question":
                 await self._ask_last_question()
@@ -167,9 +174,9 @@ class Life:
             case "room":
                 self.transport.end("the soak ends it")
             case "deaf":
+                await self._until_hearing()  # a stream lost just now has its successor before none can be had
                 self.stt.fail_open(*[self.mood.error("stt")] * 20)
-                await self._until_hearing()
-                self._fail_stt()
+                self._lose_stream()
             case "gives up":
                 until = self._now + AWAY_LIMIT  # what is typed while the caller speaks only adds to one turn
                 while not self._is_closing and self._now < until:
@@ -241,8 +248,8 @@ class Life:
                 handoff = session.update_agent(Desk(self.mood))
                 if self.rng.random() < 0.5:
                     await handoff
-            case "stt fails":
-                self._fail_stt()
+            case "stt fails" if self._is_hearing and (self._has_told or self._mute_losses < LOSSES_AT_MOST):
+                self._lose_stream()
 
     def _sound(self, action: str) -> None:
         start = max(self._now + 0.02, self._free_from)
@@ -277,6 +284,7 @@ class Life:
         first = text.partition(" ")[0]
         if is_final and self._guessed_on.get(first, self.stt.stream) is not self.stt.stream:
             return  # the recogniser broke down in mid-utterance; what it had guessed was settled then
+        self._telling_stream = self.stt.stream
         if is_final:
             self.stt.final(text)
             self._ledger.told += [word for word in text.split() if word != "mhm"]
@@ -289,14 +297,28 @@ class Life:
         streams = self.stt.streams
         return bool(streams) and not streams[-1].is_closed and streams[-1] is not self._failed_stream
 
-    def _fail_stt(self) -> None:
-        if self._is_hearing:
-            self.mood.provoked["stt"] += 1
-            self._failed_stream = self.stt.stream
-            self.stt.fail()
+    @property
+    def _has_told(self) -> bool:
+        """Whether the newest stream has told anything: then the next one has all its tries."""
+        return self._telling_stream is self.stt.streams[-1]
+
+    def _lose_stream(self) -> None:
+        # The session gives a successor all its tries after 5 s too; not counting on that can only spare it a loss.
+        self._mute_losses = 0 if self._has_told else self._mute_losses + 1
+        self.mood.provoked["stt"] += 1
+        self._failed_stream = self.stt.stream
+        self.stt.fail()
 
     async def _until_hearing(self) -> None:
-        await _until(lambda: self._is_hearing, REST_LIMIT, lambda: "the recogniser was not opened again")
+        await _until(
+            lambda: self._is_hearing or self._is_closing, REST_LIMIT, lambda: "the recogniser was not opened again"
+        )
+        self._check_open()
+
+    def _check_open(self) -> None:
+        """Nothing that was provoked so far is a reason to close."""
+        errors = [(event.source, event.error) for event in self._ledger.errors if not event.is_recovered]
+        assert self.end in ("away", "gives up") or not self._is_closing, f"closed by itself, after {errors}"
 
     async def _ask_last_question(self) -> None:
         self.mood.is_calm = True
@@ -304,12 +326,15 @@ class Life:
         await self._until_hearing()
         question = self._new_words(3, told=False)
         start = self._now + 0.05
+        stream, heard = self.stt.stream, self.stt.stream.pushed_seconds
         self.caller.says(question, start, start + 0.8, final_at=start + 0.9)
         await _until(
             lambda: any(question in done.record.user_text for done in self._ledger.completed),
             ANSWER_LIMIT,
             lambda: f"the last question was not answered: {self._states}",
         )
+        heard = stream.pushed_seconds - heard
+        assert heard > 0.7, f"the recogniser got {heard:.2f} s of audio from a question of 0.8 s"
         answered = next(done.record for done in self._ledger.completed if question in done.record.user_text)
         assert (answered.outcome, bool(answered.heard_text)) == ("completed", True), answered.outcome
         await _until(
