@@ -70,3 +70,13 @@ def test_waits_that_end_before_they_begin_are_refused(seconds: float) -> None:
     with pytest.raises(ValueError, match="need transcript_timeout > 0"):
         EndpointingOptions(transcript_timeout=seconds)
     assert TurnOptions(away_after=0.5).away_after == 0.5
+
+
+def test_the_bounds_of_what_is_learned_may_be_the_delays_themselves() -> None:
+    options = EndpointingOptions(mode="dynamic", min_delay=0.5, max_delay=0.5, learned=(0.5, 0.5))
+
+    assert options.learned == (options.min_delay, options.max_delay)
+
+
+def test_a_pause_may_be_limited_to_less_than_a_second() -> None:
+    assert InterruptionOptions(max_pause=0.5).max_pause == 0.5
