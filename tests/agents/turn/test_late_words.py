@@ -269,3 +269,27 @@ def test_what_is_cleared_is_not_what_was_committed_before() -> None:
 def test_an_interim_long_after_is_of_new_words() -> None:
     talk = guessed().at(3.6, i.UserInterim(text="a table"))
     assert talk.machine.open_turn_id == "turn_2"
+
+
+def test_a_late_interim_of_the_committed_item_opens_no_turn_whatever_it_says() -> None:
+    assert named().at(2.7, i.UserInterim(text="hello", item_id="one")).machine.open_turn_id == ""
+
+
+def test_a_late_interim_without_a_name_is_of_the_committed_item_until_new_speech() -> None:
+    assert named().at(2.7, i.UserInterim(text="hello")).machine.open_turn_id == ""
+
+
+def test_a_final_with_another_word_takes_back_an_answer_that_nobody_heard() -> None:
+    talk = guessed().at(2.6, i.UserFinal(text="a cable")).until(5.0)
+    assert talk.take()[:2] == [(2.6, "withdraw", "answer_1"), (2.6, "merge", "turn_1", "a cable")]
+
+
+def test_a_final_at_the_very_end_of_the_time_for_it_still_amends() -> None:
+    talk = guessed().plays(2.6).at(3.5, i.UserFinal(text="a cable")).until(3.6)
+    assert talk.take() == [(3.5, "amend", "turn_1", "a cable")]
+
+
+def test_words_that_only_go_on_are_a_revision_however_many_they_are() -> None:
+    committed = OpenFinal("turn_1", "answer_1", "", "a table", "", 9.0)
+    assert committed.resembles("a table for two and two children at the window please")
+    assert committed.resembles("a")

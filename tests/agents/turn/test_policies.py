@@ -261,3 +261,9 @@ def test_a_guess_at_more_words_would_not_interrupt_even_behind_words_that_were_i
     told = [(moment.text, moment.is_final, moment.default) for moment in policy.asked if moment.trigger == "words"]
     assert told[0][1:] == (True, "interrupt")
     assert told[-1][1:] == (False, "ignore")
+
+
+def test_how_long_the_agent_has_sounded_is_told_to_the_microsecond() -> None:
+    policy = Policy()
+    Conversation(mode=policy).speaking().starts(2.000004).until(3.0)
+    assert policy.asked[0].agent_seconds == 1.500004
