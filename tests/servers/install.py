@@ -1,5 +1,4 @@
-"""Fetches what the tests need beside our own environment, once, into the git-ignored `.cache/`: the real LiveKit server,
-and a peer framework in an environment of its own, since its pins are not ours.
+"""Fetches what the tests need beside our environment into the git-ignored `.cache/`: a real LiveKit server, and a peer.
 
 Run as a script it installs everything, so that a build does not eat a test's time limit. Standard library only.
 """
