@@ -20,7 +20,7 @@ from vivavoce.agents.turn.endpointing import Endpointing
 from vivavoce.agents.turn.floor import Floor, Speech
 from vivavoce.agents.turn.hush import Hush
 from vivavoce.agents.turn.interruption import Interruption
-from vivavoce.agents.turn.open_final import OpenFinal
+from vivavoce.agents.turn.open_final import CommittedTurn, Guess, OpenFinals
 from vivavoce.agents.turn.options import TurnOptions
 from vivavoce.agents.turn.preemption import Preemption
 from vivavoce.agents.turn.user_turn import Burst, Over, UserSide, UserTurn
@@ -49,7 +49,7 @@ class Answering:
         self._interruption = interruption
         self._out = out
         self._answers = 0
-        self._open_final: OpenFinal | None = None
+        self._finals = OpenFinals()
 
     def is_deferred(self, turn: UserTurn) -> bool:
         """Whether the words of that turn have to wait for a speech that they may not cut."""
@@ -143,36 +143,35 @@ class Answering:
     # --- finals that come after the commit
 
     def _await_final(self, turn: UserTurn, speech_id: str, now: float, *, is_remote: bool = False) -> None:
-        late = self._open_final
+        guess = None
         if turn.interim or (is_remote and not turn.segments):
             # A remote model has heard the words itself; its transcript may come at any time.
             until = float("inf") if is_remote else now + self._options.endpointing.transcript_timeout
-            self._open_final = OpenFinal(
-                turn.turn_id,
-                speech_id,
-                turn.settled_text,
+            guess = Guess(
                 turn.interim,
-                turn.typed,
                 until,
                 item_id=turn.interim_item_id,
                 was_voice=turn.burst is not None,
+                # Where the recogniser is asked to settle what it has heard, it begins a new utterance.
+                is_being_said=turn.is_speech_going_on and turn.over is not None and turn.over.by == "text",
             )
-        elif late is not None and late.turn_id == turn.turn_id:
-            self._open_final = late.gone_on(speech_id, turn.new_text)
+        self._finals.committed(turn, speech_id, guess, now)
 
     def expect_no_final(self) -> None:
         """Nothing is settled any more."""
-        self._open_final = None
+        self._finals.clear()
 
     def speech_began(self) -> None:
         """What is recognised from now on is new, unless it shows that it is not."""
-        if self._open_final is not None:
-            self._open_final = self._open_final.followed()
+        self._finals.speech_began()
+
+    def speech_ended(self, at: float) -> None:
+        """The final of what was said until now is to come soon."""
+        self._finals.speech_ended(at, self._options.endpointing.transcript_timeout)
 
     def covers_interim(self, text: str, now: float, item_id: str) -> bool:
         """Whether an interim is still of the words that were committed; else those are over."""
-        late = self._open_final
-        if late is not None and late.may_be_guessed_again(text, item_id, now):
+        if self._finals.cover_interim(text, now, item_id):
             return True
         self.speech_began()
         return False
@@ -183,26 +182,27 @@ class Answering:
         Where it says something else than was answered and nothing of the answer was heard, the turn is opened again, or
         goes on in the one that is open.
         """
-        late, turn = self._open_final, self._user.turn
-        if late is None or not late.may_be_settled(text, item_id, now, is_in_speech=self._user.is_speaking):
+        found, turn = self._finals.take(text, now, item_id, is_in_speech=self._user.is_speaking), self._user.turn
+        if found is None:
             return False
-        self._open_final = None
+        whole, guess = found
         if not text:
             return True
-        is_same = late.is_same(text)
-        if not late.speech_id and not is_same and self._interruption.takes_floor(text):
+        is_same = guess.is_same(text)
+        if not whole.speech_id and not is_same and self._interruption.takes_floor(text):
             return False
-        answer = self._floor.get(late.speech_id)
-        is_stale = not is_same and not late.is_remote and answer is not None and self._may_take_back(answer)
+        answer = self._floor.get(whole.speech_id)
+        is_stale = not is_same and not guess.is_remote and answer is not None and self._may_take_back(answer)
         if is_stale and turn is None:
-            self._reopen(late, now)
+            whole.open_at(guess)
+            self._reopen(whole, now)
             return False
-        whole = late.settled_by(text)
+        whole.settle(guess, text)
         if answer is not None:
-            answer.text = whole
-        if turn is not None and turn.turn_id == late.turn_id:  # it goes on already
-            turn.earlier_text = whole
-        self._out.append(AmendUserTurn(late.turn_id, late.speech_id, whole))
+            answer.text = whole.text
+        if turn is not None and turn.turn_id == whole.turn_id:  # it goes on already
+            turn.earlier_text, turn.later_text = whole.earlier_text, whole.later_text
+        self._out.append(AmendUserTurn(whole.turn_id, whole.speech_id, whole.text))
         if is_stale:
             self._interruption.take_floor()
         return True
@@ -211,10 +211,10 @@ class Answering:
         is_active = answer is self._floor.active
         return is_active and answer.is_unheard_answer and self._interruption.may_cut(answer)
 
-    def _reopen(self, late: OpenFinal, now: float) -> None:
-        turn = UserTurn(late.turn_id, now, burst=self._user.burst, typed=late.after)
+    def _reopen(self, whole: CommittedTurn, now: float) -> None:
+        turn = UserTurn(whole.turn_id, now, burst=self._user.burst)
         if self._options.endpointing.mode == "manual":
             turn.over = Over(now)
         self._user.turn = turn
         self._interruption.take_floor()
-        turn.earlier_text = late.before
+        turn.earlier_text, turn.later_text = whole.earlier_text, whole.later_text

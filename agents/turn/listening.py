@@ -71,7 +71,7 @@ class Listening:
         user = self._user
         if user.burst is None or not user.is_speaking:
             return
-        user.burst.end(at, now)
+        self._end_burst(user.burst, at, now)
         self._interruption.speech_stopped()
         turn = user.turn
         if turn is None or turn.owes_final:
@@ -80,6 +80,10 @@ class Listening:
             self._ask_detector(turn)
         else:
             self._answering.drop("noise")
+
+    def _end_burst(self, burst: Burst, at: float, now: float) -> None:
+        burst.end(at, now)
+        self._answering.speech_ended(at)
 
     def interim(self, text: str, now: float, item_id: str = "") -> None:
         """An utterance sounds like that so far."""
@@ -156,7 +160,12 @@ class Listening:
         turn = self._user.turn
         if turn is not None and turn.is_merged:
             self._user.turn = UserTurn(
-                turn.turn_id, turn.word_at, burst=turn.burst, earlier_text=turn.earlier_text, is_merged=True
+                turn.turn_id,
+                turn.word_at,
+                burst=turn.burst,
+                earlier_text=turn.earlier_text,
+                later_text=turn.later_text,
+                is_merged=True,
             )
             if self._is_manual:
                 self._user.turn.over = Over(now)
@@ -190,7 +199,7 @@ class Listening:
             self._out.append(RefuseRemoteReply(remote_reply_id))
             return
         if user.burst is not None and user.is_speaking:
-            user.burst.end(now, now)
+            self._end_burst(user.burst, now, now)
         self._answering.commit(self._open_turn(now), now, "remote_reply", remote_reply_id=remote_reply_id)
 
     def close(self, now: float) -> None:

@@ -1,62 +1,55 @@
-"""OpenFinal: words that were committed as an interim, and which of the finals that come later settles them.
+"""OpenFinals: words that were committed as an interim, and which of the finals that come later settles which of them.
 
 A provider's name of the utterance tells, where it gives one. Else it is the next final that comes before any new speech
-is heard. In the midst of new speech the order alone does not tell, as that may have finals too: there it is one that
-reads like a revision. What was typed meanwhile is no speech and changes nothing.
+is heard. In the midst of new speech the order alone does not tell, as that may have finals too, nor where several
+utterances are open: there it is one that reads like a revision, of the one that it is most like. What was typed
+meanwhile is no speech and changes nothing.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from difflib import SequenceMatcher
+
+from vivavoce.agents.turn.user_turn import UserTurn, join
 
 ALIKE = 0.5
 """Share of equal words from which a transcript passes for a revision of another one."""
 
 
-@dataclass(frozen=True, slots=True)
-class OpenFinal:
-    """A turn whose commit came before its last final.
+@dataclass(slots=True, eq=False)
+class Guess:
+    """An interim that was committed: what an utterance sounds like until its final comes.
 
     Args:
-        speech_id: Its answer; empty for a backchannel.
-        before, guess, after: Its words: the settled ones, the interim, and what was typed or said after that.
         until: When a final no longer belongs to it; never, where a remote model has heard the words itself.
         item_id: The provider's name of the utterance; empty where it has none.
         was_voice: A VAD heard it: what comes before it hears new speech is of this utterance, whatever it says.
-        is_followed: New speech has begun since.
+        is_being_said: The utterance goes on, and so does the time for its final.
+        is_followed: New speech has begun since, or another guess was committed.
+        has_newer: Another guess was committed since.
     """
 
-    turn_id: str
-    speech_id: str
-    before: str = field(repr=False)
-    guess: str = field(repr=False)
-    after: str = field(repr=False)
+    text: str = field(repr=False)
     until: float
     item_id: str = ""
     was_voice: bool = False
+    is_being_said: bool = False
     is_followed: bool = False
+    has_newer: bool = False
 
     @property
     def is_remote(self) -> bool:
         """Whether a remote model has heard the words itself, so that nothing that they turn out to be is news to it."""
         return self.until == float("inf")
 
-    def followed(self) -> OpenFinal:
-        """Return it as it is once new speech has begun."""
-        return replace(self, is_followed=True)
-
-    def gone_on(self, speech_id: str, text: str) -> OpenFinal:
-        """Return it as it is once the turn was committed again, with `text` behind its words."""
-        return replace(self, speech_id=speech_id, after=_join(self.after, text))
-
-    def settled_by(self, text: str) -> str:
-        """Return all words of the turn, given what the utterance was."""
-        return _join(self.before, text, self.after)
+    def is_in_time(self, now: float) -> bool:
+        """Whether something that comes now may still be of this utterance."""
+        return self.is_being_said or now <= self.until
 
     def may_be_guessed_again(self, text: str, item_id: str, now: float) -> bool:
         """Whether an interim that comes while no turn is open may be of this utterance."""
-        if now > self.until:
+        if not self.is_in_time(now):
             return False
         if self.item_id and item_id:
             return item_id == self.item_id
@@ -68,26 +61,145 @@ class OpenFinal:
         Args:
             is_in_speech: Whether the VAD hears speech.
         """
-        if now > self.until:
+        if not self.is_in_time(now):
             return False
         if self.item_id and item_id:
             return item_id == self.item_id
-        return not self.is_followed or (is_in_speech and bool(text and self.guess) and self.resembles(text))
+        if not self.is_followed:
+            return True
+        return (is_in_speech or self.has_newer) and bool(text and self.text) and self.resembles(text)
 
     def resembles(self, text: str) -> bool:
         """Whether `text` reads like a revision of the interim, as far as one can tell by the words."""
-        guess, revised = _plain(self.guess), _plain(text)
-        if guess.startswith(revised) or revised.startswith(guess):
-            return True
-        return SequenceMatcher(None, guess.split(), revised.split(), autojunk=False).ratio() >= ALIKE
+        guess, revised = _plain(self.text), _plain(text)
+        return guess.startswith(revised) or revised.startswith(guess) or self.likeness(text) >= ALIKE
+
+    def likeness(self, text: str) -> float:
+        """Return the share of words that are the same, 0 … 1."""
+        return SequenceMatcher(None, _plain(self.text).split(), _plain(text).split(), autojunk=False).ratio()
 
     def is_same(self, text: str) -> bool:
         """Whether nothing but spelling differs."""
-        return _plain(self.guess) == _plain(text)
+        return _plain(self.text) == _plain(text)
 
 
-def _join(*parts: str) -> str:
-    return " ".join(part for part in parts if part)
+class CommittedTurn:
+    """A turn of which at least one final is open: its words, those of the guesses in their places.
+
+    Args:
+        speech_id: Its answer; empty for a backchannel.
+    """
+
+    def __init__(self, turn: UserTurn, speech_id: str, guess: Guess | None) -> None:
+        self.turn_id = turn.turn_id
+        self.speech_id = speech_id
+        self._before: list[str | Guess] = [turn.earlier_text]
+        self._after: list[str | Guess] = [turn.later_text]
+        self._take(turn, guess)
+
+    @property
+    def text(self) -> str:
+        """All words of it."""
+        return join(self.earlier_text, self.later_text)
+
+    @property
+    def earlier_text(self) -> str:
+        """Its words; once it was opened, those before what is said next."""
+        return join(*map(_text, self._before))
+
+    @property
+    def later_text(self) -> str:
+        """The words behind what is said next; none, unless it was opened."""
+        return join(*map(_text, self._after))
+
+    def goes_on(self, turn: UserTurn, speech_id: str, guess: Guess | None) -> None:
+        """It was committed again, with what the turn has got since."""
+        self.speech_id = speech_id
+        self._take(turn, guess)
+
+    def settle(self, guess: Guess, text: str) -> None:
+        """That guess was of these words."""
+        words = [*self._before, *self._after]
+        words[words.index(guess)] = text
+        self._before, self._after = words[: len(self._before)], words[len(self._before) :]
+
+    def open_at(self, guess: Guess) -> None:
+        """Take the guess out: what is said next comes into its place."""
+        words = [*self._before, *self._after]
+        place = words.index(guess)
+        self._before, self._after = words[:place], words[place + 1 :]
+
+    def _take(self, turn: UserTurn, guess: Guess | None) -> None:
+        said = [*turn.segments] if guess is None else [*turn.segments, guess]
+        self._before, self._after = [*self._before, *said, *self._after, turn.typed], []
+
+
+class OpenFinals:
+    """The guesses that wait for their finals, oldest first, each with the turn that it is part of."""
+
+    def __init__(self) -> None:
+        self._open: list[tuple[CommittedTurn, Guess]] = []
+
+    def committed(self, turn: UserTurn, speech_id: str, guess: Guess | None, now: float) -> None:
+        """That turn was committed, perhaps once more.
+
+        Args:
+            guess: Its newest utterance, if that is not settled.
+        """
+        # Of what remote models heard themselves only the newest is kept: its final may come never.
+        self._open = [
+            (whole, other)
+            for whole, other in self._open
+            if other.is_in_time(now) and not (other.is_remote and guess is not None)
+        ]
+        whole = next((whole for whole, _ in self._open if whole.turn_id == turn.turn_id), None)
+        if whole is not None:
+            whole.goes_on(turn, speech_id, guess)
+        if guess is not None:
+            for _, older in self._open:
+                older.is_followed = older.has_newer = True
+            self._open.append((whole or CommittedTurn(turn, speech_id, guess), guess))
+
+    def clear(self) -> None:
+        """Wait for none any more."""
+        self._open.clear()
+
+    def speech_began(self) -> None:
+        """What is recognised from now on is new, unless it shows that it is not."""
+        for _, guess in self._open:
+            guess.is_followed = True
+
+    def speech_ended(self, at: float, timeout: float) -> None:
+        """The utterance that went on at its commit is over since `at`: its final comes within the timeout."""
+        for _, guess in self._open:
+            if guess.is_being_said:
+                guess.is_being_said = False
+                guess.until = max(guess.until, at + timeout)
+
+    def cover_interim(self, text: str, now: float, item_id: str) -> bool:
+        """Whether an interim is still of words that were committed."""
+        return any(guess.may_be_guessed_again(text, item_id, now) for _, guess in self._open)
+
+    def take(self, text: str, now: float, item_id: str, *, is_in_speech: bool) -> tuple[CommittedTurn, Guess] | None:
+        """Return the guess that a final is of, with its turn, and wait for it no more; None if the final is of none.
+
+        Args:
+            is_in_speech: Whether the VAD hears speech.
+        """
+        found = [
+            (whole, guess)
+            for whole, guess in self._open
+            if guess.may_be_settled(text, item_id, now, is_in_speech=is_in_speech)
+        ]
+        if not found:
+            return None
+        best = max(found, key=lambda entry: entry[1].likeness(text)) if len(found) > 1 else found[0]
+        self._open.remove(best)
+        return best
+
+
+def _text(part: str | Guess) -> str:
+    return part if isinstance(part, str) else part.text
 
 
 def _plain(text: str) -> str:

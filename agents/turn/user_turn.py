@@ -58,6 +58,7 @@ class UserTurn:
     Args:
         burst: The newest speech of it; None without a VAD.
         earlier_text: Words of this turn that were committed already.
+        later_text: Likewise, but they come after those said now, which are in the place of a guess.
         is_merged: It was committed before and goes on.
         segments: Final transcripts since.
         hushed: How many of these were said when no voice took the floor (`hush`).
@@ -77,6 +78,7 @@ class UserTurn:
     word_at: float
     burst: Burst | None = None
     earlier_text: str = field(default="", repr=False)
+    later_text: str = field(default="", repr=False)
     is_merged: bool = False
     segments: list[str] = field(default_factory=list, repr=False)
     hushed: int = 0
@@ -111,29 +113,24 @@ class UserTurn:
         return bool(self.segments or self.interim or self.typed or self.is_merged)
 
     @property
-    def settled_text(self) -> str:
-        """The words that nothing changes any more, without those typed."""
-        return _join(self.earlier_text, *self.segments)
-
-    @property
     def firm_text(self) -> str:
         """The new words that may take the floor: finals, and an interim once it is stable."""
-        return _join(*self.segments[self.hushed :], self.interim if self.is_interim_stable else "")
+        return join(*self.segments[self.hushed :], self.interim if self.is_interim_stable else "")
 
     @property
     def loud_text(self) -> str:
         """The new words that were said when a voice could take the floor, an unsettled interim included."""
-        return _join(*self.segments[self.hushed :], self.interim, self.typed)
+        return join(*self.segments[self.hushed :], self.interim, self.typed)
 
     @property
     def new_text(self) -> str:
         """The words since the last commit, an unsettled interim behind the settled ones."""
-        return _join(*self.segments, self.interim, self.typed)
+        return join(*self.segments, self.interim, self.typed)
 
     @property
     def text(self) -> str:
         """All words of the turn."""
-        return _join(self.earlier_text, self.new_text)
+        return join(self.earlier_text, *self.segments, self.interim, self.later_text, self.typed)
 
     @property
     def is_speech_going_on(self) -> bool:
@@ -258,5 +255,6 @@ class UserSide:
         return self.turn is not None or self.is_speaking
 
 
-def _join(*parts: str) -> str:
+def join(*parts: str) -> str:
+    """Return the parts that hold words, with a space between them."""
     return " ".join(part for part in parts if part)

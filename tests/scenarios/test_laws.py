@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import anyio
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from vivavoce.agents import (
@@ -248,6 +248,17 @@ class Call:
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(plan=actions, script=model_script, setting=settings_of_a_call)
+@example(  # typed over speech that goes on, whose final comes more than a second after its commit
+    plan=[
+        Action("says", 0.1, 1, 0.1),
+        Action("says", 0.1, 1, 0.1),
+        Action("says", 4.4, 12, 0.1, typed=(0.3,)),
+        Action("says", 4.4, 10, 1.2, guessed="all"),
+        Action("protected", 5.4, 5, 0.1),
+    ],
+    script=[[0.0]] * 30,
+    setting=Setting(ahead="nothing", has_words=False, wake_up=None, window=None),
+)
 def test_whatever_happens_the_laws_of_a_session_hold(
     plan: list[Action], script: list[list[StepItem]], setting: Setting
 ) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from turn_kit import Conversation
 from vivavoce.agents.turn import inputs as i
-from vivavoce.agents.turn.open_final import OpenFinal
+from vivavoce.agents.turn.open_final import Guess
 
 
 def guessed(text: str = "a table", **options: Any) -> Conversation:
@@ -170,7 +170,7 @@ def test_words_told_while_an_unheard_answer_may_not_be_cut_amend_it() -> None:
     ],
 )
 def test_late_words_are_told_from_new_ones_by_their_likeness(late: str, is_a_revision: bool) -> None:
-    committed = OpenFinal("turn_1", "answer_1", before="", guess="book a table", after="", until=1.0)
+    committed = Guess("book a table", until=1.0)
     assert committed.resembles(late) is is_a_revision
 
 
@@ -290,6 +290,124 @@ def test_a_final_at_the_very_end_of_the_time_for_it_still_amends() -> None:
 
 
 def test_words_that_only_go_on_are_a_revision_however_many_they_are() -> None:
-    committed = OpenFinal("turn_1", "answer_1", "", "a table", "", 9.0)
+    committed = Guess("a table", until=9.0)
     assert committed.resembles("a table for two and two children at the window please")
     assert committed.resembles("a")
+
+
+def test_the_final_of_speech_that_goes_on_at_its_commit_may_come_as_long_after_its_end_as_any() -> None:
+    talk = Conversation().speaking(interruptible=False).starts(2.0).at(2.3, i.UserFinal(text="for two")).stops(2.5)
+    talk.at(2.8, i.TextReceived("please")).starts(3.0).at(3.3, i.UserInterim(text="tonight")).played(3.5)
+    assert talk.take()[0] == (3.5, "commit", "turn_1", "for two tonight please")
+    talk.plays(3.6).at(5.0, i.UserInterim(text="tonight then")).stops(6.0)
+    assert talk.machine.open_turn_id == ""
+    talk.at(7.0, i.UserFinal(text="tonight then")).until(12.0)
+    assert (7.0, "amend", "turn_1", "for two tonight then please") in talk.take()
+    assert talk.machine.open_turn_id == ""
+
+
+def test_a_final_too_long_after_the_end_of_speech_that_went_on_at_its_commit_is_new() -> None:
+    talk = Conversation().speaking(interruptible=False).starts(2.0).at(2.3, i.UserFinal(text="for two")).stops(2.5)
+    talk.at(2.8, i.TextReceived("please")).starts(3.0).at(3.3, i.UserInterim(text="tonight")).played(3.5)
+    talk.plays(3.6).stops(6.0).at(7.1, i.UserFinal(text="tonight")).until(12.0)
+    assert [entry[1] for entry in talk.take()].count("amend") == 0
+
+
+def two_guesses(first: str, second: str, *, names: tuple[str, str] = ("", ""), is_heard: bool = True) -> Conversation:
+    """Two utterances whose ends were asked for: `first` at 1.1, `second` at 1.9. Heard answers make them two turns."""
+    talk = Conversation().starts(0.5).at(1.0, i.UserInterim(text=first, item_id=names[0])).stops(1.05)
+    talk.at(1.3, i.TurnCommitRequested())
+    if is_heard:
+        talk.plays(1.35)
+    talk.starts(1.4).at(1.6, i.UserInterim(text=second, item_id=names[1])).stops(1.65).at(1.9, i.TurnCommitRequested())
+    if is_heard:
+        talk.plays(1.95)
+    talk.take()
+    return talk
+
+
+@pytest.mark.parametrize("order", [("one", "two"), ("two", "one")])
+def test_each_of_two_open_guesses_is_settled_by_the_final_of_its_name_in_any_order(order: tuple[str, str]) -> None:
+    talk = two_guesses("a table", "for to", names=("one", "two"))
+    texts = {"one": "a cable", "two": "for two"}
+    talk.at(2.0, *(i.UserFinal(text=texts[name], item_id=name) for name in order)).until(9.0)
+    turns = {"one": "turn_1", "two": "turn_2"}
+    assert talk.take() == [(2.0, "amend", turns[name], texts[name]) for name in order]
+
+
+def test_without_names_a_final_is_of_the_open_guess_that_it_is_most_like() -> None:
+    talk = two_guesses("a table for to", "not today").at(2.0, i.UserFinal(text="a table for two"))
+    talk.at(2.1, i.UserFinal(text="Not today.")).until(9.0)
+    assert talk.take() == [(2.0, "amend", "turn_1", "a table for two"), (2.1, "amend", "turn_2", "Not today.")]
+
+
+def test_a_final_that_begins_like_an_older_guess_is_of_the_newer_one_if_that_is_more_like_it() -> None:
+    talk = two_guesses("a table", "a table for two").at(2.0, i.UserFinal(text="A table for two.")).until(9.0)
+    assert talk.take() == [(2.0, "amend", "turn_2", "A table for two.")]
+
+
+def test_of_equal_guesses_the_older_one_is_settled_first() -> None:
+    talk = two_guesses("yes", "yes").at(2.0, i.UserFinal(text="Yes.")).at(2.1, i.UserFinal(text="Yes!")).until(9.0)
+    assert talk.take() == [(2.0, "amend", "turn_1", "Yes."), (2.1, "amend", "turn_2", "Yes!")]
+
+
+def test_a_final_like_no_guess_is_of_the_newest_one() -> None:
+    talk = two_guesses("a table", "for to").at(2.0, i.UserFinal(text="four also")).until(9.0)
+    assert talk.take() == [(2.0, "amend", "turn_2", "four also")]
+
+
+def test_an_older_guess_whose_time_is_over_is_settled_no_more() -> None:
+    talk = two_guesses("a table", "not today").at(2.35, i.UserFinal(text="a table")).until(9.0)
+    assert talk.take() == [(2.35, "amend", "turn_2", "a table")]
+
+
+@pytest.mark.parametrize(
+    ("finals", "amended"),
+    [
+        (("A table.", "For two."), ["A table. for two", "A table. For two."]),
+        (("For two.", "A table."), ["a table For two.", "A table. For two."]),
+    ],
+)
+def test_two_open_guesses_of_one_turn_are_settled_each_in_its_place(
+    finals: tuple[str, str], amended: list[str]
+) -> None:
+    talk = two_guesses("a table", "for two", is_heard=False).plays(2.0)
+    talk.at(2.1, *(i.UserFinal(text=text) for text in finals)).until(9.0)
+    assert talk.take() == [(2.1, "amend", "turn_1", text) for text in amended]
+
+
+def test_a_turn_that_is_opened_at_its_first_guess_still_waits_for_the_final_of_its_second() -> None:
+    talk = two_guesses("a table for to", "not today", is_heard=False)
+    talk.at(2.0, i.UserFinal(text="a table for two")).until(2.06)
+    assert talk.take()[:2] == [(2.0, "withdraw", "answer_2"), (2.05, "merge", "turn_1", "a table for two not today")]
+    talk.at(2.1, i.UserFinal(text="Not today.")).until(9.0)
+    assert talk.take() == [(2.1, "amend", "turn_1", "a table for two Not today.")]
+
+
+def test_the_second_guess_is_settled_while_the_turn_is_open_at_the_first() -> None:
+    talk = Conversation().starts(0.5).at(1.0, i.UserInterim(text="a table for to", item_id="one"))
+    talk.at(1.1, i.TurnCommitRequested()).at(1.2, i.UserInterim(text="not today", item_id="two"))
+    talk.at(1.3, i.TurnCommitRequested()).at(1.4, i.TextReceived("please"))
+    assert (1.4, "merge", "turn_1", "a table for to not today please") in talk.take()
+    talk.at(1.5, i.UserFinal(text="a table for two", item_id="one"))
+    talk.at(1.6, i.UserFinal(text="Not today.", item_id="two")).at(1.7, i.UserFinal(text="thanks")).stops(2.0)
+    assert talk.until(9.0).take()[-2:] == [
+        (2.4, "merge", "turn_1", "a table for two thanks Not today. please"),
+        (2.4, "grant", "answer_4"),
+    ]
+
+
+def test_what_was_committed_behind_the_place_of_a_late_final_is_not_cleared() -> None:
+    talk = Conversation().starts(0.5).at(1.0, i.UserInterim(text="a table", item_id="one"))
+    talk.at(1.1, i.TurnCommitRequested()).at(1.2, i.TextReceived("please"))
+    assert (1.2, "merge", "turn_1", "a table please") in talk.take()
+    talk.at(1.3, i.UserFinal(text="a table for two", item_id="one")).at(1.4, i.TurnClearRequested()).stops(2.0)
+    assert talk.until(9.0).take()[-2][1:] == ("merge", "turn_1", "please")
+
+
+def test_of_what_a_remote_model_heard_only_the_newest_waits_for_its_transcript() -> None:
+    talk = Conversation(remote_decides=True).at(1.0, i.RemoteReplyStarted("one")).plays(1.1).played(1.5)
+    talk.at(2.0, i.RemoteReplyStarted("two")).plays(2.1).played(2.5).take()
+    talk.at(60.0, i.UserFinal(text="hello")).at(61.0, i.UserFinal(text="hello")).until(65.0)
+    assert talk.take()[0] == (60.0, "amend", "turn_2", "hello")
+    assert [entry[1] for entry in talk.take()] == []

@@ -8,7 +8,7 @@ from turn_kit import Conversation
 from vivavoce.agents.states import AgentState, UserState
 from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.floor import Speech
-from vivavoce.agents.turn.open_final import OpenFinal
+from vivavoce.agents.turn.open_final import Guess
 from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions, TurnOptions
 from vivavoce.agents.turn.user_turn import UserTurn
 
@@ -134,7 +134,7 @@ def test_options_say_what_they_need_and_what_came(kind: type, field: str, value:
 def test_what_the_user_and_the_agent_say_is_in_no_repr() -> None:
     turn = UserTurn("turn_1", 0.0, earlier_text="secret", segments=["secret"], interim="secret", typed="secret")
     speech = Speech("answer_1", "turn", True, 0, 1, text="secret")
-    late = OpenFinal("turn_1", "answer_1", "secret", "secret", "secret", 1.0)
+    late = Guess("secret", until=1.0)
     assert "secret" not in f"{turn!r} {speech!r} {late!r}"
 
 
