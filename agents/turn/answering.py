@@ -201,7 +201,7 @@ class Answering:
         if answer is not None:
             answer.text = whole.text
         if turn is not None and turn.turn_id == whole.turn_id:  # it goes on already
-            turn.earlier_text, turn.later_text = whole.earlier_text, whole.later_text
+            turn.committed = whole.words
         self._out.append(AmendUserTurn(whole.turn_id, whole.speech_id, whole.text))
         if is_stale:
             self._interruption.take_floor()
@@ -217,4 +217,4 @@ class Answering:
             turn.over = Over(now)
         self._user.turn = turn
         self._interruption.take_floor()
-        turn.earlier_text, turn.later_text = whole.earlier_text, whole.later_text
+        turn.committed = whole.words

@@ -93,24 +93,20 @@ class CommittedTurn:
     def __init__(self, turn: UserTurn, speech_id: str, guess: Guess | None) -> None:
         self.turn_id = turn.turn_id
         self.speech_id = speech_id
-        self._before: list[str | Guess] = [turn.earlier_text]
-        self._after: list[str | Guess] = [turn.later_text]
+        before, behind = turn.committed
+        self._before: list[str | Guess] = [before]
+        self._behind: list[str | Guess] = [behind]
         self._take(turn, guess)
 
     @property
     def text(self) -> str:
         """All words of it."""
-        return join(self.earlier_text, self.later_text)
+        return join(*self.words)
 
     @property
-    def earlier_text(self) -> str:
-        """Its words; once it was opened, those before what is said next."""
-        return join(*map(_text, self._before))
-
-    @property
-    def later_text(self) -> str:
-        """The words behind what is said next; none, unless it was opened."""
-        return join(*map(_text, self._after))
+    def words(self) -> tuple[str, str]:
+        """Its words: those before what is said next and, once it was opened, those behind that."""
+        return join(*map(_text, self._before)), join(*map(_text, self._behind))
 
     def goes_on(self, turn: UserTurn, speech_id: str, guess: Guess | None) -> None:
         """It was committed again, with what the turn has got since."""
@@ -119,19 +115,19 @@ class CommittedTurn:
 
     def settle(self, guess: Guess, text: str) -> None:
         """That guess was of these words."""
-        words = [*self._before, *self._after]
+        words = [*self._before, *self._behind]
         words[words.index(guess)] = text
-        self._before, self._after = words[: len(self._before)], words[len(self._before) :]
+        self._before, self._behind = words[: len(self._before)], words[len(self._before) :]
 
     def open_at(self, guess: Guess) -> None:
         """Take the guess out: what is said next comes into its place."""
-        words = [*self._before, *self._after]
+        words = [*self._before, *self._behind]
         place = words.index(guess)
-        self._before, self._after = words[:place], words[place + 1 :]
+        self._before, self._behind = words[:place], words[place + 1 :]
 
     def _take(self, turn: UserTurn, guess: Guess | None) -> None:
         said = [*turn.segments] if guess is None else [*turn.segments, guess]
-        self._before, self._after = [*self._before, *said, *self._after, turn.typed], []
+        self._before, self._behind = [*self._before, *said, *self._behind, turn.typed], []
 
 
 class OpenFinals:

@@ -57,8 +57,8 @@ class UserTurn:
 
     Args:
         burst: The newest speech of it; None without a VAD.
-        earlier_text: Words of this turn that were committed already.
-        later_text: Likewise, but they come after those said now, which are in the place of a guess.
+        committed: Words of this turn that were committed already, and those of them that come behind what is said now,
+            as that takes the place of a guess.
         is_merged: It was committed before and goes on.
         segments: Final transcripts since.
         hushed: How many of these were said when no voice took the floor (`hush`).
@@ -77,8 +77,7 @@ class UserTurn:
     turn_id: str
     word_at: float
     burst: Burst | None = None
-    earlier_text: str = field(default="", repr=False)
-    later_text: str = field(default="", repr=False)
+    committed: tuple[str, str] = field(default=("", ""), repr=False)
     is_merged: bool = False
     segments: list[str] = field(default_factory=list, repr=False)
     hushed: int = 0
@@ -130,7 +129,8 @@ class UserTurn:
     @property
     def text(self) -> str:
         """All words of the turn."""
-        return join(self.earlier_text, *self.segments, self.interim, self.later_text, self.typed)
+        before, behind = self.committed
+        return join(before, *self.segments, self.interim, behind, self.typed)
 
     @property
     def is_speech_going_on(self) -> bool:

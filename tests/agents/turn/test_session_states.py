@@ -132,7 +132,9 @@ def test_options_say_what_they_need_and_what_came(kind: type, field: str, value:
 
 
 def test_what_the_user_and_the_agent_say_is_in_no_repr() -> None:
-    turn = UserTurn("turn_1", 0.0, earlier_text="secret", segments=["secret"], interim="secret", typed="secret")
+    turn = UserTurn(
+        "turn_1", 0.0, committed=("secret", "secret"), segments=["secret"], interim="secret", typed="secret"
+    )
     speech = Speech("answer_1", "turn", True, 0, 1, text="secret")
     late = Guess("secret", until=1.0)
     assert "secret" not in f"{turn!r} {speech!r} {late!r}"
