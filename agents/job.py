@@ -24,6 +24,10 @@ ShutdownCallback = Callable[[str], Awaitable[None] | None] | Callable[[], Awaita
 """Run when a job has ended; may take the reason as its one argument."""
 
 
+Conversation = Mapping[str, Any]
+"""What `AgentSession.snapshot()` returns."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobInfo:
     """What the server said about a job.
@@ -99,7 +103,36 @@ class CurrentJob(Protocol):
         ...
 
 
+class SessionWatch(Protocol):
+    """Looks after sessions from outside of the code that starts them, as `vivavoce dev` does."""
+
+    @property
+    def publishes_turns(self) -> bool:
+        """Whether sessions send their turn records to the caller, whatever their room options say."""
+        ...
+
+    def session_begins(self, session: Any) -> None:
+        """A session is about to start; listen to it now to miss nothing."""
+        ...
+
+    @property
+    def has_conversation(self) -> bool:
+        """Whether the next session goes on with somebody else's conversation, instead of greeting."""
+        ...
+
+    async def take_over(self, check: Callable[[Conversation], object]) -> Conversation | None:
+        """Return that conversation, once its old session has let go of it; None: there is none after all.
+
+        The new session has opened its pipeline and published its track by then, and hears nothing.
+
+        Args:
+            check: Raises for what the new session cannot go on with; called while the old one still can.
+        """
+        ...
+
+
 _current: ContextVar[CurrentJob] = ContextVar("vivavoce_job")
+_watch: ContextVar[SessionWatch | None] = ContextVar("vivavoce_watch", default=None)
 
 
 def get_job_context() -> CurrentJob:
@@ -125,3 +158,18 @@ def job_scope(job: CurrentJob) -> Iterator[None]:
         yield
     finally:
         _current.reset(token)
+
+
+def current_watch() -> SessionWatch | None:
+    """Return what looks after sessions started by the calling code, if anything does."""
+    return _watch.get()
+
+
+@contextmanager
+def watch_scope(watch: SessionWatch) -> Iterator[None]:
+    """Have `watch` look after the sessions that are started in this context and in the tasks started from it."""
+    token = _watch.set(watch)
+    try:
+        yield
+    finally:
+        _watch.reset(token)

@@ -43,6 +43,8 @@ class CloseReason(StrEnum):
     JOB_ENDED = "job_ended"
     PARTICIPANT_LEFT = "participant_left"
     ROOM_CLOSED = "room_closed"
+    REPLACED = "replaced"
+    """Another session goes on with the conversation (a hot reload); `on_exit` is not called."""
     USER_AWAY = "user_away"
     """The wake-ups brought no answer, and `then="close"`."""
     ERROR = "error"

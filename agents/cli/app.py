@@ -7,6 +7,7 @@ import sys
 import typer
 
 from vivavoce.agents.cli.demo_command import demo
+from vivavoce.agents.cli.dev_command import dev
 from vivavoce.agents.cli.replay_command import replay
 from vivavoce.agents.cli.room_command import room
 from vivavoce.agents.cli.running import complain, configure_logging
@@ -23,6 +24,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(demo)
+app.command()(dev)
 app.command()(start)
 app.command()(room)
 app.command()(replay)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,16 +18,39 @@ from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.pipeline import Pipeline
 
 
-def load_worker(file: Path) -> Worker:
-    """Return the worker that an app's file describes.
+@dataclass(frozen=True, slots=True)
+class App:
+    """What an app's file holds.
 
-    A `Worker` comes first, then a function `entrypoint`, then one Agent class of the file's own that has a method
-    `pipeline()`, which returns a pipeline for one session.
+    Args:
+        agents: The Agent classes of the file's own, by name.
+        note: What to tell whoever develops it; empty: nothing.
+    """
+
+    worker: Worker
+    agents: dict[str, type[Agent]]
+    note: str = ""
+
+
+def load_worker(file: Path) -> Worker:
+    """Return the worker that an app's file describes; see `load_app`."""
+    return load_app(file).worker
+
+
+def load_app(file: Path) -> App:
+    """Return what an app's file describes.
+
+    For the worker, a `Worker` comes first, then a function `entrypoint`, then one Agent class of the file's own that
+    has a method `pipeline()`, which returns a pipeline for one session.
 
     Raises:
         ConfigurationError: There is no such file, it cannot be imported, or it holds none of these, or several.
     """
     module = _import(file)
+    return App(_worker(file, module), _agents(module))
+
+
+def _worker(file: Path, module: ModuleType) -> Worker:
     names = vars(module)
     workers = {id(value): name for name, value in names.items() if isinstance(value, Worker)}
     if len(workers) > 1:
@@ -82,12 +105,16 @@ def _import(file: Path) -> ModuleType:
     return module
 
 
-def _agent_worker(file: Path, module: ModuleType) -> Worker:
-    agents: list[type[Agent]] = [
-        value
-        for value in vars(module).values()
+def _agents(module: ModuleType) -> dict[str, type[Agent]]:
+    return {
+        name: value
+        for name, value in vars(module).items()
         if inspect.isclass(value) and issubclass(value, Agent) and value.__module__ == module.__name__
-    ]
+    }
+
+
+def _agent_worker(file: Path, module: ModuleType) -> Worker:
+    agents = list(_agents(module).values())
     if not agents:
         raise ConfigurationError(f"{file} holds no Worker, no `async def entrypoint(ctx)` and no Agent; write one")
     if len(agents) > 1:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from vivavoce.agents.cli.given import given_server
 from vivavoce.agents.cli.running import need_packages, run
 
 if TYPE_CHECKING:
@@ -69,13 +70,8 @@ def demo(
         raise ConfigurationError("--once ends after the call, and with a language model none is placed: leave it out")
     place = None
     if url:
-        if not api_key or not api_secret:
-            missing = "an API key" if not api_key else "an API secret"
-            raise ConfigurationError(
-                f"the LiveKit server {url!r} needs {missing}: give --api-key and --api-secret, "
-                "or set LIVEKIT_API_KEY and LIVEKIT_API_SECRET"
-            )
-        place = given_place(url, api_key, api_secret)
+        server = given_server(url, api_key, api_secret)
+        place = given_place(server.url, server.api_key, server.api_secret)
     options = DemoOptions(
         place=place,
         port=port,

@@ -39,6 +39,9 @@ logger = logging.getLogger(__name__)
 Connect = Callable[[], Awaitable["Transport"]]
 """Returns the transport, when it is connected if need be."""
 
+TakeOver = Callable[[], Awaitable[Snapshot | None]]
+"""Returns what to go on with, once the session that has the conversation lets go of it; None: nothing after all."""
+
 
 @dataclass(slots=True)
 class _CloseRequest:
@@ -124,9 +127,9 @@ class SessionLifecycle:
         """Let the pipeline hear silence instead of the caller, or the caller again."""
         self._is_muted = is_muted
         if self._link is not None:
-            self._link.is_muted = is_muted
+            self._link.is_muted = is_muted or self._starting.is_deaf
 
-    async def main(self, connect: Connect, room_options: RoomOptions, resumed: Snapshot | None) -> None:
+    async def main(self, connect: Connect, room_options: RoomOptions, resumed: Snapshot | TakeOver | None) -> None:
         """Start, wait for the close, close. It goes on beyond `closed` only for what ignores its cancellation."""
         try:
             async with anyio.create_task_group() as group:
@@ -167,7 +170,7 @@ class SessionLifecycle:
     # --- start
 
     async def _start(
-        self, group: TaskGroup, connect: Connect, room_options: RoomOptions, resumed: Snapshot | None
+        self, group: TaskGroup, connect: Connect, room_options: RoomOptions, resumed: Snapshot | TakeOver | None
     ) -> None:
         try:
             with self._starting.open():
@@ -183,7 +186,7 @@ class SessionLifecycle:
             self.failure = SessionClosedError(f"closed while it was starting: {self._why.reason.value}")
 
     async def _run_start(
-        self, group: TaskGroup, connect: Connect, room_options: RoomOptions, resumed: Snapshot | None
+        self, group: TaskGroup, connect: Connect, room_options: RoomOptions, resumed: Snapshot | TakeOver | None
     ) -> None:
         runtime, limit = self._runtime, self._options.start_step
         handoffs = runtime.handoffs
@@ -201,7 +204,10 @@ class SessionLifecycle:
         self._link = link = RoomLink(
             transport[0], runtime, self._emitter, self._clock, room_options, on_closed=self._on_room_closed
         )
-        link.is_muted = self._is_muted
+        take_over = resumed if callable(resumed) else None
+        snapshot = None if callable(resumed) else resumed
+        self._starting.is_deaf = take_over is not None
+        self.mute(self._is_muted)
         capabilities = self._pipeline.capabilities
         self._connection = self._pipeline.open(
             PipelineContext(
@@ -214,22 +220,41 @@ class SessionLifecycle:
             )
         )
         link.open(group, handoffs.agent, self._connection, capabilities)
-        runtime.step(i.SessionStarting(resumed.turns if resumed else 0))
-        group.start_soon(self._decide, name=f"session {self._session.id}")
+        if take_over is None:
+            self._begin(group, snapshot)
         if runtime.history.feed is not None:
             runtime.history.feed.open(group)
         await self._serve("pipeline", self._connection.run, group, limit)
         await self._serve("room audio", link.run, group, limit)
         if handoffs.agent is not first:
             runtime.take_agent(await self._open_servers(self._mcp))
+        if take_over is not None:
+            snapshot = await self._take_over(group, take_over)
+            self._begin(group, snapshot)
         self._starting.has_entered = True
-        if resumed is None:
+        if snapshot is None:
             await self._starting.call(group, "on_enter", handoffs.enter)
         else:
             handoffs.resume()
         runtime.step(i.SessionStarted())
         runtime.journal.note(ev.Started)
         runtime.journal.flush()
+
+    def _begin(self, group: TaskGroup, resumed: Snapshot | None) -> None:
+        self._runtime.step(i.SessionStarting(resumed.turns if resumed else 0))
+        group.start_soon(self._decide, name=f"session {self._session.id}")
+
+    async def _take_over(self, group: TaskGroup, take_over: TakeOver) -> Snapshot | None:
+        """Wait, with everything open and ready, until the conversation is ours; what happens meanwhile is kept."""
+        got: list[Snapshot | None] = []
+
+        async def wait() -> None:
+            got.append(await take_over())
+
+        await self._starting.call(group, "take over", wait)
+        self._starting.is_deaf = False
+        self.mute(self._is_muted)
+        return got[0]
 
     async def _open_servers(self, mcp: MCPRoom) -> Agent:
         """Connect the servers of the agent that begins, whom `update_agent()` may replace meanwhile; return it."""
@@ -311,7 +336,7 @@ class SessionLifecycle:
             steps += [("speech", self._cut_speech), ("tools", self._runtime.tools.cancel)]
             if self._runtime.last_words.is_apology_due:
                 steps.append(("apology", self._apologise))
-        if self._starting.has_entered:
+        if self._starting.has_entered and self._why.reason is not CloseReason.REPLACED:
             steps.append(("on_exit", self._exit_agent))
         if self._runtime.flows.has_work:
             steps.append(("conversation_flow.cleanup", partial(closing.side_by_side, self._runtime.flows.cleanups())))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
@@ -12,6 +14,7 @@ import anyio
 
 from vivavoce.agents import events as ev
 from vivavoce.agents.agent import Agent
+from vivavoce.agents.job import SessionWatch, current_watch
 from vivavoce.agents.records import CloseReport
 from vivavoce.agents.rooms.options import RoomOptions
 from vivavoce.agents.session.background_audio import BackgroundAudioSource, checked_config
@@ -24,7 +27,7 @@ from vivavoce.agents.session.history import SessionHistory
 from vivavoce.agents.session.inbox import InterruptedFromThread
 from vivavoce.agents.session.input import SessionInput
 from vivavoce.agents.session.journal import Journal
-from vivavoce.agents.session.lifecycle import SessionLifecycle
+from vivavoce.agents.session.lifecycle import SessionLifecycle, TakeOver
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.runtime import SessionRuntime
 from vivavoce.agents.session.snapshot import Snapshot, read_snapshot, write_snapshot
@@ -189,13 +192,17 @@ class AgentSession(EventSource, SessionView, Generic[UserdataT]):
             raise SessionClosedError("the session is closed; make another one")
         self._runtime.background.check()
         room_options = room_options or RoomOptions()
-        resumed: Snapshot | None = None
+        resumed: Snapshot | TakeOver | None = None
         if resume_from is not None:
             resumed = read_snapshot(resume_from, agent=self.agent.id, userdata=self.userdata)
+        if (watch := current_watch()) is not None:
+            room_options = replace(room_options, publish_turns=room_options.publish_turns or watch.publishes_turns)
+            watch.session_begins(self)
+            if resumed is None and watch.has_conversation:
+                resumed = partial(self._take_over, watch)
         connect = connecting(room, participant, room_options, self._clock, self._journal, self._close_with_job)
-        if resumed is not None:
-            self.history.restore(resumed.history, resumed.last_sequence)
-            self.userdata = resumed.userdata
+        if isinstance(resumed, Snapshot):
+            self._resume(resumed)
         self._door.open()
         self.history.loop.bind()
         # The one task of the session; anyio's groups belong to the task that enters and leaves them, so start() and
@@ -399,6 +406,21 @@ class AgentSession(EventSource, SessionView, Generic[UserdataT]):
         )
 
     # --- inside
+
+    def _resume(self, resumed: Snapshot) -> None:
+        self.history.restore(resumed.history, resumed.last_sequence)
+        self.userdata = resumed.userdata
+
+    async def _take_over(self, watch: SessionWatch) -> Snapshot | None:
+        def read(data: Mapping[str, Any]) -> Snapshot:
+            return read_snapshot(data, agent=self.agent.id, userdata=self.userdata)
+
+        data = await watch.take_over(read)
+        if data is None:
+            return None
+        resumed = read(data)
+        self._resume(resumed)
+        return resumed
 
     def _report_error(self, error: Exception, source: str) -> None:
         self._runtime.report_error(error, source)

@@ -66,6 +66,11 @@ class Worker:
         return self._options
 
     @property
+    def shared(self) -> dict[str, Any]:
+        """What prewarm made, the same dict for all jobs."""
+        return self._shared
+
+    @property
     def status(self) -> WorkerStatus | None:
         """How the worker stands; None unless it runs."""
         return None if self._server is None else self._server.status()
@@ -116,7 +121,7 @@ class Worker:
             self._server = None
             self._health_port = None
             with anyio.CancelScope(shield=True):
-                await self._close_shared()
+                await self.close_shared()
             self._over.set()
             self._over = None
 
@@ -161,8 +166,8 @@ class Worker:
             await server.run(task_status=task_status)
             tasks.cancel_scope.cancel()
 
-    async def _close_shared(self) -> None:
-        """Close the components that prewarm made."""
+    async def close_shared(self) -> None:
+        """Close the components that prewarm made; `run` does so at its end."""
         components = {name: value for name, value in self._shared.items() if isinstance(value, Component)}
         self._shared.clear()
         self._is_warm = False

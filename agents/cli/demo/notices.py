@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from vivavoce.agents.cli.demo.view import LABEL_WIDTH
+from vivavoce.agents.cli.live.view import LABEL_WIDTH
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -23,7 +23,7 @@ from vivavoce.agents.cli.demo.mind import DEMO_SCRIPT
 from vivavoce.agents.cli.demo.outgoing import place_call
 from vivavoce.agents.cli.demo.place import Place, embedded_place
 from vivavoce.agents.cli.demo.switchboard import Call, Switchboard
-from vivavoce.agents.cli.demo.view import View
+from vivavoce.agents.cli.live.view import View
 from vivavoce.agents.records import SessionReport, TurnRecord
 from vivavoce.agents.worker.options import WorkerOptions
 from vivavoce.agents.worker.worker import Worker

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from vivavoce.agents import events
 from vivavoce.agents.cli.demo.agent import Bookings, TableHost
+from vivavoce.agents.cli.live.follow import follow
 from vivavoce.agents.rooms.options import RoomOptions
 from vivavoce.agents.session.session import AgentSession
-from vivavoce.pipelines.llm.chat_context import ChatMessage
 
 if TYPE_CHECKING:
-    from vivavoce.agents.cli.demo.view import View
+    from vivavoce.agents.cli.live.view import View
     from vivavoce.agents.records import SessionReport
     from vivavoce.agents.worker.job import JobContext
     from vivavoce.pipelines.pipeline import Pipeline
@@ -55,7 +54,7 @@ class Switchboard:
         """Run one call; the worker's entrypoint."""
         call = self.expect(context.job.room)
         session = AgentSession(TableHost(call.bookings), self._make_pipeline(), userdata=call.bookings)
-        show(session, self._view)
+        follow(session, self._view)
         self._view.call_started(call.room)
         try:
             await session.start(room_options=RoomOptions(publish_turns=True, participant_grace=PARTICIPANT_GRACE))
@@ -65,33 +64,3 @@ class Switchboard:
             call.is_over.set()
             self._calls.pop(call.room, None)
         context.shutdown("the call is over")
-
-
-def show(session: AgentSession[Bookings], view: View) -> None:
-    """Have the view follow a session."""
-    session.on(events.UserStateChanged, lambda event: view.user_state(event.state))
-    session.on(events.AgentStateChanged, lambda event: view.agent_state(event.state))
-    session.on(events.TurnCompleted, lambda event: view.turn(event.record))
-    session.on(events.Closed, lambda event: view.call_ended(event.report.reason))
-
-    @session.on(events.UserTranscript)
-    def on_transcript(event: events.UserTranscript) -> None:
-        if not event.is_final:
-            view.interim(event.text)
-
-    @session.on(events.HistoryItemAdded)
-    def on_item(event: events.HistoryItemAdded) -> None:
-        if not isinstance(event.item, ChatMessage):
-            return
-        if event.item.role == "user":
-            view.caller_said(event.item.content)
-        elif event.item.role == "assistant":
-            view.agent_said(event.item.content, interrupted=event.item.interrupted)
-
-    @session.on(events.ToolCalled)
-    def on_tool(event: events.ToolCalled) -> None:
-        view.tool(event.tool, event.arguments, event.output, is_error=event.is_error)
-
-    @session.on(events.ErrorOccurred)
-    def on_error(event: events.ErrorOccurred) -> None:
-        view.problem(f"{event.source}: {event.error}")

@@ -11,7 +11,7 @@ from rich.console import Console
 from vivavoce.agents.cli.demo import notices
 from vivavoce.agents.cli.demo.checks import Check
 from vivavoce.agents.cli.demo.place import Place
-from vivavoce.agents.cli.demo.view import View
+from vivavoce.agents.cli.live.view import View
 from vivavoce.agents.records import StageRecord, TurnRecord
 from vivavoce.agents.states import AgentState, UserState
 

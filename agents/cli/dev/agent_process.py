@@ -1,0 +1,154 @@
+"""AgentProcess: the handle on one child: starting it, telling it what to do, hearing what happens, ending it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from subprocess import PIPE
+from typing import Any
+
+import anyio
+from anyio import TASK_STATUS_IGNORED
+from anyio.abc import ByteReceiveStream, Process, TaskStatus
+from anyio.streams.text import TextReceiveStream
+
+from vivavoce.agents.cli.dev.child import ChildRequest
+from vivavoce.agents.cli.dev.wire import Message, encode, messages
+from vivavoce.pipelines.core.errors import WorkerError
+
+END_LIMIT = 5.0
+"""Seconds for the child to end its calls and itself; then it is killed."""
+
+OnMessage = Callable[["AgentProcess", Message], None]
+OnLine = Callable[[str], None]
+
+
+class AgentProcess:
+    """One child with one version of the app's code.
+
+    Args:
+        number: Which version; counts from 1.
+        request: What it runs.
+        on_message: Gets whatever it tells.
+        on_line: Gets each line that the app prints or logs.
+    """
+
+    def __init__(self, number: int, request: ChildRequest, on_message: OnMessage, on_line: OnLine) -> None:
+        self.number = number
+        self.jobs: dict[str, dict[str, Any]] = {}
+        """The jobs that it has, by room."""
+        self._request = request
+        self._on_message = on_message
+        self._on_line = on_line
+        self._process: Process | None = None
+        self._heard: list[Message] = []
+        self._news = anyio.Event()
+        self._over = anyio.Event()
+        self.is_ending = False
+        """Whether its end is wanted."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the process has ended."""
+        return self._over.is_set()
+
+    async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
+        """Start the process and follow it to its end; cancelled, end it."""
+        process = await anyio.open_process(
+            [sys.executable, "-m", "vivavoce.agents.cli.dev.child"],
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=PIPE,
+            start_new_session=True,  # Ctrl-C is for whoever started it; it ends when its stdin does
+        )
+        self._process = process
+        assert process.stdout is not None
+        assert process.stderr is not None
+        try:
+            await self._send(json.dumps(asdict(self._request)).encode() + b"\n")
+            task_status.started()
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._read_lines, process.stderr)
+                async for message in messages(process.stdout):
+                    self._take(message)
+                await process.wait()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._end(process)
+            self._over.set()
+            self._take({"is": "died", "status": process.returncode})
+
+    async def tell(self, what: str, **fields: Any) -> None:
+        """Tell it something; one that has ended does not hear."""
+        await self._send(encode(what, **fields))
+
+    async def answer(self, *names: str, room: str | None = None, limit: float) -> Message:
+        """Return the next message of one of these names that was not returned before, or that the process died.
+
+        Raises:
+            WorkerError: It did not come in time.
+        """
+        with anyio.move_on_after(limit):
+            while True:
+                for message in self._heard:
+                    if message["is"] == "died" or (message["is"] in names and message.get("room") == room):
+                        if message["is"] != "died":
+                            self._heard.remove(message)
+                        return message
+                await self._news.wait()
+        raise WorkerError(f"the agent's process said nothing of {' or '.join(names)!r} within {limit:g} s")
+
+    def forget(self, room: str) -> None:
+        """Drop what it has said of a room."""
+        self._heard = [message for message in self._heard if message.get("room") != room]
+
+    async def stop(self) -> None:
+        """Have it end its calls and itself, and wait for that; killed after `END_LIMIT`."""
+        self.is_ending = True
+        await self.tell("stop")
+        if self._process is not None and self._process.stdin is not None:
+            await self._process.stdin.aclose()
+        with anyio.move_on_after(END_LIMIT):
+            await self._over.wait()
+            return
+        if self._process is not None:
+            self._process.kill()
+        await self._over.wait()
+
+    async def _send(self, data: bytes) -> None:
+        assert self._process is not None
+        assert self._process.stdin is not None
+        try:
+            await self._process.stdin.send(data)
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            return  # its end is told by `died`
+
+    def _take(self, message: Message) -> None:
+        match message["is"]:
+            case "call":
+                self.jobs[message["room"]] = message["job"]
+            case "call_over":
+                self.jobs.pop(message["room"], None)
+        if message["is"] != "show":
+            self._heard.append(message)
+            self._news.set()
+            self._news = anyio.Event()
+        self._on_message(self, message)
+
+    async def _read_lines(self, stream: ByteReceiveStream) -> None:
+        rest = ""
+        async for text in TextReceiveStream(stream, errors="replace"):
+            *whole, rest = (rest + text).split("\n")
+            for line in whole:
+                self._on_line(line)
+        if rest:
+            self._on_line(rest)
+
+    async def _end(self, process: Process) -> None:
+        assert process.stdin is not None
+        await process.stdin.aclose()
+        with anyio.move_on_after(END_LIMIT):
+            await process.wait()
+        await process.aclose()  # kills it if it still runs

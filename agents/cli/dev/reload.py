@@ -1,0 +1,87 @@
+"""Reload: moves the calls of one child to the next, one after the other, each with its conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+
+from vivavoce.agents.cli.demo.place import Place
+from vivavoce.agents.cli.dev.agent_process import AgentProcess
+from vivavoce.agents.cli.dev.wire import Message
+from vivavoce.agents.cli.direct import agent_token
+from vivavoce.agents.worker.options import AgentPermissions
+from vivavoce.pipelines.core.errors import WorkerError
+
+ANSWER_LIMIT = 5.0
+"""Seconds for what a process does at once."""
+READY_LIMIT = 30.0
+"""Seconds for the new code to join, to open its pipeline and to publish its track."""
+QUIET_LIMIT = 15.0
+"""Seconds to wait for a moment in which nobody speaks and nothing is being answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What became of one call.
+
+    Args:
+        error: Why it stayed where it was; empty: it has moved.
+    """
+
+    room: str
+    error: str = ""
+
+
+async def move_calls(old: AgentProcess, new: AgentProcess, place: Place, note: Callable[[str], None]) -> list[Moved]:
+    """Move every call of `old` to `new`; what cannot be moved stays."""
+    moved: list[Moved] = []
+    while left := [room for room in old.jobs if room not in {one.room for one in moved}]:
+        try:
+            await _move(left[0], old, new, place, note)
+        except WorkerError as error:
+            moved.append(Moved(left[0], str(error)))
+        else:
+            moved.append(Moved(left[0]))
+    return moved
+
+
+async def begin_anew(room: str, job: dict[str, Any], new: AgentProcess, place: Place) -> None:
+    """Have `new` join a room whose agent died; the conversation begins anew."""
+    await new.tell("take", **_taking(job, new, place), is_takeover=False)
+
+
+async def _move(room: str, old: AgentProcess, new: AgentProcess, place: Place, note: Callable[[str], None]) -> None:
+    job = old.jobs[room]
+    old.forget(room)
+    await old.tell("preview", room=room)
+    seen = await old.answer("preview", room=room, limit=ANSWER_LIMIT)
+    preview = seen.get("conversation")
+    if seen.get("problem"):
+        note(seen["problem"])
+    await new.tell("take", **_taking(job, new, place), is_takeover=True, preview=preview)
+    _check(await new.answer("ready", "call_failed", "call_over", room=room, limit=READY_LIMIT))
+    await old.tell("hand_over", room=room, quiet_limit=QUIET_LIMIT)
+    with anyio.CancelScope(shield=True):  # between the two nobody has the call
+        given = await old.answer("handed_over", room=room, limit=QUIET_LIMIT + ANSWER_LIMIT)
+        conversation = preview if given["is"] == "died" else given["conversation"]
+        await new.tell("go_on", room=room, conversation=conversation)
+    _check(await new.answer("resumed", "call_failed", "call_over", room=room, limit=ANSWER_LIMIT))
+
+
+def _taking(job: dict[str, Any], new: AgentProcess, place: Place) -> dict[str, Any]:
+    # Another identity than before: the same one would throw the old agent out of the room before its time.
+    token = agent_token(place, job["room"], f"agent-{job['id']}-{new.number}", AgentPermissions())
+    return {"job": job, "token": token}
+
+
+def _check(answer: Message) -> None:
+    match answer["is"]:
+        case "died":
+            raise WorkerError(f"the new code's process died with status {answer['status']}")
+        case "call_failed":
+            raise WorkerError(answer["error"])
+        case "call_over":
+            raise WorkerError("the new code left the call by itself")

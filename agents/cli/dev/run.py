@@ -1,0 +1,269 @@
+"""Runs `vivavoce dev`: room, child, display, watching the files, and the reload at each save."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+from anyio import TASK_STATUS_IGNORED
+from anyio.abc import TaskGroup, TaskStatus
+from pydantic import TypeAdapter
+from rich.console import Console
+from rich.text import Text
+from watchfiles import PythonFilter, awatch
+
+from vivavoce.agents.cli.demo import notices
+from vivavoce.agents.cli.demo.place import Place, embedded_place
+from vivavoce.agents.cli.dev.agent_process import AgentProcess
+from vivavoce.agents.cli.dev.child import ChildRequest
+from vivavoce.agents.cli.dev.reload import begin_anew, move_calls
+from vivavoce.agents.cli.dev.wire import Message
+from vivavoce.agents.cli.live.view import View
+from vivavoce.agents.records import TurnRecord
+from vivavoce.agents.states import AgentState, UserState
+from vivavoce.pipelines.core.errors import ConfigurationError, WorkerError
+from vivavoce.pipelines.core.ids import new_id
+
+LOAD_LIMIT = 60.0
+"""Seconds for an app to be imported and prewarmed."""
+REGISTER_LIMIT = 30.0
+TURN_RECORD = TypeAdapter(TurnRecord)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DevOptions:
+    """What to run and where.
+
+    Args:
+        place: A LiveKit server; None starts the embedded room.
+        port: Of the embedded room; 0 takes a free one.
+        watched: Folders whose Python files are watched.
+        reloads: Whether a save reloads.
+    """
+
+    file: Path
+    place: Place | None = None
+    port: int = 7880
+    agent_name: str | None = None
+    watched: Sequence[Path] = ()
+    reloads: bool = True
+
+
+class Dev:
+    """One run of the command.
+
+    Args:
+        options: What to do.
+        console: Where it is shown.
+    """
+
+    def __init__(self, options: DevOptions, console: Console) -> None:
+        self._options = options
+        self._console = console
+        self._view = View(console)
+        self._shown_room = ""
+        self._count = 0
+        self._current: AgentProcess | None = None
+        self._stop = anyio.CancelScope()
+        self._serving = anyio.CancelScope()
+        self._retired: list[AgentProcess] = []
+        self._orphans: dict[str, dict[str, Any]] = {}
+        """Jobs whose process died, by room."""
+
+    async def run(self) -> int:
+        """Run until told to end.
+
+        Raises:
+            VoiceError: What no save could mend: a taken port, a wrong key, a missing extra.
+        """
+        if not self._options.file.is_file():
+            what = "is a folder" if self._options.file.is_dir() else "does not exist"
+            raise ConfigurationError(f"'{self._options.file}' {what}; give the Python file that holds your agent")
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(self._obey_signals)
+            with self._view, self._stop:
+                async with self._place() as place:
+                    self._show_place(place)
+                    # Children end in their own time, after what was begun with them, so the stop must not cancel them.
+                    with anyio.CancelScope(shield=True):
+                        await self._serve(place)
+            tasks.cancel_scope.cancel()
+        return 0
+
+    async def _serve(self, place: Place) -> None:
+        async with anyio.create_task_group() as children:
+            try:
+                with self._serving:
+                    await self._begin(place, children)
+                    await self._follow_saves(place, children)
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await self._end_all()
+                children.cancel_scope.cancel()
+
+    @asynccontextmanager
+    async def _place(self) -> AsyncIterator[Place]:
+        if self._options.place is not None:
+            yield self._options.place
+            return
+        async with embedded_place(self._options.port) as place:
+            yield place
+
+    # --- children
+
+    async def _begin(self, place: Place, children: TaskGroup) -> None:
+        self._current = await self._load(place, children)
+        if self._current is not None:
+            name = await self._register(self._current)
+            if self._options.place is not None:
+                room = new_id("dev")
+                token = replace(place, agent_name=name).join_token(room, "guest")
+                notices.show_token(self._console, room, token)
+        else:
+            self._note("Mend it and save: it is loaded again.")
+
+    async def _load(self, place: Place, children: TaskGroup) -> AgentProcess | None:
+        """Start the code as it is now; None: it does not load, which is shown."""
+        self._count += 1
+        request = ChildRequest(
+            file=str(self._options.file),
+            url=place.url,
+            api_key=place.api_key,
+            api_secret=place.api_secret,
+            agent_name=self._options.agent_name,
+        )
+        child = AgentProcess(self._count, request, self._on_message, self._on_line)
+        await children.start(child.run)
+        try:
+            answer = await child.answer("loaded", "failed", limit=LOAD_LIMIT)
+        except WorkerError as error:
+            answer = {"is": "failed", "error": str(error)}
+        if answer["is"] == "loaded":
+            return child
+        self._problem(answer.get("error") or f"the agent's process died with status {answer['status']}")
+        await child.stop()
+        return None
+
+    async def _register(self, child: AgentProcess) -> str:
+        """Have it take new calls; return the name that they are dispatched to."""
+        await child.tell("register")
+        answer = await child.answer("registered", "failed", limit=REGISTER_LIMIT)
+        if answer["is"] != "registered":
+            raise WorkerError(answer.get("error") or "the agent's process died")
+        if self._current is None or self._current is child:
+            notices.show_registered(self._console, answer["agent_name"])
+        name: str = answer["agent_name"]
+        return name
+
+    async def _end_all(self) -> None:
+        async with anyio.create_task_group() as tasks:
+            for child in [*self._retired, self._current]:
+                if child is not None and not child.is_over:
+                    tasks.start_soon(child.stop)
+
+    # --- saves
+
+    async def _follow_saves(self, place: Place, children: TaskGroup) -> None:
+        if not self._options.reloads:
+            await anyio.sleep_forever()
+        folders = [self._options.file.resolve().parent, *self._options.watched]
+        async for changes in awatch(*folders, watch_filter=PythonFilter(), raise_interrupt=False):
+            names = sorted({Path(path).name for _, path in changes})
+            self._note(f"saved: {', '.join(names)}")
+            await self._reload(place, children)
+
+    async def _reload(self, place: Place, children: TaskGroup) -> None:
+        old = self._current
+        new = await self._load(place, children)
+        if new is None:
+            self._note("The old code goes on." if old is not None else "Mend it and save: it is loaded again.")
+            return
+        moved = [] if old is None else await move_calls(old, new, place, self._note)
+        for one in moved:
+            if one.error:
+                self._problem(f"the new code cannot go on with the call in {one.room}: {one.error}")
+        if moved and all(one.error for one in moved):
+            self._note("The old code goes on.")
+            await new.stop()
+            return
+        for room, job in self._orphans.items():
+            await begin_anew(room, job, new, place)
+        self._orphans.clear()
+        await self._register(new)
+        self._current = new
+        self._note(f"The new code talks now ({len([one for one in moved if not one.error])} calls moved).")
+        if old is not None:
+            await self._retire(old, has_calls=any(one.error for one in moved))
+
+    async def _retire(self, old: AgentProcess, *, has_calls: bool) -> None:
+        """End the old code, or let it finish what could not be moved."""
+        old.is_ending = True
+        if has_calls:
+            self._retired.append(old)
+            await old.tell("drain")
+        else:
+            await old.stop()
+
+    # --- what children say
+
+    def _on_message(self, child: AgentProcess, message: Message) -> None:
+        match message["is"]:
+            case "call":
+                self._shown_room = message["room"]
+                if child.number == 1 or message["room"] not in self._known_rooms(child):
+                    self._view.call_started(message["room"])
+            case "show":
+                self._show(message)
+            case "died" if not child.is_ending and child is self._current:
+                self._problem(f"The agent's process died with status {message['status']}; save to start it again.")
+                self._orphans |= child.jobs
+                self._current = None
+
+    def _known_rooms(self, child: AgentProcess) -> set[str]:
+        others = [other for other in (self._current, *self._retired) if other is not None and other is not child]
+        return {room for other in others for room in other.jobs}
+
+    def _show(self, message: Message) -> None:
+        arguments, view = message["arguments"], self._view
+        match message["shown"]:
+            case "user_state":
+                view.user_state(UserState(arguments["state"]))
+            case "agent_state":
+                view.agent_state(AgentState(arguments["state"]))
+            case "turn":
+                view.turn(TURN_RECORD.validate_python(arguments["record"]))
+            case "call_ended" if arguments["reason"] == "replaced":
+                pass  # the call goes on
+            case "interim" | "caller_said" | "agent_said" | "tool" | "problem" | "call_ended" as what:
+                getattr(view, what)(**arguments)
+
+    def _on_line(self, line: str) -> None:
+        self._console.print(Text(f"  {line}", style="dim"))
+
+    # --- words
+
+    def _show_place(self, place: Place) -> None:
+        kind = "embedded development room" if self._options.place is None else "LiveKit server"
+        self._console.print(f"[bold]room    [/bold]{place.url}   [dim]{kind}[/dim]", highlight=False)
+        if self._options.place is None:
+            page = place.url.replace("ws", "http", 1)
+            self._console.print(f"[bold]page    [/bold]{page}/   [dim]open it and talk[/dim]", highlight=False)
+
+    def _note(self, text: str) -> None:
+        self._view.note(text)
+
+    def _problem(self, text: str) -> None:
+        self._view.problem(text)
+
+    async def _obey_signals(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
+        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            task_status.started()
+            async for _ in signals:
+                self._serving.cancel()
+                self._stop.cancel()
+                return

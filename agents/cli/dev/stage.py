@@ -1,0 +1,269 @@
+"""Stage: the calls of one child process: shown to the other process, handed over and taken over."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from functools import partial
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+
+from vivavoce.agents import events
+from vivavoce.agents.agent import Agent
+from vivavoce.agents.cli.dev.wire import Message, Speaker
+from vivavoce.agents.cli.live.follow import follow
+from vivavoce.agents.job import Conversation, JobInfo, watch_scope
+from vivavoce.agents.records import TurnRecord
+from vivavoce.agents.session.session import AgentSession
+from vivavoce.agents.states import AgentState, CloseReason, UserState
+from vivavoce.agents.worker.executor import Entrypoint
+from vivavoce.agents.worker.job import JobContext
+from vivavoce.pipelines.core.errors import ConfigurationError, SessionError, describe
+
+logger = logging.getLogger(__name__)
+
+GO_ON_LIMIT = 60.0
+"""Seconds that a new session waits, ready, for the conversation."""
+
+
+class RemoteDisplay:
+    """A display in the other process."""
+
+    def __init__(self, room: str, speaker: Speaker) -> None:
+        self._room = room
+        self._speaker = speaker
+
+    def user_state(self, state: UserState) -> None:
+        self._show("user_state", state=state.value)
+
+    def agent_state(self, state: AgentState) -> None:
+        self._show("agent_state", state=state.value)
+
+    def interim(self, text: str) -> None:
+        self._show("interim", text=text)
+
+    def caller_said(self, text: str) -> None:
+        self._show("caller_said", text=text)
+
+    def agent_said(self, text: str, *, interrupted: bool) -> None:
+        self._show("agent_said", text=text, interrupted=interrupted)
+
+    def tool(self, name: str, arguments: str, output: str, *, is_error: bool) -> None:
+        self._show("tool", name=name, arguments=arguments, output=output, is_error=is_error)
+
+    def turn(self, record: TurnRecord) -> None:
+        self._show("turn", record=record.to_json())
+
+    def problem(self, text: str) -> None:
+        self._show("problem", text=text)
+
+    def call_ended(self, reason: str) -> None:
+        self._show("call_ended", reason=reason)
+
+    def _show(self, what: str, **arguments: Any) -> None:
+        self._speaker.tell("show", room=self._room, shown=what, arguments=arguments)
+
+
+class Call:
+    """One call of this process; the watch over its session.
+
+    Args:
+        has_conversation: Whether the first session goes on with another one's conversation.
+        preview: That conversation as it was when the new code was asked whether it can; None: it is not known.
+        agents: The app's agents by name, for a conversation that is not with the first one.
+    """
+
+    def __init__(
+        self,
+        room: str,
+        speaker: Speaker,
+        agents: Mapping[str, type[Agent]],
+        *,
+        has_conversation: bool = False,
+        preview: Conversation | None = None,
+    ) -> None:
+        self.room = room
+        self.has_conversation = has_conversation
+        self.session: AgentSession[Any] | None = None
+        self.context: JobContext | None = None
+        self._speaker = speaker
+        self._agents = agents
+        self._preview = preview
+        self._display = RemoteDisplay(room, speaker)
+        self._coming: Conversation | None = None
+        self._came = anyio.Event()
+        self._changed = anyio.Event()
+
+    # --- the watch
+
+    @property
+    def publishes_turns(self) -> bool:
+        """The development page shows them."""
+        return True
+
+    def session_begins(self, session: AgentSession[Any]) -> None:
+        """A session starts in the job."""
+        self.session = session
+        follow(session, self._display)
+        session.on(events.AgentStateChanged, lambda _: self._changed.set())
+        session.on(events.UserStateChanged, lambda _: self._changed.set())
+        session.on(events.Started, lambda _: self._speaker.tell("resumed", room=self.room))
+        if self.has_conversation and self._preview is not None:
+            self._cast(session, str(self._preview.get("agent")))
+
+    async def take_over(self, check: Callable[[Conversation], object]) -> Conversation | None:
+        """Wait, ready, for the conversation.
+
+        Raises:
+            ConfigurationError: The new code cannot go on with it.
+            SessionError: It did not come.
+        """
+        self.has_conversation = False
+        if self._preview is not None:
+            check(self._fitting(self._preview))
+        self._speaker.tell("ready", room=self.room)
+        with anyio.move_on_after(GO_ON_LIMIT):
+            await self._came.wait()
+            return None if self._coming is None else self._fitting(self._coming)
+        raise SessionError(f"the conversation did not come within {GO_ON_LIMIT:g} s")
+
+    def go_on(self, conversation: Conversation | None) -> None:
+        """The old session has let go."""
+        self._coming = conversation
+        self._came.set()
+
+    def _cast(self, session: AgentSession[Any], name: str) -> None:
+        """Have the conversation go on with the agent it was with, where the app has it and it needs no arguments."""
+        if session.agent.id == name:
+            return
+        kind = self._agents.get(name)
+        try:
+            if kind is not None:
+                _ = session.update_agent(kind())  # type: ignore[call-arg]  # an app's agents take what they like
+                return
+            why = "the new code has no such agent"
+        except TypeError as error:
+            why = str(error)
+        self._display.problem(f"{session.agent.id} goes on, not {name}: {why}")
+
+    def _fitting(self, conversation: Conversation) -> Conversation:
+        assert self.session is not None
+        return {**conversation, "agent": self.session.agent.id}
+
+    # --- handing over
+
+    def preview(self) -> tuple[Conversation | None, str]:
+        """Return the conversation as it is, and what of it cannot move."""
+        session = self.session
+        if session is None or session.agent_state is AgentState.CLOSED:
+            return None, ""
+        try:
+            return session.snapshot(), ""
+        except ConfigurationError as error:
+            kept, session.userdata = session.userdata, None
+            try:
+                return session.snapshot(), f"the new code begins with a userdata of its own: {error}"
+            finally:
+                session.userdata = kept
+
+    async def hand_over(self, quiet_limit: float) -> None:
+        """Let go of the conversation as soon as nobody speaks, tell it, and leave the room without `on_exit`."""
+        conversation: Conversation | None = None
+        session = self.session
+        async with anyio.create_task_group() as tasks:
+            if session is not None and session.agent_state is not AgentState.CLOSED:
+                with anyio.move_on_after(quiet_limit):
+                    await self._quiet(session)
+                try:
+                    await session.interrupt(force=True)
+                    conversation, _ = self.preview()
+                    tasks.start_soon(partial(session.close, CloseReason.REPLACED))
+                except SessionError as error:  # it closed by itself meanwhile
+                    logger.debug("nothing to hand over: %s", describe(error))
+            self._speaker.tell("handed_over", room=self.room, conversation=conversation)
+        if self.context is not None:
+            self.context.shutdown("replaced by new code")
+
+    async def _quiet(self, session: AgentSession[Any]) -> None:
+        while session.agent_state is not AgentState.IDLE or session.user_state is UserState.SPEAKING:
+            if session.agent_state in (AgentState.CLOSING, AgentState.CLOSED):
+                return
+            self._changed = anyio.Event()
+            await self._changed.wait()
+
+
+class Stage:
+    """All calls of this process.
+
+    Args:
+        entrypoint: The app's.
+        agents: Its agents by name.
+    """
+
+    def __init__(self, entrypoint: Entrypoint, agents: Mapping[str, type[Agent]], speaker: Speaker) -> None:
+        self._entrypoint = entrypoint
+        self._agents = agents
+        self._speaker = speaker
+        self._calls: dict[str, Call] = {}
+
+    def expect(self, message: Message) -> None:
+        """A job comes that goes on with another process's conversation, if `is_takeover`."""
+        room = message["job"]["room"]
+        self._calls[room] = Call(
+            room,
+            self._speaker,
+            self._agents,
+            has_conversation=message["is_takeover"],
+            preview=message.get("preview"),
+        )
+
+    async def entrypoint(self, context: JobContext) -> None:
+        """Run the app's entrypoint, watched; the entrypoint of the child's jobs."""
+        room = context.job.room
+        call = self._calls.get(room)
+        if call is None or call.context is not None:
+            call = self._calls[room] = Call(room, self._speaker, self._agents)
+        call.context = context
+        self._speaker.tell("call", room=room, job=plain_job(context.job))
+        context.add_shutdown_callback(partial(self._over, call))
+        try:
+            with watch_scope(call):
+                await self._entrypoint(context)
+        except Exception as error:
+            self._speaker.tell("call_failed", room=room, error=describe(error, quotes_foreign=True))
+            raise
+        if call.session is None:  # an app without sessions has nothing to wait for
+            self._speaker.tell("ready", room=room)
+            self._speaker.tell("resumed", room=room)
+
+    def _over(self, call: Call) -> None:
+        if self._calls.get(call.room) is call:
+            del self._calls[call.room]
+        self._speaker.tell("call_over", room=call.room)
+
+    def obey(self, message: Message, tasks: TaskGroup) -> None:
+        """Do what the other process asks of a call; one that is over has nothing to give."""
+        call = self._calls.get(message["room"])
+        match message["is"], call:
+            case "preview", None:
+                self._speaker.tell("preview", room=message["room"], conversation=None, problem="")
+            case "preview", Call():
+                conversation, problem = call.preview()
+                self._speaker.tell("preview", room=call.room, conversation=conversation, problem=problem)
+            case "hand_over", None:
+                self._speaker.tell("handed_over", room=message["room"], conversation=None)
+            case "hand_over", Call():
+                tasks.start_soon(call.hand_over, message["quiet_limit"])
+            case "go_on", Call():
+                call.go_on(message["conversation"])
+
+
+def plain_job(job: JobInfo) -> dict[str, Any]:
+    """Return a job as JSON data; `JobInfo(**data)` undoes it."""
+    return {
+        field.name: dict(value) if isinstance(value := getattr(job, field.name), Mapping) else value
+        for field in fields(job)
+    }

@@ -1,0 +1,43 @@
+"""The command `vivavoce dev`."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from vivavoce.agents.cli.demo_command import ROOM_PACKAGES, ApiKey, ApiSecret, Url
+from vivavoce.agents.cli.given import given_server
+from vivavoce.agents.cli.running import need_packages, run
+
+
+def dev(
+    file: Annotated[Path, typer.Argument(help="A Python file with a Worker, an entrypoint, or an Agent.")],
+    port: Annotated[int, typer.Option(help="Port of the embedded room; 0 takes a free one.")] = 7880,
+    url: Url = None,
+    api_key: ApiKey = None,
+    api_secret: ApiSecret = None,
+    agent_name: Annotated[str | None, typer.Option(help="Take only jobs dispatched to this name.")] = None,
+    watch: Annotated[list[Path] | None, typer.Option(help="Another folder to watch; may be repeated.")] = None,
+    no_reload: Annotated[bool, typer.Option("--no-reload", help="Do not watch for saves.")] = False,
+) -> None:
+    """Talk to an agent while you write it: a room, a page, a live log, and new code at every save.
+
+    Without --url (or LIVEKIT_URL) it runs a room on this machine. A save replaces the agent's code in the middle of
+    the call: the caller stays in the room and the conversation goes on. Code that does not load is shown, and the old
+    code goes on.
+    """
+    from rich.console import Console
+
+    from vivavoce.agents.cli.dev.run import Dev, DevOptions
+
+    if not url:
+        need_packages("room", ROOM_PACKAGES)
+    place = given_server(url, api_key, api_secret) if url else None
+    logging.getLogger("livekit").setLevel(logging.CRITICAL)
+    options = DevOptions(
+        file=file, place=place, port=port, agent_name=agent_name, watched=watch or [], reloads=not no_reload
+    )
+    raise typer.Exit(run(Dev(options, Console()).run))

@@ -1,0 +1,28 @@
+"""A LiveKit server that somebody else runs, as the command line and the environment name it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vivavoce.pipelines.core.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from vivavoce.agents.cli.demo.place import Place
+
+
+def given_server(url: str, api_key: str | None, api_secret: str | None) -> Place:
+    """Return the server.
+
+    Raises:
+        ConfigurationError: The URL is none, or key or secret are missing.
+    """
+    from vivavoce.agents.cli.demo.place import Place
+    from vivavoce.agents.worker.options import websocket_url
+
+    if not api_key or not api_secret:
+        missing = "an API key" if not api_key else "an API secret"
+        raise ConfigurationError(
+            f"the LiveKit server {url!r} needs {missing}: give --api-key and --api-secret, "
+            "or set LIVEKIT_API_KEY and LIVEKIT_API_SECRET"
+        )
+    return Place(url=websocket_url(url), api_key=api_key, api_secret=api_secret)
