@@ -1,0 +1,133 @@
+"""What a test writes down for the scripted server: answers, tool calls, transcripts, faults."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, TypeAlias
+
+import numpy as np
+
+RATE = 24000
+"""Hz; the protocol knows no other for PCM."""
+
+SAMPLE_BYTES = 2
+
+
+class AnswerFault(Enum):
+    """What may happen to an answer, after its first pieces."""
+
+    CLOSE = "the connection is lost"
+    STALL = "nothing more comes, of this answer or of anything else"
+    MALFORMED = "a frame that is no JSON, then the rest"
+    OUT_OF_ORDER = "each delta comes before the event that announces its item"
+    RATE_LIMIT = "the answer ends as failed: rate_limit_exceeded"
+    FAIL = "the answer ends as failed: server_error"
+    EXPIRE = "the session is over its maximum duration: an error event, then the connection is closed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptedCall:
+    """A tool call of the model. `arguments` is JSON text, or what does for it."""
+
+    name: str
+    arguments: str = field(default="{}", repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptedAnswer:
+    """What the model does when it is asked."""
+
+    text: str = ""
+    """Spoken, with its transcript; or written, in a session of text."""
+    calls: tuple[ScriptedCall, ...] = ()
+    """Called after the words."""
+    delay: float = 0.05
+    """Seconds before its first piece."""
+    seconds_per_word: float = 0.2
+    """Length of a word's audio, when the server has no voice."""
+    speed: float = math.inf
+    """How many times faster than it sounds the audio is sent; the real service sends some four times as fast."""
+    fault: AnswerFault | None = None
+    fault_after: int = 1
+    """Words that are sent before the fault."""
+
+    def __post_init__(self) -> None:
+        if not (self.speed > 0 and self.seconds_per_word > 0):
+            raise ValueError(f"need speed and seconds_per_word > 0, got {self.speed!r}, {self.seconds_per_word!r}")
+        if min(self.delay, self.fault_after) < 0:
+            raise ValueError(f"need delay (s) and fault_after >= 0, got {self.delay!r}, {self.fault_after!r}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptedWords:
+    """How a piece of the user's audio is transcribed."""
+
+    text: str
+    delay: float = 0.02
+    """Seconds from the commit to the transcript; long ones come after the answer, as they may in the real service."""
+    failure: str = ""
+    """An error code, such as `"audio_unintelligible"`, in place of a transcript."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedFor:
+    """What the model is asked with, as it stands at that moment."""
+
+    instructions: str
+    items: tuple[Mapping[str, Any], ...]
+    """The conversation, oldest first, as the protocol has items; audio is left out."""
+    tools: tuple[Mapping[str, Any], ...]
+    tool_choice: Any
+    modality: str
+    metadata: Mapping[str, str]
+
+
+Mind: TypeAlias = Callable[[AskedFor], ScriptedAnswer | str]
+Voice: TypeAlias = Callable[[str], bytes]
+"""From a word or more to PCM: 24 kHz, mono, 16 bit, little endian."""
+
+
+class Script:
+    """What is still to be said and heard, shared by a server's connections.
+
+    Args:
+        mind: Asked when no answer is queued.
+        voice: Makes the audio, else a tone does.
+    """
+
+    def __init__(self, mind: Mind | None, voice: Voice | None) -> None:
+        self.answers: deque[ScriptedAnswer] = deque()
+        self.words: deque[ScriptedWords] = deque()
+        self.asked: list[AskedFor] = []
+        self._mind = mind
+        self._voice = voice
+
+    def answer(self, asked: AskedFor) -> ScriptedAnswer | None:
+        """Return the answer to this, or None: the script is over."""
+        self.asked.append(asked)
+        if self.answers:
+            return self.answers.popleft()
+        if self._mind is None:
+            return None
+        answer = self._mind(asked)
+        return ScriptedAnswer(text=answer) if isinstance(answer, str) else answer
+
+    def hear(self) -> ScriptedWords:
+        """Return how the next piece of audio is transcribed; without a script it is empty, as noise is."""
+        return self.words.popleft() if self.words else ScriptedWords(text="")
+
+    def speech(self, words: str, answer: ScriptedAnswer) -> bytes:
+        """Return the sound of some words."""
+        if self._voice is not None:
+            return self._voice(words)
+        return tone(answer.seconds_per_word * len(words.split()))
+
+
+def tone(seconds: float, *, hertz: float = 440.0, level: float = 0.2) -> bytes:
+    """Return a sine as the protocol's PCM."""
+    times = np.arange(round(seconds * RATE)) / RATE
+    return (level * 32767 * np.sin(2 * math.pi * hertz * times)).astype("<i2").tobytes()

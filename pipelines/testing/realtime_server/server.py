@@ -1,0 +1,154 @@
+"""ScriptedRealtimeServer: listens on loopback, holds the script, and does harm on demand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self
+
+import anyio
+from aiohttp import web
+
+from vivavoce.pipelines.testing.realtime_server.connection import ServedConnection
+from vivavoce.pipelines.testing.realtime_server.script import (
+    AskedFor,
+    Mind,
+    Script,
+    ScriptedAnswer,
+    ScriptedWords,
+    Voice,
+)
+from vivavoce.pipelines.testing.realtime_server.settings import Settings
+
+LIMIT = 10.0
+"""Seconds that a test waits for what it expects."""
+
+
+class ScriptedRealtimeServer:
+    """`async with ScriptedRealtimeServer() as server:` and point a client at `server.url`.
+
+    Args:
+        mind: Answers what the queued answers do not; without one the n-th request gets the n-th answer.
+        voice: Makes the model's audio, word by word; else it is a tone as long as the words.
+    """
+
+    def __init__(self, *, mind: Mind | None = None, voice: Voice | None = None) -> None:
+        self.url = ""
+        """Such as `"http://127.0.0.1:40123/v1"`."""
+        self.handshakes: list[dict[str, str]] = []
+        """Of each try to connect, also of refused ones: the query, and `authorization`."""
+        self.connections: list[ServedConnection] = []
+        """Oldest first, closed ones too."""
+        self._script = Script(mind, voice)
+        self._refusals: list[int] = []
+        self._changed = anyio.Event()
+        self._runner: web.AppRunner | None = None
+
+    async def __aenter__(self) -> Self:
+        app = web.Application()
+        app.router.add_get("/{path:.*}", self._serve)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5, handler_cancellation=True)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
+        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}/v1"
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._runner is not None
+        for connection in self.connections:
+            connection.abort()
+        await self._runner.cleanup()
+
+    @property
+    def websocket_url(self) -> str:
+        """`url` with the scheme `ws`."""
+        return "ws" + self.url.removeprefix("http")
+
+    @property
+    def connection(self) -> ServedConnection:
+        """The newest connection.
+
+        Raises:
+            LookupError: There has been none.
+        """
+        if not self.connections:
+            raise LookupError("no client has connected yet; wait with connected()")
+        return self.connections[-1]
+
+    @property
+    def asked(self) -> list[AskedFor]:
+        """What the model was asked so far, oldest first, over all connections."""
+        return self._script.asked
+
+    def answers(self, *answers: ScriptedAnswer | str) -> None:
+        """Play these next, one a request."""
+        self._script.answers.extend(ScriptedAnswer(text=one) if isinstance(one, str) else one for one in answers)
+
+    def hears(self, *words: ScriptedWords | str) -> None:
+        """Transcribe the next pieces of the user's audio as these, one a commit."""
+        self._script.words.extend(ScriptedWords(text=one) if isinstance(one, str) else one for one in words)
+
+    def refuse(self, *statuses: int) -> None:
+        """Answer the next handshakes with these HTTP statuses, one each."""
+        self._refusals.extend(statuses)
+
+    async def connected(self, count: int = 1) -> ServedConnection:
+        """Wait until this many clients have connected, in all; return the newest connection.
+
+        Raises:
+            TimeoutError: Not within `LIMIT` seconds.
+        """
+        await self._until(lambda: len(self.connections) >= count)
+        return self.connection
+
+    async def received(self, kind: str, count: int = 1) -> dict[str, Any]:
+        """Wait until clients have sent this many events of a type; return the last of them.
+
+        Raises:
+            TimeoutError: Not within `LIMIT` seconds.
+        """
+        await self._until(lambda: len(self.events(kind)) >= count)
+        return self.events(kind)[count - 1]
+
+    def events(self, kind: str) -> list[dict[str, Any]]:
+        """Return the client events of a type so far, over all connections."""
+        return [event for one in self.connections for event in one.received if event.get("type") == kind]
+
+    async def _until(self, holds: Callable[[], bool]) -> None:
+        with anyio.fail_after(LIMIT):
+            while not holds():
+                await self._changed.wait()
+
+    def _note(self) -> None:
+        self._changed.set()
+        self._changed = anyio.Event()
+
+    async def _serve(self, request: web.Request) -> web.StreamResponse:
+        handshake = dict(request.query)
+        for name in ("Authorization", "api-key"):
+            if name in request.headers:
+                handshake[name.lower()] = request.headers[name]
+        self.handshakes.append(handshake)
+        if self._refusals:
+            return _refusal(self._refusals.pop(0))
+        if not request.path.endswith("/realtime"):
+            return _refusal(404)
+        socket = web.WebSocketResponse(max_msg_size=0, compress=False, timeout=0.5)
+        await socket.prepare(request)
+        is_transcription = request.query.get("intent") == "transcription"
+        settings = Settings(request.query.get("model", ""), is_transcription=is_transcription)
+        connection = ServedConnection(socket, request.transport, settings, self._script, self._note)
+        self.connections.append(connection)
+        self._note()
+        await connection.run()
+        return socket
+
+
+def _refusal(status: int) -> web.Response:
+    codes = {401: "invalid_api_key", 404: "not_found", 429: "rate_limit_exceeded"}
+    code = codes.get(status, "server_error" if status >= 500 else "invalid_request_error")
+    error = {"type": "invalid_request_error", "code": code, "message": f"Refused by the script: {code}.", "param": None}
+    return web.Response(status=status, text=json.dumps({"error": error}), content_type="application/json")

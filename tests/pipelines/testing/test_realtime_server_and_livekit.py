@@ -1,0 +1,77 @@
+"""The scripted realtime server holds a conversation with livekit-plugins-openai, in a Python of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from servers import install
+from servers.missing import missing
+from vivavoce.pipelines.testing.realtime_server import (
+    AskedFor,
+    ScriptedAnswer,
+    ScriptedCall,
+    ScriptedRealtimeServer,
+)
+
+CLIENT = Path(__file__).resolve().parents[2] / "peers" / "livekit_realtime.py"
+LIMIT = 90.0
+"""Seconds; importing livekit-agents takes ten of them on a busy machine."""
+
+
+def mind(asked: AskedFor) -> ScriptedAnswer | str:
+    """Call the tool, then say what it said."""
+    for item in asked.items:
+        if item["type"] == "function_call_output":
+            return f"It is {item['output']}."
+    return ScriptedAnswer(text="One moment.", calls=(ScriptedCall(name="weather", arguments='{"city": "Oslo"}'),))
+
+
+async def talk(url: str) -> dict[str, Any]:
+    try:
+        python = install.livekit_agents_python()
+    except install.InstallError as error:
+        missing("livekit-agents", str(error))
+    environment = {**os.environ, "PYTHONPATH": "", "NO_PROXY": "127.0.0.1"}
+    pipes: dict[str, Any] = {"stdout": asyncio.subprocess.PIPE, "stderr": asyncio.subprocess.PIPE}
+    child = await asyncio.create_subprocess_exec(str(python), str(CLIENT), url, env=environment, **pipes)
+    try:
+        out, errors = await asyncio.wait_for(child.communicate(), LIMIT)
+    finally:
+        if child.returncode is None:
+            child.kill()
+            await child.wait()
+    assert child.returncode == 0, errors.decode(errors="replace")[-3000:]
+    seen: dict[str, Any] = json.loads(out.splitlines()[-1])
+    return seen
+
+
+@pytest.mark.e2e
+@pytest.mark.timeout(120)
+async def test_livekit_plugins_openai_talks_calls_a_tool_and_keeps_the_same_history() -> None:
+    async with ScriptedRealtimeServer(mind=mind) as server:
+        server.hears("What is the weather in Oslo?")
+        seen = await talk(server.url)
+
+    assert seen["errors"] == []
+    assert seen["transcripts"] == ["What is the weather in Oslo?"]
+    assert seen["first"]["text"] == "One moment."
+    assert seen["first"]["seconds"] == pytest.approx(0.4)
+    assert [call[1:] for call in seen["first"]["calls"]] == [["weather", '{"city": "Oslo"}']]
+    assert seen["second"]["text"] == "It is cold in Oslo."
+    assert seen["second"]["seconds"] == pytest.approx(1.0)
+    assert [count for count in seen["usage"] if count]
+    assert seen["history"] == [[role, text] for role, text in server.connection.conversation.texts]
+    assert seen["history"] == [
+        ["user", "What is the weather in Oslo?"],
+        ["assistant", "One moment."],
+        ["assistant", "It is cold in Oslo."],
+    ]
+    assert server.asked[0].instructions == "Be brief."
+    assert server.asked[0].tools[0]["name"] == "weather"
+    assert server.handshakes[0] == {"model": "scripted", "authorization": "Bearer secret"}
