@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskStatus
@@ -38,8 +39,11 @@ from vivavoce.pipelines.realtime_model.base import (
     RealtimeEvent,
     RealtimeModel,
     RealtimeReplyStarted,
+    RealtimeSetup,
     RealtimeSpeechEnded,
     RealtimeSpeechStarted,
+    RealtimeTranscript,
+    TurnDetection,
 )
 from vivavoce.pipelines.tts.base import TTS, AudioChunk
 from vivavoce.pipelines.tts.sentences import SentenceOptions
@@ -62,6 +66,11 @@ class RealtimeOptions:
     """What one's own voice says for what is written, in order (`pipelines.tts.text_filters`); `()` for none."""
     sentences: SentenceOptions = field(default_factory=SentenceOptions)
     """Where text is cut for a voice of one's own that takes sentences."""
+    turn_detection: TurnDetection | None = None
+    """Who ends the user's turns. None: the session (`local`) where there is a vad, else the model's server (`remote`).
+    With `remote` a vad only tells, sooner than the server, that the user speaks."""
+    answers: Literal["audio", "text"] | None = None
+    """Whether the model answers with speech or with text for a tts. None: speech, if it can."""
 
     def __post_init__(self) -> None:
         checked_filters(self.text_filters)
@@ -93,15 +102,24 @@ class RealtimePipeline(Pipeline):
         for name, part, port in (("model", model, RealtimeModel), ("tts", tts, TTS), ("vad", vad, VAD)):
             if not isinstance(part, port) and (part is not None or name == "model"):
                 raise ConfigurationError(f"{name} must be an instance of {port.__name__}, got {part!r}")
-        wants = model.capabilities
-        if not wants.generates_audio and tts is None:
-            raise CapabilityError(model.provider, "generates_audio", "give RealtimePipeline a tts")
-        if wants.turn_detection == "local" and vad is None:
-            raise CapabilityError(model.provider, "remote turn detection", "give RealtimePipeline a vad")
         self.model = model
         self.tts = tts
         self.vad = vad
         self.options = options or RealtimeOptions()
+        can = model.capabilities
+        self.answers = self.options.answers or ("audio" if can.generates_audio else "text")
+        """Whether the model answers with speech or with text."""
+        self.turn_detection: TurnDetection = self.options.turn_detection or ("local" if vad is not None else "remote")
+        """Who ends the user's turns."""
+        if self.answers == "text" and tts is None:
+            raise CapabilityError(model.provider, "generates_audio", "give RealtimePipeline a tts")
+        if not (can.generates_audio if self.answers == "audio" else can.generates_text):
+            raise CapabilityError(model.provider, f"answers of {self.answers}", "leave out RealtimeOptions.answers")
+        if self.turn_detection == "local" and vad is None:
+            raise CapabilityError("realtime", "local turn detection", "give RealtimePipeline a vad")
+        if self.turn_detection not in can.turn_detection:
+            remedy = "give RealtimePipeline a vad" if vad is None else "set RealtimeOptions.turn_detection='remote'"
+            raise CapabilityError(model.provider, f"{self.turn_detection} turn detection", remedy)
         self._connection: RealtimePipelineConnection | None = None
 
     @property
@@ -110,16 +128,24 @@ class RealtimePipeline(Pipeline):
         model = self.model.capabilities
         parts = (("realtime_model", self.model), ("tts", self.tts), ("vad", self.vad))
         return PipelineCapabilities(
-            can_say=self.tts is not None or model.can_say,
-            decides_turns=model.turn_detection,
-            generates_audio=model.generates_audio,
+            can_say=True,
+            decides_turns=self.turn_detection,
+            generates_audio=self.answers == "audio",
             truncates=model.truncates,
             sends_transcripts=model.sends_transcripts,
             takes_flow=False,
-            output_rate=_output_rate(self.model, self.tts),
+            supports_images=model.supports_images,
+            output_rate=self.output_rate,
             vad_silence=self.vad.capabilities.min_silence if self.vad else 0.0,
             components=tuple((kind, part.provider, part.model) for kind, part in parts if part is not None),
         )
+
+    @property
+    def output_rate(self) -> int:
+        """Hz of what is spoken."""
+        if self.answers == "audio" or self.tts is None:
+            return self.model.capabilities.output_rate
+        return self.tts.capabilities.sample_rate
 
     def open(self, context: PipelineContext) -> RealtimePipelineConnection:
         """Return the connection of one session; after its `aclose()` the pipeline may be opened again.
@@ -150,7 +176,7 @@ class RealtimePipelineConnection(PipelineConnection):
         self._vad: VADStream | None = None
         self._to_model = Resampler(context.input_rate, pipeline.model.capabilities.input_rate)
         self._to_vad = Resampler(context.input_rate, pipeline.vad.capabilities.sample_rate) if pipeline.vad else None
-        self._output_rate = _output_rate(pipeline.model, pipeline.tts)
+        self._output_rate = pipeline.output_rate
         self._voice: Voice | None = None
         if pipeline.tts is not None:
             options = pipeline.options
@@ -185,15 +211,9 @@ class RealtimePipelineConnection(PipelineConnection):
         return retry_stream(lambda: self._link.live().generate(request), self._retries, _is_answer)
 
     def speak(self, text: str | AsyncIterator[str]) -> AsyncGenerator[AudioChunk, None]:
-        """Speak with one's own voice, else have the model say it, as soon as the text is whole.
-
-        Raises:
-            CapabilityError: There is no tts, and the model cannot say given text.
-        """
+        """Speak with one's own voice, else have the model say it, as soon as the text is whole."""
         if self._voice is not None:
             return _at_rate(self._voice.speak(text), self._output_rate)
-        if not self._model.capabilities.can_say:
-            raise CapabilityError(self._model.provider, "can_say", "give RealtimePipeline a tts")
         return self._say(text)
 
     def commit_audio(self) -> None:
@@ -248,9 +268,9 @@ class RealtimePipelineConnection(PipelineConnection):
                 self._emit(UserSpeechStarted(at) if isinstance(event, RealtimeSpeechStarted) else UserSpeechEnded(at))
         elif isinstance(event, RealtimeReplyStarted):
             self._emit(RemoteReplyStarted(event.reply_id))
-        elif event.is_final:
+        elif isinstance(event, RealtimeTranscript) and event.is_final:
             self._emit(UserFinal(text=event.text, item_id=event.item_id))
-        else:
+        elif isinstance(event, RealtimeTranscript):
             self._emit(UserInterim(text=event.text, item_id=event.item_id))
 
 
@@ -268,6 +288,7 @@ class _Link(ReconnectingStream[RealtimeConnection, RealtimeEvent]):
             on_failure=lambda error, recovered: context.emit(PipelineFailed(error, recovered, "realtime_model")),
         )
         self._model = pipeline.model
+        self._pipeline = pipeline
         self._on_event = on_event
         self._instructions = context.instructions
         self._tools = context.tools
@@ -290,7 +311,14 @@ class _Link(ReconnectingStream[RealtimeConnection, RealtimeEvent]):
             self.connection.update(instructions, tools)
 
     async def _open(self) -> RealtimeConnection:
-        return await self._model.open(self._instructions, self._tools)
+        return await self._model.open(
+            RealtimeSetup(
+                instructions=self._instructions,
+                tools=tuple(self._tools),
+                turn_detection=self._pipeline.turn_detection,
+                answers=self._pipeline.answers,
+            )
+        )
 
     def _begin(self, stream: RealtimeConnection) -> None:
         self.connection = stream
@@ -303,12 +331,6 @@ class _Link(ReconnectingStream[RealtimeConnection, RealtimeEvent]):
 
     def _give_up(self) -> None:
         """Calls go on failing as they do between two connections."""
-
-
-def _output_rate(model: RealtimeModel, tts: TTS | None) -> int:
-    if model.capabilities.generates_audio or tts is None:
-        return model.capabilities.output_rate
-    return tts.capabilities.sample_rate
 
 
 def _is_answer(item: LLMEvent | AudioChunk) -> bool:

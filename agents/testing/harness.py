@@ -28,7 +28,8 @@ from vivavoce.pipelines.core.clock import Clock, LoopClock
 from vivavoce.pipelines.core.errors import SessionNotStartedError
 from vivavoce.pipelines.llm.base import LLM
 from vivavoce.pipelines.pipeline import Pipeline
-from vivavoce.pipelines.realtime import RealtimePipeline
+from vivavoce.pipelines.realtime import RealtimeOptions, RealtimePipeline
+from vivavoce.pipelines.realtime_model.base import TurnDetection
 from vivavoce.pipelines.testing import (
     ScriptedLLM,
     ScriptedRealtimeModel,
@@ -120,7 +121,8 @@ class SessionHarness:
 
     def _make_pipeline(self, llm: LLM) -> Pipeline:
         if self.model is not None:
-            return RealtimePipeline(self.model, vad=ScriptedVAD())
+            decides: TurnDetection = "remote" if "remote" in self.model.capabilities.turn_detection else "local"
+            return RealtimePipeline(self.model, vad=ScriptedVAD(), options=RealtimeOptions(turn_detection=decides))
         return CascadingPipeline(stt=self.stt, llm=llm, tts=self.tts, vad=ScriptedVAD())
 
     # --- running

@@ -46,9 +46,14 @@ class GenerateRequest:
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:
-    """The next piece of the answer's text."""
+    """The next piece of the answer's text.
+
+    Args:
+        item_id: What a realtime model calls the item that it is part of; empty elsewhere.
+    """
 
     text: str = field(repr=False)
+    item_id: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

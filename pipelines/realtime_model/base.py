@@ -1,4 +1,16 @@
-"""RealtimeModel and RealtimeConnection."""
+"""RealtimeModel and RealtimeConnection: speech in, speech out, one remote conversation.
+
+What a provider implements, and what it may count on:
+
+* All methods of a connection but `open()`, `aclose()` and the streams are synchronous: they enqueue a message and
+  return. Messages go out in the order of the calls.
+* The remote conversation is the server's copy of the session's history. Items get into it in four ways: by
+  `RealtimeSetup.history` (once, at opening), as the user's audio (`push` and `commit()` or the server's own turn
+  detection), as answers that the model makes, and by `append()`. The pipeline sees to it that nothing gets there twice.
+* At most one answer is streamed at a time. Closing an answer's stream before `Done` cancels it on the server; late
+  messages of a cancelled answer are dropped by the connection.
+* Ids of items are the provider's. What the provider has no id for gets one from the connection.
+"""
 
 from __future__ import annotations
 
@@ -10,121 +22,216 @@ from typing import Literal
 from vivavoce.pipelines.core.component import Component
 from vivavoce.pipelines.core.errors import CapabilityError
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent
+from vivavoce.pipelines.llm.chat_context import ChatContext, ChatItem
 from vivavoce.pipelines.llm.tools import Tool
-from vivavoce.pipelines.media.frame import AudioFrame
+from vivavoce.pipelines.media.frame import AudioFrame, VideoFrame
+from vivavoce.pipelines.realtime_model.events import (
+    RealtimeEnding,
+    RealtimeEvent,
+    RealtimeInputCommitted,
+    RealtimeProblem,
+    RealtimeReplyCancelled,
+    RealtimeReplyStarted,
+    RealtimeResumable,
+    RealtimeSpeechEnded,
+    RealtimeSpeechStarted,
+    RealtimeTranscript,
+    RealtimeTurnEnded,
+)
 from vivavoce.pipelines.tts.base import AudioChunk
+
+__all__ = [
+    "RealtimeCapabilities",
+    "RealtimeConnection",
+    "RealtimeEnding",
+    "RealtimeEvent",
+    "RealtimeInputCommitted",
+    "RealtimeModel",
+    "RealtimeProblem",
+    "RealtimeReplyCancelled",
+    "RealtimeReplyStarted",
+    "RealtimeResumable",
+    "RealtimeSetup",
+    "RealtimeSpeechEnded",
+    "RealtimeSpeechStarted",
+    "RealtimeTranscript",
+    "RealtimeTurnEnded",
+    "TurnDetection",
+]
+
+TurnDetection = Literal["local", "remote"]
+"""Who judges that the user's turn is over: the session, which calls `commit()`, or the model's server."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealtimeCapabilities:
-    """What a realtime model takes, makes and decides.
+    """What a realtime model takes, makes and decides; read before connecting.
 
     Args:
-        input_rate, output_rate: Hz of the audio in and out.
-        turn_detection: Whether the model's server judges the end of a turn (`remote`) or is told (`local`).
-        generates_audio: Whether its answers are speech; else text, for a TTS.
-        can_say: Whether it speaks given text word for word.
-        truncates: Whether it takes `truncate()`.
-        sends_transcripts: Whether it transcribes the user.
+        input_rate, output_rate: Hz of the audio in and out. Frames are mono 16-bit PCM; other encodings on the wire are
+            the connection's own matter.
+        turn_detection: The ways in which turns may be ended; `RealtimeSetup.turn_detection` names the one in use.
+        starts_replies: Whether, with remote turn detection, the server answers by itself (`RealtimeReplyStarted`); else
+            it reports `RealtimeTurnEnded` and waits for `generate()`.
+        generates_audio: Whether it can answer with speech.
+        generates_text: Whether it can answer with text alone, for a voice of one's own.
+        says_verbatim: Whether `say()` speaks given text word for word, rather than being asked to.
+        truncates: Whether `truncate()` changes the remote conversation.
+        sends_transcripts: Whether it transcribes the user, if `RealtimeSetup.transcribe` wants it to.
         supports_tools: Whether it calls tools.
+        supports_images: Whether `append()` takes messages with pictures.
+        takes_video: Whether `push_video()` is of use.
+        updates: Whether `update()` changes instructions and tools of an open connection; else the pipeline opens a new
+            one, with the history.
+        max_seconds: After how long the server ends a connection; None: it says so by `RealtimeEnding`, or never.
     """
 
     input_rate: int = 24000
     output_rate: int = 24000
-    turn_detection: Literal["local", "remote"] = "remote"
+    turn_detection: frozenset[TurnDetection] = frozenset({"local", "remote"})
+    starts_replies: bool = True
     generates_audio: bool = True
-    can_say: bool = False
+    generates_text: bool = False
+    says_verbatim: bool = False
     truncates: bool = True
     sends_transcripts: bool = True
     supports_tools: bool = True
+    supports_images: bool = False
+    takes_video: bool = False
+    updates: bool = True
+    max_seconds: float | None = None
 
-
-@dataclass(frozen=True, slots=True)
-class RealtimeSpeechStarted:
-    """The server heard the user begin, `ago` seconds before the newest frame pushed."""
-
-    ago: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class RealtimeSpeechEnded:
-    """The server heard the user stop, `ago` seconds before the newest frame pushed."""
-
-    ago: float = 0.0
+    def __post_init__(self) -> None:
+        if not self.turn_detection:
+            raise ValueError("turn_detection must hold 'local', 'remote' or both, got none")
+        if not (self.generates_audio or self.generates_text):
+            raise ValueError("a realtime model must generate audio, text or both, got neither")
+        if self.max_seconds is not None and self.max_seconds <= 0:
+            raise ValueError(f"need max_seconds > 0 s, got {self.max_seconds!r}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RealtimeTranscript:
-    """The server's transcript of a user item; it may come after the answer to it."""
+class RealtimeSetup:
+    """What a connection is opened with; all of it is in force when `open()` returns.
 
-    text: str = field(repr=False)
-    item_id: str
-    is_final: bool
+    Args:
+        instructions, tools: The agent's.
+        turn_detection: Who ends turns. With `local` the server must neither commit nor answer by itself.
+        answers: Whether answers are speech with its transcript (`audio`), or `text` alone.
+        transcribe: Whether the user's words are wanted; not where the pipeline has an STT of its own.
+        history: The conversation so far, to be told before anything else: at the session's start it is empty or a
+            resumed session's, later what a lost connection knew. Calls in it have their outputs. Of no matter where
+            `resume` brings the conversation back.
+        resume: The newest `RealtimeResumable.handle`; empty for a new conversation.
+    """
 
-
-@dataclass(frozen=True, slots=True)
-class RealtimeReplyStarted:
-    """The server began an answer by itself."""
-
-    reply_id: str
-
-
-RealtimeEvent = RealtimeSpeechStarted | RealtimeSpeechEnded | RealtimeTranscript | RealtimeReplyStarted
+    instructions: str = field(default="", repr=False)
+    tools: tuple[Tool[..., object], ...] = ()
+    turn_detection: TurnDetection = "remote"
+    answers: Literal["audio", "text"] = "audio"
+    transcribe: bool = True
+    history: ChatContext = field(default_factory=ChatContext, repr=False)
+    resume: str = field(default="", repr=False)
 
 
 class RealtimeConnection(ABC):
     """One session with a realtime model."""
 
+    # --- the user
+
     @abstractmethod
     def push(self, frame: AudioFrame) -> None:
-        """Take one mono frame at the capability's `input_rate`. Must not block."""
-
-    @abstractmethod
-    def events(self) -> AsyncIterator[RealtimeEvent]:
-        """Yield what the server reports until the connection is closed.
-
-        Raises:
-            ProviderError: The connection is lost.
-        """
-
-    @abstractmethod
-    def generate(self, request: GenerateRequest) -> AsyncGenerator[LLMEvent | AudioChunk, None]:
-        """Ask for one answer and stream it. Closing the generator cancels the answer.
-
-        Raises:
-            ProviderError: While iterating.
-        """
-
-    @abstractmethod
-    async def aclose(self) -> None:
-        """End the connection. Calling it twice is fine."""
+        """Take one mono frame at the capability's `input_rate`. Must not block; what cannot be sent is dropped."""
 
     def commit(self) -> None:
-        """The user's turn is over (local turn detection)."""
+        """The user's turn is over (local turn detection): the audio pushed since the last `commit()` or `clear()` is an
+        item of the conversation, reported by `RealtimeInputCommitted`. It asks for no answer."""
 
     def clear(self) -> None:
         """Forget the user's audio since the last commit."""
 
+    def push_video(self, frame: VideoFrame) -> None:
+        """Show the model a picture of what is going on now. Only with the capability `takes_video`."""
+
+    @abstractmethod
+    def events(self) -> AsyncIterator[RealtimeEvent]:
+        """Yield what the server reports until the connection is closed. Iterated once.
+
+        Raises:
+            ProviderError: The connection is lost; a retryable one, such as a limit of the connection's length that ran
+                out, is answered with a new connection.
+        """
+
+    # --- answers
+
+    @abstractmethod
+    def generate(self, request: GenerateRequest) -> AsyncGenerator[LLMEvent | AudioChunk, None]:
+        """Ask for one answer to the remote conversation as it is, and stream it.
+
+        Yields `TextDelta` (with audio: its transcript, each piece not later than it can be helped) and `AudioChunk`,
+        both with the `item_id` of the item that they are part of; whole `ToolCall`s; `Usage`; one `Done` last, behind
+        the last piece of transcript. After tool calls the pipeline appends their outputs and asks again.
+
+        Args:
+            request: `extra_instructions` are for this answer only and come on top of the standing ones; `tools` and
+                `tool_choice` are what this answer may call. `context` is the whole history and need not be sent: what
+                the server does not know was appended before.
+        Raises:
+            ProviderError: While iterating: the answer failed, or the connection was lost.
+        """
+
     def accept(self, reply_id: str) -> AsyncGenerator[LLMEvent | AudioChunk, None]:
-        """Return the stream of an answer that the server began."""
+        """Return the stream, as `generate()` does, of an answer that the server began.
+
+        What came of it before is yielded first.
+
+        Raises:
+            KeyError: There is no such answer: it was never begun, refused, or accepted already.
+        """
         raise KeyError(f"no remote answer {reply_id!r}")
 
     def refuse(self, reply_id: str) -> None:
-        """Cancel an answer that the server began."""
+        """Cancel an answer that the server began, and take what there is of it out of the remote conversation, if that
+        can be. Unknown ones are fine."""
 
     def say(self, text: str) -> AsyncGenerator[AudioChunk, None]:
-        """Speak text word for word. Only with the capability `can_say`."""
-        raise CapabilityError("realtime model", "can_say", "give the RealtimePipeline a tts")
+        """Speak text: word for word with `says_verbatim`, else by a request marked as such ("say exactly this …").
+
+        An answer that is part of the remote conversation yields chunks with an `item_id`; without one the pipeline
+        appends what was heard. Only where the model generates audio.
+
+        Raises:
+            ProviderError: While iterating.
+        """
+        raise CapabilityError("realtime model", "say", "give the RealtimePipeline a tts")
 
     def truncate(self, item_id: str, played_seconds: float, heard_text: str) -> None:
-        """Cut an answer in the server's history to what was heard."""
+        """Cut an answer in the remote conversation to what the user heard of it. Only with the capability `truncates`.
+
+        It may come while the answer is streamed: its stream is closed right after, and the server must be told to
+        cancel before it is told to truncate.
+
+        Args:
+            played_seconds: Of this item's audio, never more than came; 0: nothing was heard, so take the item out.
+            heard_text: Of this item; what a text answer is cut to.
+        """
+
+    # --- the conversation
+
+    def append(self, item: ChatItem) -> None:
+        """Add an item at the end of the remote conversation, without asking for an answer: typed words, words said in
+        another voice, the output of a tool call. Items that a model is not sent (`AgentHandoff` …) do not come."""
 
     def update(self, instructions: str, tools: Sequence[Tool[..., object]]) -> None:
-        """The instructions or the tools changed."""
+        """Change standing instructions and tools, for every answer asked for from now on. Only with `updates`."""
+
+    @abstractmethod
+    async def aclose(self) -> None:
+        """End the connection, its events and its streams. Calling it twice is fine."""
 
 
 class RealtimeModel(Component, ABC):
-    """A speech-to-speech model."""
+    """A speech-to-speech model: holds model name and options, may be shared by sessions."""
 
     @property
     @abstractmethod
@@ -132,7 +239,7 @@ class RealtimeModel(Component, ABC):
         """Read before connecting."""
 
     @abstractmethod
-    async def open(self, instructions: str, tools: Sequence[Tool[..., object]]) -> RealtimeConnection:
+    async def open(self, setup: RealtimeSetup) -> RealtimeConnection:
         """Connect and return a conversation that takes audio now.
 
         Raises:

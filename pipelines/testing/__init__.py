@@ -10,7 +10,8 @@ were asked. The checks hold a provider to the promises of its port, in a test of
 from __future__ import annotations
 
 from vivavoce.pipelines.testing.checks_listening import check_denoiser, check_stt, check_turn_detector, check_vad
-from vivavoce.pipelines.testing.checks_speaking import check_llm, check_realtime_model, check_tts
+from vivavoce.pipelines.testing.checks_realtime import check_realtime_model
+from vivavoce.pipelines.testing.checks_speaking import check_llm, check_tts
 from vivavoce.pipelines.testing.promises import check_failure
 from vivavoce.pipelines.testing.script import HANG, ScriptError, Step, StepItem
 from vivavoce.pipelines.testing.scripted_llm import ScriptedLLM

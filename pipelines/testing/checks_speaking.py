@@ -1,4 +1,4 @@
-"""Conformance checks of what answers: LLM, TTS, realtime model. Each takes a factory and raises AssertionError."""
+"""Conformance checks of what answers: LLM and TTS. Each takes a factory and raises AssertionError."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from vivavoce.pipelines.core.component import Component
 from vivavoce.pipelines.core.errors import CapabilityError
 from vivavoce.pipelines.llm.base import LLM, Done, GenerateRequest, LLMEvent, TextDelta, Usage
 from vivavoce.pipelines.llm.tools import ToolCall
-from vivavoce.pipelines.media.frame import AudioFrame
-from vivavoce.pipelines.realtime_model.base import RealtimeConnection, RealtimeModel
-from vivavoce.pipelines.testing.promises import LIMIT, check_audio, check_closing, frames_of, require, take, within
+from vivavoce.pipelines.testing.promises import LIMIT, check_audio, check_closing, require, take, within
 from vivavoce.pipelines.tts.base import TTS, AudioChunk, Word
 
 WORD_TOLERANCE = 0.05
@@ -72,57 +70,12 @@ async def check_llm(
         for request in requests:
             with within(limit, llm, "an answer"):
                 answers.append(tuple([event async for event in llm.generate(request)]))
-            _check_answer(llm, answers[-1], request)
+            check_answer(llm, answers[-1], request)
         with within(limit, llm, "an answer to be closed, and two at once after it"):
             await take(llm.generate(requests[0]), 1)
             await _check_answers_at_once(llm, requests[0])
         await check_closing(llm, limit=limit)
         return answers
-
-
-async def check_realtime_model(
-    make: Callable[[], RealtimeModel], request: GenerateRequest, speech: AudioFrame, *, limit: float = LIMIT
-) -> None:
-    """Check the promises of a realtime model.
-
-    A connection takes audio; an answer ends with exactly one `Done` and holds audio of the promised rate, or none by
-    its capabilities; closing an answer cancels it and the next one works; unknown answers are refused with KeyError;
-    `say()` works or raises CapabilityError; a closed connection ends its events and may be closed twice.
-
-    Args:
-        request: One that is answered.
-        speech: Mono, any rate; pushed before it.
-    """
-    async with AsyncExitStack() as stack:
-        model = make()
-        stack.push_async_callback(model.aclose)
-        with within(limit, model, "open() to return a connection"):
-            connection = await model.open(request.instructions, request.tools)
-        stack.push_async_callback(connection.aclose)
-        for frame in frames_of(speech, model.capabilities.input_rate):
-            connection.push(frame)
-        connection.commit()
-        for _ in range(2):
-            with within(limit, model, "an answer"):
-                _check_spoken_answer(model, [item async for item in connection.generate(request)], request)
-            with within(limit, model, "an answer to be closed"):
-                await take(connection.generate(request), 1)
-        try:
-            connection.accept("no such answer")
-        except KeyError:
-            pass
-        else:
-            raise AssertionError(f"{model.provider}: needed KeyError for an answer that there is not, got a stream")
-        await _check_say(model, connection, limit)
-        connection.clear()
-        connection.refuse("no such answer")
-        connection.update(request.instructions, request.tools)
-        with within(limit, model, "the connection to be closed and its events to end"):
-            await connection.aclose()
-            await connection.aclose()
-            async for _ in connection.events():
-                pass
-        await check_closing(model, limit=limit)
 
 
 def _check_speech(tts: TTS, chunks: Sequence[AudioChunk], text: str) -> float:
@@ -178,14 +131,15 @@ async def _check_streaming(tts: TTS, text: str) -> None:
 
 async def _check_answers_at_once(llm: LLM, request: GenerateRequest) -> None:
     async def ask() -> None:
-        _check_answer(llm, [event async for event in llm.generate(request)], request)
+        check_answer(llm, [event async for event in llm.generate(request)], request)
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(ask)
         tasks.start_soon(ask)
 
 
-def _check_answer(who: Component, answer: Sequence[LLMEvent], request: GenerateRequest) -> None:
+def check_answer(who: Component, answer: Sequence[LLMEvent], request: GenerateRequest) -> None:
+    """Check that an answer is one: text or calls of tools that were offered, and one `Done` at its end."""
     kinds = [type(event).__name__ for event in answer]
     require(kinds.count("Done") == 1 and isinstance(answer[-1], Done), who, "exactly one Done, at the end", kinds)
     for event in answer:
@@ -198,26 +152,3 @@ def _check_answer(who: Component, answer: Sequence[LLMEvent], request: GenerateR
     for call in calls:
         require(call.name in offered, who, f"a tool of {sorted(offered)}", call.name)
         require(isinstance(json.loads(call.arguments), dict), who, "a JSON object for arguments", call.arguments)
-
-
-def _check_spoken_answer(
-    model: RealtimeModel, answer: Sequence[LLMEvent | AudioChunk], request: GenerateRequest
-) -> None:
-    chunks = [item for item in answer if isinstance(item, AudioChunk)]
-    _check_answer(model, [item for item in answer if not isinstance(item, AudioChunk)], request)
-    require(isinstance(answer[-1], Done), model, "Done at the very end", answer[-1])
-    if model.capabilities.generates_audio:
-        check_audio(model, chunks, model.capabilities.output_rate)
-    else:
-        require(not chunks, model, "no audio, by its capabilities", f"{len(chunks)} chunks")
-
-
-async def _check_say(model: RealtimeModel, connection: RealtimeConnection, limit: float) -> None:
-    try:
-        with within(limit, model, "say() to end"):
-            chunks = [chunk async for chunk in connection.say("Hello there.")]
-    except CapabilityError:
-        require(not model.capabilities.can_say, model, "say(), by its capabilities", "CapabilityError")
-    else:
-        require(model.capabilities.can_say, model, "CapabilityError from say(), by its capabilities", chunks)
-        check_audio(model, chunks, model.capabilities.output_rate)

@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Literal
 
 import anyio
 
-from vivavoce.pipelines.core.clock import LoopClock
+from vivavoce.pipelines.core.clock import LoopClock, TimerHandle
 from vivavoce.pipelines.core.errors import ProviderError
-from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent, TextDelta
+from vivavoce.pipelines.llm.base import Done, GenerateRequest, LLMEvent, TextDelta
+from vivavoce.pipelines.llm.chat_context import ChatItem
 from vivavoce.pipelines.llm.tools import Tool
-from vivavoce.pipelines.media.frame import AudioFrame
+from vivavoce.pipelines.media.frame import AudioFrame, VideoFrame
 from vivavoce.pipelines.realtime_model.base import (
     RealtimeCapabilities,
     RealtimeConnection,
     RealtimeEvent,
+    RealtimeInputCommitted,
     RealtimeModel,
+    RealtimeReplyCancelled,
     RealtimeReplyStarted,
+    RealtimeSetup,
     RealtimeSpeechEnded,
     RealtimeSpeechStarted,
     RealtimeTranscript,
+    RealtimeTurnEnded,
 )
 from vivavoce.pipelines.testing.script import ScriptError, Step, StepItem, items, lost, play, tone_chunks, wait
 from vivavoce.pipelines.tts.base import AudioChunk
@@ -35,9 +43,12 @@ class ScriptedRealtimeModel(RealtimeModel):
 
     Args:
         steps: The script.
+        hears: What the n-th commit says: its final transcript comes `transcript_delay` later; then a test need not call
+            `transcript()`.
         delay: Seconds before the first piece of each answer.
         seconds_per_word: Length of a word's audio, which comes at once, in chunks of 20 ms.
         open_delay: Seconds that connecting takes.
+        transcript_delay: Seconds from a commit to its transcript.
     """
 
     provider = "scripted"
@@ -45,12 +56,16 @@ class ScriptedRealtimeModel(RealtimeModel):
     def __init__(
         self,
         *steps: Step,
+        hears: Sequence[str] = (),
         delay: float = 0.0,
         seconds_per_word: float = 0.2,
         open_delay: float = 0.0,
+        transcript_delay: float = 0.3,
         capabilities: RealtimeCapabilities | None = None,
     ) -> None:
         self.steps = [items(step) for step in steps]
+        self.hears = list(hears)
+        self.transcript_delay = transcript_delay
         self.delay = delay
         self.seconds_per_word = seconds_per_word
         self._open_delay = open_delay
@@ -77,13 +92,12 @@ class ScriptedRealtimeModel(RealtimeModel):
             raise ScriptError("needed an open connection, got none; start the session")
         return self.connections[-1]
 
-    async def open(self, instructions: str, tools: Sequence[Tool[..., object]]) -> ScriptedRealtimeConnection:
+    async def open(self, setup: RealtimeSetup) -> ScriptedRealtimeConnection:
         """Return a connection, or raise what `fail_open()` planned."""
         await wait(self._open_delay)
         if self._open_errors:
             raise self._open_errors.pop(0)
-        connection = ScriptedRealtimeConnection(self)
-        connection.record.updates.append((instructions, tuple(tools)))
+        connection = ScriptedRealtimeConnection(self, setup)
         self.connections.append(connection)
         return connection
 
@@ -95,13 +109,37 @@ class ScriptedRealtimeModel(RealtimeModel):
         """Have the server hear the user stop."""
         self.connection.emit(RealtimeSpeechEnded(ago))
 
-    def transcript(self, text: str, *, item_id: str = "item_1", is_final: bool = True) -> None:
-        """Have the server transcribe the user."""
-        self.connection.emit(RealtimeTranscript(text=text, item_id=item_id, is_final=is_final))
+    def transcript(
+        self,
+        text: str,
+        *,
+        item_id: str = "item_1",
+        is_final: bool = True,
+        role: Literal["user", "assistant"] = "user",
+    ) -> None:
+        """Have the server transcribe the user, or an answer.
 
-    def start_reply(self, step: Step) -> str:
-        """Have the server begin an answer by itself; return its id."""
-        return self.connection.start_reply(items(step))
+        Args:
+            item_id: For the user's, the test's name of the utterance: the server gives its own, which the nearest
+                commit without a transcript bears too.
+        """
+        self.connection.transcript(text, item_id, is_final, role)
+
+    def turn_ended(self, item_id: str = "") -> None:
+        """Have the server judge that the user's turn is over."""
+        self.connection.emit(RealtimeTurnEnded(self.connection.name_of(item_id)))
+
+    def start_reply(self, step: Step, *, item_id: str = "") -> str:
+        """Have the server begin an answer by itself, to the utterance of that name; return its id."""
+        return self.connection.start_reply(items(step), item_id)
+
+    def cancel_reply(self, reply_id: str = "") -> None:
+        """Have the server cut an answer by itself, by default the one that is streamed."""
+        self.connection.cancel_reply(reply_id)
+
+    def emit(self, event: RealtimeEvent | Exception) -> None:
+        """Have the newest connection report anything, or raise it."""
+        self.connection.emit(event)
 
     def fail(self, error: ProviderError | None = None) -> None:
         """Cut the newest connection, by default with a retryable error."""
@@ -138,34 +176,71 @@ class RealtimeRecord:
     truncations: list[tuple[str, float, str]] = field(default_factory=list)
     updates: list[tuple[str, tuple[Tool[..., object], ...]]] = field(default_factory=list)
     """Instructions and tools; the first is what it was opened with."""
+    appended: list[ChatItem] = field(default_factory=list)
+    pictures: list[VideoFrame] = field(default_factory=list)
 
 
 class ScriptedRealtimeConnection(RealtimeConnection):
     """One connection, with a record of what it was told."""
 
-    def __init__(self, model: ScriptedRealtimeModel) -> None:
+    def __init__(self, model: ScriptedRealtimeModel, setup: RealtimeSetup) -> None:
         self._model = model
+        self.setup = setup
+        """What it was opened with."""
         self._send, self._receive = anyio.create_memory_object_stream[RealtimeEvent | Exception](math.inf)
         self._replies: dict[str, tuple[StepItem, ...]] = {}
-        self._reply_count = 0
-        self.record = RealtimeRecord()
+        self._reply_count = self._answer_count = self._input_count = 0
+        self._names: dict[str, str] = {}
+        self._uncommitted: deque[str] = deque()
+        self._untranscribed: deque[str] = deque()
+        self._cut: anyio.Event | None = None
+        self._timers: list[TimerHandle] = []
+        self._streamed = ""
+        self.record = RealtimeRecord(updates=[(setup.instructions, setup.tools)])
         self.is_closed = False
 
     def emit(self, event: RealtimeEvent | Exception) -> None:
         """Have `events()` yield this, or raise it."""
         self._send.send_nowait(event)
 
-    def start_reply(self, step: tuple[StepItem, ...]) -> str:
+    def start_reply(self, step: tuple[StepItem, ...], item_id: str = "") -> str:
         """Begin an answer by itself; return its id."""
         self._reply_count += 1
         reply_id = f"remote_{self._reply_count}"
         self._replies[reply_id] = step
-        self.emit(RealtimeReplyStarted(reply_id))
+        self.emit(RealtimeReplyStarted(reply_id, self.name_of(item_id)))
         return reply_id
+
+    def cancel_reply(self, reply_id: str) -> None:
+        """Cut an answer that is streamed, or waits to be."""
+        if reply_id in self._replies:
+            self._replies[reply_id] = (Done("cancelled"),)
+        elif self._cut is not None:
+            self._cut.set()
+        self.emit(RealtimeReplyCancelled(reply_id or self._streamed))
+
+    def transcript(self, text: str, item_id: str, is_final: bool, role: Literal["user", "assistant"]) -> None:
+        """Transcribe an item."""
+        name = self.name_of(item_id) if role == "user" else item_id
+        self.emit(RealtimeTranscript(text=text, item_id=name, is_final=is_final, role=role))
+
+    def name_of(self, item_id: str) -> str:
+        """Return what this server calls the utterance that the test calls `item_id`."""
+        if item_id and item_id not in self._names:
+            if self._untranscribed:
+                self._names[item_id] = self._untranscribed.popleft()
+            else:
+                self._names[item_id] = self._new_name()
+                self._uncommitted.append(self._names[item_id])
+        return self._names.get(item_id, "")
 
     def push(self, frame: AudioFrame) -> None:
         """Count it."""
         self.record.pushed_seconds += frame.duration
+
+    def push_video(self, frame: VideoFrame) -> None:
+        """Note it."""
+        self.record.pictures.append(frame)
 
     async def events(self) -> AsyncIterator[RealtimeEvent]:
         """Yield what the test gives, until closed."""
@@ -196,7 +271,7 @@ class ScriptedRealtimeConnection(RealtimeConnection):
         """
         step = self._replies.pop(reply_id)
         self.record.accepted.append(reply_id)
-        return self._play(step)
+        return self._play(step, reply_id)
 
     def refuse(self, reply_id: str) -> None:
         """Note it."""
@@ -204,8 +279,8 @@ class ScriptedRealtimeConnection(RealtimeConnection):
         self.record.refused.append(reply_id)
 
     async def say(self, text: str) -> AsyncGenerator[AudioChunk, None]:
-        """Speak; only with the capability."""
-        if not self._model.capabilities.can_say:
+        """Speak, outside of the conversation."""
+        if not self._model.capabilities.generates_audio:
             super().say(text)
         self.record.said.append(text)
         await wait(self._model.delay)
@@ -213,8 +288,18 @@ class ScriptedRealtimeConnection(RealtimeConnection):
             yield chunk
 
     def commit(self) -> None:
-        """Note it."""
+        """Note it, and report the item that the audio became."""
         self.record.commits.append(LoopClock().now())
+        if self._uncommitted:
+            name = self._uncommitted.popleft()
+        else:
+            name = self._new_name()
+            self._untranscribed.append(name)
+        self.emit(RealtimeInputCommitted(name))
+        if self._model.hears and self.setup.transcribe:
+            event = RealtimeTranscript(text=self._model.hears.pop(0), item_id=name, is_final=True)
+            now = LoopClock().now()
+            self._timers.append(LoopClock().call_at(now + self._model.transcript_delay, partial(self.emit, event)))
 
     def clear(self) -> None:
         """Note it."""
@@ -224,6 +309,10 @@ class ScriptedRealtimeConnection(RealtimeConnection):
         """Note it."""
         self.record.truncations.append((item_id, played_seconds, heard_text))
 
+    def append(self, item: ChatItem) -> None:
+        """Note it."""
+        self.record.appended.append(item)
+
     def update(self, instructions: str, tools: Sequence[Tool[..., object]]) -> None:
         """Note it."""
         self.record.updates.append((instructions, tuple(tools)))
@@ -231,18 +320,35 @@ class ScriptedRealtimeConnection(RealtimeConnection):
     async def aclose(self) -> None:
         """End the connection."""
         self.is_closed = True
+        for timer in self._timers:
+            timer.cancel()
         self._send.close()
         self._receive.close()
 
-    async def _play(self, step: tuple[StepItem, ...]) -> AsyncGenerator[LLMEvent | AudioChunk, None]:
+    def _new_name(self) -> str:
+        self._input_count += 1
+        return f"user_{self._input_count}"
+
+    async def _play(
+        self, step: tuple[StepItem, ...], reply_id: str = ""
+    ) -> AsyncGenerator[LLMEvent | AudioChunk, None]:
+        self._answer_count += 1
+        item_id = f"answer_{self._answer_count}"
+        self._streamed, self._cut = reply_id, anyio.Event()
         try:
             await wait(self._model.delay)
             async with aclosing(play(step)) as events:
                 async for event in events:
-                    yield event
-                    if isinstance(event, TextDelta) and self._model.capabilities.generates_audio:
+                    if self._cut.is_set():
+                        yield Done("cancelled")
+                        return
+                    if not isinstance(event, TextDelta):
+                        yield event
+                        continue
+                    yield TextDelta(event.text, item_id)
+                    if self.setup.answers == "audio":
                         for chunk in self._speech(event.text):
-                            yield chunk
+                            yield replace(chunk, item_id=item_id)
         except (GeneratorExit, anyio.get_cancelled_exc_class()):
             self.record.cancelled += 1
             raise

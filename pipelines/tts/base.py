@@ -51,6 +51,7 @@ class AudioChunk:
         text: The part of the input whose audio begins with this chunk: a sentence on its first chunk, else empty.
         requested_at: When that part was sent to the voice (session clock), set by the pipeline; None where unknown.
         said: What the voice was given for `text` where text filters changed it, set by the pipeline; else empty.
+        item_id: What a realtime model calls the item that it is part of; empty elsewhere.
     """
 
     frame: AudioFrame
@@ -58,6 +59,7 @@ class AudioChunk:
     text: str = field(default="", repr=False)
     requested_at: float | None = None
     said: str = field(default="", repr=False)
+    item_id: str = field(default="", compare=False)
 
 
 class TTS(Component, ABC):

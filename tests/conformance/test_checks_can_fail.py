@@ -281,6 +281,10 @@ def test_a_realtime_model_that_breaks_a_promise_is_found_out() -> None:
     fails(check_realtime_model(lambda: silent, REQUEST, SPEECH), "audible")
     hanging = ScriptedRealtimeModel([HANG], capabilities=RealtimeCapabilities())
     fails(check_realtime_model(lambda: hanging, REQUEST, SPEECH), "an answer within")
+    mute = ScriptedRealtimeModel("One.", hears=["something", "else"])
+    fails(check_realtime_model(lambda: mute, REQUEST, SPEECH, hears="a table"), "a transcript with 'a table'")
+    deaf = ScriptedRealtimeModel("One.")
+    fails(check_realtime_model(lambda: deaf, REQUEST, SPEECH, hears="a table"), "a final transcript of each commit")
 
 
 def test_a_failure_that_is_no_provider_error_is_found_out() -> None:

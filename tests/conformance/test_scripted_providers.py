@@ -62,17 +62,15 @@ def test_the_scripted_llm_keeps_the_promises_of_an_llm() -> None:
     assert isinstance(answers[1][0], ToolCall)
 
 
-@pytest.mark.parametrize("can_say", [False, True])
-@pytest.mark.parametrize("generates_audio", [False, True])
-def test_the_scripted_realtime_model_keeps_the_promises_of_a_realtime_model(
-    generates_audio: bool, can_say: bool
-) -> None:
-    capabilities = RealtimeCapabilities(generates_audio=generates_audio, can_say=can_say)
+@pytest.mark.parametrize("answers", ["audio", "text"])
+def test_the_scripted_realtime_model_keeps_the_promises_of_a_realtime_model(answers: str) -> None:
+    capabilities = RealtimeCapabilities(generates_audio=answers == "audio", generates_text=answers == "text")
 
     def make() -> ScriptedRealtimeModel:
-        return ScriptedRealtimeModel("One two.", "Three.", "Four five.", "Six.", delay=0.1, capabilities=capabilities)
+        steps = ("One two.", "Three.", "Four five.", "Six.", "Seven.")
+        return ScriptedRealtimeModel(*steps, hears=["a table", "a table"], delay=0.1, capabilities=capabilities)
 
-    run_virtual(check_realtime_model(make, request(), SPEECH))
+    run_virtual(check_realtime_model(make, request(), SPEECH, hears="table"))
 
 
 def test_scripted_faults_are_provider_errors() -> None:

@@ -22,7 +22,7 @@ from vivavoce.pipelines.events import (
 from vivavoce.pipelines.llm.base import Done, GenerateRequest, TextDelta
 from vivavoce.pipelines.llm.chat_context import ChatContext
 from vivavoce.pipelines.pipeline import PipelineContext
-from vivavoce.pipelines.realtime import RealtimePipelineConnection
+from vivavoce.pipelines.realtime import RealtimeOptions, RealtimePipelineConnection
 from vivavoce.pipelines.realtime_model.base import RealtimeCapabilities
 from vivavoce.pipelines.testing import (
     ScriptedCaller,
@@ -35,7 +35,8 @@ from vivavoce.pipelines.tts.base import AudioChunk
 
 REQUEST = GenerateRequest(context=ChatContext())
 LOST = ProviderConnectionError("lost", provider="scripted")
-LOCAL = RealtimeCapabilities(turn_detection="local")
+LOCAL = RealtimeCapabilities(turn_detection=frozenset({"local"}))
+REMOTE_BY_VAD = RealtimeOptions(turn_detection="remote")
 
 Serve = Callable[..., list[tuple[float, PipelineEvent]]]
 
@@ -46,9 +47,8 @@ def seconds_of(items: list[object]) -> float:
 
 def test_capabilities_are_the_models_completed_by_voice_and_vad() -> None:
     can = RealtimePipeline(ScriptedRealtimeModel()).capabilities
-    assert (can.can_say, can.can_reply, can.generates_audio, can.takes_flow) == (False, True, True, False)
+    assert (can.can_say, can.can_reply, can.generates_audio, can.takes_flow) == (True, True, True, False)
     assert (can.decides_turns, can.truncates, can.output_rate) == ("remote", True, 24000)
-    assert RealtimePipeline(ScriptedRealtimeModel(capabilities=RealtimeCapabilities(can_say=True))).capabilities.can_say
 
     can = RealtimePipeline(ScriptedRealtimeModel(capabilities=LOCAL), tts=ScriptedTTS(), vad=ScriptedVAD()).capabilities
     assert (can.can_say, can.decides_turns, can.vad_silence) == (True, "local", 0.2)
@@ -56,7 +56,7 @@ def test_capabilities_are_the_models_completed_by_voice_and_vad() -> None:
 
 
 def test_wrong_combinations_are_refused_with_a_remedy() -> None:
-    text_only = RealtimeCapabilities(generates_audio=False)
+    text_only = RealtimeCapabilities(generates_audio=False, generates_text=True)
     with pytest.raises(CapabilityError, match="give RealtimePipeline a tts"):
         RealtimePipeline(ScriptedRealtimeModel(capabilities=text_only))
     with pytest.raises(CapabilityError, match="give RealtimePipeline a vad"):
@@ -117,8 +117,8 @@ def test_what_the_server_hears_becomes_events(serve: Serve) -> None:
     assert [event for _, event in events] == [
         UserSpeechStarted(0.75),
         UserSpeechEnded(1.0),
-        UserInterim(text="a ta", item_id="item_1"),
-        UserFinal(text="a table", item_id="item_7"),
+        UserInterim(text="a ta", item_id="user_1"),
+        UserFinal(text="a table", item_id="user_2"),
     ]
 
 
@@ -130,7 +130,7 @@ def test_with_a_local_vad_the_servers_opinion_of_speech_is_ignored(serve: Serve)
         model.speech_ended()
         await anyio.sleep(0.1)
 
-    assert serve(RealtimePipeline(model, vad=ScriptedVAD()), talk) == []
+    assert serve(RealtimePipeline(model, vad=ScriptedVAD(), options=REMOTE_BY_VAD), talk) == []
 
 
 def test_an_answer_that_the_server_began_is_accepted_or_refused(serve: Serve) -> None:
@@ -193,8 +193,8 @@ def test_ones_own_voice_speaks_at_the_models_rate(serve: Serve) -> None:
     assert chunks[0].text == "Hello there."
 
 
-def test_a_model_that_can_say_is_given_the_whole_text(serve: Serve) -> None:
-    model = ScriptedRealtimeModel(capabilities=RealtimeCapabilities(can_say=True))
+def test_without_a_voice_the_model_is_asked_to_say_the_whole_text(serve: Serve) -> None:
+    model = ScriptedRealtimeModel()
 
     async def pieces() -> AsyncGenerator[str, None]:
         yield "Hello "
@@ -207,14 +207,6 @@ def test_a_model_that_can_say_is_given_the_whole_text(serve: Serve) -> None:
 
     serve(RealtimePipeline(model), speak)
     assert model.connections[0].record.said == ["Good bye.", "Hello there."]
-
-
-def test_without_a_voice_it_cannot_say(serve: Serve) -> None:
-    async def speak(connection: RealtimePipelineConnection) -> None:
-        with pytest.raises(CapabilityError, match="give RealtimePipeline a tts"):
-            connection.speak("Hello.")
-
-    serve(RealtimePipeline(ScriptedRealtimeModel()), speak)
 
 
 def test_a_lost_connection_is_replaced_and_the_answer_tried_again(serve: Serve) -> None:

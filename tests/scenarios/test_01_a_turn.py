@@ -19,7 +19,7 @@ def cascading() -> SessionHarness:
 
 
 def realtime() -> SessionHarness:
-    model = ScriptedRealtimeModel([0.3, ANSWER], capabilities=RealtimeCapabilities(turn_detection="local"))
+    model = ScriptedRealtimeModel([0.3, ANSWER], capabilities=RealtimeCapabilities(turn_detection=frozenset({"local"})))
     return SessionHarness(Agent("Be nice."), model=model)
 
 

@@ -147,7 +147,7 @@ def test_the_public_default_begins_answers_ahead_and_the_voice_waits() -> None:
 
 def test_a_model_that_speaks_is_not_asked_before_the_turn_is_over() -> None:
     """What it was asked would stay in its conversation."""
-    model = ScriptedRealtimeModel([0.3, ANSWER], capabilities=RealtimeCapabilities(turn_detection="local"))
+    model = ScriptedRealtimeModel([0.3, ANSWER], capabilities=RealtimeCapabilities(turn_detection=frozenset({"local"})))
     harness = SessionHarness(Agent("Be nice."), model=model)
     harness.preemptive = True
     harness.caller.says("hello there", 0.5, 2.5, final_at=2.7)
