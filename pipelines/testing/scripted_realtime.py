@@ -103,11 +103,11 @@ class ScriptedRealtimeModel(RealtimeModel):
 
     def speech_started(self, ago: float = 0.0) -> None:
         """Have the server hear the user begin."""
-        self.connection.emit(RealtimeSpeechStarted(ago))
+        self.connection.server.emit(RealtimeSpeechStarted(ago))
 
     def speech_ended(self, ago: float = 0.0) -> None:
         """Have the server hear the user stop."""
-        self.connection.emit(RealtimeSpeechEnded(ago))
+        self.connection.server.emit(RealtimeSpeechEnded(ago))
 
     def transcript(
         self,
@@ -123,27 +123,27 @@ class ScriptedRealtimeModel(RealtimeModel):
             item_id: For the user's, the test's name of the utterance: the server gives its own, which the nearest
                 commit without a transcript bears too.
         """
-        self.connection.transcript(text, item_id, is_final, role)
+        self.connection.server.transcript(text, item_id, is_final, role)
 
     def turn_ended(self, item_id: str = "") -> None:
         """Have the server judge that the user's turn is over."""
-        self.connection.emit(RealtimeTurnEnded(self.connection.name_of(item_id)))
+        self.connection.server.emit(RealtimeTurnEnded(self.connection.server.name_of(item_id)))
 
     def start_reply(self, step: Step, *, item_id: str = "") -> str:
         """Have the server begin an answer by itself, to the utterance of that name; return its id."""
-        return self.connection.start_reply(items(step), item_id)
+        return self.connection.server.start_reply(items(step), item_id)
 
     def cancel_reply(self, reply_id: str = "") -> None:
         """Have the server cut an answer by itself, by default the one that is streamed."""
-        self.connection.cancel_reply(reply_id)
+        self.connection.server.cancel_reply(reply_id)
 
     def emit(self, event: RealtimeEvent | Exception) -> None:
         """Have the newest connection report anything, or raise it."""
-        self.connection.emit(event)
+        self.connection.server.emit(event)
 
     def fail(self, error: ProviderError | None = None) -> None:
         """Cut the newest connection, by default with a retryable error."""
-        self.connection.emit(error or lost(self.provider))
+        self.connection.server.emit(error or lost(self.provider))
 
     def fail_open(self, *errors: ProviderError) -> None:
         """Have the next calls of `open()` raise, one each."""
@@ -180,28 +180,33 @@ class RealtimeRecord:
     pictures: list[VideoFrame] = field(default_factory=list)
 
 
-class ScriptedRealtimeConnection(RealtimeConnection):
-    """One connection, with a record of what it was told."""
+class ScriptedServer:
+    """The other end of a scripted connection: what it reports, the answers that it begins, the names that it gives."""
 
-    def __init__(self, model: ScriptedRealtimeModel, setup: RealtimeSetup) -> None:
-        self._model = model
-        self.setup = setup
-        """What it was opened with."""
+    def __init__(self) -> None:
         self._send, self._receive = anyio.create_memory_object_stream[RealtimeEvent | Exception](math.inf)
         self._replies: dict[str, tuple[StepItem, ...]] = {}
-        self._reply_count = self._answer_count = self._input_count = 0
+        self._reply_count = self._input_count = 0
         self._names: dict[str, str] = {}
         self._uncommitted: deque[str] = deque()
         self._untranscribed: deque[str] = deque()
-        self._cut: anyio.Event | None = None
-        self._timers: list[TimerHandle] = []
         self._streamed = ""
-        self.record = RealtimeRecord(updates=[(setup.instructions, setup.tools)])
-        self.is_closed = False
+        self.cut = anyio.Event()
+        """Set when it cuts the answer that is streamed."""
 
     def emit(self, event: RealtimeEvent | Exception) -> None:
         """Have `events()` yield this, or raise it."""
         self._send.send_nowait(event)
+
+    async def events(self) -> AsyncIterator[RealtimeEvent]:
+        """Yield what is emitted, until closed."""
+        try:
+            async for event in self._receive:
+                if isinstance(event, Exception):
+                    raise event
+                yield event
+        except anyio.ClosedResourceError:
+            return
 
     def start_reply(self, step: tuple[StepItem, ...], item_id: str = "") -> str:
         """Begin an answer by itself; return its id."""
@@ -211,12 +216,29 @@ class ScriptedRealtimeConnection(RealtimeConnection):
         self.emit(RealtimeReplyStarted(reply_id, self.name_of(item_id)))
         return reply_id
 
+    def take_reply(self, reply_id: str) -> tuple[StepItem, ...]:
+        """Return the script of an answer begun by itself, once.
+
+        Raises:
+            KeyError: There is none.
+        """
+        return self._replies.pop(reply_id)
+
+    def refuse(self, reply_id: str) -> None:
+        """Forget an answer."""
+        self._replies.pop(reply_id, None)
+
+    def streams(self, reply_id: str) -> anyio.Event:
+        """An answer is being streamed; return what is set when it is cut."""
+        self._streamed, self.cut = reply_id, anyio.Event()
+        return self.cut
+
     def cancel_reply(self, reply_id: str) -> None:
         """Cut an answer that is streamed, or waits to be."""
         if reply_id in self._replies:
             self._replies[reply_id] = (Done("cancelled"),)
-        elif self._cut is not None:
-            self._cut.set()
+        else:
+            self.cut.set()
         self.emit(RealtimeReplyCancelled(reply_id or self._streamed))
 
     def transcript(self, text: str, item_id: str, is_final: bool, role: Literal["user", "assistant"]) -> None:
@@ -225,7 +247,7 @@ class ScriptedRealtimeConnection(RealtimeConnection):
         self.emit(RealtimeTranscript(text=text, item_id=name, is_final=is_final, role=role))
 
     def name_of(self, item_id: str) -> str:
-        """Return what this server calls the utterance that the test calls `item_id`."""
+        """Return what it calls the utterance that the test calls `item_id`."""
         if item_id and item_id not in self._names:
             if self._untranscribed:
                 self._names[item_id] = self._untranscribed.popleft()
@@ -233,6 +255,39 @@ class ScriptedRealtimeConnection(RealtimeConnection):
                 self._names[item_id] = self._new_name()
                 self._uncommitted.append(self._names[item_id])
         return self._names.get(item_id, "")
+
+    def commit(self) -> str:
+        """Make an item of the audio, report it, and return its name."""
+        if self._uncommitted:
+            name = self._uncommitted.popleft()
+        else:
+            name = self._new_name()
+            self._untranscribed.append(name)
+        self.emit(RealtimeInputCommitted(name))
+        return name
+
+    def close(self) -> None:
+        """Report nothing any more."""
+        self._send.close()
+        self._receive.close()
+
+    def _new_name(self) -> str:
+        self._input_count += 1
+        return f"user_{self._input_count}"
+
+
+class ScriptedRealtimeConnection(RealtimeConnection):
+    """One connection, with a record of what it was told."""
+
+    def __init__(self, model: ScriptedRealtimeModel, setup: RealtimeSetup) -> None:
+        self._model = model
+        self.setup = setup
+        """What it was opened with."""
+        self.server = ScriptedServer()
+        self._answer_count = 0
+        self._timers: list[TimerHandle] = []
+        self.record = RealtimeRecord(updates=[(setup.instructions, setup.tools)])
+        self.is_closed = False
 
     def push(self, frame: AudioFrame) -> None:
         """Count it."""
@@ -242,15 +297,9 @@ class ScriptedRealtimeConnection(RealtimeConnection):
         """Note it."""
         self.record.pictures.append(frame)
 
-    async def events(self) -> AsyncIterator[RealtimeEvent]:
+    def events(self) -> AsyncIterator[RealtimeEvent]:
         """Yield what the test gives, until closed."""
-        try:
-            async for event in self._receive:
-                if isinstance(event, Exception):
-                    raise event
-                yield event
-        except anyio.ClosedResourceError:
-            return
+        return self.server.events()
 
     def generate(self, request: GenerateRequest) -> AsyncGenerator[LLMEvent | AudioChunk, None]:
         """Play the script's next step.
@@ -269,13 +318,13 @@ class ScriptedRealtimeConnection(RealtimeConnection):
         Raises:
             KeyError: There is no such answer.
         """
-        step = self._replies.pop(reply_id)
+        step = self.server.take_reply(reply_id)
         self.record.accepted.append(reply_id)
         return self._play(step, reply_id)
 
     def refuse(self, reply_id: str) -> None:
         """Note it."""
-        self._replies.pop(reply_id, None)
+        self.server.refuse(reply_id)
         self.record.refused.append(reply_id)
 
     async def say(self, text: str) -> AsyncGenerator[AudioChunk, None]:
@@ -290,16 +339,13 @@ class ScriptedRealtimeConnection(RealtimeConnection):
     def commit(self) -> None:
         """Note it, and report the item that the audio became."""
         self.record.commits.append(LoopClock().now())
-        if self._uncommitted:
-            name = self._uncommitted.popleft()
-        else:
-            name = self._new_name()
-            self._untranscribed.append(name)
-        self.emit(RealtimeInputCommitted(name))
+        name = self.server.commit()
         if self._model.hears and self.setup.transcribe:
             event = RealtimeTranscript(text=self._model.hears.pop(0), item_id=name, is_final=True)
             now = LoopClock().now()
-            self._timers.append(LoopClock().call_at(now + self._model.transcript_delay, partial(self.emit, event)))
+            self._timers.append(
+                LoopClock().call_at(now + self._model.transcript_delay, partial(self.server.emit, event))
+            )
 
     def clear(self) -> None:
         """Note it."""
@@ -322,24 +368,19 @@ class ScriptedRealtimeConnection(RealtimeConnection):
         self.is_closed = True
         for timer in self._timers:
             timer.cancel()
-        self._send.close()
-        self._receive.close()
-
-    def _new_name(self) -> str:
-        self._input_count += 1
-        return f"user_{self._input_count}"
+        self.server.close()
 
     async def _play(
         self, step: tuple[StepItem, ...], reply_id: str = ""
     ) -> AsyncGenerator[LLMEvent | AudioChunk, None]:
         self._answer_count += 1
         item_id = f"answer_{self._answer_count}"
-        self._streamed, self._cut = reply_id, anyio.Event()
+        cut = self.server.streams(reply_id)
         try:
             await wait(self._model.delay)
             async with aclosing(play(step)) as events:
                 async for event in events:
-                    if self._cut.is_set():
+                    if cut.is_set():
                         yield Done("cancelled")
                         return
                     if not isinstance(event, TextDelta):
