@@ -63,6 +63,8 @@ class Peer:
             lambda changed, p: emit("attributes", identity=p.identity, changed=dict(changed)),
         )
         room.on("participant_metadata_changed", lambda p, old, new: emit("metadata", identity=p.identity, metadata=new))
+        room.on("room_metadata_changed", lambda old, new: emit("room_metadata", metadata=new))
+        room.on("participant_name_changed", lambda p, old, new: emit("name", identity=p.identity, name=new))
         room.on("disconnected", lambda reason: emit("disconnected", reason=int(reason)))
         room.on("reconnecting", lambda: emit("reconnecting"))
         room.on("reconnected", lambda: emit("reconnected"))
@@ -151,6 +153,17 @@ class Peer:
             "level": float(20 * np.log10(max(np.sqrt(np.mean(pcm**2)), 1e-9))),
             "hertz": float(np.argmax(spectrum) * RATE / (8 * len(pcm))),
         }
+
+    async def hears_nothing(self, identity: str) -> None:
+        """Return once a whole second has passed without a frame of one participant."""
+        stream = rtc.AudioStream(self._tracks[identity], sample_rate=RATE, num_channels=1)
+        try:
+            while True:
+                await asyncio.wait_for(anext(aiter(stream)), 1.0)
+        except TimeoutError:
+            return
+        finally:
+            await stream.aclose()
 
     async def send_data(self, text: str, reliable: bool, topic: str = "", to: list[str] | None = None) -> None:
         await self.room.local_participant.publish_data(

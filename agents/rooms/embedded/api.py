@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from aiohttp import web
 from google.protobuf import json_format
@@ -14,15 +14,18 @@ from livekit.protocol import agent_dispatch, models
 from livekit.protocol import room as room_api
 
 from .auth import Authority, Refused
+from .data import send_from_server
+from .options import MAX_DATA_MESSAGE, MAX_TEXT
 
 if TYPE_CHECKING:
     from .hub import Hub
+    from .participant import Participant
     from .room import Room
 
 logger = logging.getLogger(__name__)
 
 _STATUS = {"invalid_argument": 400, "malformed": 400, "unauthenticated": 401, "permission_denied": 403,
-           "not_found": 404, "bad_route": 404, "resource_exhausted": 429}  # fmt: skip
+           "not_found": 404, "bad_route": 404, "failed_precondition": 412, "resource_exhausted": 429}  # fmt: skip
 
 
 class TwirpError(Exception):
@@ -32,6 +35,14 @@ class TwirpError(Exception):
         super().__init__(text)
         self.code = code
         self.text = text
+
+
+class _NamesParticipant(Protocol):
+    @property
+    def room(self) -> str: ...
+
+    @property
+    def identity(self) -> str: ...
 
 
 class ApiDoor:
@@ -46,8 +57,15 @@ class ApiDoor:
             "RoomService/DeleteRoom": (room_api.DeleteRoomRequest, self._delete_room),
             "RoomService/ListParticipants": (room_api.ListParticipantsRequest, self._list_participants),
             "RoomService/RemoveParticipant": (room_api.RoomParticipantIdentity, self._remove_participant),
+            "RoomService/GetParticipant": (room_api.RoomParticipantIdentity, self._get_participant),
+            "RoomService/UpdateParticipant": (room_api.UpdateParticipantRequest, self._update_participant),
+            "RoomService/MutePublishedTrack": (room_api.MuteRoomTrackRequest, self._mute_published_track),
+            "RoomService/UpdateSubscriptions": (room_api.UpdateSubscriptionsRequest, self._update_subscriptions),
+            "RoomService/UpdateRoomMetadata": (room_api.UpdateRoomMetadataRequest, self._update_room_metadata),
+            "RoomService/SendData": (room_api.SendDataRequest, self._send_data),
             "AgentDispatchService/CreateDispatch": (agent_dispatch.CreateAgentDispatchRequest, self._create_dispatch),
             "AgentDispatchService/ListDispatch": (agent_dispatch.ListAgentDispatchRequest, self._list_dispatch),
+            "AgentDispatchService/DeleteDispatch": (agent_dispatch.DeleteAgentDispatchRequest, self._delete_dispatch),
         }
 
     def add_routes(self, router: web.UrlDispatcher) -> None:
@@ -100,8 +118,9 @@ class ApiDoor:
         _need(grants.room_create, "roomCreate")
         is_new = request.name not in self._hub.rooms
         room = self._open(request.name, request.empty_timeout, request.departure_timeout)
+        room.info.max_participants = request.max_participants or room.info.max_participants
         if request.metadata:
-            room.info.metadata = request.metadata
+            room.set_metadata(_bounded(request.metadata))
         for wanted in request.agents if is_new else ():
             self._hub.dispatcher.create_dispatch(room.describe(), wanted.agent_name, wanted.metadata)
         return room.describe()
@@ -128,12 +147,63 @@ class ApiDoor:
 
     def _remove_participant(self, request: room_api.RoomParticipantIdentity, grants: VideoGrants) -> Message:
         _need_admin(grants, request.room)
-        room = self._room(request.room)
-        participant = room.participants.get(request.identity)
+        self._room(request.room).remove(self._participant(request), models.PARTICIPANT_REMOVED)
+        return room_api.RemoveParticipantResponse()
+
+    def _participant(self, request: _NamesParticipant) -> Participant:
+        participant = self._room(request.room).participants.get(request.identity)
         if participant is None:
             raise TwirpError("not_found", f"no participant {request.identity!r} is in room {request.room!r}")
-        room.remove(participant, models.PARTICIPANT_REMOVED)
-        return room_api.RemoveParticipantResponse()
+        return participant
+
+    def _get_participant(self, request: room_api.RoomParticipantIdentity, grants: VideoGrants) -> Message:
+        _need_admin(grants, request.room)
+        return self._participant(request).info
+
+    def _update_participant(self, request: room_api.UpdateParticipantRequest, grants: VideoGrants) -> Message:
+        _need_admin(grants, request.room)
+        participant = self._participant(request)
+        if participant.text_size(request.name, request.metadata, dict(request.attributes)) > MAX_TEXT:
+            raise TwirpError(
+                "invalid_argument", f"name, metadata and attributes may have {MAX_TEXT} characters together"
+            )
+        participant.set_description(request.name, request.metadata, dict(request.attributes))
+        if request.HasField("permission"):
+            participant.set_permission(request.permission)
+        participant.room.announce(participant)
+        return participant.info
+
+    def _mute_published_track(self, request: room_api.MuteRoomTrackRequest, grants: VideoGrants) -> Message:
+        _need_admin(grants, request.room)
+        participant = self._participant(request)
+        track = participant.tracks.get(request.track_sid)
+        if track is None:
+            raise TwirpError("not_found", f"participant {request.identity!r} publishes no track {request.track_sid!r}")
+        if not request.muted and track.info.muted:
+            raise TwirpError(
+                "failed_precondition", "a track may be muted from here, not unmuted: only its publisher may"
+            )
+        participant.mute_from_server(track, muted=request.muted)
+        return room_api.MuteRoomTrackResponse(track=track.info)
+
+    def _update_subscriptions(self, request: room_api.UpdateSubscriptionsRequest, grants: VideoGrants) -> Message:
+        _need_admin(grants, request.room)
+        of_participants = (sid for tracks in request.participant_tracks for sid in tracks.track_sids)
+        self._participant(request).update_subscriptions([*request.track_sids, *of_participants], request.subscribe)
+        return room_api.UpdateSubscriptionsResponse()
+
+    def _update_room_metadata(self, request: room_api.UpdateRoomMetadataRequest, grants: VideoGrants) -> Message:
+        _need_admin(grants, request.room)
+        room = self._room(request.room)
+        room.set_metadata(_bounded(request.metadata))
+        return room.describe()
+
+    def _send_data(self, request: room_api.SendDataRequest, grants: VideoGrants) -> Message:
+        _need_admin(grants, request.room)
+        if len(request.data) > MAX_DATA_MESSAGE:
+            raise TwirpError("invalid_argument", f"data may have {MAX_DATA_MESSAGE} bytes, got {len(request.data)}")
+        send_from_server(self._room(request.room), request)
+        return room_api.SendDataResponse()
 
     def _create_dispatch(self, request: agent_dispatch.CreateAgentDispatchRequest, grants: VideoGrants) -> Message:
         _need_admin(grants, request.room)
@@ -149,6 +219,13 @@ class ApiDoor:
         ]
         return agent_dispatch.ListAgentDispatchResponse(agent_dispatches=found)
 
+    def _delete_dispatch(self, request: agent_dispatch.DeleteAgentDispatchRequest, grants: VideoGrants) -> Message:
+        _need_admin(grants, request.room)
+        deleted = self._hub.dispatcher.delete_dispatch(request.room, request.dispatch_id)
+        if deleted is None:
+            raise TwirpError("not_found", f"room {request.room!r} has no dispatch {request.dispatch_id!r}")
+        return deleted
+
 
 def _need(grant: bool | None, name: str) -> None:
     if not grant:
@@ -158,3 +235,9 @@ def _need(grant: bool | None, name: str) -> None:
 def _need_admin(grants: VideoGrants, room: str) -> None:
     if not grants.room_admin or grants.room != room:
         raise TwirpError("permission_denied", f"the access token lacks the grant roomAdmin for room {room!r}")
+
+
+def _bounded(metadata: str) -> str:
+    if len(metadata) > MAX_TEXT:
+        raise TwirpError("invalid_argument", f"metadata may have {MAX_TEXT} characters, got {len(metadata)}")
+    return metadata

@@ -7,8 +7,15 @@ from typing import TYPE_CHECKING
 
 from livekit.protocol import models
 
+from .peer import LOSSY, RELIABLE
+
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from livekit.protocol.room import SendDataRequest
+
     from .participant import Participant
+    from .room import Room
 
 logger = logging.getLogger(__name__)
 
@@ -35,12 +42,33 @@ def forward_data(sender: Participant, label: str, packet: models.DataPacket) -> 
         packet.user.participant_identity = sender.info.identity
         packet.user.participant_sid = sender.info.sid
         destinations |= set(packet.user.destination_identities)
+    others = sender.room.others(sender)
+    _send([p for p in others if not destinations or p.info.identity in destinations], label, packet)
+
+
+def send_from_server(room: Room, request: SendDataRequest) -> None:
+    """Send data of the server API to those it names, by identity or sid, or to everyone in the room."""
+    user = models.UserPacket(
+        payload=request.data,
+        topic=request.topic if request.HasField("topic") else None,
+        destination_identities=request.destination_identities,
+        destination_sids=request.destination_sids,
+        nonce=request.nonce,
+    )
+    packet = models.DataPacket(kind=request.kind, user=user, destination_identities=request.destination_identities)
+    identities, sids = set(request.destination_identities), set(request.destination_sids)
+    is_for_all = not identities and not sids
+    meant = [p for p in room.participants.values() if is_for_all or p.info.identity in identities or p.info.sid in sids]
+    _send(meant, LOSSY if request.kind == models.DataPacket.LOSSY else RELIABLE, packet)
+
+
+def _send(receivers: Iterable[Participant], label: str, packet: models.DataPacket) -> None:
     data = packet.SerializeToString()
-    for other in sender.room.others(sender):
-        if destinations and other.info.identity not in destinations:
-            continue
-        if other.peer is None:
-            logger.debug("%s has no transport yet and misses data", other.info.identity)
-        elif not other.peer.send_data(label, data):
-            logger.warning("%s does not read its data: removed from room %s", other.info.identity, other.room.name)
-            other.room.remove(other, models.STATE_MISMATCH)
+    for receiver in list(receivers):
+        if receiver.peer is None:
+            logger.debug("%s has no transport yet and misses data", receiver.info.identity)
+        elif not receiver.peer.send_data(label, data):
+            logger.warning(
+                "%s does not read its data: removed from room %s", receiver.info.identity, receiver.room.name
+            )
+            receiver.room.remove(receiver, models.STATE_MISMATCH)

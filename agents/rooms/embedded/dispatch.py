@@ -164,6 +164,20 @@ class Dispatcher:
         state = self._rooms.get(room_name)
         return list(state.dispatches.values()) if state is not None else []
 
+    def delete_dispatch(self, room_name: str, dispatch_id: str) -> agent_dispatch.AgentDispatch | None:
+        """Forget a dispatch and have its running jobs ended; None if there is none of that id."""
+        state = self._rooms.get(room_name)
+        dispatch = state.dispatches.pop(dispatch_id, None) if state is not None else None
+        if dispatch is None:
+            return None
+        dispatch.state.deleted_at = int(LoopClock().wall() * 1e9)
+        for job in dispatch.state.jobs:
+            worker = self._workers.get(job.state.worker_id)
+            if worker is not None and self._jobs.pop(job.id, None) is not None:
+                termination = agent.JobTermination(job_id=job.id)
+                worker.socket.send(agent.ServerMessage(termination=termination))
+        return dispatch
+
     def end_room(self, room_name: str) -> None:
         """Forget the jobs of a closed room and stop offering new ones for it.
 

@@ -42,8 +42,10 @@ class Hub:
         if room is None:
             if len(self.rooms) >= self.options.max_rooms:
                 raise Refused(503, f"the development room server holds {self.options.max_rooms} rooms already")
-        elif identity not in room.participants and len(room.participants) >= self.options.max_participants:
-            raise Refused(503, f"the room holds {self.options.max_participants} participants already")
+            return
+        limit = min(room.info.max_participants or self.options.max_participants, self.options.max_participants)
+        if identity and identity not in room.participants and len(room.participants) >= limit:
+            raise Refused(503, f"the room holds {limit} participants already")
 
     def open_room(self, name: str, *, empty_timeout: float = 0.0, departure_timeout: float = 0.0) -> Room:
         """Return the room of that name, made now if there is none; timeouts of 0 take the server's."""

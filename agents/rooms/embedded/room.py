@@ -54,6 +54,15 @@ class Room:
         self.info.num_publishers = sum(1 for p in visible if p.tracks)
         return self.info
 
+    def set_metadata(self, metadata: str) -> None:
+        """Change the room's metadata; everyone is told."""
+        if metadata == self.info.metadata:
+            return
+        self.info.metadata = metadata
+        response = rtc.SignalResponse(room_update=rtc.RoomUpdate(room=self.describe()))
+        for participant in self.participants.values():
+            participant.send(response)
+
     # Members
 
     def join(self, participant: Participant) -> None:

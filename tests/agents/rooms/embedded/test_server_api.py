@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
+from aiohttp import WSServerHandshakeError
 from livekit import api
 from livekit.api import VideoGrants
 from livekit.protocol import models, rtc
@@ -61,8 +62,37 @@ async def test_what_is_not_there_is_not_found(lkapi: api.LiveKitAPI) -> None:
 
 async def test_a_method_that_is_not_built_says_which_are(lkapi: api.LiveKitAPI) -> None:
     with pytest.raises(api.TwirpError, match="CreateDispatch") as refused:
-        await lkapi.room.update_room_metadata(api.UpdateRoomMetadataRequest(room="r", metadata="m"))
+        await lkapi.room.move_participant(
+            api.MoveParticipantRequest(room="r", identity="ann", destination_room="elsewhere")
+        )
     assert refused.value.code == "bad_route"
+
+
+async def test_a_room_takes_no_more_than_it_was_made_for(
+    lkapi: api.LiveKitAPI, server: RoomEndpoint, clients: Clients
+) -> None:
+    await lkapi.room.create_room(api.CreateRoomRequest(name="r", max_participants=1))
+    await (await clients.join(server, "ann")).next("join")
+    with pytest.raises(WSServerHandshakeError) as refused:
+        await clients.join(server, "ben")
+    assert refused.value.status == 503
+
+
+async def test_texts_that_are_too_long_change_nothing(
+    lkapi: api.LiveKitAPI, server: RoomEndpoint, clients: Clients
+) -> None:
+    await (await clients.join(server, "ann")).next("join")
+    too_long = "x" * 65_537
+    with pytest.raises(api.TwirpError, match="65536"):
+        await lkapi.room.update_room_metadata(api.UpdateRoomMetadataRequest(room="r", metadata=too_long))
+    with pytest.raises(api.TwirpError, match="65536"):
+        await lkapi.room.update_participant(
+            api.UpdateParticipantRequest(room="r", identity="ann", attributes={"a": too_long})
+        )
+    with pytest.raises(api.TwirpError, match="65536"):
+        await lkapi.room.send_data(api.SendDataRequest(room="r", data=too_long.encode()))
+    (listed,) = (await lkapi.room.list_rooms(api.ListRoomsRequest())).rooms
+    assert listed.metadata == ""
 
 
 async def test_a_wrong_secret_is_refused_with_a_reason(server: RoomEndpoint) -> None:
