@@ -136,16 +136,23 @@ class Peer:
             track.mute() if on else track.unmute()
 
     async def listen(self, identity: str, seconds: float, skip: float = 0.5) -> dict[str, float]:
-        """Measure what arrives from one participant: level (dBFS) and frequency (Hz) after the first `skip` seconds."""
+        """Measure what arrives from one participant: level (dBFS) and frequency (Hz) after the first `skip` seconds.
+
+        What does not arrive is silence.
+        """
         stream = rtc.AudioStream(self._tracks[identity], sample_rate=RATE, num_channels=1)
         parts: list[np.ndarray[Any, Any]] = []
         need, have = int((seconds + skip) * RATE), 0
-        async for event in stream:
-            part = np.frombuffer(event.frame.data, dtype=np.int16)
-            parts.append(part)
-            have += len(part)
-            if have >= need:
-                break
+        try:
+            async with asyncio.timeout(seconds + skip + 2.0):
+                async for event in stream:
+                    part = np.frombuffer(event.frame.data, dtype=np.int16)
+                    parts.append(part)
+                    have += len(part)
+                    if have >= need:
+                        break
+        except TimeoutError:
+            parts.append(np.zeros(need - have, dtype=np.int16))
         await stream.aclose()
         pcm = np.concatenate(parts)[int(skip * RATE) :].astype(np.float64) / 32768
         spectrum = np.abs(np.fft.rfft(pcm * np.hanning(len(pcm)), n=8 * len(pcm)))
@@ -153,17 +160,6 @@ class Peer:
             "level": float(20 * np.log10(max(np.sqrt(np.mean(pcm**2)), 1e-9))),
             "hertz": float(np.argmax(spectrum) * RATE / (8 * len(pcm))),
         }
-
-    async def hears_nothing(self, identity: str) -> None:
-        """Return once a whole second has passed without a frame of one participant."""
-        stream = rtc.AudioStream(self._tracks[identity], sample_rate=RATE, num_channels=1)
-        try:
-            while True:
-                await asyncio.wait_for(anext(aiter(stream)), 1.0)
-        except TimeoutError:
-            return
-        finally:
-            await stream.aclose()
 
     async def send_data(self, text: str, reliable: bool, topic: str = "", to: list[str] | None = None) -> None:
         await self.room.local_participant.publish_data(

@@ -13,8 +13,10 @@ from livekit.api import VideoGrants
 from livekit.protocol import agent_dispatch, models
 from livekit.protocol import room as room_api
 
+from .administration import mute_track, set_permission
 from .auth import Authority, Refused
 from .data import send_from_server
+from .info import text_size
 from .options import MAX_DATA_MESSAGE, MAX_TEXT
 
 if TYPE_CHECKING:
@@ -163,13 +165,13 @@ class ApiDoor:
     def _update_participant(self, request: room_api.UpdateParticipantRequest, grants: VideoGrants) -> Message:
         _need_admin(grants, request.room)
         participant = self._participant(request)
-        if participant.text_size(request.name, request.metadata, dict(request.attributes)) > MAX_TEXT:
+        if text_size(participant.info, request.name, request.metadata, dict(request.attributes)) > MAX_TEXT:
             raise TwirpError(
                 "invalid_argument", f"name, metadata and attributes may have {MAX_TEXT} characters together"
             )
         participant.set_description(request.name, request.metadata, dict(request.attributes))
         if request.HasField("permission"):
-            participant.set_permission(request.permission)
+            set_permission(participant, request.permission)
         participant.room.announce(participant)
         return participant.info
 
@@ -183,7 +185,7 @@ class ApiDoor:
             raise TwirpError(
                 "failed_precondition", "a track may be muted from here, not unmuted: only its publisher may"
             )
-        participant.mute_from_server(track, muted=request.muted)
+        mute_track(track, muted=request.muted)
         return room_api.MuteRoomTrackResponse(track=track.info)
 
     def _update_subscriptions(self, request: room_api.UpdateSubscriptionsRequest, grants: VideoGrants) -> Message:

@@ -43,6 +43,18 @@ def new_info(claims: Claims, grants: VideoGrants, client: models.ClientInfo) -> 
     )
 
 
+def text_size(info: models.ParticipantInfo, name: str, metadata: str, attributes: dict[str, str]) -> int:
+    """Return how many characters a description would have after a change."""
+    merged = {**info.attributes, **attributes}
+    return sum(len(k) + len(v) for k, v in merged.items()) + len(metadata) + len(name)
+
+
+def may_publish(grants: VideoGrants, source: models.TrackSource) -> bool:
+    """Tell whether a participant may publish from a source, such as its microphone."""
+    sources = grants.can_publish_sources
+    return bool(grants.can_publish) and (not sources or models.TrackSource.Name(source).lower() in sources)
+
+
 def receive_fmtp(info: models.TrackInfo) -> str:
     """Return the Opus parameters with which the room takes a published track in."""
     fmtp = "minptime=10;useinbandfec=1"

@@ -15,7 +15,7 @@ from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.core.errors import RoomError
 
 from .data import forward_data
-from .info import new_info, new_sid, receive_fmtp
+from .info import may_publish, new_info, new_sid, receive_fmtp, text_size
 from .negotiation import Negotiation
 from .options import MAX_TEXT, MAX_TRACKS
 from .peer import RELIABLE, Peer
@@ -181,17 +181,12 @@ class Participant:
     def _why_not_publish(self, request: rtc.AddTrackRequest) -> tuple[rtc.RequestResponse.Reason, str] | None:
         if request.type != models.AUDIO:
             return rtc.RequestResponse.UNSUPPORTED_TYPE, "the development room forwards audio only"
-        if not self._may_publish(request.source):
+        if not may_publish(self.grants, request.source):
             name = models.TrackSource.Name(request.source).lower()
             return rtc.RequestResponse.NOT_ALLOWED, f"the token does not allow to publish from {name!r}"
         if len(self.tracks) >= MAX_TRACKS:
             return rtc.RequestResponse.LIMIT_EXCEEDED, f"a participant may publish {MAX_TRACKS} tracks"
         return None
-
-    def _may_publish(self, source: models.TrackSource) -> bool:
-        sources = self.grants.can_publish_sources
-        name = models.TrackSource.Name(source).lower()
-        return bool(self.grants.can_publish) and (not sources or name in sources)
 
     def _bind_tracks(self) -> bool:
         """Tie tracks to the sections that carry them; tell whether one got a new section."""
@@ -219,13 +214,6 @@ class Participant:
         track = self.tracks.get(request.sid)
         if track is not None and track.info.muted != request.muted:
             track.info.muted = request.muted
-            self.room.announce(self)
-
-    def mute_from_server(self, track: PublishedTrack, *, muted: bool) -> None:
-        """Mute a track on somebody else's behalf; its publisher is told, and mutes its side too."""
-        if track.info.muted != muted:
-            track.info.muted = muted
-            self.send(rtc.SignalResponse(mute=rtc.MuteTrackRequest(sid=track.info.sid, muted=muted)))
             self.room.announce(self)
 
     def _update_audio_track(self, request: rtc.UpdateLocalAudioTrack) -> None:
@@ -257,7 +245,7 @@ class Participant:
     def _update_metadata(self, request: rtc.UpdateParticipantMetadata) -> None:
         response = rtc.RequestResponse(request_id=request.request_id, reason=rtc.RequestResponse.OK)
         response.update_metadata.CopyFrom(request)
-        size = self.text_size(request.name, request.metadata, dict(request.attributes))
+        size = text_size(self.info, request.name, request.metadata, dict(request.attributes))
         if not self.grants.can_update_own_metadata:
             response.reason = rtc.RequestResponse.NOT_ALLOWED
             response.message = "the token lacks the grant canUpdateOwnMetadata"
@@ -268,35 +256,6 @@ class Participant:
             self.set_description(request.name, request.metadata, dict(request.attributes))
             self.room.announce(self)
         self.send(rtc.SignalResponse(request_response=response))
-
-    def text_size(self, name: str, metadata: str, attributes: dict[str, str]) -> int:
-        """Return how many characters the description would have after a change."""
-        merged = {**self.info.attributes, **attributes}
-        return sum(len(k) + len(v) for k, v in merged.items()) + len(metadata) + len(name)
-
-    def set_permission(self, permission: models.ParticipantPermission) -> None:
-        """Change what the participant may do; what it may no longer do ends now."""
-        grants = self.grants
-        grants.can_subscribe, grants.can_publish = permission.can_subscribe, permission.can_publish
-        grants.can_publish_data = permission.can_publish_data
-        grants.can_update_own_metadata = permission.can_update_metadata
-        grants.can_publish_sources = [
-            models.TrackSource.Name(source).lower() for source in permission.can_publish_sources
-        ]
-        is_agent = self.info.permission.agent
-        self.info.permission.CopyFrom(permission)
-        self.info.permission.agent = is_agent or permission.agent
-        for track in [t for t in self.tracks.values() if not self._may_publish(t.info.source)]:
-            self.room.unpublish(track)
-        if not grants.can_subscribe:
-            for sid in list(self.subscriptions):
-                self.room.unsubscribe(self, sid)
-            self.ask_for_offer()
-        elif self.auto_subscribe:
-            for other in self.room.others(self):
-                for track in other.tracks.values():
-                    self.room.subscribe(self, track)
-            self.ask_for_offer()
 
     def set_description(self, name: str, metadata: str, attributes: dict[str, str]) -> None:
         """Change what is given; an attribute set to "" is deleted."""
