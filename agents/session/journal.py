@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import Any, Literal, TypeVar
 
 from vivavoce.agents.events import SessionEvent
@@ -15,6 +14,8 @@ from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.llm.base import Usage
 
 E = TypeVar("E", bound=SessionEvent)
+
+NO_TOKENS = Usage()
 
 
 class Journal:
@@ -75,10 +76,9 @@ class Journal:
         heard_seconds: float = 0.0,
     ) -> None:
         """Count what was used."""
-        usage = usage or Usage()
+        usage = usage or NO_TOKENS
         old = self.usage
-        self.usage = replace(
-            old,
+        self.usage = UsageRecord(
             llm_input_tokens=old.llm_input_tokens + usage.input_tokens,
             llm_output_tokens=old.llm_output_tokens + usage.output_tokens,
             llm_cached_tokens=old.llm_cached_tokens + usage.cached_tokens,
