@@ -10,6 +10,7 @@ import pytest
 from turn_kit import Conversation
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
+from vivavoce.agents.turn.endpointing import FALL, MARGIN, Endpointing
 from vivavoce.agents.turn.options import EndpointingOptions
 
 
@@ -153,3 +154,30 @@ def test_what_goes_on_after_a_request_to_answer_teaches_nothing() -> None:
     talk.until(4.0).plays(4.0).played(5.0)
     assert [entry[1] for entry in talk.take() if entry[1] in ("commit", "merge")] == ["commit", "merge"]
     assert delay(talk) == 0.4
+
+
+def learner() -> Endpointing:
+    return Endpointing(EndpointingOptions(mode="dynamic"))
+
+
+def test_sounds_that_overlap_are_a_pause_of_no_time() -> None:
+    endpointing = learner()
+    endpointing.speech_began(1.0, since=1.2)
+    endpointing.words_came()
+    assert endpointing.min_delay == pytest.approx(0.4 + FALL * (MARGIN - 0.4))
+
+
+def test_a_turn_with_a_pause_within_it_is_none_that_went_without() -> None:
+    endpointing = learner()
+    endpointing.speech_began(1.0, since=0.5)
+    endpointing.words_came()
+    learned = endpointing.min_delay
+    endpointing.turn_ended(2.0)
+    endpointing.turn_ended(None)
+    assert endpointing.min_delay == learned > 0.4
+
+
+def test_what_is_said_at_the_first_sound_of_a_speech_that_was_no_answer_is_no_pause_within_the_turn() -> None:
+    talk = dynamic().says("a table", 0.5, 1.0).plays(1.6).played(1.8).asks(2.0, "talk").plays(2.0)
+    talk.starts(2.1).stops(2.9).at(3.1, i.UserFinal(text="hello there")).until(4.0).plays(4.2).played(5.0)
+    assert delay(talk) == pytest.approx(0.39)

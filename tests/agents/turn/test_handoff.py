@@ -96,3 +96,9 @@ def test_closing_drops_the_handoff_that_runs_and_those_that_wait() -> None:
 def test_closing_drops_a_handoff_that_waits_for_a_speech() -> None:
     talk = Conversation().speaking().at(1.5, i.HandoffRequested("h")).at(2.0, i.SessionClosing())
     assert talk.take() == [(2.0, "interrupted", "talk"), (2.0, "drop handoff", "h")]
+
+
+def test_an_answer_goes_before_what_was_asked_for_after_its_turn() -> None:
+    talk = handing_off().at(1.5, i.TextReceived("hello")).asks(1.6, "news").at(3.0, i.HandoffEnded("h"))
+    assert talk.take()[1:] == [(3.0, "grant", "answer_1")]
+    assert talk.plays(3.5).played(4.0).take() == [(4.0, "grant", "news")]

@@ -166,6 +166,8 @@ def test_words_told_while_an_unheard_answer_may_not_be_cut_amend_it() -> None:
         ("Book a table for two.", True),
         ("book a", True),
         ("book the table", True),
+        ("book some other nice table", True),
+        ("book some other very nice table", False),
         ("what is the weather like", False),
     ],
 )
@@ -411,3 +413,59 @@ def test_of_what_a_remote_model_heard_only_the_newest_waits_for_its_transcript()
     talk.at(60.0, i.UserFinal(text="hello")).at(61.0, i.UserFinal(text="hello")).until(65.0)
     assert talk.take()[0] == (60.0, "amend", "turn_2", "hello")
     assert [entry[1] for entry in talk.take()] == []
+
+
+def test_a_transcript_of_what_a_remote_model_heard_is_waited_for_through_a_typed_turn() -> None:
+    talk = Conversation(remote_decides=True).at(1.0, i.RemoteReplyStarted("one")).plays(1.1).played(1.5)
+    talk.at(2.0, i.TextReceived("hello")).plays(2.1).played(2.5).take()
+    assert talk.at(9.0, i.UserFinal(text="a table")).take() == [(9.0, "amend", "turn_1", "a table")]
+
+
+@pytest.mark.parametrize(("ended_at", "final_at"), [(3.4, 4.45), (3.4, 4.5), (5.0, 6.0)])
+def test_the_end_of_speech_never_shortens_the_time_for_a_final(ended_at: float, final_at: float) -> None:
+    talk = Conversation().speaking(interruptible=False).starts(2.0).at(2.3, i.UserFinal(text="for two")).stops(2.5)
+    talk.at(2.8, i.TextReceived("please")).starts(3.0).at(3.3, i.UserInterim(text="tonight")).played(3.5)
+    talk.plays(3.55).stops(ended_at).at(final_at, i.UserFinal(text="tonight then"))
+    assert (final_at, "amend", "turn_1", "for two tonight then please") in talk.take()
+
+
+def test_what_is_said_long_after_a_request_in_mid_speech_is_new() -> None:
+    talk = Conversation().starts(0.5).at(1.0, i.UserInterim(text="a table")).at(1.1, i.TurnCommitRequested())
+    talk.plays(1.2).at(2.2, i.UserFinal(text="a table"))
+    assert talk.machine.open_turn_id == "turn_2"
+
+
+def test_of_two_guesses_within_one_speech_a_final_like_neither_settles_the_newer_one() -> None:
+    talk = Conversation().starts(0.5).at(0.8, i.UserInterim(text="a table", item_id="one"))
+    talk.at(0.9, i.TurnCommitRequested()).plays(1.0).at(1.1, i.UserInterim(text="for to", item_id="two"))
+    talk.at(1.2, i.TurnCommitRequested()).plays(1.3).take()
+    assert talk.at(1.4, i.UserFinal(text="four also")).take() == [(1.4, "amend", "turn_2", "four also")]
+
+
+def ninth_turn_guessed() -> Conversation:
+    """Eight typed turns and a ninth that was committed at 12.0 as a guess; all were answered."""
+    talk = Conversation()
+    for number in range(1, 9):
+        talk.at(float(number), i.TextReceived("hello")).plays(number + 0.1).played(number + 0.2)
+    talk.starts(11.0).at(11.5, i.UserInterim(text="a table", item_id="nine")).stops(11.6)
+    talk.at(12.0, i.TurnCommitRequested()).plays(12.1).starts(12.2)
+    assert (12.0, "commit", "turn_9", "a table") in talk.take()
+    return talk
+
+
+def test_the_tenth_turn_is_not_taken_for_the_ninth_while_it_is_open() -> None:
+    talk = ninth_turn_guessed().at(12.4, i.UserInterim(text="stop"), i.UserFinal(text="A table.", item_id="nine"))
+    talk.stops(12.5).at(12.8, i.UserFinal(text="stop")).until(15.0)
+    assert [entry for entry in talk.take() if entry[1] in ("amend", "commit")] == [
+        (12.4, "amend", "turn_9", "A table."),
+        (12.9, "commit", "turn_10", "stop"),
+    ]
+
+
+def test_the_tenth_turn_is_not_taken_for_the_ninth_once_it_is_committed() -> None:
+    talk = ninth_turn_guessed().stops(12.3).at(12.6, i.UserFinal(text="stop")).until(12.75)
+    talk.at(12.8, i.UserFinal(text="A table.", item_id="nine"))
+    assert [entry for entry in talk.take() if entry[1] in ("amend", "commit")] == [
+        (12.7, "commit", "turn_10", "stop"),
+        (12.8, "amend", "turn_9", "A table."),
+    ]

@@ -80,3 +80,9 @@ def test_the_bounds_of_what_is_learned_may_be_the_delays_themselves() -> None:
 
 def test_a_pause_may_be_limited_to_less_than_a_second() -> None:
     assert InterruptionOptions(max_pause=0.5).max_pause == 0.5
+
+
+def test_a_wait_of_a_year_is_the_longest() -> None:
+    assert WakeUp(after=365 * DAY).after == 365 * DAY
+    with pytest.raises(ValueError, match="below a year"):
+        WakeUp(after=365 * DAY + 1)

@@ -267,3 +267,23 @@ def test_how_long_the_agent_has_sounded_is_told_to_the_microsecond() -> None:
     policy = Policy()
     Conversation(mode=policy).speaking().starts(2.000004).until(3.0)
     assert policy.asked[0].agent_seconds == 1.500004
+
+
+def test_it_is_not_asked_about_a_speech_that_waits_for_its_tools() -> None:
+    policy = Policy(lambda _: "interrupt")
+    talk = Conversation(mode=policy).speaking().at(1.5, i.ToolsAwaited("talk")).says("mhm", 2.0, 2.3).until(5.0)
+    assert talk.take() == [(2.7, "aside", "turn_1", "mhm")]
+    assert policy.asked == []
+
+
+def test_words_that_are_ignored_in_a_pause_make_their_speech_mean_nothing_to_the_end() -> None:
+    talk = talk_with(lambda moment: "ignore" if moment.trigger == "words" else "pause")
+    talk.starts(2.0).at(2.8, i.UserInterim(text="well")).until(4.5)
+    assert talk.take() == [(2.5, "pause", "talk"), (2.8, "resume", "talk", "false interruption")]
+
+
+def test_a_speech_that_only_begins_to_sound_has_sounded_for_no_time() -> None:
+    policy = Policy()
+    talk = Conversation(mode=policy).asks(0.5, "talk").at(1.0, i.PlayoutStarted("talk", 1.5))
+    talk.at(1.2, i.UserInterim(text="wait"))
+    assert [moment.agent_seconds for moment in policy.asked] == [0.0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from turn_kit import Conversation
 from vivavoce.agents.turn import inputs as i
 
@@ -125,9 +127,10 @@ def test_a_speech_that_interrupts_cuts_what_waits_for_its_tools_too() -> None:
     assert talk.take() == [(1.0, "grant", "one"), (2.0, "cancelled", "one"), (2.0, "grant", "two")]
 
 
-def test_an_answer_that_was_cut_forgives_no_failure() -> None:
+@pytest.mark.parametrize("outcome", ["interrupted", "cancelled", "discarded"])
+def test_an_answer_that_was_cut_forgives_no_failure(outcome: i.EndedAs) -> None:
     talk = Conversation(max_errors=2).says("one", 0.5, 1.0).at(2.0, i.SpeechEnded("answer_1", "failed", "llm"))
-    talk.says("two", 3.0, 3.5).at(4.5, i.SpeechEnded("answer_2", "interrupted"))
+    talk.says("two", 3.0, 3.5).at(4.5, i.SpeechEnded("answer_2", outcome))
     talk.says("three", 5.0, 5.5).at(6.5, i.SpeechEnded("answer_3", "failed", "llm"))
     assert talk.take()[-1] == (6.5, "close", "error")
 
