@@ -26,7 +26,7 @@ class Guess:
         item_id: The provider's name of the utterance; empty where it has none.
         was_voice: A VAD heard it: what comes before it hears new speech is of this utterance, whatever it says.
         is_being_said: The utterance goes on, and so does the time for its final.
-        is_followed: New speech has begun since, or another guess was committed.
+        is_followed: New speech has begun since.
         has_newer: Another guess was committed since.
     """
 
@@ -153,7 +153,7 @@ class OpenFinals:
             whole.goes_on(turn, speech_id, guess)
         if guess is not None:
             for _, older in self._open:
-                older.is_followed = older.has_newer = True
+                older.has_newer = True
             self._open.append((whole or CommittedTurn(turn, speech_id, guess), guess))
 
     def clear(self) -> None:

@@ -99,11 +99,12 @@ def test_a_backchannel_that_is_committed_by_request_is_a_turn() -> None:
     assert talk.take()[:2] == [(3.0, "interrupted", "talk"), (3.0, "commit", "turn_1", "okay")]
 
 
-def test_a_late_final_that_says_more_is_answered_at_once_and_waits_for_no_other_request() -> None:
-    talk = manual().starts(0.5).at(1.0, i.UserInterim(text="a table for to")).at(1.2, COMMIT).stops(1.25)
+def test_a_late_final_that_says_more_than_was_typed_on_is_answered_without_a_request() -> None:
+    talk = manual().starts(0.5).at(1.0, i.UserInterim(text="a table for to")).stops(1.05)
+    talk.at(1.3, i.TextReceived("please"))
     talk.take()
     assert talk.at(1.5, i.UserFinal(text="a table for two")).until(9.0).take() == [
         (1.5, "withdraw", "answer_1"),
-        (1.5, "merge", "turn_1", "a table for two"),
+        (1.5, "merge", "turn_1", "a table for two please"),
         (1.5, "grant", "answer_2"),
     ]
