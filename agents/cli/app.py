@@ -8,6 +8,7 @@ import typer
 
 from vivavoce.agents.cli.demo_command import demo
 from vivavoce.agents.cli.dev_command import dev
+from vivavoce.agents.cli.page_command import page
 from vivavoce.agents.cli.replay_command import replay
 from vivavoce.agents.cli.room_command import room
 from vivavoce.agents.cli.running import complain, configure_logging
@@ -27,6 +28,7 @@ app.command()(demo)
 app.command()(dev)
 app.command()(start)
 app.command()(room)
+app.command()(page)
 app.command()(replay)
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+import ipaddress
 import logging
 
 from aiohttp import web
 
+from vivavoce.agents.rooms.page.door import PageDoor, mint_with
 from vivavoce.pipelines.core.errors import RoomError
 
 from .api import ApiDoor
@@ -69,7 +71,10 @@ class RoomServer:
         SignalDoor(hub, authority).add_routes(app.router)
         WorkerDoor(dispatcher, authority, self._tasks).add_routes(app.router)
         ApiDoor(hub, authority).add_routes(app.router)
-        app.router.add_get("/", _home)
+        if ipaddress.ip_address(self.options.address).is_loopback:
+            PageDoor(mint_with(self.options.api_key, self.options.api_secret)).add_routes(app.router)
+        else:  # the page hands out tokens, and only this machine may have them
+            app.router.add_get("/", _home)
         # Join requests carry a whole SDP offer in the request line: aiohttp's 8 kB are too few.
         runner = web.AppRunner(
             app,

@@ -1,0 +1,118 @@
+// Captions: the conversation as a list of entries: what both sides say, what was typed, which tools were called.
+//
+// Names and texts come from outside, so they only ever become text nodes.
+
+const SEGMENT = 'lk.segment_id', FINAL = 'lk.transcription_final';
+const MAX_ENTRIES = 500;
+
+function element(tag, className, text = '') {
+  const made = document.createElement(tag);
+  made.className = className;
+  made.textContent = text;
+  return made;
+}
+
+/** Return a tool's arguments as `day: friday, people: 4`; text that is no JSON object stays as it is. */
+export function briefly(json) {
+  let value;
+  try {
+    value = JSON.parse(json);
+  } catch {
+    return json;
+  }
+  if (value === null || typeof value !== 'object' || Array.isArray(value)) return json;
+  return Object.entries(value).map(([name, item]) => `${name}: ${typeof item === 'string' ? item : JSON.stringify(item)}`).join(', ');
+}
+
+export class Captions {
+  #entries = new Map();                                  // key -> <li>
+
+  /** @param list The <ol>. */
+  constructor(list) {
+    this.list = list;
+  }
+
+  clear() {
+    this.#entries.clear();
+    this.list.replaceChildren();
+  }
+
+  /**
+   * Show a text stream of topic lk.transcription. A newer stream of the same segment takes the older one's place.
+   * @param side 'user' or 'agent'; `name` is who is shown as the speaker.
+   * @returns the entry's text where it has just become final, else ''.
+   */
+  transcription(stream, side, name) {
+    const key = `${side} ${stream.attributes[SEGMENT] ?? stream.id}`;
+    const isFinal = stream.isDone && stream.attributes[FINAL] !== 'false';
+    const text = stream.text.trim();
+    if (!text) {
+      if (stream.isDone) this.#drop(key);
+      return '';
+    }
+    const wasFinal = this.#entries.get(key)?.dataset.final === 'true';
+    this.#write(key, side, name, text, isFinal);
+    return isFinal && !wasFinal ? text : '';
+  }
+
+  /** Show a message that was typed, by the caller or by the agent. */
+  message(key, side, name, text, isFinal = true) {
+    if (text.trim()) this.#write(`message ${key}`, side, name, text, isFinal).classList.add('typed');
+  }
+
+  /** Show the tools of a turn, before the agent's answer where that is the last entry. */
+  tools(calls) {
+    for (const { name, arguments: given, output, is_error: isError, seconds } of calls) {
+      const entry = element('li', isError ? 'tool failed' : 'tool');
+      const call = element('code', 'call', `${name}(${briefly(given ?? '')})`);
+      const result = element('span', 'result', output ?? '');
+      entry.append(element('span', 'kind', isError ? 'Tool failed' : 'Tool'), call, result, element('span', 'took', `${((seconds ?? 0) * 1000).toFixed(0)} ms`));
+      const last = this.list.lastElementChild;
+      if (last?.classList.contains('agent')) last.before(entry);
+      else this.list.append(entry);
+    }
+    this.#trim();
+  }
+
+  /** Mark the agent's answer that was cut off after these words. */
+  cutOff(heard) {
+    const entry = [...this.list.querySelectorAll('.agent')].reverse().find((item) => item.querySelector('.words').textContent === heard.trim());
+    if (entry && !entry.querySelector('.cut')) entry.append(element('span', 'cut', 'cut off here'));
+  }
+
+  /** Say something about the call itself. */
+  note(text) {
+    this.list.append(element('li', 'note', text));
+    this.#trim();
+  }
+
+  #write(key, side, name, text, isFinal) {
+    let entry = this.#entries.get(key);
+    if (!entry) {
+      entry = element('li', `said ${side}`);
+      entry.append(element('span', 'who', name), element('p', 'words'), element('span', 'interim', side === 'user' ? 'interim: still listening' : 'interim: still speaking'));
+      this.#entries.set(key, entry);
+      this.list.append(entry);
+      this.#trim();
+    }
+    const isAtEnd = this.list.scrollHeight - this.list.scrollTop - this.list.clientHeight < 80;
+    entry.querySelector('.words').textContent = text;
+    entry.dataset.final = String(isFinal);
+    if (isAtEnd) this.list.scrollTop = this.list.scrollHeight;
+    return entry;
+  }
+
+  #drop(key) {
+    this.#entries.get(key)?.remove();
+    this.#entries.delete(key);
+  }
+
+  #trim() {
+    while (this.list.childElementCount > MAX_ENTRIES) {
+      const [first] = this.list.children;
+      for (const [key, entry] of this.#entries) if (entry === first) this.#entries.delete(key);
+      first.remove();
+    }
+    this.list.scrollTop = this.list.scrollHeight;
+  }
+}

@@ -1,0 +1,259 @@
+// Room: a call as the page sees it: joins, follows who is there, comes back after a lost connection, leaves.
+//
+// Events: state ('connecting' | 'connected' | 'reconnecting' | 'closed'), agent (ParticipantInfo or null), track, text,
+// quality, muted, heard, ended ({ code, detail }). Each is a CustomEvent whose `detail` is the value.
+
+import { DataLink } from './data.js';
+import { Peer, iceServers } from './media.js';
+import { ConnectionQuality, DisconnectReason } from './schema.js';
+import { CallError, Signalling } from './signalling.js';
+
+const AGENT = 4;                                         // ParticipantInfo.kind
+const DISCONNECTED = 3;                                  // ParticipantInfo.state
+const SIGNAL_LOST = 1, MEDIA_LOST = 2;                   // ReconnectReason
+const RESUME_PAUSES = [0, 500, 1000, 2000, 4000];        // ms before each try
+const CLIENT_INITIATED = 1;
+
+const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
+
+export class Room extends EventTarget {
+  #signalling;
+  #peer = null;
+  #data;
+  #participants = new Map();                             // sid -> ParticipantInfo, others only
+  #agent = null;
+  #messages = Promise.resolve();
+  #abort;
+  #over = new Promise((_, reject) => { this.#abort = reject; });
+
+  constructor(url, token) {
+    super();
+    this.url = url;
+    this.state = 'new';
+    this.#over.catch(() => {});                          // it may end while nobody waits for it
+    this.me = null;
+    this.name = '';
+    this.isMuted = false;
+    this.#signalling = new Signalling(url, token, {
+      message: (message) => this.#queue(message),
+      lost: () => {
+        if (this.state === 'connecting') this.#abort(new CallError('unreachable'));
+        else this.#recover(SIGNAL_LOST);
+      },
+    });
+    this.#data = new DataLink((bytes) => this.#sendData(bytes), (stream) => this.#emit('text', stream));
+  }
+
+  on(type, listener) {
+    this.addEventListener(type, (event) => listener(event.detail));
+    return this;
+  }
+
+  get agent() {
+    return this.#agent;
+  }
+
+  get roundTrip() {
+    return this.#signalling.roundTrip;
+  }
+
+  /** Join; `microphone` is a MediaStream or null for none. Throws CallError. */
+  async join(microphone) {
+    this.#become('connecting');
+    try {
+      const { join } = await this.#soon(this.#signalling.open());
+      if (!join) throw new CallError('refused', 'no join response');
+      this.me = join.participant;
+      this.name = join.room?.name ?? '';
+      this.#peer = new Peer(iceServers(this.url, join.ice_servers), this.#peerEvents());
+      this.#signalling.keepAlive(join.ping_interval, join.ping_timeout);
+      for (const participant of join.other_participants ?? []) this.#follow(participant);
+      if (microphone) this.#peer.publish(microphone);
+      await this.#peer.offer();
+      await this.#soon(this.#peer.ready());
+    } catch (error) {
+      this.#end(null);
+      throw error;
+    }
+    this.#become('connected');
+    this.#chooseAgent();
+  }
+
+  /** Wait for `promise`, but not longer than the call lasts. */
+  #soon(promise) {
+    promise.catch(() => {});
+    return Promise.race([promise, this.#over]);
+  }
+
+  #peerEvents() {
+    return {
+      signal: (request) => this.#signalling.send(request),
+      track: (track) => this.#emit('track', track),
+      data: (bytes) => this.#data.take(bytes),
+      state: (state) => {
+        if (state === 'failed') this.#recover(MEDIA_LOST);
+      },
+    };
+  }
+
+  #sendData(bytes) {
+    const channel = this.#peer?.reliable;
+    if (channel?.readyState !== 'open') throw new CallError('cannot-send');
+    channel.send(bytes);
+  }
+
+  #emit(type, detail) {
+    this.dispatchEvent(new CustomEvent(type, { detail }));
+  }
+
+  #become(state) {
+    if (this.state === state) return;
+    this.state = state;
+    this.#emit('state', state);
+  }
+
+  // --- what the server says, one message after another
+
+  #queue(message) {
+    this.#messages = this.#messages.then(() => this.#take(message)).catch((error) => {
+      if (this.state !== 'closed') console.warn('a signalling message failed', Object.keys(message), error);
+    });
+  }
+
+  async #take(message) {
+    if (this.state === 'closed') return;
+    if (message.answer) await this.#peer.answer(message.answer);
+    else if (message.trickle) await this.#peer.candidate(message.trickle.candidateInit);
+    else if (message.media_sections_requirement) await this.#peer.addSections(message.media_sections_requirement);
+    else if (message.update) for (const participant of message.update.participants ?? []) this.#follow(participant);
+    else if (message.track_published) this.#published(message.track_published.track);
+    else if (message.track_subscribed) this.#emit('heard', message.track_subscribed.track_sid);
+    else if (message.connection_quality) this.#rate(message.connection_quality.updates ?? []);
+    else if (message.mute && message.mute.sid === this.#peer.published?.sid) this.#muted(!!message.mute.muted);
+    else if (message.leave) this.#end(new CallError('ended', DisconnectReason[message.leave.reason ?? 0]));
+  }
+
+  #follow(participant) {
+    if (participant.sid === this.me.sid) {
+      this.me = participant;
+      return;
+    }
+    const known = this.#participants.get(participant.sid);
+    if ((participant.state ?? 0) === DISCONNECTED) {
+      this.#participants.delete(participant.sid);
+      if (known?.sid === this.#agent?.sid) this.lastAgentReason = DisconnectReason[participant.disconnect_reason ?? 0];
+    } else if (!known || (known.version ?? 0) <= (participant.version ?? 0)) this.#participants.set(participant.sid, participant);
+    if (this.state !== 'connecting') this.#chooseAgent();
+  }
+
+  /** The agent is the newest one: while code is reloaded, the old one and the new one are both there for a moment. */
+  #chooseAgent() {
+    const agents = [...this.#participants.values()].filter(({ kind }) => kind === AGENT);
+    const agent = agents.at(-1) ?? null;
+    if (!agent && !this.#agent) return;
+    this.#agent = agent;
+    this.#emit('agent', agent);
+  }
+
+  #published(track) {
+    this.#peer.published = track;
+    if (this.isMuted) this.#signalling.send({ mute: { sid: track.sid, muted: true } });
+  }
+
+  #rate(updates) {
+    for (const { participant_sid: sid, quality } of updates) {
+      if (sid === this.me.sid) this.#emit('quality', ConnectionQuality[quality ?? 0].toLowerCase());
+    }
+  }
+
+  // --- what the caller does
+
+  /** Tell everyone whether the microphone is muted; silencing its track is up to who owns it. */
+  setMuted(isMuted) {
+    this.isMuted = isMuted;
+    const sid = this.#peer?.published?.sid;
+    if (sid) this.#signalling.send({ mute: { sid, muted: isMuted } });
+  }
+
+  #muted(isMuted) {
+    this.isMuted = isMuted;
+    this.#emit('muted', isMuted);
+  }
+
+  /** Send another microphone; the first one of a call that began without is published. */
+  async setMicrophone(stream) {
+    if (this.#peer.published) await this.#peer.replace(stream.getAudioTracks()[0]);
+    else {
+      this.#peer.publish(stream);
+      await this.#peer.offer();
+    }
+  }
+
+  /** Type something to the agent. */
+  sendChat(text) {
+    this.#data.sendText(text, 'lk.chat', this.#agent ? [this.#agent.identity] : []);
+  }
+
+  /** Call a method of the agent. Throws RpcError. */
+  async callAgent(method, payload = '') {
+    if (!this.#agent) throw new CallError('no-agent');
+    return this.#data.call(this.#agent.identity, method, payload);
+  }
+
+  /** Return loss, jitter and round trip. */
+  async statistics() {
+    return this.#peer?.statistics();
+  }
+
+  /** Leave the room; works while the page is being closed too. */
+  leave() {
+    if (this.state === 'closed') return;
+    this.#signalling.send({ leave: { reason: CLIENT_INITIATED } });
+    this.#end(new CallError('left'));
+  }
+
+  // --- a new websocket for the same participant, then an ICE restart; sound and data channels go on
+
+  async #recover(reason) {
+    if (this.state !== 'connected') return;              // joining fails by itself; a recovery goes on
+    this.#become('reconnecting');
+    let problem = new CallError('lost');
+    for (const wait of RESUME_PAUSES) {
+      await pause(wait);
+      if (this.state !== 'reconnecting') return;
+      try {
+        await this.#resume(reason);
+        if (this.state === 'reconnecting') this.#become('connected');
+        return;
+      } catch (error) {
+        if (this.state !== 'reconnecting') return;
+        console.info('resuming failed', error);
+        if (error.code === 'refused' || error.code === 'refused-token') {
+          problem = new CallError('lost', error.detail);
+          break;
+        }
+      }
+    }
+    this.#end(problem);
+  }
+
+  async #resume(reason) {
+    const { reconnect } = await this.#signalling.open({ reconnect: true, reconnect_reason: reason, participant_sid: this.me.sid });
+    if (!reconnect) throw new CallError('refused', 'no reconnect response');
+    this.#signalling.keepAlive();
+    if (reconnect.ice_servers) this.#peer.pc.setConfiguration({ iceServers: iceServers(this.url, reconnect.ice_servers) });
+    this.#signalling.send({ sync_state: this.#peer.syncState(this.#data.received) });
+    await this.#peer.restart();
+    await this.#soon(this.#peer.ready());                // Chromium says 'failed' once more before 'connected'
+  }
+
+  #end(problem) {
+    if (this.state === 'closed') return;
+    this.#signalling.close();
+    this.#peer?.close();
+    this.#data.close();
+    this.#abort(problem ?? new CallError('left'));
+    this.#become('closed');
+    if (problem) this.#emit('ended', { code: problem.code, detail: problem.detail });
+  }
+}

@@ -1,0 +1,137 @@
+// Sound: the microphone, the players of what others say, and how loud each is.
+
+import { CallError } from './signalling.js';
+
+const MICROPHONE_PROBLEMS = {
+  NotAllowedError: 'microphone-refused',
+  SecurityError: 'microphone-refused',
+  NotFoundError: 'microphone-missing',
+  OverconstrainedError: 'microphone-missing',
+  NotReadableError: 'microphone-busy',
+  AbortError: 'microphone-busy',
+};
+const QUIET = -60, LOUD = -10;                           // dB below full scale: the two ends of a meter
+
+/** How loud an audio node is: 0 (silent) to 1 (loud), on a scale of decibels. */
+class Level {
+  #analyser;
+  #samples;
+
+  constructor(context) {
+    this.#analyser = context.createAnalyser();
+    this.#analyser.fftSize = 1024;
+    this.#samples = new Float32Array(this.#analyser.fftSize);
+  }
+
+  get node() {
+    return this.#analyser;
+  }
+
+  read() {
+    this.#analyser.getFloatTimeDomainData(this.#samples);
+    const power = this.#samples.reduce((sum, sample) => sum + sample * sample, 0) / this.#samples.length;
+    return Math.min(1, Math.max(0, (10 * Math.log10(power + 1e-12) - QUIET) / (LOUD - QUIET)));
+  }
+}
+
+/** Return the microphones that the browser tells of: `[{ id, label }]`; labels come only after it was allowed. */
+export async function microphones() {
+  const devices = (await navigator.mediaDevices?.enumerateDevices()) ?? [];
+  return devices.filter(({ kind, deviceId }) => kind === 'audioinput' && deviceId).map(({ deviceId, label }) => ({ id: deviceId, label }));
+}
+
+export class Sound {
+  #context = null;
+  #players = new Map();                                  // mid -> <audio>
+  #heard = null;
+  #input = null;
+  #spoken = null;
+
+  /** @param parent Where the audio elements go. */
+  constructor(parent) {
+    this.parent = parent;
+    this.stream = null;
+  }
+
+  /** To be called in the click that joins: a browser lets nothing sound before one. */
+  start() {
+    this.#context ??= new AudioContext();
+    this.#heard ??= new Level(this.#context);
+    this.#spoken ??= new Level(this.#context);
+    void this.#context.resume();
+  }
+
+  /** Open a microphone, in the place of the last one. Throws CallError. */
+  async openMicrophone(deviceId = '') {
+    if (!navigator.mediaDevices?.getUserMedia) throw new CallError('microphone-insecure');
+    const audio = { echoCancellation: true, noiseSuppression: true, autoGainControl: true, ...(deviceId && { deviceId: { exact: deviceId } }) };
+    let stream;
+    try {
+      stream = await navigator.mediaDevices.getUserMedia({ audio });
+    } catch (error) {
+      throw new CallError(MICROPHONE_PROBLEMS[error.name] ?? 'microphone-busy', error.name);
+    }
+    const isEnabled = this.stream?.getAudioTracks()[0].enabled ?? true;
+    this.closeMicrophone();
+    this.stream = stream;
+    this.setSending(isEnabled);
+    this.#input = this.#context.createMediaStreamSource(stream);
+    this.#input.connect(this.#spoken.node);
+    return stream;
+  }
+
+  /** The id of the microphone in use. */
+  get microphoneId() {
+    return this.stream?.getAudioTracks()[0]?.getSettings().deviceId ?? '';
+  }
+
+  /** Send what the microphone hears, or silence. */
+  setSending(isSending) {
+    for (const track of this.stream?.getAudioTracks() ?? []) track.enabled = isSending;
+  }
+
+  closeMicrophone() {
+    this.#input?.disconnect();
+    for (const track of this.stream?.getTracks() ?? []) track.stop();
+    this.stream = this.#input = null;
+  }
+
+  /** Play a track; one element a section, or a section that is used again would sound twice. */
+  play(track, mid, onBlocked) {
+    if (this.#players.has(mid)) return;
+    const audio = document.createElement('audio');
+    const stream = new MediaStream([track]);
+    audio.autoplay = true;
+    audio.srcObject = stream;
+    this.parent.append(audio);
+    this.#players.set(mid, audio);
+    this.#context.createMediaStreamSource(stream).connect(this.#heard.node);
+    audio.play().catch((error) => {
+      if (error.name === 'NotAllowedError') onBlocked();
+    });
+  }
+
+  /** Play what the browser held back, in a click. */
+  unblock() {
+    void this.#context?.resume();
+    for (const audio of this.#players.values()) audio.play().catch((error) => console.warn('still no sound', error));
+  }
+
+  /** How loud the caller and the agent are, 0 to 1 each. */
+  levels() {
+    return { spoken: this.stream ? this.#spoken.read() : 0, heard: this.#heard?.read() ?? 0 };
+  }
+
+  /** Stop everything; `start` begins anew. */
+  close() {
+    this.closeMicrophone();
+    for (const audio of this.#players.values()) {
+      audio.srcObject = null;
+      audio.remove();
+    }
+    this.#players.clear();
+    this.#heard = this.#spoken = null;
+    void this.#context?.close();
+    this.#context = null;
+  }
+}

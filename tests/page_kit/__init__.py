@@ -1,0 +1,1 @@
+"""Drives the browser page in Chromium, and writes its schema."""
