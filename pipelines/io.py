@@ -63,6 +63,9 @@ class TransportEvents(Protocol):
     def text(self, text: str) -> None:
         """The linked participant typed something."""
 
+    def interrupt(self) -> None:
+        """The linked participant pressed a button to stop the agent."""
+
     def participant_linked(self, identity: str) -> None:
         """The participant that the session talks to is there (again)."""
 

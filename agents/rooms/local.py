@@ -204,6 +204,11 @@ class LocalTransport(Transport):
         if self._events is not None and self._linked in self._present:
             self._events.text(text)
 
+    def press_interrupt(self) -> None:
+        """Let the caller press a button that stops the agent."""
+        if self._events is not None and self._linked in self._present:
+            self._events.interrupt()
+
     def join(self, identity: str) -> None:
         """Let somebody come in, or come back."""
         if identity in self._present:

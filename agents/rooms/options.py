@@ -25,6 +25,9 @@ class RoomOptions:
     """Show what both say to the room (text streams on topic `lk.transcription`)."""
     publish_turns: bool = False
     """Send each turn record, as JSON, to the linked participant (text streams on topic `vivavoce.turns`)."""
+    remote_interrupt: bool = True
+    """Let the linked participant stop the agent by a remote call (RPC method `vivavoce.interrupt`), as the browser
+    page's button does. Protected speech goes on."""
     close_on_disconnect: bool = True
     """Close the session when the linked participant has been gone for `participant_grace`. Off: wait for it, or, if the
     session was not told whom to talk to, for anybody else."""

@@ -121,6 +121,11 @@ class RoomLink(TransportEvents):
         if self._push is not None and not self.is_waiting:
             self._runtime.post(i.TextReceived(text))
 
+    def interrupt(self) -> None:
+        """The caller wants the agent to stop; what may not be interrupted goes on."""
+        if self._push is not None:
+            self._runtime.post(i.InterruptRequested(force=False))
+
     def participant_linked(self, identity: str) -> None:
         """The caller is there."""
         self._runtime.post(i.ParticipantLinked())

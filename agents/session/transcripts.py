@@ -6,17 +6,22 @@ import json
 
 from vivavoce.agents.records import TurnRecord
 from vivavoce.agents.speech.playout import Utterance
+from vivavoce.pipelines.core.ids import new_id
 from vivavoce.pipelines.io import TranscriptSegment, Transport
 
 
 class TranscriptFeed:
-    """Turns progress and transcripts into segments for the transport."""
+    """Turns progress and transcripts into segments for the transport.
+
+    Their ids are unlike any other session's: where an agent takes another one's place in a call, the same clients see
+    both.
+    """
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
         self._utterance: Utterance | None = None
         self._shown = ""
-        self._segments = 0
+        self._agent_segment = ""
         self._user_segment = ""
 
     def agent_progress(self, utterance: Utterance, position: int, is_over: bool) -> None:
@@ -24,12 +29,12 @@ class TranscriptFeed:
         if utterance is not self._utterance:
             self._utterance = utterance
             self._shown = ""
-            self._segments += 1
+            self._agent_segment = new_id("agent")
         heard = utterance.heard.at(position)
         if heard != self._shown or (is_over and heard):
             self._shown = heard
             self._transport.send_transcript(
-                TranscriptSegment(segment_id=f"agent_{self._segments}", who="agent", text=heard, is_final=is_over)
+                TranscriptSegment(segment_id=self._agent_segment, who="agent", text=heard, is_final=is_over)
             )
 
     def user(self, text: str, *, is_final: bool) -> None:
@@ -37,8 +42,7 @@ class TranscriptFeed:
         if not self._user_segment:
             if not text:
                 return
-            self._segments += 1
-            self._user_segment = f"user_{self._segments}"
+            self._user_segment = new_id("user")
         self._transport.send_transcript(
             TranscriptSegment(segment_id=self._user_segment, who="user", text=text, is_final=is_final)
         )

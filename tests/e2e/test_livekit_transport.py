@@ -143,6 +143,31 @@ async def test_user_transcript_appears_under_the_callers_identity(
     assert [(each.sender, each.is_final) for each in caller.streams] == [("caller", False), ("caller", True)]
 
 
+async def test_only_the_linked_participant_interrupts_by_a_remote_call(
+    room_server: RoomEndpoint, room_name: str, agent_room: rtc.Room
+) -> None:
+    heard, transport = Heard(), transport_in(agent_room)
+    async with (
+        joined(room_server, room_name, "caller") as caller,
+        anyio.create_task_group() as tasks,
+    ):
+        await tasks.start(transport.run, heard)
+        await heard.until(lambda: "linked caller" in heard.log)
+        call = {
+            "destination_identity": "agent",
+            "method": "vivavoce.interrupt",
+            "payload": "",
+            "response_timeout": LIMIT,
+        }
+        async with joined(room_server, room_name, "guest") as guest:
+            with pytest.raises(rtc.RpcError, match="only the participant whom the agent talks to"):
+                await guest.room.local_participant.perform_rpc(**call)
+        assert "interrupt" not in heard.log
+        await caller.room.local_participant.perform_rpc(**call)
+        await heard.until(lambda: "interrupt" in heard.log)
+        await transport.aclose()
+
+
 async def test_texts_that_wait_at_the_end_are_still_sent(
     room_server: RoomEndpoint, room_name: str, agent_room: rtc.Room
 ) -> None:

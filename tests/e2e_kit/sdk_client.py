@@ -58,6 +58,10 @@ class Heard(Watched):
         self.texts.append(text)
         self.changed()
 
+    def interrupt(self) -> None:
+        self.log.append("interrupt")
+        self.changed()
+
     def audio_stopped(self) -> None:
         self.stops.append(len(self.frames))
         self.changed()

@@ -14,6 +14,7 @@ from livekit.rtc.participant import PublishTrackError, UnpublishTrackError
 from vivavoce.agents.rooms.livekit.inbound import MicrophoneReader, TextReader
 from vivavoce.agents.rooms.livekit.link import ParticipantLink, find_microphone, is_reachable, reason_name
 from vivavoce.agents.rooms.livekit.outbound import StateSender, TextSender
+from vivavoce.agents.rooms.livekit.remote import interrupt_method
 from vivavoce.agents.rooms.livekit.sink import LiveKitSink
 from vivavoce.agents.rooms.options import RoomOptions
 from vivavoce.pipelines.core.clock import Clock, TimerHandle
@@ -120,8 +121,13 @@ class LiveKitTransport(Transport):
                 tasks.start_soon(microphone.run)
             if self._options.text_input:
                 tasks.start_soon(typed.run)
-            task_status.started()
-            await self._follow(events, microphone, typed)
+            with interrupt_method(
+                self._room.local_participant,
+                events.interrupt if self._options.remote_interrupt else None,
+                is_allowed=lambda identity: identity == self._link.identity,
+            ):
+                task_status.started()
+                await self._follow(events, microphone, typed)
 
     # --- the room, as it is now
 

@@ -2,8 +2,8 @@
 
 Decisions:
 
-* The page speaks LiveKit's own signalling, so the embedded room and any LiveKit server are one and the same to it; there
-  is no second protocol. `static/` is served as it is: no library, no build step, nothing from other hosts.
+* The page speaks LiveKit's own signalling, so the embedded room and any LiveKit server are one and the same to it, and
+  there is no second protocol. `static/` is served as it is: no library, no build step, nothing from other hosts.
 * The key's secret stays with the server: the page asks `POST connection` for a token each time it joins.
 * Tokens go to this machine's browser only: the Host must be a loopback one (a name that somebody points at 127.0.0.1 is
   refused) and the Origin the page's own, so that no other site can fetch one through the user's browser.

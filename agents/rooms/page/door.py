@@ -57,7 +57,8 @@ class PageDoor:
     """Serves the page at `/`.
 
     Args:
-        url: The LiveKit server that the page may talk to; None: the one that serves it, under the name the browser used.
+        url: The LiveKit server that the page may talk to; None: the one that serves it, under the
+            name that the browser used.
         mint: Makes a token for a room and an identity.
     """
 

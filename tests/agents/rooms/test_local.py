@@ -98,6 +98,9 @@ class Told:
     def text(self, text: str) -> None:
         self.log.append(f"text {text}")
 
+    def interrupt(self) -> None:
+        self.log.append("interrupt")
+
     def audio_stopped(self) -> None:
         self.log.append("stopped")
 

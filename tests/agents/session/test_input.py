@@ -10,7 +10,7 @@ from vivavoce.agents import Agent, AgentSession, RunContext, function_tool
 from vivavoce.agents.events import SpeechIn
 from vivavoce.agents.rooms.local import LocalTransport
 from vivavoce.agents.session.options import SessionOptions
-from vivavoce.agents.testing import ScriptedLLM, SessionHarness
+from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, SessionHarness
 from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.core.errors import SessionClosedError, SessionError, SessionNotStartedError
 from vivavoce.pipelines.llm.tools import ToolCall
@@ -47,6 +47,23 @@ def test_muting_in_mid_speech_ends_the_users_speech() -> None:
     harness.run(scenario)
     changes = [(state, at) for who, state, at in harness.states if who == "user"]
     assert changes == [("speaking", 0.5), ("idle", pytest.approx(2.0, abs=0.05))]
+
+
+@pytest.mark.parametrize(("is_interruptible", "heard"), [(True, "one two"), (False, "one two three four five")])
+def test_a_caller_who_presses_the_interrupt_button_stops_what_may_be_stopped(
+    is_interruptible: bool, heard: str
+) -> None:
+    harness = SessionHarness(Agent("x"), tts=ScriptedTTS(emits_words=True))
+
+    async def scenario(harness: SessionHarness) -> None:
+        speech = harness.session.say("one two three four five", interruptible=is_interruptible)
+        await anyio.sleep(0.6)
+        harness.room.press_interrupt()
+        await speech
+
+    harness.run(scenario)
+    assert harness.room.transcripts[-1].text == heard
+    assert harness.room.transcripts[-1].is_final
 
 
 async def test_muting_needs_an_open_session() -> None:
