@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import anyio
 import numpy as np
 import numpy.typing as npt
@@ -153,12 +155,7 @@ async def test_only_the_linked_participant_interrupts_by_a_remote_call(
     ):
         await tasks.start(transport.run, heard)
         await heard.until(lambda: "linked caller" in heard.log)
-        call = {
-            "destination_identity": "agent",
-            "method": "vivavoce.interrupt",
-            "payload": "",
-            "response_timeout": LIMIT,
-        }
+        call: dict[str, Any] = {"destination_identity": "agent", "method": "vivavoce.interrupt", "payload": ""}
         async with joined(room_server, room_name, "guest") as guest:
             with pytest.raises(rtc.RpcError, match="only the participant whom the agent talks to"):
                 await guest.room.local_participant.perform_rpc(**call)

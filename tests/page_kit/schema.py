@@ -83,8 +83,10 @@ TYPES = {
 def descriptor(name: str) -> Descriptor:
     """Return the descriptor of a LiveKit message, nested ones as `Outer.Inner`."""
     outer, _, inner = name.partition(".")
-    found = [m for file in (rtc, models) if (m := file.DESCRIPTOR.message_types_by_name.get(outer)) is not None]
-    return found[0].nested_types_by_name[inner] if inner else found[0]
+    files = (rtc.DESCRIPTOR, models.DESCRIPTOR)
+    found: list[Descriptor] = [m for file in files if (m := file.message_types_by_name.get(outer)) is not None]
+    nested: Descriptor = found[0].nested_types_by_name[inner] if inner else found[0]
+    return nested
 
 
 def kind(field: FieldDescriptor) -> str:
