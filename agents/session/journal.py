@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any, Literal, TypeVar
 
 from vivavoce.agents.events import SessionEvent
@@ -14,8 +15,6 @@ from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.llm.base import Usage
 
 E = TypeVar("E", bound=SessionEvent)
-
-NO_TOKENS = Usage()
 
 
 class Journal:
@@ -76,9 +75,10 @@ class Journal:
         heard_seconds: float = 0.0,
     ) -> None:
         """Count what was used."""
-        usage = usage or NO_TOKENS
+        usage = usage or Usage()
         old = self.usage
-        self.usage = UsageRecord(
+        self.usage = replace(
+            old,
             llm_input_tokens=old.llm_input_tokens + usage.input_tokens,
             llm_output_tokens=old.llm_output_tokens + usage.output_tokens,
             llm_cached_tokens=old.llm_cached_tokens + usage.cached_tokens,

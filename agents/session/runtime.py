@@ -24,7 +24,6 @@ from vivavoce.agents.session.journal import Journal
 from vivavoce.agents.session.last_words import LastWords
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.reply_host import Links, ReplyHost
-from vivavoce.agents.session.reply_lane import ReplyLane
 from vivavoce.agents.session.tool_room import ToolRoom
 from vivavoce.agents.session.transcripts import TranscriptFeed
 from vivavoce.agents.session.wake_up_call import WakeUpCall
@@ -94,7 +93,6 @@ class SessionRuntime:
         )
         self._replies: dict[str, Reply] = {}
         self._held = ""
-        self._lane: ReplyLane | None = None
         self._unanswered: list[ToolBatch] = []
         self.tell: Callable[[i.TurnInput], None] = self.post
         """As `post`, from any thread; the session, which knows its loop, sets it."""
@@ -148,8 +146,6 @@ class SessionRuntime:
         )
         self._host.links = Links(group, agent, connection, capabilities, transport, playout, transcripts)
         self.background.open(group, playout)
-        self._lane = ReplyLane(group)
-        self._lane.prepare()
 
     def take_agent(self, agent: Agent) -> None:
         """From the next model request on it is that agent who talks."""
@@ -341,8 +337,7 @@ class SessionRuntime:
         is_first = not reply.is_running
         reply.grant()
         if is_first:
-            assert self._lane is not None
-            self._lane.start(reply.run, f"speech {effect.speech_id}")
+            self._links.group.start_soon(reply.run, name=f"speech {effect.speech_id}")
 
     def _cancel_speech(self, effect: fx.CancelSpeech) -> None:
         reply = self._replies.get(effect.speech_id)
@@ -412,8 +407,6 @@ class SessionRuntime:
         if reply is None:
             return
         reply.drop_attempt()
-        if self._lane is not None:
-            self._lane.prepare()
         if reply.is_withdrawn:
             return
         record = reply.record.build(outcome, self._clock.now())

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import aclosing, contextmanager
 from typing import Any
 
 import anyio
@@ -154,13 +154,15 @@ class Reply:
 
         return Watchdog(self._host.clock, expire)
 
-    def _blaming(self, component: str) -> _Blaming:
+    @contextmanager
+    def _blaming(self, component: str) -> Iterator[None]:
         """Blame `component` for what fails in here, unless something inside it was blamed before."""
-        return _Blaming(self, component)
-
-    def blame(self, component: str) -> None:
-        """Note which component failed, unless one was noted before."""
-        self._failed_component = self._failed_component or component
+        try:
+            with strays_as_errors(component):
+                yield
+        except Exception:
+            self._failed_component = self._failed_component or component
+            raise
 
     def _report_failure(self, error: Exception) -> None:
         self.record.error = describe(error)
@@ -461,23 +463,3 @@ class Reply:
         if handoff.record is not None:
             self.record.add_handoff(handoff.record)
         return not (batch.is_mere_handoff and handoff.is_answer)
-
-
-class _Blaming(strays_as_errors):
-    __slots__ = ("_reply",)
-
-    def __init__(self, reply: Reply, component: str) -> None:
-        super().__init__(component)
-        self._reply = reply
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if error is None:
-            return
-        if isinstance(error, Exception):
-            self._reply.blame(self._what)
-        else:
-            try:
-                super().__exit__(kind, error, trace)
-            except Exception:
-                self._reply.blame(self._what)
-                raise

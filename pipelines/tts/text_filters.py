@@ -182,12 +182,9 @@ class FilterChain:
     def leaves(self, text: str) -> bool:
         """Whether every filter is known to leave `text` alone."""
         try:
-            for _, swift in self._filters:
-                if swift is None or swift.may_change(text):
-                    return False
+            return all(swift is not None and not swift.may_change(text) for _, swift in self._filters)
         except Exception:  # noqa: BLE001 - a user's callback: the sentence's end reports it
             return False
-        return True
 
     def __call__(self, text: str) -> str:
         """Return what is said for `text`."""

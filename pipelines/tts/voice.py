@@ -233,10 +233,7 @@ def _same(words: tuple[Word, ...]) -> tuple[Word, ...]:
 
 
 def _has_words(text: str) -> bool:
-    for letter in text:  # no generator: this stands in the path of each answer
-        if letter.isalnum():
-            return True
-    return False
+    return any(letter.isalnum() for letter in text)
 
 
 def _later(words: tuple[Word, ...], seconds: float) -> tuple[Word, ...]:

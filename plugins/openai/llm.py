@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import os
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, get_args
@@ -14,6 +12,7 @@ from vivavoce.pipelines.core.errors import ConfigurationError, ProviderError
 from vivavoce.pipelines.llm.base import LLM as LLMPort
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMCapabilities, LLMEvent
 from vivavoce.plugins.openai.chat import ChatReader, chat_body
+from vivavoce.plugins.openai.client import DEFAULT_BASE_URL, Client
 from vivavoce.plugins.openai.failures import Redaction, provider_errors
 from vivavoce.plugins.openai.options import Api, LLMOptions
 from vivavoce.plugins.openai.responses import ResponsesReader, responses_body
@@ -25,11 +24,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 DEFAULT_MODEL = "gpt-5.4-mini"
-DEFAULT_BASE_URL = "https://api.openai.com/v1"
 DEFAULT_EFFORT = "none"
 """Of the default model; a caller waits."""
 
-KEY_VARIABLE = "OPENAI_API_KEY"
 OPENAI_HOSTS = (".openai.com", ".azure.com")
 """Ends of the names of hosts that speak OpenAI's own dialect."""
 
@@ -59,18 +56,21 @@ class LLM(LLMPort):
         api: Api = "chat",
         options: LLMOptions | None = None,
     ) -> None:
-        _check_sdk(api)
+        if api not in get_args(Api):
+            raise ConfigurationError(f"api must be one of {get_args(Api)}, got {api!r}")
         self._options = options or LLMOptions()
         self._api = api
-        self._base_url = DEFAULT_BASE_URL if base_url is None else _checked_url(base_url)
-        self._key = _key(api_key, base_url)
+        self._client = Client(
+            "openai.LLM",
+            api_key=api_key,
+            base_url=base_url,
+            options=self._options.connection,
+            modules=("openai.resources.chat", "openai.resources.responses"),
+        )
         self._asking = asking(model, base_url, self._options)
-        self._client: openai.AsyncOpenAI | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._is_closed = False
 
     def __repr__(self) -> str:
-        return f"LLM(model={self.model!r}, base_url={_shown(self._base_url)!r}, api={self._api!r})"
+        return f"LLM(model={self.model!r}, base_url={self._client.shown_url!r}, api={self._api!r})"
 
     @property
     def model(self) -> str:
@@ -87,8 +87,8 @@ class LLM(LLMPort):
             ProviderError: As `failures` and `wire` map it; the SDK tries nothing again.
             ConfigurationError: It is closed, or belongs to another event loop.
         """
-        client = self._client_here()
-        redact = Redaction((self._key, *self._options.extra_headers.values()), request)
+        client = self._client.here()
+        redact = Redaction(self._client.secrets, request)
         reader: Reader = ChatReader(request) if self._api == "chat" else ResponsesReader(request, redact)
         try:
             with provider_errors(redact):
@@ -109,17 +109,14 @@ class LLM(LLMPort):
         Raises:
             ConfigurationError: The connections belong to another event loop, which still runs.
         """
-        is_lost = self._loop is not None and self._loop.is_closed()  # the sockets went with the loop
-        if self._client is not None and not is_lost:
-            self._check_loop()
-        self._is_closed = True
-        client, self._client = self._client, None
-        if client is not None and not is_lost:
-            await client.close()
+        await self._client.aclose()
 
     @asynccontextmanager
     async def _answer(self, client: openai.AsyncOpenAI, request: GenerateRequest) -> AsyncIterator[AsyncIterator[Any]]:
-        extra: dict[str, Any] = {"extra_headers": self._headers(), "extra_body": dict(self._options.extra_body) or None}
+        extra: dict[str, Any] = {
+            "extra_headers": self._client.headers,
+            "extra_body": dict(self._options.extra_body) or None,
+        }
         stream: openai.AsyncStream[Any]
         if self._api == "chat":
             stream = await client.chat.completions.create(**chat_body(request, self._asking), **extra)
@@ -127,89 +124,6 @@ class LLM(LLMPort):
             stream = await client.responses.create(**responses_body(request, self._asking), **extra)
         async with stream:
             yield stream
-
-    def _headers(self) -> dict[str, Any]:
-        import openai
-
-        no_key = {} if self._key else {"Authorization": openai.Omit()}
-        return {**no_key, **self._options.extra_headers}
-
-    def _client_here(self) -> openai.AsyncOpenAI:
-        if self._is_closed:
-            raise ConfigurationError("this openai.LLM is closed; make another one")
-        if self._client is None:
-            self._loop = asyncio.get_running_loop()
-            self._client = _client(self._key, self._base_url, self._options)
-        self._check_loop()
-        return self._client
-
-    def _check_loop(self) -> None:
-        if self._loop is not asyncio.get_running_loop():
-            raise ConfigurationError(
-                "needed the event loop of the first request, which holds the connections, got another one; make an "
-                "openai.LLM for each event loop"
-            )
-
-
-def _client(key: str, base_url: str, options: LLMOptions) -> openai.AsyncOpenAI:
-    import httpx2
-    import openai
-
-    timeout = httpx2.Timeout(options.read_timeout, connect=options.connect_timeout)
-    limits = httpx2.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=options.keepalive)
-    return openai.AsyncOpenAI(
-        api_key=key or "none",  # never sent: each request omits the header then
-        base_url=base_url,
-        max_retries=0,
-        timeout=timeout,
-        http_client=openai.DefaultAsyncHttpx2Client(timeout=timeout, limits=limits),
-    )
-
-
-def _check_sdk(api: Api) -> None:
-    """Import the SDK, which takes most of a second, now and not while somebody waits for the first answer."""
-    if api not in get_args(Api):
-        raise ConfigurationError(f"api must be one of {get_args(Api)}, got {api!r}")
-    try:
-        import openai.resources.chat
-        import openai.resources.responses  # noqa: F401 - the SDK would import it with the first request
-    except ImportError as error:
-        raise ConfigurationError(
-            f"openai.LLM needs the openai SDK, which does not import ({error}); run: pip install 'vivavoce[openai]'"
-        ) from error
-
-
-def _checked_url(base_url: str) -> str:
-    try:
-        parts = urlsplit(base_url)
-        is_fine = parts.scheme in ("http", "https") and bool(parts.hostname)
-    except ValueError:
-        is_fine = False
-    if not is_fine:
-        raise ConfigurationError(
-            f"base_url must be a URL such as 'http://127.0.0.1:11434/v1', got {_shown(base_url)!r}"
-        )
-    return base_url
-
-
-def _shown(base_url: str) -> str:
-    """Return the URL without what may be secret in it: a password before the host, a query."""
-    scheme, separator, rest = base_url.rpartition("://")
-    return f"{scheme}{separator}{rest.rpartition('@')[2].partition('?')[0]}"
-
-
-def _key(api_key: str | None, base_url: str | None) -> str:
-    key = api_key.strip() if api_key is not None else ""
-    if not key and base_url is None:
-        key = os.environ.get(KEY_VARIABLE, "").strip()
-        if not key:
-            raise ConfigurationError(
-                f"needed an API key, got none; set {KEY_VARIABLE} or give api_key, or give base_url for a server of "
-                "your own, which needs none"
-            )
-    if not key.isascii() or not key.isprintable() or " " in key:
-        raise ConfigurationError("the API key must be printable ASCII without spaces, got other characters; check it")
-    return key
 
 
 def asking(model: str | None, base_url: str | None, options: LLMOptions) -> Asking:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+from vivavoce.plugins.openai.client import ConnectionOptions, check_connection
+
 Api = Literal["chat", "responses"]
 Dialect = Literal["auto", "openai", "compatible"]
 ImageDetail = Literal["auto", "low", "high"]
@@ -49,12 +51,14 @@ class LLMOptions:
             raise ValueError(f"dialect must be one of {get_args(Dialect)}, got {self.dialect!r}")
         if self.image_detail not in get_args(ImageDetail):
             raise ValueError(f"image_detail must be one of {get_args(ImageDetail)}, got {self.image_detail!r}")
-        if min(self.connect_timeout, self.read_timeout) <= 0:
-            raise ValueError(
-                f"need connect_timeout and read_timeout > 0 s, got {self.connect_timeout!r}, {self.read_timeout!r}"
-            )
-        for name, value in self.extra_headers.items():
-            if not (name + value).isascii() or not (name + value).isprintable():
-                raise ValueError(f"extra_headers must be printable ASCII, got other characters in {name!r}")
-        if self.keepalive < 0:
-            raise ValueError(f"need keepalive >= 0 s, got {self.keepalive!r}")
+        check_connection(self.connect_timeout, self.read_timeout, self.keepalive, self.extra_headers)
+
+    @property
+    def connection(self) -> ConnectionOptions:
+        """Those of the connection alone."""
+        return ConnectionOptions(
+            connect_timeout=self.connect_timeout,
+            read_timeout=self.read_timeout,
+            keepalive=self.keepalive,
+            extra_headers=self.extra_headers,
+        )

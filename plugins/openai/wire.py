@@ -111,7 +111,7 @@ class Reader(ABC):
     def _calls(self) -> Iterable[ToolCall]:
         for slot in self._slots:
             arguments = slot.arguments if slot.arguments.strip() else "{}"
-            if self._is_cut and not _is_json(arguments):
+            if self._is_cut and not is_json(arguments):
                 logger.warning("openai: the answer ended (%s) inside of a tool call, which is dropped", self._reason)
                 continue
             if not slot.name:
@@ -199,7 +199,8 @@ def _joined(start: str, message: str) -> str:
     return f"{start}: {message}" if message else start
 
 
-def _is_json(text: str) -> bool:
+def is_json(text: str) -> bool:
+    """Return whether a text is whole JSON."""
     try:
         json.loads(text)
     except json.JSONDecodeError:

@@ -56,6 +56,14 @@ class Conversation:
                 code="item_create_duplicate_item_id",
                 param="item.id",
             )
+        if item["type"] == "function_call_output" and not any(
+            one["type"] == "function_call" and one.get("call_id") == item["call_id"] for one in self._items
+        ):
+            raise Refusal(
+                f"Tool call ID '{item['call_id']}' not found in conversation.",
+                code="invalid_tool_call_id",
+                param="item.call_id",
+            )
         place = len(self._items)
         if previous == "root":
             place = 0

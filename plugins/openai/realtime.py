@@ -1,0 +1,240 @@
+"""RealtimeModel: OpenAI's Realtime API (GA) behind the realtime model's port, over the official SDK's websocket."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
+
+import anyio
+
+from vivavoce.pipelines.core.errors import (
+    ConfigurationError,
+    ProviderConnectionError,
+    ProviderError,
+    ProviderTimeoutError,
+)
+from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent
+from vivavoce.pipelines.llm.chat_context import ChatContext, ChatItem
+from vivavoce.pipelines.llm.tools import Tool
+from vivavoce.pipelines.media.frame import AudioFrame
+from vivavoce.pipelines.realtime_model.base import (
+    RealtimeCapabilities,
+    RealtimeConnection,
+    RealtimeEvent,
+    RealtimeSetup,
+)
+from vivavoce.pipelines.realtime_model.base import RealtimeModel as RealtimeModelPort
+from vivavoce.pipelines.realtime_model.feed import Feed
+from vivavoce.pipelines.tts.base import AudioChunk
+from vivavoce.plugins.openai.client import Client
+from vivavoce.plugins.openai.failures import Redaction
+from vivavoce.plugins.openai.realtime_answer import RealtimeAnswer
+from vivavoce.plugins.openai.realtime_messages import RATE
+from vivavoce.plugins.openai.realtime_options import RealtimeOptions
+from vivavoce.plugins.openai.realtime_wire import RealtimeWire
+from vivavoce.plugins.openai.sockets import Socket, open_socket
+from vivavoce.plugins.openai.wire import PROVIDER
+
+DEFAULT_REALTIME_MODEL = "gpt-realtime-2"
+
+READY_LIMIT = 10.0
+"""Seconds from the connection to a conversation that has its settings and its past."""
+
+CANCEL_LIMIT = 2.0
+"""Seconds that a new answer waits until the server has ended the one that was cancelled."""
+
+
+class RealtimeModel(RealtimeModelPort):
+    """A speech-to-speech model of OpenAI, or of a server that speaks its Realtime protocol.
+
+    Azure: `RealtimeModel(model="<deployment>", base_url="https://<resource>.openai.azure.com/openai/v1", api_key=…)`.
+
+    Args:
+        model: `DEFAULT_REALTIME_MODEL` unless given; a server at `base_url` needs one.
+        api_key: Else the environment's `OPENAI_API_KEY`, if there is no `base_url`.
+        base_url: Of another server; http(s) and ws(s) are the same to it.
+    Raises:
+        ConfigurationError: The SDK is not installed, the key or the model is missing, or an argument makes no sense.
+    """
+
+    provider = PROVIDER
+
+    def __init__(
+        self,
+        *,
+        model: str | None = None,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        options: RealtimeOptions | None = None,
+    ) -> None:
+        if not model and base_url is not None:
+            raise ConfigurationError(f"a server of your own needs model, got {model!r}; on Azure, the deployment")
+        self._model = model or DEFAULT_REALTIME_MODEL
+        self._options = options or RealtimeOptions()
+        self._client = Client(
+            "openai.RealtimeModel",
+            api_key=api_key,
+            base_url=base_url,
+            options=self._options.connection,
+            modules=("openai.resources.realtime", "websockets.asyncio.client"),
+        )
+
+    def __repr__(self) -> str:
+        return f"RealtimeModel(model={self._model!r}, base_url={self._client.shown_url!r})"
+
+    @property
+    def model(self) -> str:
+        return self._model
+
+    @property
+    def capabilities(self) -> RealtimeCapabilities:
+        return RealtimeCapabilities(
+            input_rate=RATE,
+            output_rate=RATE,
+            generates_text=True,
+            supports_images=True,
+            max_seconds=self._options.max_seconds,
+        )
+
+    async def open(self, setup: RealtimeSetup) -> OpenAIRealtimeConnection:
+        """Connect, tell the past and the settings, and return once the server has taken them.
+
+        Raises:
+            ProviderError: It cannot be had, or does not take the settings.
+        """
+        connection = OpenAIRealtimeConnection(setup, self._options, self._client.secrets)
+        await connection.connect(self._client, self._model)
+        return connection
+
+    async def aclose(self) -> None:
+        """Free what the connections share; open ones go on."""
+        await self._client.aclose()
+
+
+class OpenAIRealtimeConnection(RealtimeConnection):
+    """One conversation."""
+
+    def __init__(self, setup: RealtimeSetup, options: RealtimeOptions, secrets: tuple[str, ...]) -> None:
+        self._said = setup.history
+        self._setup = setup
+        self._secrets = secrets
+        self._events: Feed[RealtimeEvent] = Feed()
+        self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._socket: Socket | None = None
+        self._lost: ProviderError | None = None
+        self._wire = RealtimeWire(
+            setup, options, post=self._post, report=self._events.put, redact=lambda text: self._redaction()(text)
+        )
+
+    async def connect(self, client: Client, model: str) -> None:
+        """Open the websocket and wait until the conversation is as it was set up."""
+        socket = await open_socket(client, query={"model": model}, on_frame=self._on_frame, on_lost=self._on_lost)
+        self._socket = socket
+        try:
+            socket.start()
+            self._wire.begin(model)
+            async with asyncio.timeout(READY_LIMIT):
+                await self._ready
+        except TimeoutError:
+            await self.aclose()
+            raise ProviderTimeoutError(
+                f"connected, but the session was not ready within {READY_LIMIT} s", provider=PROVIDER
+            ) from None
+        except BaseException:
+            await self.aclose()
+            raise
+
+    def push(self, frame: AudioFrame) -> None:
+        self._wire.push(frame)
+
+    def commit(self) -> None:
+        self._wire.commit()
+
+    def clear(self) -> None:
+        self._wire.clear()
+
+    def events(self) -> AsyncIterator[RealtimeEvent]:
+        return self._events.items()
+
+    async def generate(self, request: GenerateRequest) -> AsyncGenerator[LLMEvent | AudioChunk, None]:
+        with anyio.move_on_after(CANCEL_LIMIT):  # the server answers one thing at a time
+            for cancelled in self._wire.cancelling():
+                await cancelled.over.wait()
+        self._check_open()
+        answer = self._wire.ask(request)
+        async with aclosing(self._stream(answer)) as items:
+            async for item in items:
+                yield item
+
+    def accept(self, reply_id: str) -> AsyncGenerator[LLMEvent | AudioChunk, None]:
+        return self._stream(self._wire.accept(reply_id))
+
+    def refuse(self, reply_id: str) -> None:
+        self._wire.refuse(reply_id)
+
+    async def say(self, text: str) -> AsyncGenerator[AudioChunk, None]:
+        """Ask the model to speak a text, beside the conversation: it is not bound to it word for word."""
+        if self._setup.answers == "text":
+            super().say(text)
+        self._check_open()
+        answer = self._wire.say(text)
+        async with aclosing(self._stream(answer)) as items:
+            async for item in items:
+                if isinstance(item, AudioChunk):
+                    yield item
+
+    def truncate(self, item_id: str, played_seconds: float, heard_text: str) -> None:
+        self._wire.truncate(item_id, played_seconds, heard_text)
+
+    def append(self, item: ChatItem) -> None:
+        self._said = ChatContext((*self._said.items[-9:], item))
+        self._wire.append(item)
+
+    def update(self, instructions: str, tools: Sequence[Tool[..., object]]) -> None:
+        self._wire.update(instructions, tools)
+
+    async def aclose(self) -> None:
+        """End the connection."""
+        self._end(ProviderConnectionError("the connection was closed", provider=PROVIDER), is_lost=False)
+        if self._socket is not None:
+            await self._socket.aclose()
+
+    async def _stream(self, answer: RealtimeAnswer) -> AsyncGenerator[LLMEvent | AudioChunk, None]:
+        try:
+            async with aclosing(answer.feed.items()) as items:
+                async for item in items:
+                    yield item
+        finally:
+            self._wire.give_up(answer)
+
+    def _post(self, message: dict[str, object]) -> None:
+        if self._socket is not None:
+            self._socket.post(message)
+
+    def _on_frame(self, frame: bytes) -> None:
+        self._wire.feed(frame)
+        if self._wire.is_ready and not self._ready.done():
+            self._ready.set_result(None)
+
+    def _on_lost(self, error: ProviderError) -> None:
+        self._end(error, is_lost=True)
+
+    def _end(self, error: ProviderError, *, is_lost: bool) -> None:
+        if self._lost is None:
+            self._lost = error
+            self._wire.lose(error)
+            self._events.end(error if is_lost else None)
+            if not self._ready.done():
+                if is_lost:
+                    self._ready.set_exception(error)
+                else:
+                    self._ready.cancel()
+
+    def _check_open(self) -> None:
+        if self._lost is not None:
+            raise self._lost
+
+    def _redaction(self) -> Redaction:
+        said = GenerateRequest(context=self._said, instructions=self._setup.instructions)
+        return Redaction(self._secrets, said)
