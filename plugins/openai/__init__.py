@@ -4,6 +4,7 @@
     openai.LLM(model="gpt-5.5", api="responses")
     openai.LLM(model="qwen3:8b", base_url="http://127.0.0.1:11434/v1")              # Ollama, vLLM, llama.cpp …
     openai.LLM(model="…", base_url="https://api.groq.com/openai/v1", api_key=os.environ["GROQ_API_KEY"])
+    openai.STT(language="en"), openai.TTS(voice="marin")
     openai.RealtimeModel()                                                          # speech to speech
     openai.RealtimeModel(model="<deployment>", base_url="https://<resource>.openai.azure.com/openai/v1", api_key=…)
 
@@ -32,8 +33,16 @@ from vivavoce.plugins.openai.llm import DEFAULT_MODEL, LLM
 from vivavoce.plugins.openai.options import LLMOptions
 from vivavoce.plugins.openai.realtime import DEFAULT_REALTIME_MODEL, RealtimeModel
 from vivavoce.plugins.openai.realtime_options import RealtimeOptions, SemanticVAD, ServerVAD
+from vivavoce.plugins.openai.stt import DEFAULT_STT_MODEL, STT, STTOptions
+from vivavoce.plugins.openai.tts import DEFAULT_TTS_MODEL, TTS, TTSOptions
 
 __all__ = [
+    "DEFAULT_STT_MODEL",
+    "DEFAULT_TTS_MODEL",
+    "STT",
+    "STTOptions",
+    "TTS",
+    "TTSOptions",
     "DEFAULT_MODEL",
     "DEFAULT_REALTIME_MODEL",
     "LLM",

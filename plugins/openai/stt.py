@@ -1,0 +1,239 @@
+"""STT: OpenAI's transcription models over a realtime transcription session, utterances cut by the VAD's word.
+
+Why this way, and not by uploading segments to `audio/transcriptions`: what was said is at the server when speech ends,
+so that the transcript comes sooner by the upload and a handshake; and why the VAD here ends utterances, not the
+server's: one place decides about turns, silence is neither sent nor paid for, and models that hear words in silence get
+none to hear.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+from vivavoce.pipelines.core.errors import ConfigurationError, ProviderError, ProviderTimeoutError
+from vivavoce.pipelines.llm.base import GenerateRequest
+from vivavoce.pipelines.llm.chat_context import ChatContext
+from vivavoce.pipelines.media.frame import AudioFrame
+from vivavoce.pipelines.realtime_model.feed import Feed
+from vivavoce.pipelines.stt import base
+from vivavoce.pipelines.stt.base import STTCapabilities, STTEvent
+from vivavoce.plugins.openai.client import Client, ConnectionOptions
+from vivavoce.plugins.openai.failures import Redaction
+from vivavoce.plugins.openai.realtime_messages import RATE, Message
+from vivavoce.plugins.openai.sockets import Socket, open_socket
+from vivavoce.plugins.openai.stt_wire import TranscriptionWire, transcription_settings
+from vivavoce.plugins.openai.wire import PROVIDER
+
+DEFAULT_STT_MODEL = "gpt-4o-mini-transcribe"
+
+READY_LIMIT = 10.0
+"""Seconds from the connection to a session that has its settings."""
+
+MAX_AGO = 1.0
+"""Seconds by which the VAD may be late with an onset."""
+
+OVERLAP = 0.1
+"""Seconds before the last `flush()` that the next utterance may hear again as its pre-roll."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class STTOptions:
+    """Settings of `openai.STT` that seldom change."""
+
+    prompt: str = field(default="", repr=False)
+    """What helps the model to recognise words, such as names; not every model takes one."""
+    keywords: tuple[str, ...] = ()
+    """Words to expect; newer models take them."""
+    pre_roll: float = 0.2
+    """Seconds before the VAD's onset that are sent too."""
+    order_limit: float = 3.0
+    """Seconds that a transcript waits for the one of the utterance before it."""
+    connection: ConnectionOptions = field(default_factory=ConnectionOptions)
+
+    def __post_init__(self) -> None:
+        if self.pre_roll < 0 or self.order_limit <= 0:
+            raise ValueError(f"need pre_roll >= 0 s and order_limit > 0 s, got {self.pre_roll!r}, {self.order_limit!r}")
+
+
+class STT(base.STT):
+    """A transcription model of OpenAI, or of a server with its realtime transcription; it needs a VAD.
+
+    Args:
+        model: `DEFAULT_STT_MODEL` unless given; a server at `base_url` needs one.
+        language: ISO 639-1, such as `"en"`; empty lets the model find out.
+        api_key: Else the environment's `OPENAI_API_KEY`, if there is no `base_url`.
+    Raises:
+        ConfigurationError: The SDK is not installed, the key or the model is missing, or an argument makes no sense.
+    """
+
+    provider = PROVIDER
+
+    def __init__(
+        self,
+        *,
+        model: str | None = None,
+        language: str = "",
+        api_key: str | None = None,
+        base_url: str | None = None,
+        options: STTOptions | None = None,
+    ) -> None:
+        if not model and base_url is not None:
+            raise ConfigurationError(f"a server of your own needs model, got {model!r}")
+        self._model = model or DEFAULT_STT_MODEL
+        self._language = language
+        self._options = options or STTOptions()
+        self._client = Client(
+            "openai.STT",
+            api_key=api_key,
+            base_url=base_url,
+            options=self._options.connection,
+            modules=("openai.resources.realtime", "websockets.asyncio.client"),
+        )
+
+    def __repr__(self) -> str:
+        return f"STT(model={self._model!r}, language={self._language!r}, base_url={self._client.shown_url!r})"
+
+    @property
+    def model(self) -> str:
+        return self._model
+
+    @property
+    def capabilities(self) -> STTCapabilities:
+        return STTCapabilities(sample_rate=RATE, emits_interims=True, needs_flush=True)
+
+    async def open(self) -> STTStream:
+        """Connect and return a stream whose settings the server has taken.
+
+        Raises:
+            ProviderError: It cannot be had.
+        """
+        options = self._options
+        settings = transcription_settings(self._model, self._language, options.prompt, options.keywords)
+        stream = STTStream(settings, self._language, options, self._client.secrets)
+        await stream.connect(self._client)
+        return stream
+
+    async def aclose(self) -> None:
+        """Free what the streams share; open ones go on."""
+        await self._client.aclose()
+
+
+class STTStream(base.STTStream):
+    """One session's recognition.
+
+    An utterance begins `pre_roll` before the onset told by `speech_started()` and ends with `flush()`; between
+    utterances audio is only kept.
+    """
+
+    def __init__(self, settings: Message, language: str, options: STTOptions, secrets: tuple[str, ...]) -> None:
+        self._options = options
+        self._recent: deque[AudioFrame] = deque()
+        self._kept = 0
+        self._pushed = 0
+        self._flushed = 0
+        self._is_speech = False
+        self._is_closed = False
+        self._events: Feed[STTEvent] = Feed()
+        self._loop = asyncio.get_running_loop()
+        self._ready: asyncio.Future[None] = self._loop.create_future()
+        self._order_timer: asyncio.TimerHandle | None = None
+        self._socket: Socket | None = None
+        said = GenerateRequest(context=ChatContext(), instructions=options.prompt)
+        redact = Redaction(secrets, said)
+        self._wire = TranscriptionWire(settings, language, post=self._post, report=self._events.put, redact=redact)
+
+    async def connect(self, client: Client) -> None:
+        """Open the websocket and wait until the server has taken the settings."""
+        query = {"intent": "transcription"}
+        self._socket = await open_socket(client, query=query, on_frame=self._on_frame, on_lost=self._on_lost)
+        try:
+            self._socket.start()
+            self._wire.begin()
+            async with asyncio.timeout(READY_LIMIT):
+                await self._ready
+        except TimeoutError:
+            await self.aclose()
+            raise ProviderTimeoutError(
+                f"connected, but the session was not ready within {READY_LIMIT} s", provider=PROVIDER
+            ) from None
+        except BaseException:
+            await self.aclose()
+            raise
+
+    def push(self, frame: AudioFrame) -> None:
+        self._pushed += frame.samples
+        self._recent.append(frame)
+        self._kept += frame.samples
+        while self._kept - self._recent[0].samples >= (self._options.pre_roll + MAX_AGO) * RATE:
+            self._kept -= self._recent.popleft().samples
+        if self._is_speech:
+            self._wire.push(frame)
+
+    def speech_started(self, ago: float) -> None:
+        if self._is_speech or self._is_closed:
+            return
+        self._is_speech = True
+        self._wire.start()
+        onset = self._pushed - round(ago * RATE)
+        if onset == self._flushed:  # the speech before that flush goes on: no word of it is to be heard twice
+            return
+        begin = onset - round(self._options.pre_roll * RATE)
+        begin = max(begin, min(onset, self._flushed - round(OVERLAP * RATE)))
+        end = self._pushed - self._kept
+        for frame in self._recent:
+            end += frame.samples
+            if end > begin:
+                self._wire.push(frame)
+
+    def flush(self) -> None:
+        self._flushed = self._pushed
+        self._is_speech = False
+        if not self._is_closed:
+            self._wire.flush()
+
+    def discard(self) -> None:
+        self._flushed = self._pushed
+        self._is_speech = False
+        if not self._is_closed:
+            self._wire.discard()
+
+    def events(self) -> AsyncIterator[STTEvent]:
+        return self._events.items()
+
+    async def aclose(self) -> None:
+        self._end(None)
+        if not self._ready.done():
+            self._ready.cancel()
+        if self._socket is not None:
+            await self._socket.aclose()
+
+    def _post(self, message: Message) -> None:
+        if self._socket is not None:
+            self._socket.post(message)
+
+    def _on_frame(self, frame: bytes) -> None:
+        self._wire.feed(frame)
+        if self._wire.is_ready and not self._ready.done():
+            self._ready.set_result(None)
+        if self._wire.is_blocked and self._order_timer is None:
+            self._order_timer = self._loop.call_later(self._options.order_limit, self._release)
+
+    def _release(self) -> None:
+        self._order_timer = None
+        self._wire.release()
+
+    def _on_lost(self, error: ProviderError) -> None:
+        if not self._ready.done():
+            self._ready.set_exception(error)
+        self._end(error)
+
+    def _end(self, error: ProviderError | None) -> None:
+        self._is_closed = True
+        self._is_speech = False
+        self._events.end(error)
+        if self._order_timer is not None:
+            self._order_timer.cancel()
+            self._order_timer = None

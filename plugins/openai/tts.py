@@ -1,0 +1,169 @@
+"""TTS: OpenAI's voices, streamed as PCM over the official SDK."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from vivavoce.pipelines.core.errors import (
+    ConfigurationError,
+    ProviderConnectionError,
+    ProviderProtocolError,
+    ProviderTimeoutError,
+)
+from vivavoce.pipelines.llm.base import GenerateRequest
+from vivavoce.pipelines.llm.chat_context import ChatContext
+from vivavoce.pipelines.media.frame import BYTES_PER_SAMPLE, AudioFrame
+from vivavoce.pipelines.tts import base
+from vivavoce.pipelines.tts.base import AudioChunk, TTSCapabilities
+from vivavoce.plugins.openai.client import Client, ConnectionOptions
+from vivavoce.plugins.openai.failures import Redaction, provider_errors
+from vivavoce.plugins.openai.wire import PROVIDER, drop_nones
+
+if TYPE_CHECKING:
+    import httpx2
+
+DEFAULT_TTS_MODEL = "gpt-4o-mini-tts"
+RATE = 24000
+"""Hz of the API's PCM."""
+
+MAX_CHARACTERS = 4096
+"""Of one request."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TTSOptions:
+    """Settings of `openai.TTS` that seldom change."""
+
+    instructions: str = ""
+    """How to speak, such as "calm and slow"; older models take none."""
+    speed: float | None = None
+    """0.25 … 4."""
+    connection: ConnectionOptions = field(default_factory=ConnectionOptions)
+
+    def __post_init__(self) -> None:
+        if self.speed is not None and not 0.25 <= self.speed <= 4:
+            raise ValueError(f"need 0.25 <= speed <= 4, got {self.speed!r}")
+
+
+class TTS(base.TTS):
+    """A voice of OpenAI, or of a server that has its `audio/speech`; share one between sessions of one event loop.
+
+    The API tells no word times: heard text is estimated.
+
+    Args:
+        model: `DEFAULT_TTS_MODEL` unless given; a server at `base_url` needs one.
+        api_key: Else the environment's `OPENAI_API_KEY`, if there is no `base_url`.
+    Raises:
+        ConfigurationError: The SDK is not installed, the key or the model is missing, or an argument makes no sense.
+    """
+
+    provider = PROVIDER
+
+    def __init__(
+        self,
+        *,
+        model: str | None = None,
+        voice: str = "marin",
+        api_key: str | None = None,
+        base_url: str | None = None,
+        options: TTSOptions | None = None,
+    ) -> None:
+        if not model and base_url is not None:
+            raise ConfigurationError(f"a server of your own needs model, got {model!r}")
+        self._model = model or DEFAULT_TTS_MODEL
+        self._voice = voice
+        self._options = options or TTSOptions()
+        self._client = Client(
+            "openai.TTS",
+            api_key=api_key,
+            base_url=base_url,
+            options=self._options.connection,
+            modules=("openai.resources.audio",),
+        )
+
+    def __repr__(self) -> str:
+        return f"TTS(model={self._model!r}, voice={self._voice!r}, base_url={self._client.shown_url!r})"
+
+    @property
+    def model(self) -> str:
+        return self._model
+
+    @property
+    def capabilities(self) -> TTSCapabilities:
+        return TTSCapabilities(sample_rate=RATE)
+
+    async def synthesize(self, text: str) -> AsyncGenerator[AudioChunk, None]:
+        """Speak; see the port. Closing it closes the HTTP response.
+
+        Raises:
+            ProviderError: As `failures` and `wire` map it; the SDK tries nothing again.
+            ConfigurationError: It is closed, or belongs to another event loop.
+        """
+        for piece in pieces(text):
+            heading, rest = piece, b""
+            async for data in self._audio(piece):
+                data = rest + data
+                whole = len(data) - len(data) % BYTES_PER_SAMPLE
+                data, rest = data[:whole], data[whole:]
+                if data:
+                    yield AudioChunk(AudioFrame(data, RATE), text=heading)
+                    heading = ""
+            if heading:
+                raise ProviderProtocolError("needed audio, got none", provider=PROVIDER, retryable=True)
+
+    async def aclose(self) -> None:
+        """Close the connections; syntheses that still run fail.
+
+        Raises:
+            ConfigurationError: The connections belong to another event loop, which still runs.
+        """
+        await self._client.aclose()
+
+    async def _audio(self, text: str) -> AsyncGenerator[bytes, None]:
+        import httpx2
+
+        sdk = self._client.here()
+        body: dict[str, Any] = drop_nones(
+            model=self._model,
+            voice=self._voice,
+            input=text,
+            response_format="pcm",
+            speed=self._options.speed,
+            instructions=self._options.instructions or None,
+        )
+        said = GenerateRequest(context=ChatContext(), instructions=text)
+        try:
+            with provider_errors(Redaction(self._client.secrets, said)):
+                request = sdk.audio.speech.with_streaming_response.create(**body, extra_headers=self._client.headers)
+                async with request as response:
+                    _check_kind(response.headers)
+                    async for data in response.iter_bytes():
+                        yield data
+        except httpx2.TimeoutException:
+            limit = self._options.connection.read_timeout
+            raise ProviderTimeoutError(f"no audio for {limit} s", provider=PROVIDER) from None
+        except httpx2.TransportError as error:
+            reason = f"the audio broke off: {type(error).__name__}"
+            raise ProviderConnectionError(reason, provider=PROVIDER) from None
+
+
+def pieces(text: str) -> Iterator[str]:
+    """Cut a text to what one request takes, at spaces where there are any; nothing where there are no words."""
+    if not any(character.isalnum() for character in text):
+        return
+    while len(text) > MAX_CHARACTERS:
+        at = text.rfind(" ", 1, MAX_CHARACTERS)
+        at = MAX_CHARACTERS if at < 0 else at
+        yield text[:at]
+        text = text[at:]
+    yield text
+
+
+def _check_kind(headers: httpx2.Headers) -> None:
+    kind = headers.get("content-type", "").partition(";")[0].strip().casefold()
+    if kind.startswith("text/") or kind.endswith("json"):
+        raise ProviderProtocolError(
+            f"needed audio, got {kind}; check base_url, and whether the server has audio/speech", provider=PROVIDER
+        )
