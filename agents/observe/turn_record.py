@@ -2,10 +2,45 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from vivavoce.agents.records import HandoffRecord, StageOwner, StageRecord, ToolRecord, TurnOutcome, TurnRecord
+from vivavoce.agents.observe.interruptions import InterruptionLog
+from vivavoce.agents.observe.stages import Stages, configured_waits
+from vivavoce.agents.records import (
+    HandoffRecord,
+    RetryRecord,
+    StageOwner,
+    ToolRecord,
+    TurnOutcome,
+    TurnRecord,
+    UsageRecord,
+)
 from vivavoce.agents.turn.effects import TurnTiming
+from vivavoce.agents.turn.options import EndpointingOptions
+from vivavoce.pipelines.core.errors import describe
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnFrame:
+    """What a turn's record takes from its session.
+
+    Args:
+        session_start: Session clock at the session's start; the record's times count from it.
+        agent_id: Who had the floor as the turn began.
+        captures_content: Whether texts go into the record.
+        has_server_vad: Whether a model's server tells of the end of speech.
+        vad_silence: Seconds by which the session's own VAD tells of it late.
+    """
+
+    session_start: float
+    session_id: str = ""
+    agent_id: str = ""
+    captures_content: bool = True
+    has_server_vad: bool = False
+    vad_silence: float = 0.0
+    endpointing: EndpointingOptions = EndpointingOptions()
+    policy: Literal["pause", "immediate", "custom"] = "pause"
 
 
 class TurnRecordBuilder:
@@ -14,15 +49,25 @@ class TurnRecordBuilder:
     A provider's stage begins where it was asked: what went by before is marked `unattributed`.
 
     Args:
-        session_start: Session clock at the session's start; the record's times count from it.
+        frame: What the record takes from the session.
         now: When the turn's speech was created.
+        speech_id: What answers the turn.
     """
 
     def __init__(
-        self, turn_id: str, kind: Literal["turn", "say", "reply"], *, session_start: float, now: float
+        self,
+        turn_id: str,
+        kind: Literal["turn", "say", "reply"],
+        *,
+        frame: TurnFrame,
+        now: float,
+        speech_id: str = "",
     ) -> None:
         self.turn_id = turn_id
         self.kind = kind
+        self.speech_id = speech_id
+        self.trace_id = ""
+        """Of the turn's span, as whoever traces sets it."""
         self.user_text = ""
         self.agent_text: list[str] = []
         self.heard_text: list[str] = []
@@ -33,78 +78,132 @@ class TurnRecordBuilder:
         self.preemptive = False
         self.llm_first_token: float | None = None
         self.tts_first_byte: float | None = None
-        self._session_start = session_start
-        self._created_at = now
-        self._timing: TurnTiming | None = None
-        self._speech_ended_at: float | None = None
-        self._first_played_at: float | None = None
-        self._boundary = now
-        self._stages: dict[str, StageRecord] = {}
-        self._tools: list[ToolRecord] = []
-        self._handoffs: list[HandoffRecord] = []
+        self.stages = Stages(now)
+        self.interruptions = InterruptionLog(frame.policy, session_start=frame.session_start)
+        self.usage = UsageRecord()
+        self.audio = Heard()
+        self._frame = frame
+        self._user = _User()
+        self._lists = _Lists([], [], [])
 
-    def committed(self, timing: TurnTiming, user_text: str) -> None:
-        """Take what the turn machine knows of the end of the user's turn."""
+    def committed(self, timing: TurnTiming, user_text: str, *, speech_started_at: float | None = None) -> None:
+        """Take what the turn machine knows of the end of the user's turn.
+
+        Args:
+            speech_started_at: The true onset of the user's speech; None where there was none.
+        """
         self.user_text = user_text
-        self._timing = timing
-        self._speech_ended_at = self._boundary = timing.speech_ended_at
-        self.mark("vad_silence", "config", timing.end_reported_at)
-        self.mark("transcript_wait", "provider", timing.final_at)
-        self.mark("end_of_turn_decision", "provider", timing.predicted_at)
-        self.mark("endpointing_wait", "config", timing.committed_at)
+        self._user = _User(timing, speech_started_at)
+        self.stages.committed(timing, is_server_vad=self._frame.has_server_vad)
 
     def mark(self, name: str, owner: StageOwner, at: float | None) -> None:
         """End a stage at `at`; it began where the one before ended. Stages of one name add up."""
-        if at is None or self._first_played_at is not None or at <= self._boundary:
-            return
-        before = self._stages.get(name)
-        seconds = at - self._boundary + (before.seconds if before else 0.0)
-        self._stages[name] = StageRecord(name, owner, seconds)
-        self._boundary = at
+        self.stages.mark(name, owner, at)
 
     def played(self, at: float) -> None:
         """The first frame of a step is played; only the turn's first one counts."""
-        self.mark("playout", "runtime", at)
-        if self._first_played_at is None:
-            self._first_played_at = at
+        self.stages.played(at)
         if self.answered_turn is not None:
             self.answered_turn.mark("handoff", "user_code", at)
             self.answered_turn.played(at)
 
     def add_tool(self, tool: ToolRecord) -> None:
-        """A tool call was settled."""
-        self._tools.append(tool)
+        """A tool call was settled; its `started_at` is still the session clock's."""
+        self._lists.tools.append(replace(tool, started_at=tool.started_at - self._frame.session_start))
 
     def add_handoff(self, handoff: HandoffRecord) -> None:
         """A tool of the turn handed the conversation off."""
-        self._handoffs.append(handoff)
+        self._lists.handoffs.append(handoff)
+
+    def add_retry(self, error: Exception, attempt: int, at: float) -> None:
+        """A provider failed and is asked again."""
+        provider = str(getattr(error, "provider", ""))
+        at -= self._frame.session_start
+        self._lists.retries.append(RetryRecord(provider=provider, attempt=attempt, error=describe(error), at=at))
+
+    def add_usage(self, usage: UsageRecord) -> None:
+        """Count what the turn used."""
+        self.usage = add_usage(self.usage, usage)
 
     def build(self, outcome: TurnOutcome, now: float) -> TurnRecord:
         """Return the record of the turn that ended now."""
-        latency = None
-        if self._speech_ended_at is not None and self._first_played_at is not None:
-            latency = self._first_played_at - self._speech_ended_at
-        stages = list(self._stages.values()) if latency is not None else []
+        frame, stages, timing = self._frame, self.stages, self._user.timing
+        start, records = frame.session_start, stages.records()
+        captures = frame.captures_content
+        speech_ended_at = stages.speech_ended_at
+        onset, first_played_at = self._user.started_at, stages.first_played_at
         return TurnRecord(
             turn_id=self.turn_id,
             kind=self.kind,
-            user_text=self.user_text,
-            agent_text=" ".join(text for text in self.agent_text if text),
-            heard_text=" ".join(text for text in self.heard_text if text),
+            user_text=self.user_text if captures else "",
+            agent_text=_joined(self.agent_text) if captures else "",
+            heard_text=_joined(self.heard_text) if captures else "",
             outcome=outcome,
             interrupted=outcome == "interrupted",
-            e2e_latency=latency,
-            stages=tuple(stages),
-            tools=tuple(self._tools),
-            handoffs=tuple(self._handoffs),
+            e2e_latency=stages.latency,
+            stages=records,
+            tools=tuple(tool if captures else replace(tool, arguments="", output="") for tool in self._lists.tools),
+            handoffs=tuple(self._lists.handoffs),
             is_empty=self.is_empty and outcome == "completed",
-            ended_by=None if self._timing is None else self._timing.ended_by,
-            endpointing_delay=None if self._timing is None else self._timing.delay,
-            started_at=(self._created_at if self._speech_ended_at is None else self._speech_ended_at)
-            - self._session_start,
-            ended_at=now - self._session_start,
+            ended_by=None if timing is None else timing.ended_by,
+            endpointing_delay=None if timing is None else timing.delay,
+            started_at=(stages.created_at if speech_ended_at is None else speech_ended_at) - start,
+            ended_at=now - start,
             error=self.error,
             preemptive=self.preemptive,
             llm_first_token=self.llm_first_token,
             tts_first_byte=self.tts_first_byte,
+            session_id=frame.session_id,
+            speech_id=self.speech_id,
+            agent_id=frame.agent_id,
+            trace_id=self.trace_id,
+            user_started_at=None if onset is None else onset - start,
+            user_ended_at=None if onset is None or speech_ended_at is None else speech_ended_at - start,
+            committed_at=None if timing is None else timing.committed_at - start,
+            first_audio_at=None if first_played_at is None else first_played_at - start,
+            played_seconds=self.audio.played,
+            generated_seconds=self.audio.generated,
+            interruptions=tuple(self.interruptions.records),
+            retries=tuple(self._lists.retries),
+            waits=() if timing is None else configured_waits(records, timing, frame.endpointing, frame.vad_silence),
+            usage=self.usage,
         )
+
+
+@dataclass(slots=True)
+class Heard:
+    """Seconds of the agent's audio in a turn: `played` to the caller, and `generated`."""
+
+    played: float = 0.0
+    generated: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _User:
+    """The user's turn, where there is one."""
+
+    timing: TurnTiming | None = None
+    started_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Lists:
+    tools: list[ToolRecord]
+    handoffs: list[HandoffRecord]
+    retries: list[RetryRecord]
+
+
+def add_usage(one: UsageRecord, other: UsageRecord) -> UsageRecord:
+    """Return the sum of both."""
+    return UsageRecord(
+        llm_input_tokens=one.llm_input_tokens + other.llm_input_tokens,
+        llm_output_tokens=one.llm_output_tokens + other.llm_output_tokens,
+        llm_cached_tokens=one.llm_cached_tokens + other.llm_cached_tokens,
+        tts_characters=one.tts_characters + other.tts_characters,
+        tts_audio_seconds=one.tts_audio_seconds + other.tts_audio_seconds,
+        stt_audio_seconds=one.stt_audio_seconds + other.stt_audio_seconds,
+    )
+
+
+def _joined(texts: list[str]) -> str:
+    return " ".join(text for text in texts if text)

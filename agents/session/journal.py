@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import Any, Literal, TypeVar
 
 from vivavoce.agents.events import SessionEvent
+from vivavoce.agents.observe.turn_record import add_usage
 from vivavoce.agents.records import CloseReport, SessionReport, StateRecord, TurnRecord, UsageRecord
 from vivavoce.agents.session.emitter import SessionEmitter
 from vivavoce.agents.session.trace_writer import TraceWriter
 from vivavoce.pipelines.core.clock import Clock
-from vivavoce.pipelines.llm.base import Usage
 
 E = TypeVar("E", bound=SessionEvent)
 
@@ -29,7 +28,7 @@ class Journal:
         self, session_id: str, clock: Clock, emitter: SessionEmitter, *, trace: TraceWriter | None = None
     ) -> None:
         self.trace = trace
-        self._session_id = session_id
+        self.session_id = session_id
         self._clock = clock
         self._emitter = emitter
         self._pending: deque[SessionEvent] = deque()
@@ -66,26 +65,9 @@ class Journal:
         """Note a change of state for the report."""
         self._states.append(StateRecord(who=who, state=state, at=at - self.started_at))
 
-    def add_usage(
-        self,
-        usage: Usage | None = None,
-        *,
-        characters: int = 0,
-        audio_seconds: float = 0.0,
-        heard_seconds: float = 0.0,
-    ) -> None:
+    def add_usage(self, used: UsageRecord) -> None:
         """Count what was used."""
-        usage = usage or Usage()
-        old = self.usage
-        self.usage = replace(
-            old,
-            llm_input_tokens=old.llm_input_tokens + usage.input_tokens,
-            llm_output_tokens=old.llm_output_tokens + usage.output_tokens,
-            llm_cached_tokens=old.llm_cached_tokens + usage.cached_tokens,
-            tts_characters=old.tts_characters + characters,
-            tts_audio_seconds=old.tts_audio_seconds + audio_seconds,
-            stt_audio_seconds=old.stt_audio_seconds + heard_seconds,
-        )
+        self.usage = add_usage(self.usage, used)
 
     def run_hook(self, name: str, call: Callable[[], Awaitable[None]]) -> None:
         """Run a hook of the application as async handlers are; `call` raises nothing and has a limit."""
@@ -99,7 +81,7 @@ class Journal:
     def report(self, close: CloseReport | None) -> SessionReport:
         """Return everything kept so far."""
         return SessionReport(
-            session_id=self._session_id,
+            session_id=self.session_id,
             started_at=self.started_wall,
             room=self.room,
             turns=tuple(self.turns),

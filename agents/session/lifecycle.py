@@ -300,6 +300,7 @@ class SessionLifecycle:
         self._closing = closing = CloseSequence(self._clock, self._options.close_timeout, group)
         steps = await closing.run(self._close_steps())
         self._runtime.step(i.SessionClosed())
+        self._runtime.end_speeches()
         self.report = CloseReport(
             reason=self._why.reason.value,
             seconds=closing.seconds,

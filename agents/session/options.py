@@ -51,6 +51,9 @@ class SessionOptions:
     """Where the history is kept too, such as `SqliteHistorySink("calls.db")`; whoever made it closes it."""
     clock: Clock = field(default_factory=LoopClock, repr=False, compare=False)
     """Time; virtual in tests."""
+    capture_content: bool = False
+    """Whether turn records, reports, logs and traces may hold content: what was said and generated, instructions, what
+    tools were given and returned."""
     trace_path: str | Path | None = None
     """Where a trace of the turn machine is written, for `vivavoce replay`; it holds what the user says. None: where
     `VIVAVOCE_TRACE` says; "": nowhere. How files are named: `vivavoce.agents.session.trace_writer`."""

@@ -10,7 +10,7 @@ from anyio.abc import TaskGroup
 from vivavoce.agents import events as ev
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.observe.turn_record import TurnRecordBuilder
-from vivavoce.agents.records import TurnOutcome
+from vivavoce.agents.records import TurnOutcome, UsageRecord
 from vivavoce.agents.session.flow import FlowRoom
 from vivavoce.agents.session.history import SessionHistory
 from vivavoce.agents.session.journal import Journal
@@ -136,9 +136,26 @@ class ReplyHost:
         """What was said before the calls is over, or their speech was cut."""
         self._tools.release(batch)
 
-    def add_usage(self, usage: Usage | None = None, *, characters: int = 0, audio_seconds: float = 0.0) -> None:
-        """Count what was used."""
-        self._journal.add_usage(usage, characters=characters, audio_seconds=audio_seconds)
+    def add_usage(
+        self,
+        usage: Usage | None = None,
+        *,
+        characters: int = 0,
+        audio_seconds: float = 0.0,
+        record: TurnRecordBuilder | None = None,
+    ) -> None:
+        """Count what was used, in the turn of `record` too."""
+        usage = usage or Usage()
+        used = UsageRecord(
+            llm_input_tokens=usage.input_tokens,
+            llm_output_tokens=usage.output_tokens,
+            llm_cached_tokens=usage.cached_tokens,
+            tts_characters=characters,
+            tts_audio_seconds=audio_seconds,
+        )
+        self._journal.add_usage(used)
+        if record is not None:
+            record.add_usage(used)
 
     def report_error(self, error: Exception, source: str) -> None:
         """Emit an `error` event."""

@@ -12,7 +12,6 @@ from anyio.abc import TaskGroup
 
 from vivavoce.agents import events as ev
 from vivavoce.agents.agent import Agent, EmptyReply
-from vivavoce.agents.observe.turn_record import TurnRecordBuilder
 from vivavoce.agents.records import TurnOutcome
 from vivavoce.agents.session.attempts import Attempts
 from vivavoce.agents.session.background_audio import BackgroundAudio
@@ -26,6 +25,7 @@ from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.reply_host import Links, ReplyHost
 from vivavoce.agents.session.tool_room import ToolRoom
 from vivavoce.agents.session.transcripts import TranscriptFeed
+from vivavoce.agents.session.turn_book import TurnBook
 from vivavoce.agents.session.wake_up_call import WakeUpCall
 from vivavoce.agents.speech.handle import SpeechHandle
 from vivavoce.agents.speech.host import SpeechRequest
@@ -91,6 +91,7 @@ class SessionRuntime:
         self.last_words = LastWords(
             journal, apology=options.apology, limit=options.speech.hook_timeout, report_error=self.report_error
         )
+        self.turn_book = TurnBook(journal, options)
         self._replies: dict[str, Reply] = {}
         self._held = ""
         self._unanswered: list[ToolBatch] = []
@@ -135,6 +136,7 @@ class SessionRuntime:
     ) -> None:
         """Take what the session is linked to."""
         self.flows.open(group)
+        self.turn_book.open(capabilities)
         transcripts = TranscriptFeed(transport)
         playout = Playout(
             transport.sink,
@@ -180,9 +182,8 @@ class SessionRuntime:
         if isinstance(event, PipelineFailed):
             self._on_pipeline_failed(event)
             return
-        if isinstance(event, UserFinal):
-            self.journal.add_usage(heard_seconds=event.audio_seconds)
-        elif isinstance(event, i.UserAudioStopped | i.ParticipantLeft):
+        self.turn_book.told(event)
+        if isinstance(event, i.UserAudioStopped | i.ParticipantLeft):
             self._links.connection.audio_stopped()
         open_before = self._machine.open_turn_id
         effects = self._machine.handle(event, now=self._clock.now())
@@ -192,6 +193,7 @@ class SessionRuntime:
             self._on_user_words(event.text, turn_id, is_final=isinstance(event, UserFinal))
         for effect in effects:
             _APPLY[type(effect)](self, effect)
+        self.turn_book.decided(effects)
         if self.wake_up_call.is_running:
             self.wake_up_call.agent_is(busy=bool(self._replies))
         if self._unanswered:
@@ -199,7 +201,7 @@ class SessionRuntime:
 
     def request_speech(self, handle: SpeechHandle, request: SpeechRequest, asked: i.SpeechRequested) -> None:
         """Register a `say` or `reply` and ask for the floor."""
-        record = TurnRecordBuilder(handle.id, handle.kind, session_start=self.journal.started_at, now=self._clock.now())
+        record = self.turn_book.begin(handle, self._links.agent.id)
         if request.by_hook:
             record.answered_turn = self.handoffs.turn
         self._replies[handle.id] = Reply(self._host, handle, request, record)
@@ -287,19 +289,12 @@ class SessionRuntime:
         else:
             item = self.history.add_message("user", effect.text, turn_id=effect.turn_id)
         handle = SpeechHandle(effect.speech_id, "turn", interruptible=True, tell=self.tell)
-        record = TurnRecordBuilder(effect.turn_id, "turn", session_start=self.journal.started_at, now=self._clock.now())
-        record.committed(effect.timing, effect.text)
+        record = self.turn_book.commit(effect, handle, self._links.agent.id)
         request = SpeechRequest(user_item=item, remote_reply_id=effect.remote_reply_id)
         attempt = self._attempts.take(effect.attempt_id) if effect.attempt_id else None
         self._replies[handle.id] = Reply(self._host, handle, request, record, attempt)
         self.handoffs.turn_committed()
         self.journal.note(ev.SpeechCreated, turn_id=effect.turn_id, speech_id=handle.id, kind="turn")
-
-    def _start_attempt(self, effect: fx.StartAttempt) -> None:
-        self._attempts.start(effect)
-
-    def _drop_attempt(self, effect: fx.DropAttempt) -> None:
-        self._attempts.drop(effect)
 
     def _add_backchannel(self, effect: fx.AddBackchannel) -> None:
         self.history.add_message("user", effect.text, turn_id=effect.turn_id, backchannel=True)
@@ -343,6 +338,7 @@ class SessionRuntime:
         reply = self._replies.get(effect.speech_id)
         if reply is not None and reply.is_running:
             reply.cancel(effect.outcome, is_withdrawn=effect.is_withdrawn)
+            self.turn_book.cut(reply.record, self.playout)
         # Only now, or a moment of what was held would be heard.
         if self._held == effect.speech_id:
             self._release_hold()
@@ -359,11 +355,15 @@ class SessionRuntime:
     def _pause_speech(self, effect: fx.PauseSpeech) -> None:
         self._held = effect.speech_id
         self.playout.pause(self._host.fade)
+        reply = self._replies.get(effect.speech_id)
+        if reply is not None:
+            self.turn_book.held(reply.record, self.playout)
 
     def _resume_speech(self, effect: fx.ResumeSpeech) -> None:
         reply = self._replies.get(effect.speech_id)
         if reply is not None:
             reply.record.mark("queue", "runtime", self._clock.now())
+            self.turn_book.resumed(reply.record, self.playout)
         self._release_hold()
         if effect.is_false_interruption:
             self.journal.note(ev.FalseInterruption, speech_id=effect.speech_id)
@@ -372,21 +372,9 @@ class SessionRuntime:
         self._held = ""
         self.playout.resume()
 
-    def _begin_handoff(self, effect: fx.BeginHandoff) -> None:
-        self.handoffs.begin(effect.handoff_id)
-
-    def _drop_handoff(self, effect: fx.DropHandoff) -> None:
-        self.handoffs.drop(effect.handoff_id)
-
     def _predict(self, effect: fx.PredictEndOfTurn) -> None:
         spoken = self.history.messages("assistant")
         self._links.connection.predict_end_of_turn(effect.text, spoken[-1].content if spoken else "")
-
-    def _settle_audio(self, effect: fx.SettleAudio) -> None:
-        self._links.connection.commit_audio()
-
-    def _clear_audio(self, effect: fx.ClearAudio) -> None:
-        self._links.connection.clear_audio()
 
     def _refuse_remote(self, effect: fx.RefuseRemoteReply) -> None:
         self._links.connection.refuse(effect.remote_reply_id)
@@ -409,15 +397,13 @@ class SessionRuntime:
         reply.drop_attempt()
         if reply.is_withdrawn:
             return
-        record = reply.record.build(outcome, self._clock.now())
-        self.journal.turns.append(record)
-        waited = "" if record.e2e_latency is None else f" after {record.e2e_latency:.2f} s"
-        logger.info("%s (%s) %s%s", record.turn_id, record.kind, record.outcome, waited)
-        self.journal.note(ev.TurnCompleted, turn_id=record.turn_id, record=record)
+        record = self.turn_book.close(reply.record, outcome)
         self._links.transcripts.turn(record)
         if record.is_empty and self._machine.agent_state is not AgentState.CLOSING:
             tools = tuple(tool.name for tool in record.tools)
-            self.last_words.reply_was_empty(self._links.agent, EmptyReply(record.turn_id, record.user_text, tools))
+            self.last_words.reply_was_empty(
+                self._links.agent, EmptyReply(record.turn_id, reply.record.user_text, tools)
+            )
 
     # --- waiting and the end
 
@@ -454,9 +440,18 @@ class SessionRuntime:
         self._inbox.close()
         if self._host.links is not None:
             self.playout.close()
+        self.end_speeches()
+
+    def end_speeches(self) -> None:
+        """Give what is left behind, such as a speech whose provider ignores its cancellation, its outcome."""
         for reply in list(self._replies.values()):
             reply.handle.set_outcome("cancelled")
-        self._replies.clear()
+            self._on_ended(reply.handle, "cancelled")
+
+    def discard(self, handle: SpeechHandle) -> None:
+        """Note a speech that came to nothing before it asked for the floor."""
+        if self._host.links is not None:
+            self._links.transcripts.turn(self.turn_book.discard(handle, self._links.agent.id))
 
 
 def _turn_of(effects: list[fx.Effect], kind: type[fx.CommitUserTurn | fx.AmendUserTurn]) -> str:
@@ -467,8 +462,8 @@ _APPLY: dict[type, Callable[[SessionRuntime, Any], None]] = {
     fx.SetAgentState: SessionRuntime._set_agent_state,
     fx.SetUserState: SessionRuntime._set_user_state,
     fx.CommitUserTurn: SessionRuntime._commit_user_turn,
-    fx.StartAttempt: SessionRuntime._start_attempt,
-    fx.DropAttempt: SessionRuntime._drop_attempt,
+    fx.StartAttempt: lambda runtime, effect: runtime._attempts.start(effect),
+    fx.DropAttempt: lambda runtime, effect: runtime._attempts.drop(effect),
     fx.AmendUserTurn: SessionRuntime._amend_user_turn,
     fx.AddBackchannel: SessionRuntime._add_backchannel,
     fx.DropUserTurn: SessionRuntime._drop_user_turn,
@@ -478,11 +473,11 @@ _APPLY: dict[type, Callable[[SessionRuntime, Any], None]] = {
     fx.CancelSpeech: SessionRuntime._cancel_speech,
     fx.PauseSpeech: SessionRuntime._pause_speech,
     fx.ResumeSpeech: SessionRuntime._resume_speech,
-    fx.BeginHandoff: SessionRuntime._begin_handoff,
-    fx.DropHandoff: SessionRuntime._drop_handoff,
+    fx.BeginHandoff: lambda runtime, effect: runtime.handoffs.begin(effect.handoff_id),
+    fx.DropHandoff: lambda runtime, effect: runtime.handoffs.drop(effect.handoff_id),
     fx.PredictEndOfTurn: SessionRuntime._predict,
-    fx.SettleAudio: SessionRuntime._settle_audio,
-    fx.ClearAudio: SessionRuntime._clear_audio,
+    fx.SettleAudio: lambda runtime, effect: runtime._links.connection.commit_audio(),
+    fx.ClearAudio: lambda runtime, effect: runtime._links.connection.clear_audio(),
     fx.RefuseRemoteReply: SessionRuntime._refuse_remote,
     fx.WakeUser: SessionRuntime._wake_user,
     fx.CloseSession: SessionRuntime._close_session,

@@ -76,6 +76,7 @@ class SpeechDesk:
         logger.warning("reply() was given no instructions; it is discarded")
         handle = self._handle("reply", interruptible)
         handle.set_outcome("discarded")
+        self._door.call(lambda: self._runtime.discard(handle))
         return handle
 
     def _handle(self, kind: i.SpeechKind, interruptible: bool) -> SpeechHandle:

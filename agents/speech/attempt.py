@@ -16,12 +16,14 @@ from typing import Generic, TypeVar
 import anyio
 from anyio import CancelScope
 
+from vivavoce.agents.observe.turn_record import TurnRecordBuilder
 from vivavoce.agents.speech.host import SpeechHost
 from vivavoce.agents.speech.playout import LOOKAHEAD_SECONDS
 from vivavoce.agents.speech.text_channel import TextChannel
 from vivavoce.agents.turn.preemption import same_words
 from vivavoce.pipelines.core.errors import ProviderTimeoutError, describe, first_error
 from vivavoce.pipelines.core.owned_call import OwnedCall
+from vivavoce.pipelines.core.retry import OnRetry, on_retry
 from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
 from vivavoce.pipelines.core.watchdog import Watchdog
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent, TextDelta, Usage
@@ -66,6 +68,7 @@ class Attempt:
         self._characters = 0
         self._seconds = self._seconds_read = 0.0
         self._room: anyio.Event | None = None
+        self.retries = _Retries()
 
     def fits(self, request: GenerateRequest) -> bool:
         """Whether it is as good as asking now: it has not failed, and the model would be told nothing else.
@@ -74,17 +77,21 @@ class Attempt:
         """
         return self._error is None and not self._is_dropped and _is_equivalent(self._request, request)
 
-    def drop(self) -> None:
-        """Stop it if it still runs, and count what nobody has taken of it. Synchronous; may be called again."""
+    def drop(self, record: TurnRecordBuilder | None = None) -> None:
+        """Stop it if it still runs, and count what nobody has taken of it. Synchronous; may be called again.
+
+        Args:
+            record: Of the turn that drops it.
+        """
         if self._is_dropped:
             return
         self._is_dropped = True
         self._call.cut()
         for event in self._events.drain():
             if isinstance(event, Usage):
-                self._host.add_usage(event)
+                self._host.add_usage(event, record=record)
         if self._characters and not self._is_heard:
-            self._host.add_usage(characters=self._characters, audio_seconds=self._seconds)
+            self._host.add_usage(characters=self._characters, audio_seconds=self._seconds, record=record)
 
     # --- for the reply that takes it
     async def events(self) -> AsyncGenerator[LLMEvent | AudioChunk, None]:
@@ -116,6 +123,7 @@ class Attempt:
 
     async def run(self) -> None:
         """Run to the end; nothing that is raised gets out."""
+        on_retry.set(self.retries.note)
         try:
             await self._call.run()
         finally:
@@ -185,6 +193,27 @@ class Attempt:
         while self._seconds - self._seconds_read > LOOKAHEAD_SECONDS:
             self._room = anyio.Event()
             await self._room.wait()
+
+
+class _Retries:
+    """Retries of providers, kept until somebody wants to be told of them."""
+
+    def __init__(self) -> None:
+        self._kept: list[tuple[Exception, int]] = []
+        self._listener: OnRetry | None = None
+
+    def note(self, error: Exception, number: int) -> None:
+        """A try failed and another one follows."""
+        if self._listener is None:
+            self._kept.append((error, number))
+        else:
+            self._listener(error, number)
+
+    def tell(self, listener: OnRetry) -> None:
+        """Tell `listener` of those so far, and of those to come."""
+        self._listener = listener
+        for error, number in self._kept:
+            listener(error, number)
 
 
 class _Kept(Generic[T]):

@@ -126,8 +126,15 @@ class SpeechHost(Protocol):
     def release_tools(self, batch: ToolBatch) -> None:
         """What was said before the calls is over, or their speech was cut; may be told again."""
 
-    def add_usage(self, usage: Usage | None = None, *, characters: int = 0, audio_seconds: float = 0.0) -> None:
-        """Count what was used."""
+    def add_usage(
+        self,
+        usage: Usage | None = None,
+        *,
+        characters: int = 0,
+        audio_seconds: float = 0.0,
+        record: TurnRecordBuilder | None = None,
+    ) -> None:
+        """Count what was used, in the turn of `record` too."""
 
     def report_error(self, error: Exception, source: str) -> None:
         """Emit an `error` event."""

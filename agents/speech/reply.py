@@ -30,6 +30,7 @@ from vivavoce.agents.speech.turn_hook import completed_turn
 from vivavoce.agents.tools.executor import PendingHandoff, ToolBatch
 from vivavoce.agents.turn.inputs import SpeechEnded, ToolsAwaited, ToolsFinished, ToolsStarted
 from vivavoce.pipelines.core.errors import ProviderTimeoutError, describe, first_error, located
+from vivavoce.pipelines.core.retry import on_retry
 from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
 from vivavoce.pipelines.core.watchdog import Watchdog
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent, TextDelta, Usage
@@ -40,6 +41,7 @@ from vivavoce.pipelines.tts.base import AudioChunk
 logger = logging.getLogger(__name__)
 
 MODEL_STAGE: tuple[str, StageOwner] = ("model_first_token", "provider")
+SERVER_STAGE: tuple[str, StageOwner] = ("server_first_output", "provider")
 FLOW_STAGE: tuple[str, StageOwner] = ("flow_first_text", "user_code")
 """What a turn's record calls the wait for the first of an answer, by where the answer comes from."""
 
@@ -104,7 +106,7 @@ class Reply:
     def drop_attempt(self) -> None:
         """Throw away what was begun before the turn was over, and count what nobody used of it."""
         if self._attempt is not None:
-            self._attempt.drop()
+            self._attempt.drop(self.record)
 
     def on_played(self, utterance: Utterance) -> None:
         """All of a step has been played."""
@@ -118,6 +120,7 @@ class Reply:
         """Carry the speech to its outcome; never raises but for the cancellation of the whole session."""
         outcome: TurnOutcome = "cancelled"
         running_speech.set(self.handle)
+        on_retry.set(self._note_retry)
         try:
             with CancelScope() as self._scope:
                 if self._stopped is None:
@@ -139,6 +142,9 @@ class Reply:
                 self._record_tools(self._batch)
                 self._host.release_tools(self._batch)
             self._end(outcome)
+
+    def _note_retry(self, error: Exception, attempt: int) -> None:
+        self.record.add_retry(error, attempt, self._host.clock.now())
 
     def _limit(self, component: str, first: float, stall: float) -> Watchdog:
         """Return what ends the speech, `failed`, when it expires: one cancel scope does for all of its limits."""
@@ -295,7 +301,9 @@ class Reply:
     async def _model_step(self, *, may_call: bool, is_first: bool) -> ToolBatch | None:
         connection = self._host.connection
         if is_first and self._request.remote_reply_id:
+            self._text_stage = SERVER_STAGE
             return await self._generate_step(connection.accept(self._request.remote_reply_id), "llm")
+        self._text_stage = MODEL_STAGE
         request = self._request_for(may_call=may_call, is_first=is_first)
         attempt = self._take_attempt(request) if is_first else None
         source = connection.generate(request) if attempt is None else attempt.events()
@@ -343,13 +351,14 @@ class Reply:
             self.drop_attempt()
             return None
         self.record.preemptive = True
+        attempt.retries.tell(self._note_retry)
         return attempt
 
     def _model_answered(self) -> None:
         """Note the model's first word, call or sound; the next ones change nothing."""
         now = self._host.clock.now()
         self.record.mark(*self._text_stage, now)
-        if self.record.llm_first_token is None and self._text_stage == MODEL_STAGE:
+        if self.record.llm_first_token is None and self._text_stage != FLOW_STAGE:
             ahead = self._attempt.first_token if self._attempt is not None and self.record.preemptive else None
             self.record.llm_first_token = now - self._asked_at if ahead is None else ahead
 
@@ -377,7 +386,7 @@ class Reply:
             assert self._utterance is not None
             self._utterance.push(event)
         elif isinstance(event, Usage):
-            self._host.add_usage(event)
+            self._host.add_usage(event, record=self.record)
 
     def _generation_ended(self) -> None:
         is_last = not self._calls
@@ -421,6 +430,8 @@ class Reply:
     def _commit_heard(self, utterance: Utterance, samples: int, *, interrupted: bool) -> None:
         heard = utterance.heard.at(samples)
         self.handle.add_heard(heard, samples / utterance.rate)
+        self.record.audio.played += samples / utterance.rate
+        self.record.audio.generated += utterance.total / utterance.rate
         self.record.heard_text.append(heard)
         if heard and self._request.add_to_history:
             self._host.history.add_message("assistant", heard, interrupted=interrupted, turn_id=self.record.turn_id)

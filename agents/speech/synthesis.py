@@ -63,7 +63,8 @@ async def synthesise(
         if channel is not None:
             channel.on_close = None
         watchdog.close()
-        host.add_usage(characters=len(utterance.heard.text), audio_seconds=utterance.total / utterance.rate)
+        seconds = utterance.total / utterance.rate
+        host.add_usage(characters=len(utterance.heard.text), audio_seconds=seconds, record=record)
     # Without a letter or a digit there is nothing to pronounce.
     if not has_audio and any(letter.isalnum() for letter in utterance.heard.text):
         raise ProviderError(f"needed audio of {len(utterance.heard.text)} characters, got none", provider="tts")

@@ -75,7 +75,8 @@ class SessionHarness:
         model: A speech-to-speech model instead, with a `ScriptedVAD`; by default its server decides turns, so that the
             test answers with `model.start_reply()`.
         pipeline: A whole pipeline of the test's own; `stt` or `model` then says where the caller's words go.
-        options: The session's; the clock in them is the harness's, and `preemptive` is the attribute of this name.
+        options: The session's; the clock in them is the harness's, `preemptive` is the attribute of this name, and turn
+            records hold their texts.
         session: What else the session is made with.
     """
 
@@ -153,7 +154,7 @@ class SessionHarness:
         self._clock = VirtualClock() if isinstance(loop, VirtualTimeLoop) else LoopClock()
         self._began_at = self._clock.now()
         self._transport = LocalTransport(self._clock, participant=self.caller.identity)
-        options = replace(self._options, clock=self._clock, preemptive=self.preemptive)
+        options = replace(self._options, clock=self._clock, preemptive=self.preemptive, capture_content=True)
         self._session = AgentSession(self.agent, self.pipeline, options=options, **self._arguments)
         self.recording.listen(self._session)
         self.caller.begin(self._transport, self._clock)

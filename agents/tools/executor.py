@@ -129,8 +129,8 @@ class ToolBatch:
         self.updates[index] = text
         return True
 
-    def settle(self, index: int, output: ToolOutput, seconds: float) -> None:
-        """Give call `index` its output, once."""
+    def settle(self, index: int, output: ToolOutput, seconds: float, started_at: float = 0.0) -> None:
+        """Give call `index` its output, once; it began at `started_at` (session clock)."""
         call = self.calls[index]
         assert self.outputs[index] is None, "a call settles once"
         self.outputs[index] = output
@@ -140,6 +140,8 @@ class ToolBatch:
             output=output.output,
             is_error=output.is_error,
             seconds=seconds,
+            call_id=call.call_id,
+            started_at=started_at,
         )
         if self.is_settled:
             self.settled.set()
@@ -217,7 +219,7 @@ class ToolExecutor:
             self._scopes.discard(scope)
             output = ToolOutput(call_id=call.call_id, name=call.name, output=text, is_error=is_error)
             seconds = self._clock.now() - started
-            batch.settle(index, output, seconds)
+            batch.settle(index, output, seconds, started)
             self._on_settled(call, output, seconds)
 
     async def _call(self, batch: ToolBatch, index: int, tool: Tool[..., Any], context: ToolContext) -> tuple[str, bool]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -18,6 +19,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+OnRetry = Callable[[Exception, int], None]
+"""Told of the error of a try that failed, and of its number from 1, when another one follows."""
+
+on_retry: ContextVar[OnRetry | None] = ContextVar("on_retry", default=None)
+"""Who wants to know of retries made by this task, and by those that it starts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,4 +117,8 @@ def _is_retryable(error: BaseException) -> bool:
 
 def _log(state: RetryCallState) -> None:
     assert state.outcome is not None
-    logger.warning("try %d failed, next one follows: %s", state.attempt_number, state.outcome.exception())
+    error = state.outcome.exception()
+    logger.warning("try %d failed, next one follows: %s", state.attempt_number, error)
+    listener = on_retry.get()
+    if listener is not None and isinstance(error, Exception):
+        listener(error, state.attempt_number)

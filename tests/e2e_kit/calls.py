@@ -23,6 +23,7 @@ MURMUR = "hmm uh, hmm"
 LINES = ("table for friday please", "at seven", "wait stop please", "yeah", "yes please", MURMUR)
 
 OPTIONS = SessionOptions(
+    capture_content=True,
     preemptive=False,  # the n-th scripted answer is that of the n-th turn
     away_after=None,
     endpointing=EndpointingOptions(min_delay=0.4),

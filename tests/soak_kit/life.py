@@ -97,6 +97,7 @@ class Life:
             CascadingPipeline(stt=self.stt, llm=MoodyLLM(self.mood), tts=MoodyTTS(self.mood), vad=ScriptedVAD()),
             wake_up=self._wake_up(),
             options=SessionOptions(
+                capture_content=True,
                 endpointing=EndpointingOptions(mode=self.rng.choice(["fixed", "fixed", "dynamic"])),
                 interruption=InterruptionOptions(mode=self.rng.choice(["pause", "pause", "immediate"])),
                 speech=SpeechLimits(

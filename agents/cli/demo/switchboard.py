@@ -11,6 +11,7 @@ import anyio
 from vivavoce.agents.cli.demo.agent import Bookings, TableHost
 from vivavoce.agents.cli.live.follow import follow
 from vivavoce.agents.rooms.options import RoomOptions
+from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.session import AgentSession
 
 if TYPE_CHECKING:
@@ -53,7 +54,12 @@ class Switchboard:
     async def entrypoint(self, context: JobContext) -> None:
         """Run one call; the worker's entrypoint."""
         call = self.expect(context.job.room)
-        session = AgentSession(TableHost(call.bookings), self._make_pipeline(), userdata=call.bookings)
+        session = AgentSession(
+            TableHost(call.bookings),
+            self._make_pipeline(),
+            userdata=call.bookings,
+            options=SessionOptions(capture_content=True),
+        )
         follow(session, self._view)
         self._view.call_started(call.room)
         try:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vivavoce.agents.observe.turn_record import TurnRecordBuilder
+from vivavoce.agents.observe.turn_record import TurnFrame, TurnRecordBuilder
 from vivavoce.agents.records import ToolRecord
 from vivavoce.agents.turn.effects import TurnTiming
 
@@ -21,7 +21,7 @@ def timing(**times: float | None) -> TurnTiming:
 
 
 def builder() -> TurnRecordBuilder:
-    return TurnRecordBuilder("turn_1", "turn", session_start=100.0, now=103.0)
+    return TurnRecordBuilder("turn_1", "turn", frame=TurnFrame(session_start=100.0), now=103.0)
 
 
 def test_a_turn_is_cut_into_stages_from_the_true_end_of_speech_to_the_first_frame() -> None:
@@ -89,7 +89,7 @@ def test_what_goes_by_before_a_provider_is_asked_is_not_booked_to_it() -> None:
 
 
 def test_speech_that_answers_no_user_has_no_latency() -> None:
-    record = TurnRecordBuilder("speech_1", "say", session_start=100.0, now=103.0)
+    record = TurnRecordBuilder("speech_1", "say", frame=TurnFrame(session_start=100.0), now=103.0)
     record.mark("tts_first_byte", "provider", 103.2)
     record.played(103.2)
     built = record.build("completed", 104.0)

@@ -1,0 +1,153 @@
+"""TurnBook: sees to it that each turn of a session has one record, and notes what the records take from the session."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from vivavoce.agents import events as ev
+from vivavoce.agents.observe.interruptions import Cause, PolicyName
+from vivavoce.agents.observe.turn_record import TurnFrame, TurnRecordBuilder
+from vivavoce.agents.records import InterruptedBy, TurnOutcome, TurnRecord, UsageRecord
+from vivavoce.agents.session.journal import Journal
+from vivavoce.agents.session.options import SessionOptions
+from vivavoce.agents.speech.handle import SpeechHandle
+from vivavoce.agents.speech.playout import Playout
+from vivavoce.agents.turn import effects as fx
+from vivavoce.agents.turn import inputs as i
+from vivavoce.pipelines.events import PipelineEvent, UserFinal, UserInterim, UserSpeechStarted
+from vivavoce.pipelines.pipeline import PipelineCapabilities
+
+logger = logging.getLogger(__name__)
+
+_BY: dict[type, InterruptedBy] = {
+    i.InterruptRequested: "request",
+    i.TextReceived: "text",
+    i.SpeechRequested: "speech",
+    i.HandoffRequested: "speech",
+    i.ParticipantLeft: "caller_left",
+    i.ParticipantLinked: "caller_left",
+    i.SessionClosing: "close",
+    i.SessionClosed: "close",
+}
+"""Who cut the agent, by the input that led to it; every other one tells of the user's voice."""
+
+
+class TurnBook:
+    """Told of each input before the machine decides on it, and of the effects after that.
+
+    Args:
+        options: The session's.
+    """
+
+    def __init__(self, journal: Journal, options: SessionOptions) -> None:
+        mode = options.interruption.mode
+        self._policy: PolicyName = mode if mode == "pause" or mode == "immediate" else "custom"
+        self._options = options
+        self._clock = options.clock
+        self._journal = journal
+        self._capabilities = PipelineCapabilities()
+        self._cause = Cause(by="voice")
+        self._burst_at: float | None = None
+        """Onset of the user's last speech."""
+        self._turn_at: float | None = None
+        """Onset of the open turn."""
+        self._last_commit: tuple[str, float | None] = ("", None)
+        """The last turn and its onset: one that goes on keeps it."""
+        self._heard = UsageRecord()
+
+    def open(self, capabilities: PipelineCapabilities) -> None:
+        """Take what the session's pipeline can do."""
+        self._capabilities = capabilities
+
+    # --- what happens
+
+    def told(self, event: i.TurnInput | PipelineEvent) -> None:
+        """Take an input."""
+        now = self._clock.now()
+        if isinstance(event, UserSpeechStarted):
+            self._burst_at = min(event.at, now)
+            self._turn_at = self._burst_at if self._turn_at is None else self._turn_at
+        elif isinstance(event, UserFinal | UserInterim):
+            if isinstance(event, UserFinal) and event.audio_seconds:
+                heard = UsageRecord(stt_audio_seconds=event.audio_seconds)
+                self._journal.add_usage(heard)
+                self._heard = UsageRecord(stt_audio_seconds=self._heard.stt_audio_seconds + event.audio_seconds)
+            if event.text and self._turn_at is None and not self._has_vad:
+                self._turn_at = self._burst_at = now
+        by = _BY.get(type(event), "voice")
+        self._cause = Cause(by=by, candidate_at=self._burst_at if by == "voice" else None)
+
+    def decided(self, effects: Sequence[fx.Effect]) -> None:
+        """Take what has been carried out."""
+        if any(isinstance(effect, fx.CommitUserTurn | fx.DropUserTurn | fx.AddBackchannel) for effect in effects):
+            self._turn_at = None
+
+    @property
+    def _has_vad(self) -> bool:
+        return any(kind == "vad" for kind, _, _ in self._capabilities.components)
+
+    # --- what is done to the agent, once it is done
+
+    def held(self, record: TurnRecordBuilder, playout: Playout) -> None:
+        """The turn's speech is held."""
+        current = playout.current
+        is_heard = current is not None and current.started_at is not None
+        stopped_at = playout.silent_at() if is_heard else None
+        record.interruptions.held(self._cause, self._clock.now(), stopped_at=stopped_at)
+
+    def resumed(self, record: TurnRecordBuilder, playout: Playout) -> None:
+        """The turn's speech is to go on, if it was held."""
+        current = playout.current
+        played = 0.0 if current is None else playout.position(current) / current.rate
+        record.interruptions.resumed(self._clock.now(), position=record.audio.played + played)
+
+    def cut(self, record: TurnRecordBuilder, playout: Playout) -> None:
+        """The turn's speech is cut."""
+        was_heard = record.stages.first_played_at is not None
+        stopped_at = playout.silent_at() if was_heard else None
+        record.interruptions.cut(self._cause, self._clock.now(), stopped_at=stopped_at, position=record.audio.played)
+
+    # --- records
+
+    def begin(self, handle: SpeechHandle, agent_id: str) -> TurnRecordBuilder:
+        """Return what collects the record of a `say` or `reply`."""
+        return self._builder(handle.id, handle, agent_id)
+
+    def commit(self, effect: fx.CommitUserTurn, handle: SpeechHandle, agent_id: str) -> TurnRecordBuilder:
+        """Return what collects the record of a user's turn."""
+        onset, (last_id, last_onset) = self._turn_at, self._last_commit
+        if effect.merged and last_id == effect.turn_id:
+            onset = last_onset if last_onset is not None else onset
+        self._last_commit = (effect.turn_id, onset)
+        record = self._builder(effect.turn_id, handle, agent_id)
+        record.committed(effect.timing, effect.text, speech_started_at=onset)
+        record.add_usage(self._heard)
+        self._heard = UsageRecord()
+        return record
+
+    def _builder(self, turn_id: str, handle: SpeechHandle, agent_id: str) -> TurnRecordBuilder:
+        frame = TurnFrame(
+            session_start=self._journal.started_at,
+            session_id=self._journal.session_id,
+            agent_id=agent_id,
+            captures_content=self._options.capture_content,
+            has_server_vad=self._capabilities.decides_turns == "remote" and not self._has_vad,
+            vad_silence=self._capabilities.vad_silence,
+            endpointing=self._options.endpointing,
+            policy=self._policy,
+        )
+        return TurnRecordBuilder(turn_id, handle.kind, frame=frame, now=self._clock.now(), speech_id=handle.id)
+
+    def close(self, builder: TurnRecordBuilder, outcome: TurnOutcome) -> TurnRecord:
+        """The turn is over: keep its record and tell of it."""
+        record = builder.build(outcome, self._clock.now())
+        self._journal.turns.append(record)
+        waited = "" if record.e2e_latency is None else f" after {record.e2e_latency:.2f} s"
+        logger.info("%s (%s) %s%s", record.turn_id, record.kind, outcome, waited, extra={"turn_id": record.turn_id})
+        self._journal.note(ev.TurnCompleted, turn_id=record.turn_id, record=record)
+        return record
+
+    def discard(self, handle: SpeechHandle, agent_id: str) -> TurnRecord:
+        """A speech came to nothing before it asked for the floor."""
+        return self.close(self.begin(handle, agent_id), "discarded")
