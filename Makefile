@@ -29,7 +29,7 @@ test: .venv/.dev
 	@$(if $(SERVERS),$(BIN)/python $(SERVERS) || [ "$${VIVAVOCE_TEST_ALL:-}" != 1 ])
 	@rm -f .coverage .coverage.*
 	@failed=; \
-	$(BIN)/coverage run $(BIN)/pytest || failed="$$failed tests"; \
+	VIVAVOCE_TRACED_SCENARIOS=1 $(BIN)/coverage run $(BIN)/pytest || failed="$$failed tests"; \
 	$(BIN)/coverage combine --quiet || failed="$$failed coverage-data"; \
 	$(BIN)/coverage report --fail-under=90 || failed="$$failed coverage"; \
 	$(BIN)/coverage report --include='agents/turn/*' --fail-under=100 || failed="$$failed coverage-of-agents/turn"; \

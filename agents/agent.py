@@ -198,6 +198,11 @@ class Agent:
         """All tools of this agent; in a session also those of its MCP servers."""
         return self._tools
 
+    @property
+    def server_tools(self) -> tuple[Tool[..., Any], ...]:
+        """Those of them that its connected MCP servers bring."""
+        return self._tools[len(self._own_tools) :]
+
     def take_server_tools(self, tools: Sequence[Tool[..., Any]]) -> None:
         """Called by the session: these are the tools of the connected MCP servers."""
         self._tools = (*self._own_tools, *tools)

@@ -9,6 +9,7 @@ from functools import partial
 import anyio
 from anyio.abc import TaskGroup
 
+from vivavoce.agents.observe.observer import Watch
 from vivavoce.agents.records import CloseStep
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import describe
@@ -32,12 +33,14 @@ class CloseSequence:
     Args:
         budget: Seconds over all steps.
         group: Owns the steps, each of which is a call of its own.
+        watch: Makes what watches a step, by its name.
     """
 
-    def __init__(self, clock: Clock, budget: float, group: TaskGroup) -> None:
+    def __init__(self, clock: Clock, budget: float, group: TaskGroup, watch: Callable[[str], Watch]) -> None:
         self._clock = clock
         self._budget = budget
         self._group = group
+        self._watch = watch
         self._began = clock.now()
         self._told: list[Exception] = []
         self._task_ids: set[int] = set()
@@ -84,9 +87,12 @@ class CloseSequence:
         limit = max(self.seconds_left - to_come * reserve, reserve)
         raised: list[BaseException] = []
         call = OwnedCall(f"closing: {name}", partial(self._call, step), raised.append, is_shielded=True)
-        self._group.start_soon(call.run, name=f"closing: {name}")
         unwind = UNWIND_SHARE * reserve
-        await call.finish(limit - unwind, unwind)
+        with self._watch(name) as watch:
+            self._group.start_soon(call.run, name=f"closing: {name}")
+            await call.finish(limit - unwind, unwind)
+            for error in [*raised, *self._told]:
+                watch.failed(error)
         problems = [describe(error) for error in [*raised, *self._told]]
         if call.is_cut:
             stubborn = "" if call.is_done else " and ignores its cancellation"

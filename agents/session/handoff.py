@@ -256,6 +256,13 @@ class HandoffRoom:
         self._post(HandoffEnded(handoff.id))
 
     async def _change(self, handoff: Handoff) -> None:
+        observer, new = self._journal.observer, handoff.agent
+        with observer.hook("handoff", old=self.agent.id, new=new.id, turn_id=handoff.turn_id) as watch:
+            await self._hand_over(handoff)
+            if (error := handoff.exception()) is not None:
+                watch.failed(error)
+
+    async def _hand_over(self, handoff: Handoff) -> None:
         old, new, began = self.agent, handoff.agent, self._clock.now()
         if self._first is not None and not self._first.is_over and not await self._first.finish(self._limit):
             self._failed(self._late("on_enter", old))
@@ -295,12 +302,15 @@ class HandoffRoom:
         raised: list[BaseException] = []
         call = OwnedCall(f"{name} of agent {agent.id}", hook.run, raised.append)
         assert self._group is not None
-        self._group.start_soon(call.run, name=call.what)
-        try:
-            if not await hook.finish(self._limit):
-                raised.append(self._late(name, agent))
-        finally:
-            self._hook = None
+        with self._journal.observer.hook(name, agent=agent.id) as watch:
+            self._group.start_soon(call.run, name=call.what)
+            try:
+                if not await hook.finish(self._limit):
+                    raised.append(self._late(name, agent))
+            finally:
+                self._hook = None
+            for error in raised:
+                watch.failed(error)
         if handoff is not None:
             handoff.is_answer |= any(handle.outcome not in ("failed", "discarded") for handle in hook.handles)
         for error in raised:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Literal, TypeVar
 
 from vivavoce.agents.events import SessionEvent
+from vivavoce.agents.observe.observer import NO_OBSERVER, SessionObserver
 from vivavoce.agents.observe.turn_record import add_usage
 from vivavoce.agents.records import CloseReport, SessionReport, StateRecord, TurnRecord, UsageRecord
 from vivavoce.agents.session.emitter import SessionEmitter
@@ -40,6 +41,8 @@ class Journal:
         """Session clock at `start()`."""
         self.started_wall = 0.0
         self.room = ""
+        self.observer: SessionObserver = NO_OBSERVER
+        """Who watches the session, from `start()` on."""
         self.on_noted: Callable[[], None] = _nobody
         """Called when an event was noted, so that whoever flushes wakes up."""
 
@@ -55,6 +58,7 @@ class Journal:
         One that nobody listens to is counted and not made.
         """
         self._sequence += 1
+        self.observer.noted(event, turn_id, fields)
         if not self._emitter.is_listened_to(event.name):
             return
         moment = (self._clock.now() if at is None else at) - self.started_at

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from anyio.abc import TaskGroup
 
 from vivavoce.agents import events as ev
 from vivavoce.agents.agent import Agent, Session
+from vivavoce.agents.observe.facts import session_facts
+from vivavoce.agents.observe.observer import NO_WATCH, SessionObserver, Watch
 from vivavoce.agents.records import CloseReport
 from vivavoce.agents.rooms.options import RoomOptions
 from vivavoce.agents.session.closing import UNWIND_SHARE, CloseSequence, Step
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
     from vivavoce.pipelines.io import Transport
 
 logger = logging.getLogger(__name__)
+
+FLUSH = "telemetry flush"
 
 Connect = Callable[[], Awaitable["Transport"]]
 """Returns the transport, when it is connected if need be."""
@@ -132,25 +136,37 @@ class SessionLifecycle:
     async def main(self, connect: Connect, room_options: RoomOptions, resumed: Snapshot | TakeOver | None) -> None:
         """Start, wait for the close, close. It goes on beyond `closed` only for what ignores its cancellation."""
         try:
-            async with anyio.create_task_group() as group:
-                self._emitter.open(group)
-                try:
-                    await self._start(group, connect, room_options, resumed)
-                    await self._close_asked.wait()
-                except BaseException as error:
-                    self._note_end(error)
-                    raise
-                finally:
-                    # Whoever cancels the session's task from outside still gets an orderly, bounded close.
-                    with anyio.CancelScope(shield=True):
-                        await self._close(group)
-                    group.cancel_scope.cancel()
+            with self._observer.session(self._facts):
+                await self._live(connect, room_options, resumed)
         except Exception as error:  # noqa: BLE001 - nobody awaits the session's task for its result
             logger.error("The session ended by an error: %s", describe(error))
             logger.debug("The session ended by an error", exc_info=error)
             self.failure = self.failure or first_error(error)
         finally:
             self._set_closed()
+
+    async def _live(self, connect: Connect, room_options: RoomOptions, resumed: Snapshot | TakeOver | None) -> None:
+        async with anyio.create_task_group() as group:
+            self._emitter.open(group)
+            try:
+                await self._start(group, connect, room_options, resumed)
+                await self._close_asked.wait()
+            except BaseException as error:
+                self._note_end(error)
+                raise
+            finally:
+                # Whoever cancels the session's task from outside still gets an orderly, bounded close.
+                with anyio.CancelScope(shield=True):
+                    await self._close(group)
+                group.cancel_scope.cancel()
+
+    @property
+    def _observer(self) -> SessionObserver:
+        return self._runtime.journal.observer
+
+    def _facts(self) -> Mapping[str, Any]:
+        runtime = self._runtime
+        return session_facts(runtime.handoffs.agent, self._pipeline, self._options, runtime.journal.room)
 
     def _note_end(self, error: BaseException) -> None:
         cause = error if isinstance(error, Exception) else None
@@ -173,7 +189,7 @@ class SessionLifecycle:
         self, group: TaskGroup, connect: Connect, room_options: RoomOptions, resumed: Snapshot | TakeOver | None
     ) -> None:
         try:
-            with self._starting.open():
+            with self._starting.open(), self._observer.phase("start"):
                 await self._run_start(group, connect, room_options, resumed)
                 self.ready.set()
                 return
@@ -199,8 +215,11 @@ class SessionLifecycle:
 
         self._mcp = MCPRoom(group, self._clock, report_error=self._on_mcp_error)
         handoffs.prepare = partial(self._mcp.open, does_without=True)
-        first = await self._open_servers(self._mcp)
-        await self._starting.call(group, "connect", get_transport)
+        watched = partial(self._observer.phase_step, "start")
+        with watched("mcp"):
+            first = await self._open_servers(self._mcp)
+        with watched("connect"):
+            await self._starting.call(group, "connect", get_transport)
         self._link = link = RoomLink(
             transport[0], runtime, self._emitter, self._clock, room_options, on_closed=self._on_room_closed
         )
@@ -224,8 +243,10 @@ class SessionLifecycle:
             self._begin(group, snapshot)
         if runtime.history.feed is not None:
             runtime.history.feed.open(group)
-        await self._serve("pipeline", self._connection.run, group, limit)
-        await self._serve("room audio", link.run, group, limit)
+        with watched("pipeline"):
+            await self._serve("pipeline", self._connection.run, group, limit)
+        with watched("room audio"):
+            await self._serve("room audio", link.run, group, limit)
         if handoffs.agent is not first:
             runtime.take_agent(await self._open_servers(self._mcp))
         if take_over is not None:
@@ -233,7 +254,8 @@ class SessionLifecycle:
             self._begin(group, snapshot)
         self._starting.has_entered = True
         if snapshot is None:
-            await self._starting.call(group, "on_enter", handoffs.enter)
+            with watched("on_enter"):
+                await self._starting.call(group, "on_enter", handoffs.enter)
         else:
             handoffs.resume()
         runtime.step(i.SessionStarted())
@@ -297,8 +319,9 @@ class SessionLifecycle:
 
     async def _close(self, group: TaskGroup) -> None:
         self._runtime.handoffs.close()
-        self._closing = closing = CloseSequence(self._clock, self._options.close_timeout, group)
-        steps = await closing.run(self._close_steps())
+        self._closing = closing = CloseSequence(self._clock, self._options.close_timeout, group, self._watch_step)
+        with self._observer.phase("close"):
+            steps = await closing.run(self._close_steps())
         self._runtime.step(i.SessionClosed())
         self._runtime.end_speeches()
         self.report = CloseReport(
@@ -355,7 +378,16 @@ class SessionLifecycle:
             steps.append(("room audio", partial(self._close_room_audio, link)))
             if self._why.leaves:
                 steps.append(("leave room", link.transport.leave))
+        if self._observer.is_on:
+            steps.append((FLUSH, self._flush_telemetry))
         return steps
+
+    def _watch_step(self, name: str) -> Watch:
+        return NO_WATCH if name == FLUSH else self._observer.phase_step("close", name)
+
+    async def _flush_telemetry(self) -> None:
+        self._observer.ends(self._why.reason.value)
+        await self._observer.flush()
 
     async def _end_handlers(self) -> None:
         try:

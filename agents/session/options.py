@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from vivavoce.agents.observe.options import TelemetryOptions
+from vivavoce.agents.observe.telemetry import Telemetry
 from vivavoce.agents.session.history_sink import HistorySink
 from vivavoce.agents.speech.host import SpeechLimits
 from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions
@@ -49,6 +51,9 @@ class SessionOptions:
     function of a `ChatContext` will do; calls that still run are sent whatever it returns."""
     history_sink: HistorySink | None = None
     """Where the history is kept too, such as `SqliteHistorySink("calls.db")`; whoever made it closes it."""
+    telemetry: TelemetryOptions | Telemetry | None = None
+    """Where traces and metrics go. A `Telemetry` is shared, and closed by whoever made it; None: the worker's in its
+    jobs, else where the standard `OTEL_EXPORTER_OTLP_ENDPOINT` says, else nowhere."""
     clock: Clock = field(default_factory=LoopClock, repr=False, compare=False)
     """Time; virtual in tests."""
     capture_content: bool = False
@@ -71,6 +76,8 @@ class SessionOptions:
             raise TypeError(
                 f"context_window must be ContextWindow(…) or a function of a ChatContext, got {self.context_window!r}"
             )
+        if self.telemetry is not None and not isinstance(self.telemetry, TelemetryOptions | Telemetry):
+            raise TypeError(f"telemetry must be TelemetryOptions(…) or Telemetry(…), got {self.telemetry!r}")
         for name in ("tool_timeout", "callback_timeout", "start_step", "close_timeout"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"need {name} > 0 (s), got {getattr(self, name)!r}")

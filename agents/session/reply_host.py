@@ -9,6 +9,7 @@ from anyio.abc import TaskGroup
 
 from vivavoce.agents import events as ev
 from vivavoce.agents.agent import Agent
+from vivavoce.agents.observe.observer import SessionObserver
 from vivavoce.agents.observe.turn_record import TurnRecordBuilder
 from vivavoce.agents.records import TurnOutcome, UsageRecord
 from vivavoce.agents.session.flow import FlowRoom
@@ -80,6 +81,11 @@ class ReplyHost:
     def _linked(self) -> Links:
         assert self.links is not None, "the session is linked before it speaks"
         return self.links
+
+    @property
+    def observer(self) -> SessionObserver:
+        """Who watches the session."""
+        return self._journal.observer
 
     @property
     def playout(self) -> Playout:

@@ -98,6 +98,7 @@ class SessionRuntime:
         self.tell: Callable[[i.TurnInput], None] = self.post
         """As `post`, from any thread; the session, which knows its loop, sets it."""
         journal.on_noted = self._inbox.wake
+        wake_up_call.watch = lambda level: journal.observer.hook("wake_up", level=level)
         tools.on_running = lambda is_any: self._inbox.put(i.ToolsRunning(is_any))
 
     @property
@@ -187,6 +188,8 @@ class SessionRuntime:
             self._links.connection.audio_stopped()
         open_before = self._machine.open_turn_id
         effects = self._machine.handle(event, now=self._clock.now())
+        if self.journal.observer.is_on:
+            self.journal.observer.step(event, effects, self._machine.open_turn_id)
         if isinstance(event, UserFinal | UserInterim):
             turn_id = _turn_of(effects, fx.AmendUserTurn) or open_before or self._machine.open_turn_id
             turn_id = turn_id or _turn_of(effects, fx.CommitUserTurn)
@@ -205,6 +208,7 @@ class SessionRuntime:
         if request.by_hook:
             record.answered_turn = self.handoffs.turn
         self._replies[handle.id] = Reply(self._host, handle, request, record)
+        self.journal.observer.asked(handle.id, handle.kind)
         self.journal.note(ev.SpeechCreated, speech_id=handle.id, kind=handle.kind)
         self.post(asked)
 

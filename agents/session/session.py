@@ -43,6 +43,7 @@ from vivavoce.agents.session.wiring import (
     connecting,
     make_history_feed,
     make_machine,
+    make_observer,
     wake_up_of,
 )
 from vivavoce.agents.speech.given_audio import GivenAudio
@@ -98,7 +99,7 @@ class AgentSession(EventSource, SessionView, Generic[UserdataT]):
         options: SessionOptions | None = None,
         id: str | None = None,
     ) -> None:
-        options = options or SessionOptions()
+        self._options = options = options or SessionOptions()
         check_wiring(agent, pipeline)
         check_flow(conversation_flow, pipeline)
         self.id = id or new_id("session")
@@ -203,6 +204,7 @@ class AgentSession(EventSource, SessionView, Generic[UserdataT]):
         connect = connecting(room, participant, room_options, self._clock, self._journal, self._close_with_job)
         if isinstance(resumed, Snapshot):
             self._resume(resumed)
+        self._journal.observer = make_observer(self._options.telemetry, self.id, self.pipeline, self._clock)
         self._door.open()
         self.history.loop.bind()
         # The one task of the session; anyio's groups belong to the task that enters and leaves them, so start() and

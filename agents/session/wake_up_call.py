@@ -16,6 +16,7 @@ from typing import Any
 
 import anyio
 
+from vivavoce.agents.observe.observer import NO_WATCH, Watch
 from vivavoce.agents.session.emitter import Run, SessionEmitter
 from vivavoce.pipelines.core.errors import ConfigurationError, SessionError, describe, located
 from vivavoce.pipelines.core.owned_call import OwnedCall
@@ -47,6 +48,9 @@ class WakeUpCall:
         self._scope: anyio.CancelScope | None = None  # made with the call: a session is made without a loop too
         self._is_agent_busy = False
         self._is_over = False
+        self.watch: Callable[[int], Watch] = lambda _: NO_WATCH
+        """Makes what watches a call for a level; set by the session."""
+        self._watch: Watch = NO_WATCH
 
     @property
     def callback(self) -> OnWakeUp | None:
@@ -71,7 +75,8 @@ class WakeUpCall:
     def make(self, level: int) -> None:
         """Call it, if there is anything to call."""
         if self._callback is None or self._is_over:
-            return
+            with self.watch(level):
+                return
         if self._run is not None and not self._run.ended.is_set():
             logger.warning("on_wake_up is not called for level %d: its call for an earlier one still runs", level)
             return
@@ -103,15 +108,17 @@ class WakeUpCall:
             if inspect.isawaitable(result):
                 await result
 
-        with anyio.CancelScope(deadline=self._deadline()) as self._scope:
-            await OwnedCall(NAME, call, self._failed).run()
-        if self._scope.cancelled_caught:
-            self._failed(SessionError(f"on_wake_up did not end within {self._limit:g} s, speech apart"))
+        with self.watch(level) as self._watch:
+            with anyio.CancelScope(deadline=self._deadline()) as self._scope:
+                await OwnedCall(NAME, call, self._failed).run()
+            if self._scope.cancelled_caught:
+                self._failed(SessionError(f"on_wake_up did not end within {self._limit:g} s, speech apart"))
 
     def _deadline(self) -> float:
         return math.inf if self._is_agent_busy else anyio.current_time() + self._limit
 
     def _failed(self, error: BaseException) -> None:
+        self._watch.failed(error)
         logger.warning("on_wake_up raised %s", located(error))
         logger.debug("on_wake_up raised", exc_info=error)
         self._report_error(error if isinstance(error, Exception) else SessionError(describe(error)), NAME)

@@ -130,6 +130,10 @@ class Attempt:
             self._events.close(self._error)  # which ends the reply, and with it who listens to the voice
 
     async def _work(self) -> None:
+        with self._host.observer.attempt(self.id, self._request.turn_id):
+            await self._ask()
+
+    async def _ask(self) -> None:
         if not self.with_voice:
             await self._generate()
             return
@@ -149,11 +153,14 @@ class Attempt:
         with CancelScope() as scope:
             watchdog = Watchdog(clock, scope.cancel)
             watchdog.arm(limits.llm_first_token)
+            watch = self._host.observer.model_step("llm")
             try:
-                async with aclosing(self._host.connection.generate(self._request)) as events:
-                    async for event in events:
-                        watchdog.arm(limits.llm_stall)
-                        self._keep(event)
+                with watch:
+                    async with aclosing(self._host.connection.generate(self._request)) as events:
+                        async for event in events:
+                            watch.take(event)
+                            watchdog.arm(limits.llm_stall)
+                            self._keep(event)
             finally:
                 watchdog.close()
         if watchdog.has_expired:
@@ -176,10 +183,12 @@ class Attempt:
     async def _speak(self) -> None:
         # Its limits are kept by the reply, once there is one; before that the turn's end or drop ends the wait.
         try:
-            with strays_as_errors("the voice"):
+            with self._host.observer.voice() as watch, strays_as_errors("the voice"):
                 async with aclosing(self._host.connection.speak(self._text)) as chunks:
                     async for chunk in chunks:
                         await self._keep_audio(chunk)
+                        watch.first_byte(self.first_byte)
+                        watch.spoken(self._characters, self._seconds)
         except Exception as error:
             self._audio.close(error)  # so that the reply blames the voice
             raise

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from vivavoce.agents.agent import Agent
+from vivavoce.agents.observe.observer import SessionObserver
 from vivavoce.agents.observe.turn_record import TurnRecordBuilder
 from vivavoce.agents.records import TurnOutcome
 from vivavoce.agents.speech.given_audio import GivenAudio
@@ -98,6 +99,8 @@ class SpeechHost(Protocol):
     fade: float
     """Seconds of fade-out when speech is cut."""
 
+    @property
+    def observer(self) -> SessionObserver: ...
     @property
     def flows(self) -> FlowTurns: ...
     @property

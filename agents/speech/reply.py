@@ -10,13 +10,14 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing, contextmanager
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 import anyio.lowlevel
 from anyio import CancelScope
 
 from vivavoce.agents.agent import StopResponse
+from vivavoce.agents.observe.observer import NO_WATCH, Watch
 from vivavoce.agents.observe.turn_record import TurnRecordBuilder
 from vivavoce.agents.records import StageOwner, TurnOutcome
 from vivavoce.agents.speech.attempt import Attempt
@@ -118,6 +119,10 @@ class Reply:
 
     async def run(self) -> None:
         """Carry the speech to its outcome; never raises but for the cancellation of the whole session."""
+        with self._host.observer.speech(self.handle.id):
+            await self._run()
+
+    async def _run(self) -> None:
         outcome: TurnOutcome = "cancelled"
         running_speech.set(self.handle)
         on_retry.set(self._note_retry)
@@ -146,7 +151,7 @@ class Reply:
     def _note_retry(self, error: Exception, attempt: int) -> None:
         self.record.add_retry(error, attempt, self._host.clock.now())
 
-    def _limit(self, component: str, first: float, stall: float) -> Watchdog:
+    def _limit(self, component: str, first: float, stall: float, watch: Watch = NO_WATCH) -> Watchdog:
         """Return what ends the speech, `failed`, when it expires: one cancel scope does for all of its limits."""
 
         def expire() -> None:
@@ -155,6 +160,7 @@ class Reply:
             message = f"it sent nothing for {first:g} s (before the first of it) or {stall:g} s (after that)"
             self._expired = ProviderTimeoutError(message, provider=component)
             self._failed_component = self._failed_component or component
+            watch.failed(self._expired)
             assert self._scope is not None
             self._scope.cancel()
 
@@ -211,7 +217,7 @@ class Reply:
         for step in range(limit + 1):
             await self._have_floor()
             with self._blaming("llm"):
-                batch = await self._model_step(may_call=step < limit, is_first=step == 0)
+                batch = await self._model_step(step, may_call=step < limit)
             if batch is None:
                 break
             if not await self._await_tools(batch):
@@ -236,7 +242,8 @@ class Reply:
     async def _run_hook(self, item: Any) -> str:
         """Let the agent edit its user's turn; return the text that is left."""
         try:
-            turn = await completed_turn(self._host, item)
+            with self._host.observer.hook("on_user_turn_completed"):
+                turn = await completed_turn(self._host, item)
         except StopResponse:
             await self._unless_cut()
             self._host.history.remove(item)
@@ -298,8 +305,8 @@ class Reply:
             turn_id=self.record.turn_id,
         )
 
-    async def _model_step(self, *, may_call: bool, is_first: bool) -> ToolBatch | None:
-        connection = self._host.connection
+    async def _model_step(self, number: int, *, may_call: bool) -> ToolBatch | None:
+        connection, is_first = self._host.connection, number == 0
         if is_first and self._request.remote_reply_id:
             self._text_stage = SERVER_STAGE
             return await self._generate_step(connection.accept(self._request.remote_reply_id), "llm")
@@ -307,10 +314,15 @@ class Reply:
         request = self._request_for(may_call=may_call, is_first=is_first)
         attempt = self._take_attempt(request) if is_first else None
         source = connection.generate(request) if attempt is None else attempt.events()
-        return await self._generate_step(source, "llm", attempt)
+        return await self._generate_step(source, "llm", attempt, number=number)
 
     async def _generate_step(
-        self, source: AsyncGenerator[LLMEvent | AudioChunk, None], component: str, attempt: Attempt | None = None
+        self,
+        source: AsyncGenerator[LLMEvent | AudioChunk, None],
+        component: Literal["llm", "flow"],
+        attempt: Attempt | None = None,
+        *,
+        number: int = 0,
     ) -> ToolBatch | None:
         """Run one step until its text is played out; return its tool calls, which run since the model was done."""
         self._calls, self._utterance = [], None
@@ -320,15 +332,17 @@ class Reply:
         self._asked_at = host.clock.now()
         assert self._scope is not None
         async with anyio.create_task_group() as group:
-            watchdog = self._limit(component, host.limits.llm_first_token, host.limits.llm_stall)
+            watch = NO_WATCH if attempt is not None else host.observer.model_step(component, number=number)
+            watchdog = self._limit(component, host.limits.llm_first_token, host.limits.llm_stall, watch)
             try:
                 self.record.mark("unattributed", "runtime", host.clock.now())  # what the loop took to come here
                 watchdog.arm(host.limits.llm_first_token)
                 if not host.capabilities.generates_audio:  # while the model is waited for, its start costs nothing
                     group.start_soon(self._speak_channel, channel, attempt)
-                with self._blaming(component):
+                with watch, self._blaming(component):
                     async with aclosing(source) as events:
                         async for event in events:
+                            watch.take(event)
                             watchdog.arm(host.limits.llm_stall)
                             if self._scope.cancel_called:
                                 await self._unless_cut()
@@ -352,6 +366,7 @@ class Reply:
             return None
         self.record.preemptive = True
         attempt.retries.tell(self._note_retry)
+        self._host.observer.attempt_taken(attempt.id, self.handle.id)
         return attempt
 
     def _model_answered(self) -> None:
@@ -408,9 +423,11 @@ class Reply:
 
     async def _voice(self, text: str | TextChannel, utterance: Utterance, attempt: Attempt | None = None) -> None:
         await self._have_floor()
-        limits = self._host.limits
-        watchdog = self._limit("tts", limits.tts_first_byte, limits.tts_stall)
-        await synthesise(text, utterance, host=self._host, record=self.record, watchdog=watchdog, attempt=attempt)
+        host, limits = self._host, self._host.limits
+        watch = NO_WATCH if attempt is not None and attempt.with_voice else host.observer.voice()
+        watchdog = self._limit("tts", limits.tts_first_byte, limits.tts_stall, watch)
+        with watch:
+            await synthesise(text, utterance, host=host, record=self.record, limit=(watchdog, watch), attempt=attempt)
 
     # --- playout: the wait for its end is bounded by the audio's length, and by who paused it, who resumes or cancels
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import aclosing
 from functools import partial
 
+from vivavoce.agents.observe.observer import Watch
 from vivavoce.agents.observe.turn_record import TurnRecordBuilder
 from vivavoce.agents.speech.attempt import Attempt
 from vivavoce.agents.speech.host import SpeechHost
@@ -20,18 +21,19 @@ async def synthesise(
     *,
     host: SpeechHost,
     record: TurnRecordBuilder,
-    watchdog: Watchdog,
+    limit: tuple[Watchdog, Watch],
     attempt: Attempt | None,
 ) -> None:
     """Speak `text` into `utterance`, which the caller finishes.
 
     Args:
-        watchdog: Ends the speech when the voice hangs; the voice's limits count only while all text is in.
+        limit: What ends the speech when the voice hangs (its limits count only while all text is in), and what watches
+            the voice.
         attempt: Whose voice is taken if it has one.
     Raises:
         ProviderError: What the voice raised, or that it was silent though there was something to pronounce.
     """
-    limits = host.limits
+    limits, (watchdog, watch) = host.limits, limit
     channel = text if isinstance(text, TextChannel) else None
     has_audio = False
     text_is_in = partial(watchdog.arm, limits.tts_first_byte)
@@ -46,6 +48,7 @@ async def synthesise(
                 watchdog.disarm()
                 has_audio = has_audio or bool(chunk.frame.data)
                 if chunk.requested_at is not None:
+                    watch.first_byte(host.clock.now() - chunk.requested_at)
                     record.mark("first_sentence", "provider", chunk.requested_at)
                     if record.tts_first_byte is None:
                         took = host.clock.now() - chunk.requested_at if ahead is None else ahead.first_byte
@@ -64,6 +67,7 @@ async def synthesise(
             channel.on_close = None
         watchdog.close()
         seconds = utterance.total / utterance.rate
+        watch.spoken(len(utterance.heard.text), seconds)
         host.add_usage(characters=len(utterance.heard.text), audio_seconds=seconds, record=record)
     # Without a letter or a digit there is nothing to pronounce.
     if not has_audio and any(letter.isalnum() for letter in utterance.heard.text):

@@ -25,6 +25,19 @@ logger = logging.getLogger(__name__)
 CANCELLED = "The call was cancelled."
 """The output of a call that was cancelled."""
 
+
+class ToolWatch(Protocol):
+    """What watches a call: entered and left in its task."""
+
+    def __enter__(self) -> ToolWatch: ...
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any, /) -> None: ...
+    def settled(self, output: ToolOutput) -> None:
+        """Told the output."""
+
+    def failed(self, error: BaseException) -> None:
+        """Told what the tool raised."""
+
+
 SettledCallback = Callable[[ToolCall, ToolOutput, float], None]
 
 
@@ -153,6 +166,7 @@ class ToolExecutor:
     Args:
         timeout: Seconds for a tool without a timeout of its own.
         max_threads: Sync tools that run at a time; more wait.
+        watch: Makes what watches a call.
         on_settled: Told of each settled call with its seconds.
         on_error: Told of what a tool raised, other than a `ToolError`.
     """
@@ -163,12 +177,14 @@ class ToolExecutor:
         *,
         timeout: float,
         max_threads: int,
+        watch: Callable[[ToolCall], ToolWatch],
         on_settled: SettledCallback,
         on_error: Callable[[Exception], None],
     ) -> None:
         self._clock = clock
         self._timeout = timeout
         self._threads = ThreadPool(max_threads)
+        self._watch = watch
         self._on_settled = on_settled
         self._on_error = on_error
         self._scopes: set[anyio.CancelScope] = set()
@@ -203,6 +219,12 @@ class ToolExecutor:
             scope.cancel()
 
     async def _run(self, batch: ToolBatch, index: int, tools: dict[str, Tool[..., Any]], context: ToolContext) -> None:
+        with self._watch(batch.calls[index]) as watch:
+            await self._settle(batch, index, tools, context, watch)
+
+    async def _settle(
+        self, batch: ToolBatch, index: int, tools: dict[str, Tool[..., Any]], context: ToolContext, watch: ToolWatch
+    ) -> None:
         call = batch.calls[index]
         started = self._clock.now()
         text, is_error = CANCELLED, True
@@ -214,15 +236,18 @@ class ToolExecutor:
                 if tool is None:
                     text = f"There is no tool named {call.name!r}. Tools: {', '.join(sorted(tools)) or 'none'}."
                 else:
-                    text, is_error = await self._call(batch, index, tool, context)
+                    text, is_error = await self._call(batch, index, tool, context, watch)
         finally:
             self._scopes.discard(scope)
             output = ToolOutput(call_id=call.call_id, name=call.name, output=text, is_error=is_error)
             seconds = self._clock.now() - started
+            watch.settled(output)
             batch.settle(index, output, seconds, started)
             self._on_settled(call, output, seconds)
 
-    async def _call(self, batch: ToolBatch, index: int, tool: Tool[..., Any], context: ToolContext) -> tuple[str, bool]:
+    async def _call(
+        self, batch: ToolBatch, index: int, tool: Tool[..., Any], context: ToolContext, watch: ToolWatch
+    ) -> tuple[str, bool]:
         from pydantic_core import PydanticSerializationError, to_json
 
         call = batch.calls[index]
@@ -244,11 +269,13 @@ class ToolExecutor:
         except ToolError as error:
             return str(error), True
         except PydanticSerializationError as error:
+            watch.failed(error)
             self._on_error(error)
             return f"The tool returned something that is not JSON ({type(result).__name__}).", True
         except Exception as error:  # noqa: BLE001 - the tool boundary: whatever user code raises becomes an output
             logger.warning("Tool %s raised %s", tool.name, located(error))
             logger.debug("Tool %s raised here", tool.name, exc_info=error)  # its text may quote arguments
+            watch.failed(error)
             self._on_error(error)
             return f"The tool failed ({type(error).__name__}).", True
 

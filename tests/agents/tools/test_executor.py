@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
+from vivavoce.agents.observe.observer import NO_WATCH
 from vivavoce.agents.testing import VirtualClock, run_virtual
 from vivavoce.agents.tools.executor import ToolBatch, ToolExecutor
 from vivavoce.pipelines.core.clock import LoopClock
@@ -26,6 +27,7 @@ class Room:
             VirtualClock(),
             timeout=timeout,
             max_threads=max_threads,
+            watch=lambda call: NO_WATCH,
             on_settled=self._settled,
             on_error=self.errors.append,
         )
@@ -202,6 +204,7 @@ def test_a_thread_past_its_timeout_is_abandoned_and_counted() -> None:
             LoopClock(),
             timeout=30,
             max_threads=1,
+            watch=lambda call: NO_WATCH,
             on_settled=lambda call, output, seconds: settled.append(output.output),
             on_error=lambda error: None,
         )

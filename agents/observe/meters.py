@@ -1,0 +1,165 @@
+"""Meters: the instruments of one Telemetry, by the names of the GenAI conventions where there are any.
+
+| name | kind, unit | attributes besides provider and model |
+|---|---|---|
+| `vivavoce.turn.e2e_latency` | histogram, s | |
+| `vivavoce.turn.stage.duration` | histogram, s | `vivavoce.stage`, `vivavoce.stage.owner` |
+| `gen_ai.client.operation.time_to_first_chunk` | histogram, s | `gen_ai.operation.name` |
+| `gen_ai.client.operation.duration` | histogram, s | the same, `error.type` |
+| `gen_ai.client.token.usage` | histogram, {token} | the same, `gen_ai.token.type` |
+| `vivavoce.tts.first_byte` | histogram, s | |
+| `vivavoce.interruption.latency` | histogram, s | |
+| `vivavoce.tool.duration` | histogram, s | `gen_ai.tool.name`, `error.type` |
+| `vivavoce.event_loop.lag` | histogram, s | none: it is the process's |
+| `vivavoce.session.phase.duration` | histogram, s | `vivavoce.phase` (start, close), `vivavoce.step` (or "all") |
+| `vivavoce.session.duration` | histogram, s | `vivavoce.close.reason` |
+| `vivavoce.turns` | counter, {turn} | `vivavoce.turn.kind`, `vivavoce.turn.outcome` |
+| `vivavoce.interruptions` | counter, {interruption} | `vivavoce.interruption.is_false` |
+| `vivavoce.provider.errors` | counter, {error} | `vivavoce.component`, `error.type`, `vivavoce.is_recovered` |
+| `vivavoce.speech.seconds` | counter, s | `vivavoce.component` (stt: recognised, tts: made) |
+| `vivavoce.speech.characters` | counter, {character} | `vivavoce.component` |
+| `vivavoce.sessions.closed` | counter, {session} | `vivavoce.close.reason` |
+| `vivavoce.sessions.active` | up-down counter, {session} | |
+| `vivavoce.speeches.open` | up-down counter, {speech} | |
+| `vivavoce.telemetry.waiting` | gauge, {span} | none |
+| `vivavoce.telemetry.dropped` | counter, {span} | none |
+
+Provider and model are `gen_ai.provider.name` and `gen_ai.request.model`: the component's own; for turns, interruptions
+and sessions the language model's, which is what calls are compared by.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from opentelemetry.metrics import CallbackOptions, Counter, Histogram, Meter, Observation
+
+if TYPE_CHECKING:
+    from vivavoce.pipelines.core.clock import Clock, TimerHandle
+
+SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0)
+"""Bounds for what a caller waits for."""
+
+LONG_SECONDS = (1.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 1800.0, 3600.0)
+"""Bounds for calls."""
+
+TOKENS = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864)
+"""Bounds that the conventions advise."""
+
+LAG_INTERVAL = 0.5
+"""Seconds between two looks at an event loop."""
+
+
+class Queue(Protocol):
+    """What sends spans."""
+
+    @property
+    def dropped_spans(self) -> int: ...
+    @property
+    def waiting_spans(self) -> int: ...
+
+
+class Meters:
+    """The instruments, shared by the sessions of one Telemetry."""
+
+    def __init__(self, meter: Meter, queue: Queue) -> None:
+        self._meter = meter
+        self.e2e_latency = self._histogram("vivavoce.turn.e2e_latency", "From the user's last sound to the agent's")
+        self.stage = self._histogram("vivavoce.turn.stage.duration", "Parts of that silence, on its critical path")
+        self.first_chunk = self._histogram(
+            "gen_ai.client.operation.time_to_first_chunk", "From a model's request to its first word, call or sound"
+        )
+        self.operation = self._histogram("gen_ai.client.operation.duration", "A model's step")
+        self.tokens = self._histogram("gen_ai.client.token.usage", "Tokens of a model's step", "{token}", TOKENS)
+        self.first_byte = self._histogram("vivavoce.tts.first_byte", "From a voice's request to its first audio")
+        self.interruption = self._histogram(
+            "vivavoce.interruption.latency", "From the user's first sound to the agent's silence"
+        )
+        self.tool = self._histogram("vivavoce.tool.duration", "A tool call")
+        self.lag = self._histogram("vivavoce.event_loop.lag", "How late the event loop is")
+        self.phase = self._histogram("vivavoce.session.phase.duration", "A session's start or close, by step")
+        self.session = self._histogram("vivavoce.session.duration", "A session", bounds=LONG_SECONDS)
+        self.turns = self._counter("vivavoce.turns", "{turn}", "Turns by outcome")
+        self.interruptions = self._counter("vivavoce.interruptions", "{interruption}", "Interruptions")
+        self.errors = self._counter("vivavoce.provider.errors", "{error}", "What components failed with")
+        self.speech = self._counter("vivavoce.speech.seconds", "s", "Speech recognised and made")
+        self.characters = self._counter("vivavoce.speech.characters", "{character}", "Text spoken")
+        self.closed = self._counter("vivavoce.sessions.closed", "{session}", "Sessions by close reason")
+        self.active = meter.create_up_down_counter("vivavoce.sessions.active", "{session}", "Sessions going on")
+        self.speeches = meter.create_up_down_counter(
+            "vivavoce.speeches.open", "{speech}", "Speeches that wait for the floor or have it"
+        )
+        meter.create_observable_gauge(
+            "vivavoce.telemetry.waiting", [_observing(lambda: queue.waiting_spans)], "{span}", "Spans not sent yet"
+        )
+        meter.create_observable_counter(
+            "vivavoce.telemetry.dropped", [_observing(lambda: queue.dropped_spans)], "{span}", "Spans never delivered"
+        )
+        self._loops: dict[asyncio.AbstractEventLoop, _LoopWatch] = {}
+
+    def watch_loop(self, clock: Clock) -> None:
+        """Measure the running event loop's lag from now on, with one timer however many sessions ask."""
+        loop = asyncio.get_running_loop()
+        watch = self._loops.get(loop)
+        if watch is None:
+            watch = self._loops[loop] = _LoopWatch(clock, self.lag)
+            watch.arm()
+        watch.users += 1
+
+    def unwatch_loop(self) -> None:
+        """One session needs it no more."""
+        loop = asyncio.get_running_loop()
+        watch = self._loops[loop]
+        watch.users -= 1
+        if not watch.users:
+            watch.stop()
+            del self._loops[loop]
+
+    def _histogram(
+        self, name: str, description: str, unit: str = "s", bounds: tuple[float, ...] = SECONDS
+    ) -> Histogram:
+        return self._meter.create_histogram(name, unit, description, explicit_bucket_boundaries_advisory=bounds)
+
+    def _counter(self, name: str, unit: str, description: str) -> Counter:
+        return self._meter.create_counter(name, unit, description)
+
+
+@dataclass(slots=True)
+class _LoopWatch:
+    """Looks, by a timer of the loop's own, how late timers come."""
+
+    clock: Clock
+    lag: Histogram
+    users: int = 0
+    _due: float = 0.0
+    _timer: TimerHandle | None = None
+
+    def arm(self) -> None:
+        self._due = self.clock.now() + LAG_INTERVAL
+        self._timer = self.clock.call_at(self._due, self._look)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _look(self) -> None:
+        self.lag.record(max(0.0, self.clock.now() - self._due))
+        self.arm()
+
+
+class _Reading(Protocol):
+    def __call__(self) -> int: ...
+
+
+class _Observing(Protocol):
+    def __call__(self, options: CallbackOptions) -> Iterable[Observation]: ...
+
+
+def _observing(read: _Reading) -> _Observing:
+    def observe(options: CallbackOptions) -> Iterable[Observation]:
+        return [Observation(read())]
+
+    return observe

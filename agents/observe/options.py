@@ -1,0 +1,98 @@
+"""TelemetryOptions: where traces and metrics of calls go. What is not said here, the `OTEL_*` variables say."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from opentelemetry.metrics import MeterProvider
+    from opentelemetry.trace import TracerProvider
+
+AttributeValue = str | bool | int | float
+
+Redact = Callable[[str, AttributeValue], AttributeValue | None]
+"""Takes an attribute's name and value; returns what is sent in its place, None for nothing."""
+
+Protocol = Literal["http/protobuf", "grpc"]
+
+ENDPOINTS = (
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
+)
+"""Variables any of which turns telemetry on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TelemetryOptions:
+    """How a session is watched. Nothing of it can delay, break or gate a call.
+
+    Traces and metrics never carry what was said, prompts, or what tools took and returned, but with `capture_content`;
+    never a key or a header.
+    """
+
+    endpoint: str | None = None
+    """An OTLP endpoint: `http://host:4318` (http/protobuf; `/v1/traces` and `/v1/metrics` are added) or
+    `http://host:4317` (grpc). None: `OTEL_EXPORTER_OTLP_ENDPOINT` and its kin."""
+    protocol: Protocol | None = None
+    """`grpc` needs the extra of that name. None: `OTEL_EXPORTER_OTLP_PROTOCOL`, else http/protobuf."""
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Sent with each export, such as an API key; besides `OTEL_EXPORTER_OTLP_HEADERS`."""
+    sampling: float | None = None
+    """Share of calls traced, 0 … 1, where no trace from outside decides; None: `OTEL_TRACES_SAMPLER`, else all."""
+    service_name: str = ""
+    """Empty: `OTEL_SERVICE_NAME`, else `vivavoce`."""
+    attributes: Mapping[str, AttributeValue] = field(default_factory=dict)
+    """On every span of the session, such as a tenant; not on metrics, where each value would be a series."""
+    capture_content: bool = False
+    """Whether spans carry what was said, the instructions, and what tools took and returned."""
+    redact: Redact | None = field(default=None, repr=False)
+    """Asked for every attribute of every span; where it raises, the attribute is left out."""
+    export_timeout: float = 10.0
+    """Seconds for one export, tries included; in a thread, so that nobody waits for it."""
+    flush_timeout: float = 1.0
+    """Seconds that a session's close, within `close_timeout`, waits for its telemetry to be sent."""
+    max_queue: int | None = None
+    """Spans that may wait for the endpoint; more are dropped and counted. None: `OTEL_BSP_MAX_QUEUE_SIZE`, else
+    2048."""
+    tracer_provider: TracerProvider | None = field(default=None, repr=False)
+    """One of your own in place of an endpoint; it is flushed when a session closes, never shut down."""
+    meter_provider: MeterProvider | None = field(default=None, repr=False)
+    """Likewise."""
+    use_global: bool = False
+    """Whether to use the process's global providers, which you have set; vivavoce never sets them."""
+
+    def __post_init__(self) -> None:
+        if self.protocol not in (None, "http/protobuf", "grpc"):
+            raise ValueError(f"protocol must be 'http/protobuf' or 'grpc', got {self.protocol!r}")
+        if self.endpoint is not None and not self.endpoint.startswith(("http://", "https://")):
+            raise ValueError(f"endpoint must begin with http:// or https://, got {self.endpoint!r}")
+        if self.sampling is not None and not 0 <= self.sampling <= 1:
+            raise ValueError(f"sampling must lie in 0 … 1, got {self.sampling!r}")
+        for name in ("export_timeout", "flush_timeout"):
+            if getattr(self, name) <= 0:
+                raise ValueError(f"need {name} > 0 (s), got {getattr(self, name)!r}")
+        if self.max_queue is not None and self.max_queue < 1:
+            raise ValueError(f"need max_queue >= 1, got {self.max_queue!r}")
+        if self.redact is not None and not callable(self.redact):
+            raise TypeError(f"redact must be a function of an attribute's name and value, got {self.redact!r}")
+
+    @property
+    def has_providers(self) -> bool:
+        """Whether spans and metrics go to providers of the application's."""
+        return self.use_global or self.tracer_provider is not None or self.meter_provider is not None
+
+
+def options_from_environment() -> TelemetryOptions | None:
+    """Return the options for what `OTEL_*` asks for, None if it asks for nothing."""
+    if is_disabled() or not any(os.environ.get(name) for name in ENDPOINTS):
+        return None
+    return TelemetryOptions()
+
+
+def is_disabled() -> bool:
+    """Whether `OTEL_SDK_DISABLED` turns telemetry off, whatever the code says."""
+    return os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"

@@ -1,0 +1,385 @@
+"""SessionTelemetry: turns what one session tells of itself into spans and metrics.
+
+The tree: `session` → `session_start` (each step), `turn` (`user_speech`, `stt`, `end_of_turn`, `attempt`, `hook`, `llm`
+or `flow` for each step, `tool`, `tts`, `playout`, `interruption`), `say`, `reply`, `handoff` (its hooks), `wake_up`,
+`room` events and `session_close` (each step). Each span's `vivavoce.kind` is one of these; models and tools have the
+names of the GenAI conventions (`chat <model>`, `execute_tool <tool>`). What calls `say()` is linked to it, a turn that
+goes on with an attempt to that attempt, and a handoff to the turn that asked for it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry.context import get_current
+from opentelemetry.trace import Span, SpanContext, SpanKind, get_current_span
+
+from vivavoce.agents import events as ev
+from vivavoce.agents.observe.components import Components
+from vivavoce.agents.observe.observer import SessionObserver, StepOf, Watch
+from vivavoce.agents.observe.session_metrics import SessionMetrics
+from vivavoce.agents.observe.spans import Attributes, Current, SpanMaker, SpanWatch
+from vivavoce.agents.observe.turn_spans import TurnSpans
+from vivavoce.agents.turn import effects as fx
+from vivavoce.agents.turn import inputs as i
+from vivavoce.pipelines.events import UserFinal
+from vivavoce.pipelines.llm.base import Done, LLMEvent, TextDelta, Usage
+from vivavoce.pipelines.llm.tools import ToolCall, ToolOutput
+from vivavoce.pipelines.tts.base import AudioChunk
+
+if TYPE_CHECKING:
+    from vivavoce.agents.observe.telemetry import Telemetry
+    from vivavoce.pipelines.core.clock import Clock
+
+_ROOM_EVENTS: dict[type, str] = {
+    i.ParticipantLinked: "participant_linked",
+    i.ParticipantLeft: "participant_left",
+    i.UserAudioStopped: "audio_stopped",
+    i.TextReceived: "text_received",
+}
+
+
+class SessionTelemetry(SessionObserver):
+    """Listens to one session.
+
+    Args:
+        is_own: Whether the telemetry was made for this session, which then ends it.
+        parts: What the pipeline is made of.
+    """
+
+    is_on = True
+
+    def __init__(
+        self,
+        telemetry: Telemetry,
+        *,
+        is_own: bool,
+        session_id: str,
+        clock: Clock,
+        parts: Sequence[tuple[str, str, str]],
+    ) -> None:
+        self._telemetry = telemetry
+        self._is_own = is_own
+        self._clock = clock
+        self._capture = telemetry.options.capture_content
+        self._components = Components(parts)
+        common = {
+            **telemetry.options.attributes,
+            "vivavoce.session.id": session_id,
+            "gen_ai.conversation.id": session_id,
+        }
+        self._maker = SpanMaker(telemetry.tracer, clock, common, telemetry.options.redact)
+        self._metrics = SessionMetrics(telemetry.meters, self._components, clock)
+        self._turns = TurnSpans(
+            self._maker,
+            stt=self._components.attributes("stt") if self._components.has("stt") else None,
+            detector=self._components.attributes("turn_detector"),
+            capture=self._capture,
+            on_interruption=self._metrics.interruption,
+        )
+        self._attempts: dict[str, SpanContext] = {}
+        self._phases: dict[StepOf, Span] = {}
+        self._closing: Watch | None = None
+        self._facts: Callable[[], Mapping[str, Any]] = dict
+
+    # --- the session's life
+
+    def session(self, facts: Callable[[], Mapping[str, Any]]) -> AbstractContextManager[object]:
+        """Begin the session's span, current in the calling task and all that it starts."""
+        self._maker.begin()
+        self._facts = facts
+        self._turns.session = span = self._maker.start("session", get_current(), attributes=self._told())
+        self._metrics.begin()
+        return Current(span)
+
+    def _told(self) -> Attributes:
+        told = {**self._components.facts(), **self._facts()}
+        if not self._capture:
+            told.pop("gen_ai.system_instructions", None)
+        return told
+
+    def phase(self, which: StepOf) -> Watch:
+        """Watch all of the start or of the close. It is not current: what begins in it may outlive it."""
+        span = self._phases[which] = self._maker.start(f"session_{which}", self._turns.session)
+        watch = _PhaseWatch(self._maker, span, lambda seconds: self._phase_over(which, seconds))
+        if which == "close":
+            self._closing = watch
+        return watch
+
+    def phase_step(self, which: StepOf, name: str) -> Watch:
+        """Watch one step of it."""
+        parent = self._phases.get(which, self._turns.session)
+        span = self._maker.start("step", parent, name=name, attributes={"vivavoce.phase": which})
+        return _StepWatch(self._maker, span, lambda seconds: self._metrics.phase(which, name, seconds))
+
+    def _phase_over(self, which: StepOf, seconds: float) -> None:
+        self._metrics.phase(which, "all", seconds)
+        if which == "start":  # by now the servers' tools are known
+            self._maker.set(self._turns.session, self._told())
+
+    def ends(self, reason: str) -> None:
+        """End the session's span and what is open in it, so that the flush may send them."""
+        self._turns.close()
+        if self._closing is not None:
+            self._closing.__exit__(None, None, None)
+        self._maker.close()
+        self._metrics.end(reason)
+        self._maker.set(self._turns.session, {"vivavoce.close.reason": reason})
+        self._maker.end(self._turns.session)
+
+    async def flush(self) -> None:
+        """Send what was collected, within the options' limit."""
+        if self._is_own:
+            await self._telemetry.aclose(clock=self._clock)
+        else:
+            await self._telemetry.flush(clock=self._clock)
+
+    # --- the conversation
+
+    def step(self, event: i.TurnInput, effects: Sequence[fx.Effect], open_turn_id: str) -> None:
+        """Draw the spans of turns; count what was heard."""
+        name = _ROOM_EVENTS.get(type(event))
+        if name is not None:
+            span = self._maker.start("room", self._turns.session, name=f"room {name}")
+            self._maker.end(span)
+        elif isinstance(event, UserFinal) and event.audio_seconds:
+            self._metrics.heard(event.audio_seconds)
+        self._turns.step(event, effects, open_turn_id)
+        for effect in effects:
+            if isinstance(effect, fx.DropAttempt):
+                self._attempts.pop(effect.attempt_id, None)
+            elif isinstance(effect, fx.CommitUserTurn):
+                self._metrics.speeches(1)
+            elif isinstance(effect, fx.CancelSpeech) and effect.is_withdrawn:
+                self._metrics.speeches(-1)
+
+    def noted(self, event: type[ev.SessionEvent], turn_id: str, fields: Mapping[str, Any]) -> None:
+        """Take the outcomes of turns, and errors."""
+        if event is ev.TurnCompleted:
+            self._turns.completed(fields["record"])
+            self._metrics.turn(fields["record"])
+            self._metrics.speeches(-1)
+        elif event is ev.ErrorOccurred:
+            self._metrics.error(fields)
+
+    def asked(self, speech_id: str, kind: str) -> None:
+        """Begin the span of a `say` or a `reply`."""
+        self._turns.asked(speech_id, kind, self._links_to(get_current_span()))
+        self._metrics.speeches(1)
+
+    # --- code that is not ours
+
+    def speech(self, speech_id: str) -> Watch:
+        """Make the span of the speech's turn, `say` or `reply` current."""
+        return Current(self._turns.speech(speech_id))
+
+    def model_step(self, component: str, *, number: int = 0) -> Watch:
+        """Watch a step of a model, or a flow."""
+        if component == "flow":
+            return SpanWatch(self._maker, self._maker.start("flow", get_current()))
+        model = self._components.model("llm")
+        attributes: Attributes = {
+            **self._components.attributes("llm"),
+            "gen_ai.operation.name": "chat",
+            "vivavoce.llm.step": number,
+        }
+        span = self._maker.start(
+            "llm", get_current(), name=f"chat {model}".strip(), attributes=attributes, span_kind=SpanKind.CLIENT
+        )
+        return _ModelWatch(self._maker, span, self._metrics, capture=self._capture)
+
+    def attempt(self, attempt_id: str, turn_id: str) -> Watch:
+        """Watch an answer begun ahead, in the turn that is still open."""
+        parent = self._turns.turn(turn_id) or self._turns.session
+        span = self._maker.start("attempt", parent, attributes={"vivavoce.attempt.id": attempt_id})
+        self._attempts[attempt_id] = span.get_span_context()
+        return SpanWatch(self._maker, span)
+
+    def attempt_taken(self, attempt_id: str, speech_id: str) -> None:
+        """Link the turn to the attempt that it goes on with."""
+        context = self._attempts.pop(attempt_id, None)
+        if context is not None:
+            self._turns.speech(speech_id).add_link(context, {"vivavoce.link": "attempt"})
+
+    def voice(self) -> Watch:
+        """Watch a synthesis."""
+        attributes = {**self._components.attributes("tts"), "gen_ai.output.type": "speech"}
+        span = self._maker.start("tts", get_current(), attributes=attributes, span_kind=SpanKind.CLIENT)
+        return _VoiceWatch(self._maker, span, self._metrics)
+
+    def tool(self, call: ToolCall) -> Watch:
+        """Watch a tool call."""
+        attributes: Attributes = {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": call.name,
+            "gen_ai.tool.call.id": call.call_id,
+            "gen_ai.tool.call.arguments": call.arguments if self._capture else None,
+        }
+        span = self._maker.start("tool", get_current(), name=f"execute_tool {call.name}", attributes=attributes)
+        return _ToolWatch(self._maker, span, self._metrics, call.name, capture=self._capture)
+
+    def hook(self, name: str, **attributes: str | int) -> Watch:
+        """Watch a callback of the application, or a handoff; linked to the turn of `turn_id`, if it names one."""
+        turn = self._turns.turn(str(attributes.pop("turn_id", "")))
+        kind = name if name in ("handoff", "wake_up") else "hook"
+        told = {f"vivavoce.{kind}.{key}": value for key, value in attributes.items()}
+        links = [] if turn is None else self._links_to(turn)
+        return SpanWatch(self._maker, self._maker.start(kind, get_current(), name=name, attributes=told, links=links))
+
+    # --- inside
+
+    def _links_to(self, span: Span) -> list[SpanContext]:
+        context = span.get_span_context()
+        is_ours = context.span_id == self._turns.session.get_span_context().span_id
+        return [] if not context.is_valid or is_ours else [context]
+
+
+class _StepWatch(SpanWatch):
+    """A step of start or close."""
+
+    __slots__ = ("_began_at", "_tell")
+
+    def __init__(self, maker: SpanMaker, span: Span, tell: Callable[[float], None]) -> None:
+        super().__init__(maker, span)
+        self._tell = tell
+        self._began_at = maker.now()
+
+    def _over(self, error: BaseException | None) -> None:
+        self._tell(self._maker.now() - self._began_at)
+
+
+class _PhaseWatch(_StepWatch):
+    """All of them; it may be left early."""
+
+    __slots__ = ("_is_over",)
+    is_current = False
+
+    def __enter__(self) -> _PhaseWatch:
+        self._is_over = False
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self._is_over:
+            self._is_over = True
+            super().__exit__(kind, error, trace)
+
+
+class _ModelWatch(SpanWatch):
+    """A model's step."""
+
+    __slots__ = ("_began_at", "_capture", "_first", "_metrics", "_reason", "_text", "_usage")
+
+    def __init__(self, maker: SpanMaker, span: Span, metrics: SessionMetrics, *, capture: bool) -> None:
+        super().__init__(maker, span)
+        self._metrics = metrics
+        self._capture = capture
+        self._began_at = maker.now()
+        self._first: float | None = None
+        self._usage: Usage | None = None
+        self._reason = ""
+        self._text: list[str] = []
+
+    def take(self, event: LLMEvent | AudioChunk) -> None:
+        """Note the first of the answer, and what it took."""
+        if isinstance(event, Usage):
+            before = self._usage or Usage()
+            self._usage = Usage(
+                input_tokens=before.input_tokens + event.input_tokens,
+                output_tokens=before.output_tokens + event.output_tokens,
+                cached_tokens=before.cached_tokens + event.cached_tokens,
+            )
+        elif isinstance(event, Done):
+            self._reason = event.reason
+        else:
+            if self._first is None:
+                self._first = self._maker.now() - self._began_at
+                self._maker.event(self.span, "first_token")
+            if self._capture and isinstance(event, TextDelta):
+                self._text.append(event.text)
+
+    def _over(self, error: BaseException | None) -> None:
+        usage = self._usage
+        told: dict[str, Any] = {
+            "gen_ai.response.time_to_first_chunk": self._first,
+            "gen_ai.response.finish_reasons": [self._reason] if self._reason else None,
+        }
+        if usage is not None:
+            told["gen_ai.usage.input_tokens"] = usage.input_tokens
+            told["gen_ai.usage.output_tokens"] = usage.output_tokens
+            told["gen_ai.usage.cache_read.input_tokens"] = usage.cached_tokens
+        if self._text:
+            parts = [{"type": "text", "content": "".join(self._text)}]
+            told["gen_ai.output.messages"] = json.dumps([{"role": "assistant", "parts": parts}], ensure_ascii=False)
+        self._maker.set(self.span, told)
+        self._metrics.model_step(self._maker.now() - self._began_at, self._first, usage, error)
+
+
+class _VoiceWatch(SpanWatch):
+    """A synthesis."""
+
+    __slots__ = ("_characters", "_first", "_metrics", "_seconds")
+
+    def __init__(self, maker: SpanMaker, span: Span, metrics: SessionMetrics) -> None:
+        super().__init__(maker, span)
+        self._metrics = metrics
+        self._first: float | None = None
+        self._characters = 0
+        self._seconds = 0.0
+
+    def first_byte(self, seconds: float | None) -> None:
+        """Note the first audio."""
+        if self._first is None:
+            self._first = seconds
+            self._maker.event(self.span, "first_byte")
+
+    def spoken(self, characters: int, seconds: float) -> None:
+        """Note how much it was."""
+        self._characters, self._seconds = characters, seconds
+
+    def _over(self, error: BaseException | None) -> None:
+        told: Attributes = {
+            "vivavoce.tts.first_byte": self._first,
+            "vivavoce.tts.characters": self._characters,
+            "vivavoce.tts.audio_seconds": self._seconds,
+        }
+        self._maker.set(self.span, told)
+        self._metrics.voice(self._first, self._characters, self._seconds)
+
+
+class _ToolWatch(SpanWatch):
+    """A tool call."""
+
+    __slots__ = ("_began_at", "_capture", "_metrics", "_name", "_output")
+
+    def __init__(self, maker: SpanMaker, span: Span, metrics: SessionMetrics, name: str, *, capture: bool) -> None:
+        super().__init__(maker, span)
+        self._metrics = metrics
+        self._name = name
+        self._capture = capture
+        self._began_at = maker.now()
+        self._output: ToolOutput | None = None
+
+    def settled(self, output: ToolOutput) -> None:
+        """Note the output."""
+        self._output = output
+
+    def _over(self, error: BaseException | None) -> None:
+        output = self._output
+        is_error = output is not None and output.is_error
+        self._maker.set(
+            self.span,
+            {
+                "vivavoce.tool.is_error": is_error,
+                "gen_ai.tool.call.result": output.output if output is not None and self._capture else None,
+            },
+        )
+        if is_error and error is None:
+            self._maker.mark_failed(self.span, "tool_error")
+        name = type(error).__qualname__ if error is not None else "tool_error" if is_error else ""
+        self._metrics.tool(self._name, self._maker.now() - self._began_at, name)

@@ -1,0 +1,56 @@
+"""Spans of a call: the tree, its times and its attributes, for both kinds of pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from telemetry_kit import Watching, seconds_of
+from vivavoce.agents import Agent, SessionOptions
+from vivavoce.agents.testing import ScriptedLLM, ScriptedRealtimeModel, ScriptedTTS, ScriptedTTSOptions, SessionHarness
+from vivavoce.pipelines.realtime_model.base import RealtimeCapabilities
+
+ANSWER = "Sure, I can help you with that right away, madam."
+
+Make = Callable[[Watching], SessionHarness]
+Times = list[tuple[str, tuple[float, float]]]
+
+
+def cascading(watching: Watching) -> SessionHarness:
+    tts = ScriptedTTS(first_byte=0.2, options=ScriptedTTSOptions(duration=2.0))
+    options = SessionOptions(telemetry=watching.telemetry)
+    return SessionHarness(Agent("Be nice."), ScriptedLLM([0.1, ANSWER]), tts=tts, options=options)
+
+
+def realtime(watching: Watching) -> SessionHarness:
+    model = ScriptedRealtimeModel([0.3, ANSWER], capabilities=RealtimeCapabilities(turn_detection=frozenset({"local"})))
+    return SessionHarness(Agent("Be nice."), model=model, options=SessionOptions(telemetry=watching.telemetry))
+
+
+@pytest.mark.parametrize(
+    ("make", "answer"),
+    [
+        (cascading, [("chat", (2.9, 3.0)), ("tts", (3.0, 3.2)), ("playout", (3.2, 5.2))]),
+        (realtime, [("chat", (2.9, 3.2)), ("playout", (3.2, 5.2))]),
+    ],
+)
+def test_a_plain_turn_is_a_tree_with_the_scenarios_times(make: Make, answer: Times) -> None:
+    watching = Watching()
+    harness = make(watching)
+    harness.caller.says("hello there", 0.5, 2.5, final_at=2.7)
+    harness.run(until=6.0)
+    watching.check()
+    session = watching.one("session")
+    assert watching.tree(session) == [
+        "session",
+        "room participant_linked",
+        ["session_start", "mcp", "connect", "pipeline", "room audio", "on_enter"],
+        ["turn", "user_speech", "stt", "end_of_turn", *(name for name, _ in answer)],
+        ["session_close", "input", "speech", "tools", "on_exit", "pipeline", "agent cleanup", "handlers", "room audio"],
+    ]
+    assert seconds_of(session) == (0.0, 6.0)
+    turn = watching.one("turn")
+    assert seconds_of(turn) == (0.5, 5.2)
+    heard = [("user_speech", (0.5, 2.5)), ("stt", (0.5, 2.7)), ("end_of_turn", (2.5, 2.9))]
+    assert [(span.name, seconds_of(span)) for span in watching.children(turn)] == [*heard, *answer]

@@ -1,0 +1,163 @@
+"""Telemetry into memory, and what must hold of the spans of any call whatever happens in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from typing import Any
+
+from opentelemetry import metrics, trace
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace.id_generator import IdGenerator
+from opentelemetry.trace import StatusCode
+
+from vivavoce.agents.observe.options import TelemetryOptions
+from vivavoce.agents.observe.telemetry import Telemetry, job_telemetry
+from vivavoce.pipelines.testing.virtual_time import EPOCH
+
+OUTLIVES = {"tool", "tts", "llm"}
+"""May go on when the turn is over: tools by design, providers for as long as their close takes."""
+
+
+class _Counted(IdGenerator):
+    """Ids that stay unique where hypothesis seeds the process's random numbers anew for each example."""
+
+    def __init__(self) -> None:
+        self._numbers = count(1)
+
+    def generate_span_id(self) -> int:
+        return next(self._numbers)
+
+    def generate_trace_id(self) -> int:
+        return next(self._numbers)
+
+
+class _Unflushed(trace.TracerProvider):
+    """Hands on to a provider, without its flush: with one, each close would wait for a thread of real time."""
+
+    def __init__(self, provider: TracerProvider) -> None:
+        self._provider = provider
+
+    def get_tracer(self, *args: Any, **kwargs: Any) -> trace.Tracer:
+        return self._provider.get_tracer(*args, **kwargs)
+
+
+class _UnflushedMeters(metrics.MeterProvider):
+    """Likewise."""
+
+    def __init__(self, provider: MeterProvider) -> None:
+        self._provider = provider
+
+    def get_meter(self, *args: Any, **kwargs: Any) -> metrics.Meter:
+        return self._provider.get_meter(*args, **kwargs)
+
+
+class Watching:
+    """Telemetry that keeps everything; hand `telemetry` to sessions."""
+
+    def __init__(self, **options: Any) -> None:
+        self._exporter = InMemorySpanExporter()
+        self._reader = InMemoryMetricReader()
+        self.started: list[Any] = []
+        self.tracers = TracerProvider(shutdown_on_exit=False, id_generator=_Counted())
+        self.tracers.add_span_processor(SimpleSpanProcessor(self._exporter))
+        self.meters = MeterProvider([self._reader], shutdown_on_exit=False)
+        self.telemetry = Telemetry(
+            TelemetryOptions(
+                tracer_provider=_Unflushed(self.tracers), meter_provider=_UnflushedMeters(self.meters), **options
+            )
+        )
+
+    @contextmanager
+    def everywhere(self) -> Iterator[None]:
+        """Sessions that are given no telemetry of their own report here, as those of a worker's jobs do."""
+        token = job_telemetry.set(self.telemetry)
+        try:
+            yield
+        finally:
+            job_telemetry.reset(token)
+
+    @property
+    def spans(self) -> tuple[ReadableSpan, ...]:
+        """Those that have ended, in the order of their ends."""
+        return self._exporter.get_finished_spans()
+
+    def of(self, kind: str) -> list[ReadableSpan]:
+        """Return spans of a kind, in the order of their starts."""
+        return sorted((s for s in self.spans if kind_of(s) == kind), key=lambda span: span.start_time or 0)
+
+    def one(self, kind: str) -> ReadableSpan:
+        """Return the only span of a kind."""
+        found = self.of(kind)
+        assert len(found) == 1, f"{kind}: {[span.name for span in found]} of {[s.name for s in self.spans]}"
+        return found[0]
+
+    def children(self, parent: ReadableSpan) -> list[ReadableSpan]:
+        """Return the spans in a span, in the order of their starts."""
+        mine = [s for s in self.spans if s.parent is not None and s.parent.span_id == parent.context.span_id]
+        return sorted(mine, key=lambda span: span.start_time or 0)
+
+    def tree(self, parent: ReadableSpan) -> list[Any]:
+        """Return [name, child, child …] of a span, children likewise, or the name alone where there are none."""
+        below = [self.tree(child) for child in self.children(parent)]
+        return [parent.name, *(each[0] if len(each) == 1 else each for each in below)]
+
+    def points(self, name: str) -> list[Any]:
+        """Return the data points of a metric by now; none if nothing was recorded."""
+        data = self._reader.get_metrics_data()
+        if data is None:
+            return []
+        return [
+            point
+            for resource in data.resource_metrics
+            for scope in resource.scope_metrics
+            for metric in scope.metrics
+            if metric.name == name
+            for point in metric.data.data_points
+        ]
+
+    def check(self) -> None:
+        """Check what holds of every call.
+
+        Raises:
+            AssertionError: Something does not.
+        """
+        by_id = {span.context.span_id: span for span in self.spans}
+        for span in self.spans:
+            assert span.start_time is not None
+            assert span.end_time is not None
+            where = f"{span.name} {seconds_of(span)}"
+            assert span.start_time <= span.end_time, f"{where} ends before it begins"
+            attributes = span.attributes or {}
+            assert attributes["vivavoce.session.id"] == attributes["gen_ai.conversation.id"], where
+            if span.parent is None:
+                assert kind_of(span) == "session", f"{where} is in no session"
+                continue
+            parent = by_id.get(span.parent.span_id)
+            assert parent is not None, f"{where}: its parent never ended"
+            assert span.context.trace_id == parent.context.trace_id
+            assert (parent.attributes or {})["vivavoce.session.id"] == attributes["vivavoce.session.id"], where
+            assert parent.start_time is not None
+            assert parent.end_time is not None
+            assert parent.start_time <= span.start_time, f"{where} begins before {parent.name} {seconds_of(parent)}"
+            if kind_of(span) not in OUTLIVES:
+                assert span.end_time <= parent.end_time, f"{where} outlives {parent.name} {seconds_of(parent)}"
+            if span.status.status_code is StatusCode.ERROR and kind_of(span) == "llm":
+                assert attributes.get("error.type"), f"{where} failed without saying how"
+
+
+def kind_of(span: ReadableSpan) -> str:
+    """Return what it is in the tree."""
+    return str((span.attributes or {})["vivavoce.kind"])
+
+
+def seconds_of(span: ReadableSpan) -> tuple[float, float]:
+    """Return start and end in seconds of virtual time."""
+    assert span.start_time is not None
+    assert span.end_time is not None
+    return round(span.start_time / 1e9 - EPOCH, 4), round(span.end_time / 1e9 - EPOCH, 4)
