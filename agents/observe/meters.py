@@ -33,6 +33,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from opentelemetry.metrics import CallbackOptions, Counter, Histogram, Meter, Observation
@@ -66,28 +67,28 @@ class Meters:
     """The instruments, shared by the sessions of one Telemetry."""
 
     def __init__(self, meter: Meter, queue: Queue) -> None:
-        self._meter = meter
-        self.e2e_latency = self._histogram("vivavoce.turn.e2e_latency", "From the user's last sound to the agent's")
-        self.stage = self._histogram("vivavoce.turn.stage.duration", "Parts of that silence, on its critical path")
-        self.first_chunk = self._histogram(
+        histogram, counter = partial(_histogram, meter), partial(_counter, meter)
+        self.e2e_latency = histogram("vivavoce.turn.e2e_latency", "From the user's last sound to the agent's")
+        self.stage = histogram("vivavoce.turn.stage.duration", "Parts of that silence, on its critical path")
+        self.first_chunk = histogram(
             "gen_ai.client.operation.time_to_first_chunk", "From a model's request to its first word, call or sound"
         )
-        self.operation = self._histogram("gen_ai.client.operation.duration", "A model's step")
-        self.tokens = self._histogram("gen_ai.client.token.usage", "Tokens of a model's step", "{token}", TOKENS)
-        self.first_byte = self._histogram("vivavoce.tts.first_byte", "From a voice's request to its first audio")
-        self.interruption = self._histogram(
+        self.operation = histogram("gen_ai.client.operation.duration", "A model's step")
+        self.tokens = histogram("gen_ai.client.token.usage", "Tokens of a model's step", "{token}", TOKENS)
+        self.first_byte = histogram("vivavoce.tts.first_byte", "From a voice's request to its first audio")
+        self.interruption = histogram(
             "vivavoce.interruption.latency", "From the user's first sound to the agent's silence"
         )
-        self.tool = self._histogram("vivavoce.tool.duration", "A tool call")
-        self.lag = self._histogram("vivavoce.event_loop.lag", "How late the event loop is")
-        self.phase = self._histogram("vivavoce.session.phase.duration", "A session's start or close, by step")
-        self.session = self._histogram("vivavoce.session.duration", "A session", bounds=LONG_SECONDS)
-        self.turns = self._counter("vivavoce.turns", "{turn}", "Turns by outcome")
-        self.interruptions = self._counter("vivavoce.interruptions", "{interruption}", "Interruptions")
-        self.errors = self._counter("vivavoce.provider.errors", "{error}", "What components failed with")
-        self.speech = self._counter("vivavoce.speech.seconds", "s", "Speech recognised and made")
-        self.characters = self._counter("vivavoce.speech.characters", "{character}", "Text spoken")
-        self.closed = self._counter("vivavoce.sessions.closed", "{session}", "Sessions by close reason")
+        self.tool = histogram("vivavoce.tool.duration", "A tool call")
+        self.lag = histogram("vivavoce.event_loop.lag", "How late the event loop is")
+        self.phase = histogram("vivavoce.session.phase.duration", "A session's start or close, by step")
+        self.session = histogram("vivavoce.session.duration", "A session", bounds=LONG_SECONDS)
+        self.turns = counter("vivavoce.turns", "{turn}", "Turns by outcome")
+        self.interruptions = counter("vivavoce.interruptions", "{interruption}", "Interruptions")
+        self.errors = counter("vivavoce.provider.errors", "{error}", "What components failed with")
+        self.speech = counter("vivavoce.speech.seconds", "s", "Speech recognised and made")
+        self.characters = counter("vivavoce.speech.characters", "{character}", "Text spoken")
+        self.closed = counter("vivavoce.sessions.closed", "{session}", "Sessions by close reason")
         self.active = meter.create_up_down_counter("vivavoce.sessions.active", "{session}", "Sessions going on")
         self.speeches = meter.create_up_down_counter(
             "vivavoce.speeches.open", "{speech}", "Speeches that wait for the floor or have it"
@@ -117,14 +118,6 @@ class Meters:
         if not watch.users:
             watch.stop()
             del self._loops[loop]
-
-    def _histogram(
-        self, name: str, description: str, unit: str = "s", bounds: tuple[float, ...] = SECONDS
-    ) -> Histogram:
-        return self._meter.create_histogram(name, unit, description, explicit_bucket_boundaries_advisory=bounds)
-
-    def _counter(self, name: str, unit: str, description: str) -> Counter:
-        return self._meter.create_counter(name, unit, description)
 
 
 @dataclass(slots=True)
@@ -163,3 +156,13 @@ def _observing(read: _Reading) -> _Observing:
         return [Observation(read())]
 
     return observe
+
+
+def _histogram(
+    meter: Meter, name: str, description: str, unit: str = "s", bounds: tuple[float, ...] = SECONDS
+) -> Histogram:
+    return meter.create_histogram(name, unit, description, explicit_bucket_boundaries_advisory=bounds)
+
+
+def _counter(meter: Meter, name: str, unit: str, description: str) -> Counter:
+    return meter.create_counter(name, unit, description)
