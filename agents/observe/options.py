@@ -30,8 +30,8 @@ ENDPOINTS = (
 class TelemetryOptions:
     """How a session is watched. Nothing of it can delay, break or gate a call.
 
-    Traces and metrics never carry what was said, prompts, or what tools took and returned, but with `capture_content`;
-    never a key or a header.
+    Spans carry what was said, instructions, and what tools took and returned, only with the session's
+    `capture_content`; metrics never do, and neither ever a key or a header.
     """
 
     endpoint: str | None = None
@@ -47,8 +47,6 @@ class TelemetryOptions:
     """Empty: `OTEL_SERVICE_NAME`, else `vivavoce`."""
     attributes: Mapping[str, AttributeValue] = field(default_factory=dict)
     """On every span of the session, such as a tenant; not on metrics, where each value would be a series."""
-    capture_content: bool = False
-    """Whether spans carry what was said, the instructions, and what tools took and returned."""
     redact: Redact | None = field(default=None, repr=False)
     """Asked for every attribute of every span; where it raises, the attribute is left out."""
     export_timeout: float = 10.0

@@ -61,11 +61,12 @@ class SessionTelemetry(SessionObserver):
         session_id: str,
         clock: Clock,
         parts: Sequence[tuple[str, str, str]],
+        capture_content: bool,
     ) -> None:
         self._telemetry = telemetry
         self._is_own = is_own
         self._clock = clock
-        self._capture = telemetry.options.capture_content
+        self._capture = capture_content
         self._components = Components(parts)
         common = {
             **telemetry.options.attributes,

@@ -15,7 +15,22 @@ from vivavoce.pipelines.llm.context_window import ContextPolicy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SessionOptions:
+class WatchOptions:
+    """What is kept and told of a session; part of its options."""
+
+    telemetry: TelemetryOptions | Telemetry | None = None
+    """Where traces and metrics go. A `Telemetry` is shared, and closed by whoever made it; None: the worker's in its
+    jobs, else where the standard `OTEL_EXPORTER_OTLP_ENDPOINT` says, else nowhere."""
+    capture_content: bool = False
+    """Whether turn records, reports, logs and traces may hold content: what was said and generated, instructions, what
+    tools were given and returned."""
+    trace_path: str | Path | None = None
+    """Where a trace of the turn machine is written, for `vivavoce replay`; it holds what the user says. None: where
+    `VIVAVOCE_TRACE` says; "": nowhere. How files are named: `vivavoce.agents.session.trace_writer`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionOptions(WatchOptions):
     """How a session behaves."""
 
     endpointing: EndpointingOptions = field(default_factory=EndpointingOptions)
@@ -51,17 +66,8 @@ class SessionOptions:
     function of a `ChatContext` will do; calls that still run are sent whatever it returns."""
     history_sink: HistorySink | None = None
     """Where the history is kept too, such as `SqliteHistorySink("calls.db")`; whoever made it closes it."""
-    telemetry: TelemetryOptions | Telemetry | None = None
-    """Where traces and metrics go. A `Telemetry` is shared, and closed by whoever made it; None: the worker's in its
-    jobs, else where the standard `OTEL_EXPORTER_OTLP_ENDPOINT` says, else nowhere."""
     clock: Clock = field(default_factory=LoopClock, repr=False, compare=False)
     """Time; virtual in tests."""
-    capture_content: bool = False
-    """Whether turn records, reports, logs and traces may hold content: what was said and generated, instructions, what
-    tools were given and returned."""
-    trace_path: str | Path | None = None
-    """Where a trace of the turn machine is written, for `vivavoce replay`; it holds what the user says. None: where
-    `VIVAVOCE_TRACE` says; "": nowhere. How files are named: `vivavoce.agents.session.trace_writer`."""
 
     def __post_init__(self) -> None:
         for name, kind in (

@@ -204,7 +204,7 @@ class AgentSession(EventSource, SessionView, Generic[UserdataT]):
         connect = connecting(room, participant, room_options, self._clock, self._journal, self._close_with_job)
         if isinstance(resumed, Snapshot):
             self._resume(resumed)
-        self._journal.observer = make_observer(self._options.telemetry, self.id, self.pipeline, self._clock)
+        self._journal.observer = make_observer(self._options, self.id, self.pipeline)
         self._door.open()
         self.history.loop.bind()
         # The one task of the session; anyio's groups belong to the task that enters and leaves them, so start() and

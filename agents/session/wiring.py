@@ -11,8 +11,7 @@ from vivavoce.agents.agent import Agent
 from vivavoce.agents.events import ErrorOccurred
 from vivavoce.agents.job import get_job_context
 from vivavoce.agents.observe.observer import NO_OBSERVER, SessionObserver
-from vivavoce.agents.observe.options import TelemetryOptions
-from vivavoce.agents.observe.telemetry import Telemetry, telemetry_for
+from vivavoce.agents.observe.telemetry import telemetry_for
 from vivavoce.agents.session.flow import ConversationFlow
 from vivavoce.agents.session.history_feed import HistoryFeed
 from vivavoce.agents.session.history_sink import HistorySink
@@ -167,21 +166,26 @@ def make_history_feed(options: SessionOptions, session_id: str, journal: Journal
     return HistoryFeed(sink, session_id, report)
 
 
-def make_observer(
-    given: TelemetryOptions | Telemetry | None, session_id: str, pipeline: Pipeline, clock: Clock
-) -> SessionObserver:
+def make_observer(options: SessionOptions, session_id: str, pipeline: Pipeline) -> SessionObserver:
     """Return who watches the session, as its options, its job or the environment have it.
 
     Raises:
         ConfigurationError: What is asked for needs an extra that is not installed.
     """
-    telemetry, is_own = telemetry_for(given)
+    telemetry, is_own = telemetry_for(options.telemetry)
     if telemetry is None:
         return NO_OBSERVER
     from vivavoce.agents.observe.session_telemetry import SessionTelemetry
 
     parts = pipeline.capabilities.components
-    return SessionTelemetry(telemetry, is_own=is_own, session_id=session_id, clock=clock, parts=parts)
+    return SessionTelemetry(
+        telemetry,
+        is_own=is_own,
+        session_id=session_id,
+        clock=options.clock,
+        parts=parts,
+        capture_content=options.capture_content,
+    )
 
 
 def make_transport(
