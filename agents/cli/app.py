@@ -6,6 +6,7 @@ import sys
 
 import typer
 
+from vivavoce.agents.cli.call_command import call
 from vivavoce.agents.cli.demo_command import demo
 from vivavoce.agents.cli.dev_command import dev
 from vivavoce.agents.cli.page_command import page
@@ -29,6 +30,7 @@ app.command()(dev)
 app.command()(start)
 app.command()(room)
 app.command()(page)
+app.command()(call)
 app.command()(replay)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-SAMPLE_RATE = 16000
+from vivavoce.agents.cli.caller.line import SAMPLE_RATE, Decision, HangUp, Say
 
 REPLY_PAUSE = 0.6
 """Seconds of silence after which the caller takes the host's turn to be over."""
@@ -52,25 +52,6 @@ DEMO_SCRIPT = Script(
     farewell="goodbye",
     booking={"day": "friday", "time": "20:00", "people": 4},
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Say:
-    """Speak this line now."""
-
-    line: str
-    is_barge_in: bool = False
-    is_repeat: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class HangUp:
-    """End the call; `problem` is empty when it went as planned."""
-
-    problem: str = ""
-
-
-Decision = Say | HangUp
 
 
 @dataclass(slots=True)

@@ -16,6 +16,7 @@ from anyio import TASK_STATUS_IGNORED, CancelScope
 from anyio.abc import TaskStatus
 from rich.console import Console
 
+from vivavoce.agents.cli.caller.measuring import gaps
 from vivavoce.agents.cli.demo import checks, notices
 from vivavoce.agents.cli.demo.agent import LanguageModel, demo_speech
 from vivavoce.agents.cli.demo.caller import CallRequest
@@ -161,7 +162,7 @@ class Demo:
         data = {**report.to_json(), "booking": booking}
         await anyio.Path(self._options.report).write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n")
 
-        waits = [gap for gap in checks.gaps(recording, result.turns) if gap is not None]
+        waits = [gap for gap in gaps(recording, result.turns) if gap is not None]
         verdict = checks.check_call(result, recording, booking, DEMO_SCRIPT.booking)
         notices.show_summary(self._console, report.turns, waits)
         notices.show_checks(self._console, [*verdict, checks.check_latencies(waits, latencies(report.turns))])

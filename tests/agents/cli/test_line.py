@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Sequence
 
 import numpy as np
 
-from vivavoce.agents.cli.demo.line import FRAME_SAMPLES, Line
-from vivavoce.agents.cli.demo.mind import DEMO_SCRIPT, PATIENCE, SAMPLE_RATE, CallerMind
+from vivavoce.agents.cli.caller.line import FRAME_SAMPLES, SAMPLE_RATE, Line
+from vivavoce.agents.cli.demo.mind import DEMO_SCRIPT, PATIENCE, CallerMind
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.stt.base import STTEvent, STTFinal, STTInterim, STTStream
 from vivavoce.pipelines.vad.base import VADEvent, VADSpeechEnded, VADSpeechStarted, VADStream

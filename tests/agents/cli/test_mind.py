@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from vivavoce.agents.cli.caller.line import SAMPLE_RATE, Decision, HangUp, Say
 from vivavoce.agents.cli.demo.mind import (
     BARGE_IN_AFTER,
     DEMO_SCRIPT,
     MAX_REPEATS,
     PATIENCE,
     REPLY_PAUSE,
-    SAMPLE_RATE,
     CallerMind,
-    Decision,
-    HangUp,
-    Say,
 )
 
 FRAME = SAMPLE_RATE // 50

@@ -4,30 +4,73 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
 
-from vivavoce.agents.cli.demo.mind import SAMPLE_RATE, CallerMind, HangUp, Say
 from vivavoce.pipelines.media.frame import BYTES_PER_SAMPLE, FRAME_SECONDS, AudioFrame
 from vivavoce.pipelines.stt.base import STTEvent, STTFinal, STTInterim, STTStream
 from vivavoce.pipelines.vad.base import VADSpeechStarted, VADStream
 
+SAMPLE_RATE = 16000
 FRAME_SAMPLES = round(SAMPLE_RATE * FRAME_SECONDS)
 _SILENCE = bytes(FRAME_SAMPLES * BYTES_PER_SAMPLE)
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """Speak this line now."""
+
+    line: str
+    is_barge_in: bool = False
+    is_repeat: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HangUp:
+    """End the call; `problem` is empty when it went as planned."""
+
+    problem: str = ""
+
+
+Decision = Say | HangUp
+
+
+class Mind(Protocol):
+    """Who decides what the caller says; every position is samples received since the call began."""
+
+    def host_started(self, position: int) -> None:
+        """The agent began to speak: an utterance that ends with one final transcript, where there are ears for it."""
+
+    def host_ended(self, position: int) -> None:
+        """The agent fell silent."""
+
+    def interim(self, text: str, position: int) -> None:
+        """The utterance sounds like this so far."""
+
+    def final(self, text: str) -> None:
+        """An utterance is settled; empty when no words were understood."""
+
+    def decide(self, position: int) -> Decision | None:
+        """Say what to do now; asked once a frame while the caller is silent."""
+
+    def said(self, say: Say, start: int, end: int) -> None:
+        """A line is being spoken, from `start` to `end`."""
 
 
 class Line:
     """For every 20 ms received, decides and gives back the 20 ms to send. Both go into the recording, side by side.
 
     Args:
-        vad, stt: Streams of the caller's own ears.
+        vad, stt: Streams of the caller's own ears; without `stt` it hears that the agent speaks, and no words.
         voice: PCM of each line that the caller may say.
         report: Told what happens, for whoever watches.
     """
 
     def __init__(
         self,
-        mind: CallerMind,
+        mind: Mind,
         vad: VADStream,
-        stt: STTStream,
+        stt: STTStream | None,
         voice: dict[str, bytes],
         report: Callable[[str, str], None],
     ) -> None:
@@ -78,13 +121,16 @@ class Line:
 
     def _listen(self, frame: AudioFrame) -> None:
         events = self._vad.push(frame)
-        self._stt.push(frame)
+        if self._stt is not None:
+            self._stt.push(frame)
         for event in events:
             if isinstance(event, VADSpeechStarted):
-                self._stt.speech_started(event.ago)
+                if self._stt is not None:
+                    self._stt.speech_started(event.ago)
                 self._mind.host_started(self.position)
             else:
-                self._stt.flush()
+                if self._stt is not None:
+                    self._stt.flush()
                 self._mind.host_ended(self.position - round(event.ago * SAMPLE_RATE))
 
     def _begin(self, say: Say) -> None:

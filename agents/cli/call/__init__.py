@@ -1,0 +1,1 @@
+"""`vivavoce call`: a scripted caller for any LiveKit agent."""

@@ -1,0 +1,130 @@
+"""ScriptMind: when a scripted caller says its next line, decided from what it hears. Pure; time is received samples."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from vivavoce.agents.cli.call.script import DEFAULT_PAUSE, CallScript, Step
+from vivavoce.agents.cli.caller.line import SAMPLE_RATE, Decision, HangUp, Say
+
+
+@dataclass(slots=True)
+class Answer:
+    """What the agent said after a line."""
+
+    heard: list[str] = field(default_factory=list)
+    """Utterances as the caller's ears made them out."""
+    captions: dict[str, str] = field(default_factory=dict)
+    """The agent's own transcription, by segment."""
+
+    @property
+    def text(self) -> str:
+        return " ".join([*self.heard, *self.captions.values()])
+
+
+@dataclass(slots=True)
+class SaidLine:
+    """A line of the caller and what it heard after it; samples on the call's clock."""
+
+    start: int
+    end: int
+    answer: Answer = field(default_factory=Answer)
+
+
+@dataclass(slots=True)
+class ScriptMind:
+    """Feed it what was heard, in order, and ask it once a frame.
+
+    Args:
+        script: What to say, and when.
+        has_ears: Each utterance of the agent is followed by its words, which are waited for.
+    """
+
+    script: CallScript
+    has_ears: bool
+    said_lines: list[SaidLine] = field(default_factory=list)
+    greeting: Answer = field(default_factory=Answer)
+    """What was heard before the first line."""
+    _begun: deque[int] = field(default_factory=deque)
+    _interim: str = ""
+    _agent_since: int | None = None
+    """Where the agent began to speak after the last line."""
+    _is_agent_speaking: bool = False
+    _quiet_since: int = 0
+
+    def host_started(self, position: int) -> None:
+        self._begun.append(position)
+        self._is_agent_speaking = True
+        if self._agent_since is None:
+            self._agent_since = position
+
+    def host_ended(self, position: int) -> None:
+        self._is_agent_speaking = False
+        self._quiet_since = max(self._quiet_since, position)
+
+    def interim(self, text: str, position: int) -> None:
+        self._interim = text
+
+    def final(self, text: str) -> None:
+        begun = self._begun.popleft()
+        text, self._interim = text or self._interim, ""
+        if text:
+            self._answer_of(begun).append(text)
+
+    def captions(self) -> dict[str, str]:
+        """Return where the transcription of what the agent begins to say now belongs."""
+        return (self.said_lines[-1].answer if self.said_lines else self.greeting).captions
+
+    def _answer_of(self, begun: int) -> list[str]:
+        answered = next((line for line in reversed(self.said_lines) if line.start <= begun), None)
+        return (self.greeting if answered is None else answered.answer).heard
+
+    def decide(self, position: int) -> Decision | None:
+        if self.said_lines and position < self.said_lines[-1].end:
+            return None
+        number = len(self.said_lines)
+        step = self.script.steps[number] if number < len(self.script.steps) else None
+        if step is not None and step.barge_in_after is not None:
+            return self._interrupt(step, step.barge_in_after, position)
+        if self._is_time(step, position):
+            return HangUp() if step is None else Say(step.line)
+        return self._give_up(position)
+
+    def said(self, say: Say, start: int, end: int) -> None:
+        self.said_lines.append(SaidLine(start, end))
+        self._agent_since = None
+        self._quiet_since = end
+
+    def _is_time(self, step: Step | None, position: int) -> bool:
+        """Whether the agent's turn is over, or what stood instead of it."""
+        pause = (step.pause if step is not None else DEFAULT_PAUSE) * SAMPLE_RATE
+        if not self.said_lines and not self.script.greeting:
+            return position >= pause
+        if self.said_lines:
+            silence = self.script.steps[len(self.said_lines) - 1].expect.silent_for
+            if silence is not None:
+                return position - self.said_lines[-1].end >= silence * SAMPLE_RATE
+        if self._agent_since is None or self._is_agent_speaking or (self.has_ears and self._begun):
+            return False
+        return position - self._quiet_since >= pause
+
+    def _interrupt(self, step: Step, after: float, position: int) -> Decision | None:
+        if self._agent_since is not None and self._is_agent_speaking:
+            spoken = position - self._agent_since
+            return Say(step.line, is_barge_in=True) if spoken >= after * SAMPLE_RATE else None
+        if self._agent_since is not None and position - self._quiet_since >= self.script.patience * SAMPLE_RATE:
+            spoken_seconds = (self._quiet_since - self._agent_since) / SAMPLE_RATE
+            return HangUp(
+                f"{step.line!r} was to interrupt the agent {after:g} s into its speech, "
+                f"but it spoke for {spoken_seconds:.1f} s only"
+            )
+        return self._give_up(position)
+
+    def _give_up(self, position: int) -> Decision | None:
+        quiet = position - self._quiet_since
+        if self._is_agent_speaking or quiet < self.script.patience * SAMPLE_RATE:
+            return None
+        before = f"after {self.script.steps[len(self.said_lines) - 1].line!r}" if self.said_lines else "as a greeting"
+        what = "said nothing" if self._agent_since is None else "said nothing that was understood"
+        return HangUp(f"the agent {what} {before} within {self.script.patience:g} s")

@@ -1,0 +1,182 @@
+"""Runs `vivavoce call`: as many calls as asked, some at a time, each judged, and one report of them all."""
+
+from __future__ import annotations
+
+import json
+import signal
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio
+from rich.console import Console
+from rich.markup import escape
+
+from vivavoce.agents.cli.call.script import CallScript
+from vivavoce.agents.cli.call.verdict import CallReport, judge
+from vivavoce.agents.cli.caller.process import run_caller
+from vivavoce.pipelines.core.errors import ConfigurationError, RoomError
+from vivavoce.pipelines.core.ids import new_id
+from vivavoce.pipelines.media.wav import read_wav
+
+CALLER = "vivavoce.agents.cli.call.caller"
+INTERRUPTED = 130
+CALLER_IDENTITY = "caller"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallOptions:
+    """Whom to call, how often, and where the results go.
+
+    Args:
+        room: Its name; with `repeat` the calls' numbers are added to it. Empty takes a name nobody has.
+        agent_name: Dispatched into the room; empty leaves it to the server, or to an agent that is there already.
+        out: Folder of the recordings and `result.json`.
+        answer_limit: Seconds for the agent to come.
+    """
+
+    url: str
+    api_key: str
+    api_secret: str = field(repr=False)
+    room: str = ""
+    agent_name: str = ""
+    repeat: int = 1
+    parallel: int = 1
+    out: Path = Path("call")
+    answer_limit: float = 20.0
+
+
+async def place_calls(script: CallScript, options: CallOptions, console: Console) -> int:
+    """Place all calls and return 0 if every one passed, 1 if not, 130 after Ctrl-C.
+
+    Raises:
+        ConfigurationError: The folder cannot be written.
+    """
+    folder = anyio.Path(options.out)
+    try:
+        await folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ConfigurationError(f"cannot write to the folder {str(options.out)!r}: {reason}; give --out") from error
+    base = options.room or new_id("call")
+    rooms = [base] if options.repeat == 1 else [f"{base}-{number}" for number in range(1, options.repeat + 1)]
+    reports: list[CallReport | None] = [None] * options.repeat
+    limiter = anyio.CapacityLimiter(options.parallel)
+    is_interrupted = False
+    async with anyio.create_task_group() as watch:
+
+        async def obey_signals() -> None:
+            nonlocal is_interrupted
+            with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+                async for _ in signals:
+                    is_interrupted = True
+                    watch.cancel_scope.cancel()
+
+        async def place(number: int) -> None:
+            async with limiter:
+                reports[number] = report = await _place(script, options, rooms[number], number, console)
+                _show(console, number, report, is_one=options.repeat == 1)
+
+        watch.start_soon(obey_signals)
+        async with anyio.create_task_group() as tasks:
+            for number in range(options.repeat):
+                tasks.start_soon(place, number)
+        watch.cancel_scope.cancel()
+    done = [report for report in reports if report is not None]
+    data = summary(done)
+    result = folder / "result.json"
+    await result.write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n")
+    _conclude(console, data, str(result))
+    if is_interrupted:
+        return INTERRUPTED
+    return 0 if data["passed"] else 1
+
+
+async def _place(script: CallScript, options: CallOptions, room: str, number: int, console: Console) -> CallReport:
+    """Place one call; one that could not be placed is a failed one."""
+    name = "call.wav" if options.repeat == 1 else f"call-{number + 1}.wav"
+    path = options.out / name
+    request = {
+        "url": options.url,
+        "token": _token(options, room),
+        "wav": str(path),
+        "script": script.model_dump(mode="json"),
+        "answer_limit": options.answer_limit,
+    }
+
+    def on_event(event: str, data: dict[str, Any]) -> None:
+        if options.repeat == 1 and event in ("says", "barge_in", "heard"):
+            who = {"says": "caller", "barge_in": "caller cuts in", "heard": "agent"}[event]
+            console.print(f"[dim]{who:>14}[/dim]  {escape(data['text'])}", highlight=False)
+
+    try:
+        result = await run_caller(CALLER, request, on_event)
+    except RoomError as error:
+        return CallReport(room=room, recording="", problem=str(error))
+    recording = await anyio.to_thread.run_sync(read_wav, path)
+    return await anyio.to_thread.run_sync(judge, script, result, recording, room, str(path))
+
+
+def _token(options: CallOptions, room: str) -> str:
+    from livekit import api
+
+    token = (
+        api.AccessToken(options.api_key, options.api_secret)
+        .with_identity(CALLER_IDENTITY)
+        .with_grants(api.VideoGrants(room_join=True, room=room))
+    )
+    if options.agent_name:
+        dispatch = api.RoomAgentDispatch(agent_name=options.agent_name)
+        token = token.with_room_config(api.RoomConfiguration(agents=[dispatch]))
+    return token.to_jwt()
+
+
+def summary(reports: Sequence[CallReport]) -> dict[str, Any]:
+    """Return all calls as plain data, with the spread of their latencies in seconds."""
+    latencies = [line.latency for each in reports for line in each.lines if line.end and line.latency is not None]
+    silenced = [line.silenced for each in reports for line in each.lines if line.silenced is not None]
+    return {
+        "passed": bool(reports) and all(each.has_passed for each in reports),
+        "calls_placed": len(reports),
+        "calls_passed": sum(each.has_passed for each in reports),
+        "latency": _spread(latencies),
+        "silenced": _spread(silenced),
+        "calls": [each.to_json() for each in reports],
+    }
+
+
+def _spread(values: Sequence[float]) -> dict[str, float] | None:
+    if not values:
+        return None
+    ordered = sorted(values)
+    return {
+        "median": statistics.median(ordered),
+        "p95": ordered[min(len(ordered) - 1, round(0.95 * (len(ordered) - 1)))],
+        "max": ordered[-1],
+    }
+
+
+def _show(console: Console, number: int, report: CallReport, *, is_one: bool) -> None:
+    if is_one:
+        for line in report.lines:
+            latency = "" if line.latency is None else f"  [dim]after {line.latency:.2f} s[/dim]"
+            console.print(f"[bold]{escape(line.line)}[/bold]{latency}  {escape(line.heard)}", highlight=False)
+            for check in line.checks:
+                mark = "[green]✓[/green]" if check.is_met else "[bold red]✗[/bold red]"
+                console.print(f"  {mark} {escape(check.name)}: {escape(check.found)}", highlight=False)
+        if report.problem:
+            console.print(f"[bold red]✗[/bold red] {escape(report.problem)}", highlight=False)
+        return
+    mark = "[green]✓[/green]" if report.has_passed else "[bold red]✗[/bold red]"
+    console.print(f"{mark} call {number + 1}  {escape('; '.join(report.failures))}", highlight=False)
+
+
+def _conclude(console: Console, data: dict[str, Any], path: str) -> None:
+    latency = data["latency"]
+    spread = ""
+    if latency is not None:
+        spread = f", answers after {latency['median']:.2f} s (median), {latency['max']:.2f} s (longest)"
+    passed = f"{data['calls_passed']} of {data['calls_placed']} calls passed"
+    console.print(f"\n[bold]{passed}[/bold]{spread}; {escape(path)}", highlight=False)

