@@ -1,0 +1,132 @@
+"""What goes to Gemini Live, sans-I/O: the setup, contents of a history, audio, outputs of tools.
+
+Source: https://ai.google.dev/api/live.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from google.genai import types
+
+from vivavoce.pipelines.llm.chat_context import ChatItem, ChatMessage, FunctionCall, FunctionCallOutput
+from vivavoce.pipelines.llm.tools import Tool
+from vivavoce.pipelines.media.frame import AudioFrame
+from vivavoce.pipelines.realtime_model.base import RealtimeSetup
+from vivavoce.plugins.google.options import RealtimeOptions
+
+INPUT_RATE, OUTPUT_RATE = 16000, 24000
+
+NOTE = "[note to you, not said by the user: {}]"
+INTERRUPTED = "The user interrupted your last message where it ends; they heard no more of it."
+BACKCHANNEL = "[said while you were speaking: {}]"
+SAY = "Say exactly the following, word for word, in the language it is written in, and nothing else:\n\n{}"
+
+
+def config(setup: RealtimeSetup, options: RealtimeOptions) -> types.LiveConnectConfig:
+    """Return what a connection begins with."""
+    is_local = setup.turn_detection == "local"
+    fields: dict[str, Any] = {
+        "response_modalities": [types.Modality.AUDIO if setup.answers == "audio" else types.Modality.TEXT],
+        "session_resumption": types.SessionResumptionConfig(handle=setup.resume or None),
+        "realtime_input_config": types.RealtimeInputConfig(
+            automatic_activity_detection=types.AutomaticActivityDetection(
+                disabled=True if is_local else None,
+                silence_duration_ms=round(options.silence * 1000) if options.silence and not is_local else None,
+            ),
+        ),
+        "temperature": options.temperature,
+        "max_output_tokens": options.max_output_tokens,
+    }
+    if setup.instructions.strip():
+        fields["system_instruction"] = types.Content(parts=[types.Part(text=setup.instructions)], role="user")
+    if setup.tools:
+        fields["tools"] = [types.Tool(function_declarations=[_declaration(tool) for tool in setup.tools])]
+    if setup.transcribe:
+        fields["input_audio_transcription"] = types.AudioTranscriptionConfig()
+    if setup.answers == "audio":
+        fields["output_audio_transcription"] = types.AudioTranscriptionConfig()
+        fields["speech_config"] = _speech(options)
+    if options.compresses_context:
+        fields["context_window_compression"] = types.ContextWindowCompressionConfig(
+            sliding_window=types.SlidingWindow()
+        )
+    if begins_with_history(setup):
+        fields["history_config"] = types.HistoryConfig(initial_history_in_client_content=True)
+    return types.LiveConnectConfig(**(fields | dict(options.extra_config)))
+
+
+def begins_with_history(setup: RealtimeSetup) -> bool:
+    """Whether the past is to be told, rather than resumed."""
+    return not setup.resume and bool(setup.history.items)
+
+
+def contents(items: Iterable[ChatItem]) -> list[types.Content]:
+    """Return items as contents, those of one role together."""
+    made: list[types.Content] = []
+    for item in items:
+        for role, part in _parts(item):
+            if made and made[-1].role == role and made[-1].parts is not None:
+                made[-1].parts.append(part)
+            else:
+                made.append(types.Content(role=role, parts=[part]))
+    return made
+
+
+def response(output: FunctionCallOutput) -> types.FunctionResponse:
+    """Return the output of a call."""
+    key = "error" if output.is_error else "output"
+    return types.FunctionResponse(id=output.call_id, name=output.name, response={key: output.output})
+
+
+def audio(frame: AudioFrame) -> types.Blob:
+    """Return audio as it is sent."""
+    return types.Blob(data=frame.data, mime_type=f"audio/pcm;rate={frame.sample_rate}")
+
+
+def user_text(text: str) -> types.Content:
+    """Return words in the user's role."""
+    return types.Content(role="user", parts=[types.Part(text=text)])
+
+
+def _parts(item: ChatItem) -> list[tuple[str, types.Part]]:
+    if isinstance(item, FunctionCall):
+        call = types.FunctionCall(id=item.call_id, name=item.name, args=_arguments(item.arguments))
+        return [("model", types.Part(function_call=call))]
+    if isinstance(item, FunctionCallOutput):
+        return [("user", types.Part(function_response=response(item)))]
+    if not isinstance(item, ChatMessage):
+        return []
+    text = f"{item.speaker}: {item.content}" if item.speaker else item.content
+    text = BACKCHANNEL.format(text) if item.backchannel else text
+    text = NOTE.format(text) if item.role == "system" else text
+    role = "model" if item.role == "assistant" else "user"
+    parts = [(role, types.Part(text=text))] if item.content.strip() else []
+    for image in item.images:
+        parts.append((role, types.Part(inline_data=types.Blob(data=image.data, mime_type=image.media_type))))
+    if item.interrupted and role == "model":
+        parts.append(("user", types.Part(text=NOTE.format(INTERRUPTED))))
+    return parts
+
+
+def _arguments(text: str) -> dict[str, Any]:
+    try:
+        arguments = json.loads(text or "{}")
+    except ValueError:
+        return {"unreadable": text}
+    return arguments if isinstance(arguments, dict) else {"value": arguments}
+
+
+def _declaration(tool: Tool[..., object]) -> types.FunctionDeclaration:
+    return types.FunctionDeclaration(
+        name=tool.name, description=tool.description, parameters_json_schema=tool.parameters_schema()
+    )
+
+
+def _speech(options: RealtimeOptions) -> types.SpeechConfig | None:
+    if not (options.voice or options.language):
+        return None
+    voice = types.VoiceConfig(prebuilt_voice_config=types.PrebuiltVoiceConfig(voice_name=options.voice))
+    return types.SpeechConfig(voice_config=voice if options.voice else None, language_code=options.language or None)

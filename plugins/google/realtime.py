@@ -1,0 +1,302 @@
+"""RealtimeModel: Gemini Live behind the realtime model's port, over the official SDK's session."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AbstractAsyncContextManager, aclosing
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from vivavoce.pipelines.core.errors import (
+    ConfigurationError,
+    ProviderConnectionError,
+    ProviderError,
+    ProviderProtocolError,
+    ProviderTimeoutError,
+)
+from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent
+from vivavoce.pipelines.llm.chat_context import ChatItem
+from vivavoce.pipelines.media.frame import AudioFrame, VideoFrame
+from vivavoce.pipelines.realtime_model.base import (
+    RealtimeCapabilities,
+    RealtimeConnection,
+    RealtimeEvent,
+    RealtimeProblem,
+    RealtimeSetup,
+)
+from vivavoce.pipelines.realtime_model.base import RealtimeModel as RealtimeModelPort
+from vivavoce.pipelines.realtime_model.feed import Feed
+from vivavoce.pipelines.tts.base import AudioChunk
+from vivavoce.plugins.google.options import RealtimeOptions
+
+if TYPE_CHECKING:
+    from google.genai.live import AsyncSession
+
+    from vivavoce.plugins.google.wire import Answer, Send
+
+logger = logging.getLogger(__name__)
+
+PROVIDER = "google"
+DEFAULT_MODEL = "gemini-live-2.5-flash-preview"
+KEY_VARIABLES = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+
+SEND_LIMIT = 10.0
+"""Seconds that the connection may take nothing."""
+
+CANCEL_LIMIT = 2.0
+"""Seconds that a new answer waits until the server has ended the one that was cancelled."""
+
+CLOSE_LIMIT = 0.8
+"""Seconds that saying goodbye may take."""
+
+MAX_QUEUED = 2000
+"""Messages that wait to be sent; further audio is dropped (40 s of it)."""
+
+
+class RealtimeModel(RealtimeModelPort):
+    """A model of Gemini Live.
+
+    Args:
+        model: Without `models/`.
+        api_key: Else the environment's `GEMINI_API_KEY` or `GOOGLE_API_KEY`, if there is no `base_url`.
+        base_url: Of another server. The SDK speaks TLS to it, whatever its scheme says.
+    Raises:
+        ConfigurationError: The SDK is not installed, the key is missing, or an argument makes no sense.
+    """
+
+    provider = PROVIDER
+
+    def __init__(
+        self,
+        *,
+        model: str = DEFAULT_MODEL,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        options: RealtimeOptions | None = None,
+    ) -> None:
+        try:
+            from google import genai
+        except ImportError as error:
+            raise ConfigurationError(
+                f"google.RealtimeModel needs the google-genai SDK, which does not import ({error}); run: "
+                "pip install 'vivavoce[google]'"
+            ) from error
+        key = (api_key or "").strip()
+        if not key and base_url is None:
+            key = next((os.environ[name] for name in KEY_VARIABLES if os.environ.get(name)), "").strip()
+        if not key:
+            raise ConfigurationError(f"needed an API key, got none; set {KEY_VARIABLES[0]} or give api_key")
+        self._model = model
+        self._options = options or RealtimeOptions()
+        http = genai.types.HttpOptions(
+            base_url=base_url,
+            headers=dict(self._options.extra_headers) or None,
+            async_client_args={"ssl": self._options.ssl_context} if self._options.ssl_context else None,
+        )
+        self._client = genai.Client(api_key=key, http_options=http, vertexai=False)
+        self._is_closed = False
+
+    def __repr__(self) -> str:
+        return f"RealtimeModel(model={self._model!r})"
+
+    @property
+    def model(self) -> str:
+        return self._model
+
+    @property
+    def capabilities(self) -> RealtimeCapabilities:
+        from vivavoce.plugins.google.messages import INPUT_RATE, OUTPUT_RATE
+
+        return RealtimeCapabilities(
+            input_rate=INPUT_RATE,
+            output_rate=OUTPUT_RATE,
+            generates_text=self._options.generates_text,
+            truncates=False,
+            supports_images=True,
+            takes_video=True,
+            updates=False,
+        )
+
+    async def open(self, setup: RealtimeSetup) -> LiveConnection:
+        """Connect with the settings, tell or resume the past, and return.
+
+        Raises:
+            ProviderError: It cannot be had, or does not take the settings.
+        """
+        from vivavoce.plugins.google.failures import provider_error
+        from vivavoce.plugins.google.messages import config
+
+        if self._is_closed:
+            raise ConfigurationError("this google.RealtimeModel is closed; make another one")
+        limit = self._options.connect_timeout
+        door = self._client.aio.live.connect(model=self._model, config=config(setup, self._options))
+        try:
+            async with asyncio.timeout(limit):
+                session = await door.__aenter__()
+        except TimeoutError:
+            raise ProviderTimeoutError(f"no session within {limit} s", provider=PROVIDER) from None
+        except Exception as error:  # noqa: BLE001 - the SDK lets errors of its websocket library through
+            raise provider_error(error) from None
+        if session.setup_complete is None:
+            await door.__aexit__(None, None, None)
+            raise ProviderProtocolError("needed setupComplete, got another message", provider=PROVIDER, retryable=True)
+        return LiveConnection(setup, door, session)
+
+    async def aclose(self) -> None:
+        """Free what the connections share; open ones go on."""
+        if not self._is_closed:
+            self._is_closed = True
+            await self._client.aio.aclose()
+
+
+class LiveConnection(RealtimeConnection):
+    """One conversation, with a task that sends and one that reads."""
+
+    def __init__(
+        self, setup: RealtimeSetup, door: AbstractAsyncContextManager[AsyncSession], session: AsyncSession
+    ) -> None:
+        from vivavoce.plugins.google.wire import LiveWire
+
+        self._setup = setup
+        self._door = door
+        self._session = session
+        self._events: Feed[RealtimeEvent] = Feed()
+        self._lost: ProviderError | None = None
+        self._queue: deque[Send] = deque()
+        self._has_more = asyncio.Event()
+        self._wire = LiveWire(setup, post=self._post, report=self._events.put)
+        loop = asyncio.get_running_loop()
+        self._tasks = [
+            loop.create_task(self._send(), name="google live sender"),
+            loop.create_task(self._read(), name="google live reader"),
+        ]
+        self._wire.begin()
+
+    def push(self, frame: AudioFrame) -> None:
+        self._wire.push(frame)
+
+    def push_video(self, frame: VideoFrame) -> None:
+        self._wire.push_video(frame)
+
+    def commit(self) -> None:
+        self._wire.commit()
+
+    def clear(self) -> None:
+        self._wire.clear()
+
+    def events(self) -> AsyncIterator[RealtimeEvent]:
+        return self._events.items()
+
+    async def generate(self, request: GenerateRequest) -> AsyncGenerator[LLMEvent | AudioChunk, None]:
+        """Ask for an answer; see the port. The tools and the choice among them are those of the connection."""
+        await self._quiet()
+        answer = self._wire.ask(request.extra_instructions)
+        async with aclosing(self._stream(answer)) as items:
+            async for item in items:
+                yield item
+
+    def accept(self, reply_id: str) -> AsyncGenerator[LLMEvent | AudioChunk, None]:
+        return self._stream(self._wire.accept(reply_id))
+
+    def refuse(self, reply_id: str) -> None:
+        self._wire.refuse(reply_id)
+
+    async def say(self, text: str) -> AsyncGenerator[AudioChunk, None]:
+        """Ask the model to speak a text, in the conversation: it is not bound to it word for word."""
+        if self._setup.answers == "text":
+            super().say(text)
+        await self._quiet()
+        answer = self._wire.say(text)
+        async with aclosing(self._stream(answer)) as items:
+            async for item in items:
+                if isinstance(item, AudioChunk):
+                    yield item
+
+    def append(self, item: ChatItem) -> None:
+        self._wire.append(item)
+
+    async def aclose(self) -> None:
+        """End the connection."""
+        self._end(ProviderConnectionError("the connection was closed", provider=PROVIDER), is_lost=False)
+        tasks, self._tasks = self._tasks, []
+        if not tasks:
+            return
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        try:
+            async with asyncio.timeout(CLOSE_LIMIT):
+                await self._door.__aexit__(None, None, None)
+        except Exception as error:  # noqa: BLE001 - it is over all the same
+            logger.debug("google: closing the connection failed: %s", type(error).__name__)
+
+    async def _quiet(self) -> None:
+        """Wait until the server has ended what was cancelled: it has no ids by which to tell answers apart."""
+        if (unfinished := self._wire.unfinished()) is not None:
+            with anyio.move_on_after(CANCEL_LIMIT):
+                await unfinished.over.wait()
+        if self._lost is not None:
+            raise self._lost
+
+    async def _stream(self, answer: Answer) -> AsyncGenerator[LLMEvent | AudioChunk, None]:
+        try:
+            async with aclosing(answer.feed.items()) as items:
+                async for item in items:
+                    yield item
+        finally:
+            self._wire.give_up(answer)
+
+    def _post(self, send: Send) -> None:
+        if self._lost is not None or (len(self._queue) >= MAX_QUEUED and "audio" in send.arguments):
+            return
+        self._queue.append(send)
+        self._has_more.set()
+
+    async def _send(self) -> None:
+        from vivavoce.plugins.google.failures import provider_error
+
+        try:
+            while True:
+                while self._queue:
+                    one = self._queue.popleft()
+                    method: Any = getattr(self._session, one.method)
+                    async with asyncio.timeout(SEND_LIMIT):
+                        await method(**one.arguments)
+                self._has_more.clear()
+                await self._has_more.wait()
+        except TimeoutError:
+            lost = ProviderTimeoutError(f"nothing could be sent for {SEND_LIMIT} s", provider=PROVIDER)
+            self._end(lost, is_lost=True)
+        except Exception as error:  # noqa: BLE001 - the SDK lets errors of its websocket library through
+            self._end(provider_error(error), is_lost=True)
+
+    async def _read(self) -> None:
+        from vivavoce.plugins.google.failures import provider_error
+
+        while self._lost is None:
+            try:
+                async for message in self._session.receive():  # ends with each turn
+                    self._take(message)
+            except Exception as error:  # noqa: BLE001 - the SDK lets errors of its websocket library through
+                failure = provider_error(error)
+                if isinstance(failure, ProviderProtocolError):  # this message is lost, and the next may be fine
+                    self._events.put(RealtimeProblem(failure))
+                else:
+                    self._end(failure, is_lost=True)
+
+    def _take(self, message: Any) -> None:
+        try:
+            self._wire.feed(message)
+        except ProviderProtocolError as error:
+            self._events.put(RealtimeProblem(error))
+
+    def _end(self, error: ProviderError, *, is_lost: bool) -> None:
+        if self._lost is None:
+            self._lost = error
+            self._wire.lose(error)
+            self._events.end(error if is_lost else None)

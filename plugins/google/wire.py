@@ -1,0 +1,369 @@
+"""Gemini Live's conversation, sans-I/O: what the session wants becomes calls of the SDK, server messages become ours.
+
+The API has no ids for answers and items: both are given here. What the model says belongs to the answer that was asked
+for, else to one that the server began.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+from google.genai import types
+
+from vivavoce.pipelines.core.errors import ProviderError, ProviderProtocolError
+from vivavoce.pipelines.core.ids import new_id
+from vivavoce.pipelines.llm.base import Done, LLMEvent, TextDelta, Usage
+from vivavoce.pipelines.llm.chat_context import ChatItem, FunctionCallOutput
+from vivavoce.pipelines.llm.tools import ToolCall
+from vivavoce.pipelines.media.buffer import RecentFrames
+from vivavoce.pipelines.media.frame import AudioFrame, VideoFrame
+from vivavoce.pipelines.realtime_model.base import (
+    RealtimeEnding,
+    RealtimeEvent,
+    RealtimeInputCommitted,
+    RealtimeReplyCancelled,
+    RealtimeReplyStarted,
+    RealtimeResumable,
+    RealtimeSetup,
+    RealtimeSpeechEnded,
+    RealtimeSpeechStarted,
+    RealtimeTranscript,
+)
+from vivavoce.pipelines.realtime_model.feed import Feed
+from vivavoce.pipelines.tts.base import AudioChunk
+from vivavoce.plugins.google import messages
+from vivavoce.plugins.google.messages import OUTPUT_RATE
+
+logger = logging.getLogger(__name__)
+
+PROVIDER = "google"
+
+MAX_TURN = 60.0
+"""Seconds of a turn's audio that are kept where the pipeline decides; older audio is dropped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """A call of the SDK's session: its method and arguments."""
+
+    method: str
+    arguments: dict[str, Any]
+
+
+class Answer:
+    """One answer of the model, as it comes."""
+
+    def __init__(self, *, is_remote: bool) -> None:
+        self.reply_id = new_id("reply") if is_remote else ""
+        self.item_id = new_id("item")
+        self.feed: Feed[LLMEvent | AudioChunk] = Feed()
+        self.over = anyio.Event()
+        self.is_cancelled = False
+        """We have given it up: what comes of it is dropped."""
+        self.usage: Usage | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the server has ended it."""
+        return self.over.is_set()
+
+    def put(self, item: LLMEvent | AudioChunk) -> None:
+        """Add to its stream, unless nobody wants it."""
+        if not self.is_cancelled:
+            self.feed.put(item)
+
+    def finish(self, reason: str) -> None:
+        """The server has ended it."""
+        if self.usage is not None:
+            self.put(self.usage)
+        self.put(Done(reason))
+        self.feed.end()
+        self.over.set()
+
+
+class LiveWire:
+    """One connection's conversation.
+
+    Args:
+        post: Calls a method of the SDK's session, in order.
+        report: Takes what goes to the session.
+    """
+
+    def __init__(
+        self, setup: RealtimeSetup, *, post: Callable[[Send], None], report: Callable[[RealtimeEvent], None]
+    ) -> None:
+        self._is_local = setup.turn_detection == "local"
+        self._setup = setup
+        self._post = post
+        self._report = report
+        self._answer: Answer | None = None
+        self._waiting: dict[str, Answer] = {}
+        self._open_turn = RecentFrames(MAX_TURN)
+        self._turn: list[AudioFrame] = []
+        self._outputs: list[types.FunctionResponse] = []
+        self._cancelled_calls: set[str] = set()
+        self._calls: set[str] = set()
+        self._item = new_id("item")
+        """The user's item that transcripts belong to now."""
+        self._words = ""
+        self._words_before_answer = 0
+        self._pushed = 0.0
+        self._is_cut = False
+        """The server has cut an answer, and has not yet said that the turn is complete."""
+
+    # what the session wants
+
+    def begin(self) -> None:
+        """Tell the past, unless the server knows it; the setup was sent with the connection."""
+        if messages.begins_with_history(self._setup):
+            past = messages.contents(self._setup.history.items)
+            self._content(past, is_complete=True)
+
+    def push(self, frame: AudioFrame) -> None:
+        """Take the user's next frame: it is sent now where the server decides about turns."""
+        self._pushed += frame.duration
+        if self._is_local:
+            self._open_turn.push(frame)
+        else:
+            self._post(Send("send_realtime_input", {"audio": messages.audio(frame)}))
+
+    def push_video(self, frame: VideoFrame) -> None:
+        """Show a picture."""
+        blob = types.Blob(data=frame.data, mime_type=frame.media_type)
+        self._post(Send("send_realtime_input", {"video": blob}))
+
+    def commit(self) -> None:
+        """The user's turn is over; it is sent when an answer is asked for."""
+        self._turn += self._open_turn.drain()
+        self._settle(len(self._words))
+        self._report(RealtimeInputCommitted(self._item))
+
+    def clear(self) -> None:
+        """Forget the open turn's audio."""
+        self._open_turn.drain()
+
+    def append(self, item: ChatItem) -> None:
+        """Add to the conversation; the output of a call waits until an answer is asked for."""
+        if isinstance(item, FunctionCallOutput) and item.call_id in self._calls:
+            self._calls.discard(item.call_id)
+            self._outputs.append(messages.response(item))
+        elif isinstance(item, FunctionCallOutput) and item.call_id in self._cancelled_calls:
+            logger.info("google: the output of a call that the server has cancelled is not sent")
+        elif turns := messages.contents((item,)):
+            self._content(turns, is_complete=False)
+
+    def ask(self, extra_instructions: str) -> Answer:
+        """Ask for an answer to the conversation, the user's turn and the outputs that wait."""
+        answer = self._answer = Answer(is_remote=False)
+        if extra_instructions.strip():
+            note = messages.user_text(messages.NOTE.format(extra_instructions))
+            self._content([note], is_complete=False)
+        if self._turn:
+            self._post(Send("send_realtime_input", {"activity_start": types.ActivityStart()}))
+            for frame in self._turn:
+                self._post(Send("send_realtime_input", {"audio": messages.audio(frame)}))
+            self._turn = []
+            self._send_outputs()
+            self._post(Send("send_realtime_input", {"activity_end": types.ActivityEnd()}))
+        elif self._outputs:
+            self._send_outputs()
+        else:
+            self._content([], is_complete=True)
+        return answer
+
+    def say(self, text: str) -> Answer:
+        """Ask for a text to be spoken."""
+        answer = self._answer = Answer(is_remote=False)
+        self._content([messages.user_text(messages.SAY.format(text))], is_complete=True)
+        return answer
+
+    def accept(self, reply_id: str) -> Answer:
+        """Return an answer that the server began.
+
+        Raises:
+            KeyError: There is none of that id to be had.
+        """
+        return self._waiting.pop(reply_id)
+
+    def refuse(self, reply_id: str) -> None:
+        """Cancel an answer that the server began."""
+        answer = self._waiting.pop(reply_id, None)
+        if answer is not None:
+            self.give_up(answer)
+
+    def give_up(self, answer: Answer) -> None:
+        """Cancel an answer, unless it is over or cancelled already."""
+        if answer.is_over or answer.is_cancelled:
+            return
+        answer.is_cancelled = True
+        answer.feed.end()
+        if answer is self._answer:
+            self._content([], is_complete=False)  # any message interrupts the model
+
+    def unfinished(self) -> Answer | None:
+        """Return the cancelled answer that the server has not ended yet."""
+        answer = self._answer
+        return answer if answer is not None and answer.is_cancelled and not answer.is_over else None
+
+    def lose(self, error: ProviderError) -> None:
+        """The connection is lost: no answer will come any more."""
+        for answer in (*self._waiting.values(), *([self._answer] if self._answer else [])):
+            answer.feed.end(error)
+            answer.over.set()
+
+    # what the server says
+
+    def feed(self, message: types.LiveServerMessage) -> None:
+        """Take one message.
+
+        Raises:
+            ProviderProtocolError: It is not what the API describes.
+        """
+        if (update := message.session_resumption_update) is not None and update.resumable and update.new_handle:
+            self._report(RealtimeResumable(update.new_handle))
+        if message.go_away is not None:
+            self._report(RealtimeEnding(seconds_of(message.go_away.time_left)))
+        if message.voice_activity is not None:
+            self._take_activity(message.voice_activity)
+        if message.usage_metadata is not None:
+            self._take_usage(message.usage_metadata)
+        if message.tool_call is not None:
+            self._take_calls(message.tool_call.function_calls or [])
+        if message.tool_call_cancellation is not None:
+            self._cancelled_calls.update(message.tool_call_cancellation.ids or [])
+            self._calls -= self._cancelled_calls
+            self._outputs = [one for one in self._outputs if one.id not in self._cancelled_calls]
+        if message.server_content is not None:
+            self._take_content(message.server_content)
+
+    def _take_content(self, content: types.LiveServerContent) -> None:
+        if (words := content.input_transcription) is not None:
+            self._hear(words.text or "", is_final=bool(words.finished))
+        if (words := content.interim_input_transcription) is not None and words.text:
+            self._report(RealtimeTranscript(text=self._words + words.text, item_id=self._item, is_final=False))
+        if (words := content.output_transcription) is not None and words.text:
+            answer = self._current()
+            answer.put(TextDelta(words.text, answer.item_id))
+        for part in (content.model_turn.parts or []) if content.model_turn is not None else []:
+            self._take_part(part)
+        if content.interrupted:
+            self._finish("cancelled")
+            self._is_cut = not content.turn_complete
+        elif content.turn_complete and self._is_cut:  # of the answer that was cut, not of one asked for meanwhile
+            self._is_cut = False
+        elif content.turn_complete:
+            reason = content.turn_complete_reason
+            self._finish(reason.value.casefold() if reason is not None else "stop")
+
+    def _take_part(self, part: types.Part) -> None:
+        if part.thought:
+            return
+        answer = self._current()
+        if part.inline_data is not None and part.inline_data.data:
+            kind = part.inline_data.mime_type or ""
+            if not kind.startswith("audio/pcm"):
+                raise ProviderProtocolError(f"needed audio/pcm, got {kind!r}", provider=PROVIDER)
+            data = part.inline_data.data
+            if whole := data[: len(data) - len(data) % 2]:
+                answer.put(AudioChunk(AudioFrame(whole, rate_of(kind)), item_id=answer.item_id))
+        if part.text and self._setup.answers == "text":
+            answer.put(TextDelta(part.text, answer.item_id))
+
+    def _take_calls(self, calls: list[types.FunctionCall]) -> None:
+        answer = self._current()
+        for call in calls:
+            if not call.name:
+                raise ProviderProtocolError("needed a tool call with a name, got none", provider=PROVIDER)
+            call_id = call.id or new_id("call")
+            self._calls.add(call_id)
+            answer.put(ToolCall(call_id=call_id, name=call.name, arguments=json.dumps(call.args or {})))
+        self._finish("tool_calls")
+
+    def _take_usage(self, usage: types.UsageMetadata) -> None:
+        taken = Usage(
+            input_tokens=(usage.prompt_token_count or 0) + (usage.tool_use_prompt_token_count or 0),
+            output_tokens=(usage.response_token_count or 0) + (usage.thoughts_token_count or 0),
+            cached_tokens=usage.cached_content_token_count or 0,
+        )
+        if self._answer is not None and not self._answer.is_cancelled:
+            self._answer.usage = taken
+        else:
+            self._report(taken)
+
+    def _take_activity(self, activity: types.VoiceActivity) -> None:
+        ago = max(0.0, self._pushed - seconds_of(activity.audio_offset)) if activity.audio_offset else 0.0
+        kind = activity.voice_activity_type
+        if kind == types.VoiceActivityType.ACTIVITY_START:
+            self._report(RealtimeSpeechStarted(ago))
+        elif kind == types.VoiceActivityType.ACTIVITY_END:
+            self._report(RealtimeSpeechEnded(ago))
+
+    def _current(self) -> Answer:
+        """Return the answer that what comes now belongs to: one that the server begins, where none was asked for."""
+        self._is_cut = False
+        if self._answer is None:
+            self._answer = answer = Answer(is_remote=True)
+            self._waiting[answer.reply_id] = answer
+            self._words_before_answer = len(self._words)
+            self._report(RealtimeInputCommitted(self._item))
+            self._report(RealtimeReplyStarted(answer.reply_id, self._item))
+        return self._answer
+
+    def _finish(self, reason: str) -> None:
+        answer, self._answer = self._answer, None
+        if answer is None:
+            return
+        # What is heard while the model speaks is late words of the turn before, unless it cuts the model.
+        is_next_turn = reason == "cancelled" and answer.reply_id
+        self._settle(self._words_before_answer if is_next_turn else len(self._words))
+        answer.finish(reason)
+        if reason == "cancelled" and not answer.is_cancelled:
+            self._report(RealtimeReplyCancelled(answer.reply_id))
+
+    def _hear(self, text: str, *, is_final: bool) -> None:
+        self._words += text
+        if is_final:
+            self._settle(len(self._words))
+        elif self._words:
+            self._report(RealtimeTranscript(text=self._words, item_id=self._item, is_final=False))
+
+    def _settle(self, length: int) -> None:
+        """End the transcript of the user's item after so many characters; what is left belongs to the next item."""
+        settled, self._words = self._words[:length], self._words[length:]
+        if settled:
+            self._report(RealtimeTranscript(text=settled, item_id=self._item, is_final=True))
+        self._item = new_id("item")
+        self._words_before_answer = 0
+
+    def _send_outputs(self) -> None:
+        if self._outputs:
+            self._post(Send("send_tool_response", {"function_responses": self._outputs}))
+            self._outputs = []
+
+    def _content(self, turns: list[types.Content], *, is_complete: bool) -> None:
+        self._post(Send("send_client_content", {"turns": turns or None, "turn_complete": is_complete}))
+
+
+def seconds_of(duration: str | None) -> float:
+    """Return a protobuf duration, such as `"9.5s"`, in seconds; 0 where there is none."""
+    try:
+        return float((duration or "0s").removesuffix("s"))
+    except ValueError:
+        return 0.0
+
+
+def rate_of(kind: str) -> int:
+    """Return the rate in a MIME type such as `audio/pcm;rate=24000`.
+
+    Raises:
+        ProviderProtocolError: It is another than the API's.
+    """
+    rate = kind.partition("rate=")[2] or str(OUTPUT_RATE)
+    if rate != str(OUTPUT_RATE):
+        raise ProviderProtocolError(f"needed audio of {OUTPUT_RATE} Hz, got {kind!r}", provider=PROVIDER)
+    return OUTPUT_RATE

@@ -1,0 +1,379 @@
+"""google.RealtimeModel against a scripted server, through the real SDK: the port's promises, and what fails."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import anyio
+import pytest
+
+from servers.scripted_gemini import ScriptedGemini, Turn, scripted_gemini
+from vivavoce.pipelines.core.errors import (
+    ConfigurationError,
+    ProviderConnectionError,
+    ProviderError,
+    ProviderStatusError,
+)
+from vivavoce.pipelines.llm.base import Done, GenerateRequest, LLMEvent, TextDelta, Usage
+from vivavoce.pipelines.llm.chat_context import ChatContext, ChatMessage, FunctionCall, FunctionCallOutput
+from vivavoce.pipelines.llm.tools import ToolCall, function_tool
+from vivavoce.pipelines.media.frame import AudioFrame, VideoFrame
+from vivavoce.pipelines.realtime_model.base import (
+    RealtimeConnection,
+    RealtimeEnding,
+    RealtimeEvent,
+    RealtimeInputCommitted,
+    RealtimeProblem,
+    RealtimeReplyCancelled,
+    RealtimeReplyStarted,
+    RealtimeResumable,
+    RealtimeSetup,
+    RealtimeSpeechEnded,
+    RealtimeSpeechStarted,
+    RealtimeTranscript,
+)
+from vivavoce.pipelines.testing import check_failure, check_realtime_model
+from vivavoce.pipelines.testing.realtime_server.script import tone
+from vivavoce.pipelines.tts.base import AudioChunk
+from vivavoce.plugins import google
+
+LIMIT = 10.0
+E = TypeVar("E")
+
+
+@function_tool
+def weather(city: str) -> str:
+    """Tell the weather."""
+    return f"cold in {city}"
+
+
+ASKING = GenerateRequest(context=ChatContext(), instructions="Be brief.", tools=(weather,))
+CALL = {"id": "c1", "name": "weather", "args": {"city": "Oslo"}}
+
+
+@pytest.fixture(autouse=True)
+def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI", "GOOGLE_GENAI_USE_ENTERPRISE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[ScriptedGemini]:
+    async with scripted_gemini(tmp_path) as running:
+        yield running
+
+
+class Session:
+    """An open connection with what it has reported."""
+
+    def __init__(self, connection: RealtimeConnection) -> None:
+        self.connection = connection
+        self.events: list[RealtimeEvent] = []
+        self.error: ProviderError | None = None
+        self._changed = anyio.Event()
+
+    async def listen(self) -> None:
+        try:
+            async for event in self.connection.events():
+                self.events.append(event)
+                self._changed.set()
+                self._changed = anyio.Event()
+        except ProviderError as error:
+            self.error = error
+            self._changed.set()
+
+    def of(self, kind: type[E]) -> list[E]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+    async def until(self, holds: Callable[[], object]) -> None:
+        with anyio.fail_after(LIMIT):
+            while not holds():
+                await self._changed.wait()
+
+    async def answer(self, request: GenerateRequest = ASKING) -> list[LLMEvent | AudioChunk]:
+        with anyio.fail_after(LIMIT):
+            return [item async for item in self.connection.generate(request)]
+
+
+def model(server: ScriptedGemini, **options: Any) -> google.RealtimeModel:
+    chosen = google.RealtimeOptions(ssl_context=server.trust, **options)
+    return google.RealtimeModel(model="m", api_key="secret", base_url=server.url, options=chosen)
+
+
+LOCAL = RealtimeSetup(instructions="Be brief.", tools=(weather,), turn_detection="local")
+REMOTE = RealtimeSetup()
+
+
+@asynccontextmanager
+async def session(server: ScriptedGemini, setup: RealtimeSetup = LOCAL, **options: Any) -> AsyncIterator[Session]:
+    async with model(server, **options) as one:
+        opened = Session(await one.open(setup))
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(opened.listen)
+                yield opened
+                await opened.connection.aclose()
+        finally:
+            await opened.connection.aclose()
+
+
+def words(answer: list[LLMEvent | AudioChunk]) -> str:
+    return "".join(item.text for item in answer if isinstance(item, TextDelta))
+
+
+def mind(received: list[dict[str, Any]]) -> Turn | str:
+    """Call the tool once, then talk."""
+    if any("tool_response" in message for message in received):
+        return Turn(text="It is cold in Oslo, and it will stay so.", delay=0.01)
+    return Turn(text="One moment.", calls=(CALL,))
+
+
+async def test_it_keeps_the_promises_of_a_realtime_model(tmp_path: Path) -> None:
+    async with scripted_gemini(tmp_path, mind) as server:
+        await check_realtime_model(lambda: model(server), ASKING, AudioFrame(tone(0.6), 24000))
+
+
+async def test_it_keeps_them_with_answers_in_text(tmp_path: Path) -> None:
+    setup = RealtimeSetup(turn_detection="local", answers="text")
+    async with scripted_gemini(tmp_path) as server, session(server, setup, generates_text=True) as opened:
+        server.answers("one two")
+        answer = await opened.answer()
+    assert words(answer) == "one two"
+    assert not [item for item in answer if isinstance(item, AudioChunk)]
+
+
+async def test_a_connection_begins_with_the_settings_and_the_past(server: ScriptedGemini) -> None:
+    past = ChatContext(
+        (
+            ChatMessage(role="user", content="Is it cold?"),
+            FunctionCall(call_id="c1", name="weather", arguments='{"city": "Oslo"}'),
+            FunctionCallOutput(call_id="c1", name="weather", output="cold"),
+            ChatMessage(role="assistant", content="Yes, it", interrupted=True),
+        )
+    )
+    setup = RealtimeSetup(instructions="Be brief.", tools=(weather,), history=past)
+    async with session(server, setup, voice="Puck", language="en-US", silence=0.7):
+        await server.got(lambda message: "client_content" in message)
+
+    sent = server.setups[0]
+    assert sent["model"] == "models/m"
+    assert sent["systemInstruction"]["parts"] == [{"text": "Be brief."}]
+    assert sent["tools"][0]["functionDeclarations"][0]["name"] == "weather"
+    assert sent["generationConfig"]["responseModalities"] == ["AUDIO"]
+    assert "inputAudioTranscription" in sent
+    assert "outputAudioTranscription" in sent
+    assert "sessionResumption" in sent
+    turns = server.received[0]["client_content"]["turns"]
+    assert [turn["role"] for turn in turns] == ["user", "model", "user", "model", "user"]
+    assert server.queries[0]["key"] == "secret"
+
+
+async def test_a_resumed_connection_names_its_handle_and_tells_no_past(server: ScriptedGemini) -> None:
+    past = ChatContext((ChatMessage(role="user", content="Hello"),))
+    async with session(server, RealtimeSetup(history=past, resume="h1")) as opened:
+        await server.send({"sessionResumptionUpdate": {"newHandle": "h2", "resumable": True}})
+        await server.send({"goAway": {"timeLeft": "9.5s"}})
+        await opened.until(lambda: opened.of(RealtimeEnding))
+
+    assert server.setups[0]["sessionResumption"] == {"handle": "h1"}
+    assert server.received == []
+    assert opened.of(RealtimeResumable) == [RealtimeResumable("h2")]
+    assert opened.of(RealtimeEnding) == [RealtimeEnding(9.5)]
+
+
+async def test_audio_is_sent_as_it_comes_where_the_server_decides_and_its_answer_is_accepted(
+    server: ScriptedGemini,
+) -> None:
+    async with session(server, REMOTE) as opened:
+        opened.connection.push(AudioFrame(bytes(640), 16000))
+        await server.got(lambda message: message.get("realtime_input", {}).get("audio") == 640)
+        await server.send({"voiceActivity": {"type": "ACTIVITY_START", "audioOffset": "0.01s"}})
+        await server.send({"voiceActivity": {"type": "ACTIVITY_END"}})
+        await server.send({"serverContent": {"inputTranscription": {"text": "What is "}}})
+        server.answers("It is sunny.")
+        await server.play()
+        await opened.until(lambda: opened.of(RealtimeReplyStarted))
+        reply = opened.of(RealtimeReplyStarted)[0]
+        answer = [item async for item in opened.connection.accept(reply.reply_id)]
+        await opened.until(lambda: any(one.is_final for one in opened.of(RealtimeTranscript)))
+
+    assert opened.of(RealtimeSpeechStarted)[0].ago == pytest.approx(0.01)
+    assert opened.of(RealtimeSpeechEnded)
+    assert opened.of(RealtimeInputCommitted)[0].item_id == reply.item_id
+    final = opened.of(RealtimeTranscript)[-1]
+    assert (final.text, final.item_id, final.is_final) == ("What is ", reply.item_id, True)
+    assert words(answer) == "It is sunny."
+    assert answer[-2:] == [Usage(input_tokens=20, output_tokens=7, cached_tokens=5), Done("stop")]
+
+
+async def test_words_that_cut_the_model_belong_to_the_next_turn(server: ScriptedGemini) -> None:
+    async with session(server, REMOTE) as opened:
+        await server.send({"serverContent": {"inputTranscription": {"text": "Tell me more"}}})
+        server.answers(Turn(text="one two three", ends=False))
+        await server.play()
+        await server.send({"serverContent": {"inputTranscription": {"text": "Stop"}}})
+        await server.send({"serverContent": {"interrupted": True}})
+        await server.send({"serverContent": {"turnComplete": True}})
+        await opened.until(lambda: opened.of(RealtimeReplyCancelled))
+        reply = opened.of(RealtimeReplyStarted)[0]
+        answer = [item async for item in opened.connection.accept(reply.reply_id)]
+        await server.send({"serverContent": {"inputTranscription": {"text": " it.", "finished": True}}})
+        await opened.until(lambda: sum(one.is_final for one in opened.of(RealtimeTranscript)) == 2)
+
+    finals = [one for one in opened.of(RealtimeTranscript) if one.is_final]
+    assert [one.text for one in finals] == ["Tell me more", "Stop it."]
+    assert finals[0].item_id == reply.item_id != finals[1].item_id
+    assert opened.of(RealtimeReplyCancelled) == [RealtimeReplyCancelled(reply.reply_id)]
+    assert answer[-1] == Done("cancelled")
+
+
+async def test_where_we_decide_audio_is_sent_when_an_answer_is_asked_for_and_never_what_was_cleared(
+    server: ScriptedGemini,
+) -> None:
+    async with session(server) as opened:
+        server.answers("Yes.")
+        opened.connection.push(AudioFrame(bytes(6400), 16000))
+        opened.connection.clear()
+        opened.connection.push(AudioFrame(bytes(640), 16000))
+        opened.connection.commit()
+        assert words(await opened.answer()) == "Yes."
+
+    sent = [message["realtime_input"] for message in server.received if "realtime_input" in message]
+    assert [next(iter(one)) for one in sent] == ["activityStart", "audio", "activityEnd"]
+    assert sent[1] == {"audio": 640}
+
+
+async def test_outputs_are_sent_together_when_an_answer_is_asked_for_unless_the_server_has_cancelled_their_calls(
+    server: ScriptedGemini,
+) -> None:
+    async with session(server) as opened:
+        server.answers(Turn(calls=(CALL, {**CALL, "id": "c2"})), "Cold.")
+        calls = [item for item in await opened.answer() if isinstance(item, ToolCall)]
+        await server.send({"toolCallCancellation": {"ids": ["c2"]}})
+        await server.send({"goAway": {"timeLeft": "50s"}})
+        await opened.until(lambda: opened.of(RealtimeEnding))
+        for call in calls:
+            opened.connection.append(FunctionCallOutput(call_id=call.call_id, name="weather", output="cold"))
+        assert words(await opened.answer()) == "Cold."
+
+    assert [(call.call_id, call.arguments) for call in calls] == [(one, '{"city": "Oslo"}') for one in ("c1", "c2")]
+    sent = [message["tool_response"] for message in server.received if "tool_response" in message]
+    assert len(sent) == 1
+    assert [one["id"] for one in sent[0]["functionResponses"]] == ["c1"]
+
+
+async def test_a_closed_answer_is_interrupted_and_what_still_comes_of_it_is_nobodys(server: ScriptedGemini) -> None:
+    async with session(server) as opened:
+        server.answers(Turn(text="one two three four", delay=0.1), "Fine.")
+        async with aclosing(opened.connection.generate(ASKING)) as answer:
+            await anext(answer)
+        assert words(await opened.answer()) == "Fine."
+
+    assert not opened.of(RealtimeReplyCancelled)
+    assert not opened.of(RealtimeReplyStarted)
+
+
+async def test_a_refused_answer_is_interrupted(server: ScriptedGemini) -> None:
+    async with session(server, REMOTE) as opened:
+        server.answers(Turn(text="one two", ends=False), "Fine.")
+        await server.play()
+        await opened.until(lambda: opened.of(RealtimeReplyStarted))
+        opened.connection.refuse(opened.of(RealtimeReplyStarted)[0].reply_id)
+        await server.got(lambda message: message.get("client_content") is not None)
+        await server.send({"serverContent": {"interrupted": True}})
+        assert words(await opened.answer()) == "Fine."
+        with pytest.raises(KeyError):
+            opened.connection.accept(opened.of(RealtimeReplyStarted)[0].reply_id)
+
+
+async def test_words_pictures_and_instructions_of_one_answer_are_told(server: ScriptedGemini) -> None:
+    async with session(server) as opened:
+        server.answers("A cat.", "Hello.")
+        opened.connection.append(ChatMessage(role="user", content="This?", images=(VideoFrame(b"x", "image/png"),)))
+        opened.connection.push_video(VideoFrame(b"y", "image/jpeg"))
+        await opened.answer(GenerateRequest(context=ChatContext(), extra_instructions="Be kind."))
+        chunks = [chunk async for chunk in opened.connection.say("Hello.")]
+
+    contents = [message["client_content"] for message in server.received if "client_content" in message]
+    texts = [part.get("text") for content in contents for turn in content.get("turns") or [] for part in turn["parts"]]
+    assert texts[:2] == ["This?", None]
+    assert "Be kind." in texts[2]
+    assert "Hello." in texts[3]
+    assert chunks[0].item_id
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "kind", "retryable"),
+    [
+        (1011, "internal error", ProviderConnectionError, True),
+        (1007, "invalid argument", ProviderStatusError, False),
+        (1008, "the operation was aborted", ProviderConnectionError, True),
+        (1011, "You exceeded your current quota", ProviderStatusError, True),
+    ],
+)
+async def test_a_closed_connection_tells_whether_to_try_again(
+    server: ScriptedGemini, code: int, reason: str, kind: type[ProviderError], retryable: bool
+) -> None:
+    async with session(server) as opened:
+        await server.got(lambda _: True, 0)
+        await server.close(code, reason)
+        await opened.until(lambda: opened.error is not None)
+        assert type(opened.error) is kind
+        assert opened.error.retryable is retryable
+        with pytest.raises(kind):
+            await opened.answer()
+
+
+async def test_a_lost_connection_fails_the_answer_that_it_carried(server: ScriptedGemini) -> None:
+    async with session(server) as opened:
+        server.answers(Turn(text="one two", ends=False))
+        async with aclosing(opened.connection.generate(ASKING)) as answer:
+            await anext(answer)
+            server.abort()
+            with pytest.raises(ProviderConnectionError):
+                [item async for item in answer]
+
+
+async def test_broken_messages_are_problems_and_the_conversation_goes_on(server: ScriptedGemini) -> None:
+    async with session(server) as opened:
+        await server.send("{")
+        blob = {"mimeType": "audio/pcm;rate=8000", "data": "AAAA"}
+        await server.send({"serverContent": {"modelTurn": {"parts": [{"inlineData": blob}]}}})
+        await server.send({"serverContent": {"turnComplete": True}})
+        await opened.until(lambda: len(opened.of(RealtimeProblem)) == 2)
+        server.answers("Fine.")
+        assert words(await opened.answer()) == "Fine."
+
+
+@pytest.mark.parametrize(("status", "retryable"), [(403, False), (429, True), (503, True)])
+async def test_a_refused_handshake_tells_whether_to_try_again(
+    server: ScriptedGemini, status: int, retryable: bool
+) -> None:
+    server.refusals += [status, status]
+    async with model(server) as one:
+        with pytest.raises(ProviderStatusError) as caught:
+            await one.open(REMOTE)
+        assert (caught.value.status, caught.value.retryable) == (status, retryable)
+        assert "secret" not in str(caught.value)
+        await check_failure(lambda: one.open(REMOTE))
+
+
+async def test_a_server_that_does_not_take_the_settings_or_is_not_there_is_an_error(server: ScriptedGemini) -> None:
+    server.first = {"goAway": {}}
+    async with model(server) as one:
+        await check_failure(lambda: one.open(REMOTE))
+    async with google.RealtimeModel(api_key="k", base_url="https://127.0.0.1:1") as one:
+        with pytest.raises(ProviderConnectionError):
+            await one.open(REMOTE)
+
+
+def test_wrong_settings_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match="GEMINI_API_KEY"):
+        google.RealtimeModel()
+    with pytest.raises(ValueError, match="silence"):
+        google.RealtimeOptions(silence=0)
+    assert "secret" not in repr(google.RealtimeModel(api_key="secret"))
