@@ -27,16 +27,19 @@ def chromium_path() -> str:
 
 
 @asynccontextmanager
-async def chromium(microphone: Path | None = None, *, flags: Sequence[str] = (ALLOWED,)) -> AsyncIterator[Browser]:
+async def chromium(
+    microphone: Path | None = None, *, loops: bool = False, flags: Sequence[str] = (ALLOWED,)
+) -> AsyncIterator[Browser]:
     """Run a browser.
 
     Args:
-        microphone: 48 kHz mono WAV, heard once from the moment the page opens the microphone; None: Chromium's beeps.
+        microphone: 48 kHz mono WAV, heard from the moment the page opens the microphone; None: Chromium's beeps.
+        loops: Begin the file again at its end; else silence follows.
         flags: More flags; without `ALLOWED` the microphone is refused.
     """
     fake = [FAKE_DEVICE]
     if microphone is not None:
-        fake.append(f"--use-file-for-fake-audio-capture={microphone}%noloop")
+        fake.append(f"--use-file-for-fake-audio-capture={microphone}{'' if loops else '%noloop'}")
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(
             executable_path=chromium_path(), headless=True, args=[*FLAGS, *fake, *flags]

@@ -16,7 +16,8 @@ export class CallError extends Error {
   }
 }
 
-const base64url = (bytes) => btoa(String.fromCharCode(...bytes)).replaceAll('+', '-').replaceAll('/', '_').replaceAll('=', '');
+// With its padding: LiveKit's server refuses a join request without.
+const base64url = (bytes) => btoa(String.fromCharCode(...bytes)).replaceAll('+', '-').replaceAll('/', '_');
 
 /** Reject with a CallError when `promise` takes longer than `ms`. */
 export function within(promise, ms, code) {

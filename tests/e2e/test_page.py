@@ -1,0 +1,173 @@
+"""The browser page in real Chromium: calls with the demo agent, in the embedded room and on a real LiveKit server."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from e2e_kit.room_endpoint import RoomEndpoint
+from page_kit.caller import AUDIBLE, Caller, calling
+from page_kit.demo import demo_page
+from page_kit.voice import speech_file
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(170)]
+
+GREETING = "Hello, this is the corner table. For which day would you like a table?"
+ANSWER = "On friday. At seven. For how many people?"
+
+
+@pytest.fixture(scope="module", params=["embedded", "livekit"])
+def address(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The page's address, an agent behind it."""
+    server: RoomEndpoint | None = request.getfixturevalue("livekit_room") if request.param == "livekit" else None
+    with demo_page(server, tmp_path_factory.mktemp("demo")) as where:
+        yield where
+
+
+async def test_a_spoken_call_is_heard_captioned_and_measured(address: str, tmp_path: Path) -> None:
+    voice = await speech_file(tmp_path / "voice.wav", "friday at seven", before=9.0, after=30.0)
+    async with calling(address, voice) as caller:
+        await caller.click("join")
+        await caller.in_call()
+        assert await caller.audible() > AUDIBLE
+        await caller.until("document.getElementById('agent-state').textContent === 'Speaking'")
+        await caller.caption("agent", GREETING)
+        await caller.silent()
+        await caller.until("document.getElementById('agent-state').textContent === 'Listening'")
+        await caller.caption("user", "friday at seven")
+        await caller.audible()
+        await caller.caption("agent", ANSWER)
+        await caller.until("document.querySelectorAll('.turn').length === 2")
+        seen = await caller.seen()
+        health = await caller.text("#health-text")
+        assert health in ("Connected", "Excellent", "Good")
+        await _shows_where_the_time_went(caller)
+        await caller.click("leave")
+        await caller.until("document.getElementById('banner-title').textContent === 'You have hung up'")
+    assert any(side == "user" and not is_final for side, _, is_final in seen), "no interim caption was shown"
+    greeting = [text for side, text, _ in seen if side == "agent" and GREETING.startswith(text)]
+    assert len(greeting) > 5, "the agent's words come as they are spoken"
+    assert greeting == sorted(greeting, key=len)
+
+
+async def _shows_where_the_time_went(caller: Caller) -> None:
+    turn = caller.page.locator(".turn").first
+    assert "“friday at seven”" in await turn.locator("summary").inner_text()
+    latency = float((await turn.locator(".latency").inner_text()).removesuffix(" s"))
+    stages = [float(text.removesuffix(" ms")) for text in await turn.locator(".waterfall .time").all_inner_texts()]
+    assert len(stages) >= 4
+    assert sum(stages) / 1000 == pytest.approx(latency, abs=0.02)
+    bars = [box for bar in await turn.locator(".bar").all() if (box := await bar.bounding_box()) is not None]
+    assert [bar["x"] for bar in bars] == sorted(bar["x"] for bar in bars)
+    widest = max(range(len(stages)), key=stages.__getitem__)
+    assert bars[widest]["width"] == max(bar["width"] for bar in bars)
+    assert await caller.text("#turns-summary") == f"Median {latency:.2f} s over 1 answer"
+
+
+async def test_speaking_into_the_agents_words_silences_it_and_marks_where(address: str, tmp_path: Path) -> None:
+    voice = await speech_file(tmp_path / "voice.wav", "friday at seven", before=0.4, after=30.0)
+    async with calling(address, voice) as caller:
+        await caller.click("join-typing")
+        await caller.audible()
+        # The file is heard from the moment the microphone opens: while the agent speaks.
+        await caller.page.click("#menu summary")
+        assert await caller.page.is_disabled("#mute")
+        await caller.page.evaluate("document.getElementById('microphone').dispatchEvent(new Event('change'))")
+        await caller.caption("user", "friday at seven")
+        await caller.until("document.querySelector('.turn .outcome')?.textContent === 'interrupted'")
+        await caller.caption("agent", ANSWER)
+        said = [text for side, text, is_final in await caller.seen() if side == "agent" and is_final]
+        assert said[0] != GREETING
+        assert GREETING.startswith(said[0])
+        first = caller.page.locator("#log .agent").first
+        assert await first.locator(".cut").inner_text() == "cut off here"
+        assert not await caller.page.is_disabled("#mute")
+
+
+async def test_what_is_typed_is_answered_and_the_button_interrupts(address: str) -> None:
+    async with calling(address) as caller:
+        await caller.click("join-typing")
+        await caller.caption("agent", GREETING)
+        await caller.type("friday at seven")
+        await caller.caption("user", "friday at seven")
+        await caller.caption("agent", ANSWER)
+        await caller.type("for four people")
+        await caller.audible()
+        await caller.until(
+            "window.seen.some(([side, text]) => side === 'agent' && text.startsWith('I have booked friday'))"
+        )
+        await caller.click("interrupt")
+        await caller.silent(0.5)
+        await caller.until("document.querySelector('.turn .outcome')?.textContent === 'interrupted'")
+        tool = await caller.text("#log .tool")
+        assert "book(day: friday, time: 19:00, people: 4)" in tool
+        assert "booked: friday, 19:00, 4" in tool
+
+
+async def test_muted_or_not_pressing_to_talk_the_caller_is_not_heard(address: str, tmp_path: Path) -> None:
+    voice = await speech_file(tmp_path / "voice.wav", "friday at seven", before=1.0, after=3.0)
+    async with calling(address, voice, loops=True) as caller:
+        await caller.click("join")
+        await caller.in_call()
+        await caller.click("mute")
+        assert await caller.page.get_attribute("#mute", "aria-pressed") == "true"
+        await caller.caption("agent", GREETING)
+        heard = len(await _user_captions(caller))
+        await caller.page.wait_for_timeout(6000)  # the sentence goes by at least once
+        assert len(await _user_captions(caller)) == heard
+        await caller.page.keyboard.press("Alt+m")
+        await caller.until("(count) => window.seen.filter(([side]) => side === 'user').length > count", heard)
+
+        await caller.page.click("#menu summary")
+        await caller.page.check("#push-to-talk")
+        await caller.page.keyboard.press("Escape")
+        await caller.page.wait_for_timeout(3000)  # what was said before comes to its end
+        heard = len(await _user_captions(caller))
+        await caller.page.wait_for_timeout(6000)
+        assert len(await _user_captions(caller)) == heard
+        await caller.page.focus("#talk")
+        await caller.page.keyboard.down("Space")
+        assert await caller.page.get_attribute("#talk", "aria-pressed") == "true"
+        await caller.until("(count) => window.seen.filter(([side]) => side === 'user').length > count", heard)
+        await caller.page.keyboard.up("Space")
+        assert await caller.page.get_attribute("#talk", "aria-pressed") == "false"
+
+
+async def _user_captions(caller: Caller) -> list[str]:
+    return [text for side, text, _ in await caller.seen() if side == "user"]
+
+
+async def test_a_lost_websocket_is_told_and_the_call_goes_on(address: str) -> None:
+    async with calling(address) as caller:
+        await caller.click("join-typing")
+        await caller.caption("agent", GREETING)
+        await caller.page.evaluate("window.faces = []")
+        await caller.page.evaluate(
+            "new MutationObserver(() => window.faces.push(document.body.dataset.state))"
+            ".observe(document.body, { attributes: true, attributeFilter: ['data-state'] })"
+        )
+        await caller.page.evaluate("window.sockets.at(-1).close()")
+        await caller.until("window.sockets.length === 2")
+        await caller.in_call()
+        await caller.until("window.faces.includes('connected')")
+        await caller.until("document.getElementById('banner').hidden")
+        await caller.type("friday at seven")
+        await caller.caption("agent", ANSWER)
+        assert await caller.page.evaluate("window.faces") == ["reconnecting", "connected"]
+
+
+async def test_a_reload_goes_back_into_a_call(address: str) -> None:
+    async with calling(address) as caller:
+        await caller.click("join-typing")
+        await caller.caption("agent", GREETING)
+        first = await caller.text("#room-name")
+        await caller.page.reload()
+        assert re.fullmatch(r"Room call_\w+", first)
+        await caller.page.evaluate("window.seen = []")
+        await caller.click("join-typing")
+        await caller.in_call()
+        # The demo's agent waits half a second for a caller: either it is still there, or a new call was placed.
+        await caller.until("document.getElementById('orb').dataset.agent !== 'none'")
