@@ -27,9 +27,10 @@ export function briefly(json) {
 export class Captions {
   #entries = new Map();                                  // key -> <li>
 
-  /** @param list The <ol>. */
+  /** @param list The <ol>; what it stands in scrolls. */
   constructor(list) {
     this.list = list;
+    this.frame = list.parentElement;
   }
 
   clear() {
@@ -95,10 +96,10 @@ export class Captions {
       this.list.append(entry);
       this.#trim();
     }
-    const isAtEnd = this.list.scrollHeight - this.list.scrollTop - this.list.clientHeight < 80;
+    const isAtEnd = this.frame.scrollHeight - this.frame.scrollTop - this.frame.clientHeight < 80;
     entry.querySelector('.words').textContent = text;
     entry.dataset.final = String(isFinal);
-    if (isAtEnd) this.list.scrollTop = this.list.scrollHeight;
+    if (isAtEnd) this.frame.scrollTop = this.frame.scrollHeight;
     return entry;
   }
 
@@ -113,6 +114,6 @@ export class Captions {
       for (const [key, entry] of this.#entries) if (entry === first) this.#entries.delete(key);
       first.remove();
     }
-    this.list.scrollTop = this.list.scrollHeight;
+    this.frame.scrollTop = this.frame.scrollHeight;
   }
 }
