@@ -248,7 +248,7 @@ class Agent:
     async def on_empty_reply(self, reply: EmptyReply) -> None:
         """The model's answer was empty, which is silence to the caller; a good place for "Pardon?".
 
-        It runs beside the conversation, within `hook_timeout`, and may `say` and await it.
+        It runs beside the conversation, within `hook_timeout` (speech apart), and may `say` and await it.
         """
 
     def on_speech_in(self, frame: AudioFrame) -> None:

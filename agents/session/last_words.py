@@ -6,10 +6,9 @@ import logging
 from collections.abc import Callable
 from functools import partial
 
-import anyio
-
 from vivavoce.agents.agent import Agent, EmptyReply
 from vivavoce.agents.session.journal import Journal
+from vivavoce.agents.session.quiet_limit import QuietLimit
 from vivavoce.agents.speech.handle import SpeechHandle
 from vivavoce.agents.speech.host import SpeechRequest
 from vivavoce.agents.turn.inputs import SpeechRequested, TurnInput
@@ -27,7 +26,7 @@ class LastWords:
 
     Args:
         apology: Said before a close by errors; empty for none.
-        limit: Seconds for one call of the hook. A speech that it awaits goes on beyond it.
+        limit: Seconds for one call of the hook while no speech is going on (`quiet_limit`).
         report_error: Told of what the hook raised.
     """
 
@@ -38,6 +37,7 @@ class LastWords:
         self._apology = apology
         self._limit = limit
         self._report_error = report_error
+        self._running: set[QuietLimit] = set()
         self.is_apology_due = False
 
     def gave_up(self, component: str) -> None:
@@ -55,9 +55,16 @@ class LastWords:
         if agent.overrides("on_empty_reply"):
             self._journal.run_hook("on_empty_reply", partial(self._call, agent, empty))
 
+    def agent_is(self, *, busy: bool) -> None:
+        """Tell the calls at work whether any speech is going on; at every step."""
+        for limit in self._running:
+            limit.agent_is(busy=busy)
+
     async def _call(self, agent: Agent, empty: EmptyReply) -> None:
+        limit = QuietLimit(self._limit)
+        self._running.add(limit)
         try:
-            with anyio.move_on_after(self._limit) as scope, strays_as_errors("on_empty_reply"):
+            with limit.limiting() as scope, strays_as_errors("on_empty_reply"):
                 await agent.on_empty_reply(empty)
         except Exception as error:  # noqa: BLE001 - a user callback: the conversation goes on
             logger.warning("on_empty_reply failed: %s", located(error))
@@ -65,4 +72,7 @@ class LastWords:
             self._report_error(error, "hook")
         else:
             if scope.cancelled_caught:
-                self._report_error(SessionError(f"on_empty_reply did not end within {self._limit:g} s"), "hook")
+                message = f"on_empty_reply did not end within {self._limit:g} s, speech apart"
+                self._report_error(SessionError(message), "hook")
+        finally:
+            self._running.discard(limit)

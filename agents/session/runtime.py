@@ -199,6 +199,7 @@ class SessionRuntime:
         self.turn_book.decided(effects)
         if self.wake_up_call.is_running:
             self.wake_up_call.agent_is(busy=bool(self._replies))
+        self.last_words.agent_is(busy=bool(self._replies))
         if self._unanswered:
             self._answer_unanswered()
 

@@ -1,23 +1,20 @@
 """WakeUpCall: runs the application's `on_wake_up` beside the conversation, one run at a time.
 
-Its limit counts only while no speech is going on, and begins anew after each: it may await its own speech, which has
-limits of its own and often takes longer. The close cuts it at once, unless it is what awaits the close: there is
-nobody left to wake up.
+Its limit counts only while no speech is going on (`quiet_limit`). The close cuts it at once, unless it is what awaits
+the close: there is nobody left to wake up.
 """
 
 from __future__ import annotations
 
 import inspect
 import logging
-import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import anyio
-
 from vivavoce.agents.observe.observer import NO_WATCH, Watch
 from vivavoce.agents.session.emitter import Run, SessionEmitter
+from vivavoce.agents.session.quiet_limit import QuietLimit
 from vivavoce.pipelines.core.errors import ConfigurationError, SessionError, describe, located
 from vivavoce.pipelines.core.owned_call import OwnedCall
 
@@ -45,8 +42,7 @@ class WakeUpCall:
         self._report_error = report_error
         self._callback: OnWakeUp | None = None
         self._run: Run | None = None
-        self._scope: anyio.CancelScope | None = None  # made with the call: a session is made without a loop too
-        self._is_agent_busy = False
+        self._run_limit: QuietLimit | None = None
         self._is_over = False
         self.watch: Callable[[int], Watch] = lambda _: NO_WATCH
         """Makes what watches a call for a level; set by the session."""
@@ -80,21 +76,19 @@ class WakeUpCall:
         if self._run is not None and not self._run.ended.is_set():
             logger.warning("on_wake_up is not called for level %d: its call for an earlier one still runs", level)
             return
-        self._scope, self._is_agent_busy = None, False
-        self._run = self._emitter.start(NAME, partial(self._call, self._callback, level))
+        self._run_limit = QuietLimit(self._limit)
+        self._run = self._emitter.start(NAME, partial(self._call, self._callback, level, self._run_limit))
 
     def agent_is(self, *, busy: bool) -> None:
         """Tell the call at work whether any speech is going on; to be told at every step while it `is_running`."""
-        if busy != self._is_agent_busy:
-            self._is_agent_busy = busy
-            if self._scope is not None:
-                self._scope.deadline = self._deadline()
+        if self._run_limit is not None:
+            self._run_limit.agent_is(busy=busy)
 
     def end(self) -> None:
         """The session closes: nothing is called any more, and a call that awaits the close may do so."""
         self._is_over = True
-        if self._scope is not None:
-            self._scope.deadline = math.inf
+        if self._run_limit is not None:
+            self._run_limit.lift()
 
     async def cut(self) -> None:
         """End the call that `is_running` and wait for its end; whoever closes bounds it."""
@@ -102,20 +96,17 @@ class WakeUpCall:
         self._run.scope.cancel()
         await self._run.ended.wait()
 
-    async def _call(self, callback: OnWakeUp, level: int) -> None:
+    async def _call(self, callback: OnWakeUp, level: int, limit: QuietLimit) -> None:
         async def call() -> None:
             result = callback(level) if _takes_level(callback) else callback()
             if inspect.isawaitable(result):
                 await result
 
         with self.watch(level) as self._watch:
-            with anyio.CancelScope(deadline=self._deadline()) as self._scope:
+            with limit.limiting() as scope:
                 await OwnedCall(NAME, call, self._failed).run()
-            if self._scope.cancelled_caught:
+            if scope.cancelled_caught:
                 self._failed(SessionError(f"on_wake_up did not end within {self._limit:g} s, speech apart"))
-
-    def _deadline(self) -> float:
-        return math.inf if self._is_agent_busy else anyio.current_time() + self._limit
 
     def _failed(self, error: BaseException) -> None:
         self._watch.failed(error)

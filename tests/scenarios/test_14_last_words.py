@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import anyio
 import pytest
 
 from vivavoce.agents import Agent, EmptyReply, SessionOptions, function_tool
@@ -60,13 +61,13 @@ class Failing(Agent):
         raise LookupError("oh")
 
 
-class Endless(Agent):
+class Hanging(Agent):
     async def on_empty_reply(self, reply: EmptyReply) -> None:
-        while True:
-            await self.session.say("Pardon?")
+        await self.session.say("Pardon?")  # over at 2.4
+        await anyio.sleep_forever()
 
 
-@pytest.mark.parametrize(("agent", "at"), [(Failing("x"), 2.0), (Endless("x"), 12.0)])
+@pytest.mark.parametrize(("agent", "at"), [(Failing("x"), 2.0), (Hanging("x"), 12.4)])
 def test_a_hook_that_raises_or_does_not_end_is_an_error_event(agent: Agent, at: float) -> None:
     harness = SessionHarness(agent, ScriptedLLM([0.1], [0.1, "All is well."]))
     harness.caller.says("hello there", 0.5, 1.5)
@@ -74,6 +75,24 @@ def test_a_hook_that_raises_or_does_not_end_is_an_error_event(agent: Agent, at: 
     assert [(event.source, round(event.at, 6)) for event in harness.recording.of(ErrorOccurred)] == [("hook", at)]
     assert harness.close_report is not None
     assert harness.close_report.is_clean
+
+
+class Explaining(Agent):
+    said = False
+
+    async def on_empty_reply(self, reply: EmptyReply) -> None:
+        await self.session.say(" ".join(["sorry"] * 60))  # 12 s
+        self.said = True
+
+
+def test_a_hook_may_await_a_speech_that_is_longer_than_its_limit() -> None:
+    agent = Explaining("x")
+    harness = SessionHarness(agent, ScriptedLLM([0.1], [0.1, "All is well."]))
+    harness.caller.says("hello there", 0.5, 1.5)
+    harness.run(until=16.0)
+    assert agent.said
+    assert harness.recording.of(ErrorOccurred) == []
+    harness.expect_outcomes("completed", "completed")
 
 
 def failing(component: str, *, apology: str = "Sorry, something is broken.") -> SessionHarness:
