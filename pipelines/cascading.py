@@ -10,6 +10,7 @@ import anyio
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskStatus
 
+from vivavoce.pipelines.core.checks import check_number
 from vivavoce.pipelines.core.component import Component
 from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError, ProviderError, first_error
 from vivavoce.pipelines.core.retry import RetryOptions, retry_stream
@@ -60,8 +61,7 @@ class CascadingOptions:
 
     def __post_init__(self) -> None:
         checked_filters(self.text_filters)
-        if self.turn_detector_limit <= 0:
-            raise ValueError(f"need turn_detector_limit > 0 s, got {self.turn_detector_limit!r}")
+        check_number("turn_detector_limit", self.turn_detector_limit, above=0, unit="s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

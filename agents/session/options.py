@@ -10,7 +10,9 @@ from vivavoce.agents.observe.telemetry import Telemetry
 from vivavoce.agents.session.history_sink import HistorySink
 from vivavoce.agents.speech.host import SpeechLimits
 from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions
+from vivavoce.pipelines.core.checks import check_flag, check_instance, check_number, check_text, check_whole
 from vivavoce.pipelines.core.clock import Clock, LoopClock
+from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.llm.context_window import ContextPolicy
 
 
@@ -27,6 +29,13 @@ class WatchOptions:
     trace_path: str | Path | None = None
     """Where a trace of the turn machine is written, for `vivavoce replay`; it holds what the user says. None: where
     `VIVAVOCE_TRACE` says; "": nowhere. How files are named: `vivavoce.agents.session.trace_writer`."""
+
+    def __post_init__(self) -> None:
+        if self.telemetry is not None and not isinstance(self.telemetry, TelemetryOptions | Telemetry):
+            raise ConfigurationError(f"telemetry must be TelemetryOptions(…) or Telemetry(…), got {self.telemetry!r}")
+        check_flag("capture_content", self.capture_content)
+        if self.trace_path is not None and not isinstance(self.trace_path, str | Path):
+            raise ConfigurationError(f"trace_path must be a str, a Path or None, got {self.trace_path!r}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,31 +79,29 @@ class SessionOptions(WatchOptions):
     """Time; virtual in tests."""
 
     def __post_init__(self) -> None:
+        WatchOptions.__post_init__(self)
         for name, kind in (
             ("endpointing", EndpointingOptions),
             ("interruption", InterruptionOptions),
             ("speech", SpeechLimits),
         ):
-            if not isinstance(getattr(self, name), kind):
-                given = getattr(self, name)
-                raise TypeError(f"{name} must be {kind.__name__}(…), got {given!r}")
+            check_instance(name, getattr(self, name), kind)
         if self.context_window is not None and not callable(self.context_window):
-            raise TypeError(
+            raise ConfigurationError(
                 f"context_window must be ContextWindow(…) or a function of a ChatContext, got {self.context_window!r}"
             )
-        if self.telemetry is not None and not isinstance(self.telemetry, TelemetryOptions | Telemetry):
-            raise TypeError(f"telemetry must be TelemetryOptions(…) or Telemetry(…), got {self.telemetry!r}")
+        for name in ("preemptive", "preemptive_tts"):
+            check_flag(name, getattr(self, name))
         for name in ("tool_timeout", "callback_timeout", "start_step", "close_timeout"):
-            if getattr(self, name) <= 0:
-                raise ValueError(f"need {name} > 0 (s), got {getattr(self, name)!r}")
-        if self.away_after is not None and self.away_after <= 0:
-            raise ValueError(f"need away_after > 0 (s) or None, got {self.away_after!r}")
-        if self.preemptive_attempts < 1:
-            raise ValueError(f"need preemptive_attempts >= 1, got {self.preemptive_attempts!r}; or preemptive=False")
-        if self.max_tool_threads < 1 or self.max_errors < 1:
-            raise ValueError(
-                f"need max_tool_threads, max_errors >= 1, got {self.max_tool_threads!r}, {self.max_errors!r}"
-            )
+            check_number(name, getattr(self, name), above=0, unit="s")
+        check_number("away_after", self.away_after, above=0, unit="s", or_none=True)
+        check_number("latency_budget", self.latency_budget, at_least=0, unit="s")
+        check_whole("preemptive_attempts", self.preemptive_attempts, at_least=1, remedy="or preemptive=False")
+        for name in ("max_tool_threads", "max_errors"):
+            check_whole(name, getattr(self, name), at_least=1)
+        check_text("apology", self.apology)
+        if isinstance(self.clock, type) or not hasattr(self.clock, "now"):
+            raise ConfigurationError(f"clock must be a Clock, got {self.clock!r}; for example LoopClock()")
 
     def configured_waits(self, vad_silence: float) -> dict[str, float]:
         """Return what is waited for by configuration between the end of the user's speech and the commit.

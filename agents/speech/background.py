@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from vivavoce.agents.tools.threads import ThreadPool
+from vivavoce.pipelines.core.checks import check_flag, check_number, is_number
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import AudioFileError, ConfigurationError
 from vivavoce.pipelines.media.audio_file import check_audio_file
@@ -70,12 +71,14 @@ class BackgroundAudioConfig:
     fade: float = 0.1
 
     def __post_init__(self) -> None:
-        if not (0 <= self.volume <= 1 and 0 <= self.duck_volume <= 1):
+        for name in ("enabled", "looping", "thinking_only"):
+            check_flag(name, getattr(self, name))
+        if not all(is_number(volume) and 0 <= volume <= 1 for volume in (self.volume, self.duck_volume)):
             raise ConfigurationError(
                 f"need volume and duck_volume from 0 to 1, got {self.volume!r} and {self.duck_volume!r}"
             )
-        if self.duck_ramp < 0 or self.fade < 0:
-            raise ConfigurationError(f"need duck_ramp and fade >= 0 (s), got {self.duck_ramp!r} and {self.fade!r}")
+        for name in ("duck_ramp", "fade"):
+            check_number(name, getattr(self, name), at_least=0, unit="s")
 
     def check_file(self) -> None:
         """Refuse a file that is not there.

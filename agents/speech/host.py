@@ -15,6 +15,7 @@ from vivavoce.agents.speech.handle import SpeechHandle
 from vivavoce.agents.speech.playout import Playout
 from vivavoce.agents.tools.executor import ToolBatch
 from vivavoce.agents.turn.inputs import TurnInput
+from vivavoce.pipelines.core.checks import check_number, check_whole
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.llm.base import TextDelta, Usage
 from vivavoce.pipelines.llm.chat_context import ChatContext, ChatMessage, Role
@@ -36,10 +37,8 @@ class SpeechLimits:
 
     def __post_init__(self) -> None:
         for name in ("llm_first_token", "llm_stall", "tts_first_byte", "tts_stall", "hook_timeout"):
-            if getattr(self, name) <= 0:
-                raise ValueError(f"need {name} > 0 (s), got {getattr(self, name)!r}")
-        if self.max_tool_steps < 0:
-            raise ValueError(f"need max_tool_steps >= 0, got {self.max_tool_steps!r}")
+            check_number(name, getattr(self, name), above=0, unit="s")
+        check_whole("max_tool_steps", self.max_tool_steps, at_least=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

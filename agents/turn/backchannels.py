@@ -12,6 +12,8 @@ import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
+from vivavoce.pipelines.core.errors import ConfigurationError
+
 WORD = re.compile(r"[^\W_]+(?:['-][^\W_]+)*")
 """Letters and digits; within a word also "'" and "-"."""
 
@@ -45,13 +47,13 @@ def backchannels_for(*languages: str) -> frozenset[str]:
     """Return the backchannels of these languages ("en", "de-CH" …) together.
 
     Raises:
-        ValueError: There are none for one of them.
+        ConfigurationError: There are none for one of them.
     """
     found: set[str] = set()
     for language in languages:
         phrases = BY_LANGUAGE.get(re.split("[-_]", language.lower())[0])
         if phrases is None:
-            raise ValueError(
+            raise ConfigurationError(
                 f"there are backchannels for {sorted(BY_LANGUAGE)}, got {language!r}; "
                 "give InterruptionOptions(backchannels=...) a set of your own, or a function of the text"
             )

@@ -9,6 +9,15 @@ from typing import Literal
 
 from vivavoce.agents.turn.backchannels import BY_LANGUAGE
 from vivavoce.agents.turn.policy import InterruptionPolicy, check_policies
+from vivavoce.pipelines.core.checks import (
+    check_choice,
+    check_flag,
+    check_instance,
+    check_number,
+    check_whole,
+    is_number,
+)
+from vivavoce.pipelines.core.errors import ConfigurationError
 
 MAX_WAIT_LOG = math.log(365 * 24 * 3600)
 """Natural logarithm of the longest wait of a wake-up."""
@@ -36,24 +45,25 @@ class EndpointingOptions:
     """A turn that has lasted for so many seconds is over likewise."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.min_delay <= self.max_delay:
-            raise ValueError(f"need 0 <= min_delay <= max_delay (s), got {self.min_delay!r}, {self.max_delay!r}")
-        if self.mode not in ("fixed", "dynamic", "manual"):
-            raise ValueError(f"need mode 'fixed', 'dynamic' or 'manual', got {self.mode!r}")
-        if self.max_turn_words is not None and self.max_turn_words < 1:
-            raise ValueError(f"need max_turn_words >= 1 or None, got {self.max_turn_words!r}")
-        if self.max_turn_duration is not None and self.max_turn_duration <= 0:
-            raise ValueError(f"need max_turn_duration > 0 (s) or None, got {self.max_turn_duration!r}")
+        check_choice("mode", self.mode, ("fixed", "dynamic", "manual"))
+        check_number("min_delay", self.min_delay, at_least=0, unit="s")
+        check_number("max_delay", self.max_delay, at_least=0, unit="s")
+        if self.min_delay > self.max_delay:
+            raise ConfigurationError(
+                f"need 0 <= min_delay <= max_delay (s), got {self.min_delay!r}, {self.max_delay!r}"
+            )
+        check_whole("max_turn_words", self.max_turn_words, at_least=1, or_none=True)
+        check_number("max_turn_duration", self.max_turn_duration, above=0, unit="s", or_none=True)
+        check_number("transcript_timeout", self.transcript_timeout, above=0, unit="s")
+        is_pair = isinstance(self.learned, tuple) and len(self.learned) == 2 and all(map(is_number, self.learned))
+        if not is_pair or not 0 <= self.learned[0] <= self.learned[1]:
+            raise ConfigurationError(f"need 0 <= learned[0] <= learned[1] (s), got {self.learned!r}")
         low, high = self.learned
-        if not 0 <= low <= high:
-            raise ValueError(f"need 0 <= learned[0] <= learned[1] (s), got {self.learned!r}")
         if self.mode == "dynamic" and not low <= self.min_delay <= high <= self.max_delay:
-            raise ValueError(
+            raise ConfigurationError(
                 "mode 'dynamic' needs learned[0] <= min_delay <= learned[1] <= max_delay (s), "
                 f"got learned={self.learned!r}, min_delay={self.min_delay!r}, max_delay={self.max_delay!r}"
             )
-        if self.transcript_timeout <= 0:
-            raise ValueError(f"need transcript_timeout > 0 (s), got {self.transcript_timeout!r}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +97,7 @@ class InterruptionOptions:
 
     def __post_init__(self) -> None:
         check_policies(self.mode, self.backchannels)
+        check_flag("enabled", self.enabled)
         for name in (
             "min_duration",
             "false_timeout",
@@ -95,12 +106,9 @@ class InterruptionOptions:
             "echo_warm_up",
             "fade",
         ):
-            if getattr(self, name) < 0:
-                raise ValueError(f"need {name} >= 0 (s), got {getattr(self, name)!r}")
-        if self.max_pause is not None and self.max_pause <= 0:
-            raise ValueError(f"need max_pause > 0 (s) or None, got {self.max_pause!r}")
-        if self.min_words < 0:
-            raise ValueError(f"need min_words >= 0, got {self.min_words!r}")
+            check_number(name, getattr(self, name), at_least=0, unit="s")
+        check_number("max_pause", self.max_pause, above=0, unit="s", or_none=True)
+        check_whole("min_words", self.min_words, at_least=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,16 +129,12 @@ class WakeUp:
     """What follows the last level, one more wait later: the session closes with reason `user_away`, or nothing."""
 
     def __post_init__(self) -> None:
-        if not 0 < self.after < math.inf:
-            raise ValueError(f"need after > 0 (s), got {self.after!r}; no wake-up is wake_up=None")
-        if self.repeat < 1:
-            raise ValueError(f"need repeat >= 1, got {self.repeat!r}")
-        if not 1 <= self.backoff < math.inf:
-            raise ValueError(f"need backoff >= 1, got {self.backoff!r}")
-        if self.then not in ("close", None):
-            raise ValueError(f"need then='close' or None, got {self.then!r}")
+        check_number("after", self.after, above=0, unit="s", remedy="no wake-up is wake_up=None")
+        check_whole("repeat", self.repeat, at_least=1)
+        check_number("backoff", self.backoff, at_least=1)
+        check_choice("then", self.then, ("close", None))
         if math.log(self.after) + self.repeat * math.log(self.backoff) > MAX_WAIT_LOG:
-            raise ValueError(f"need waits below a year, got {self!r}; take a smaller backoff or repeat")
+            raise ConfigurationError(f"need waits below a year, got {self!r}; take a smaller backoff or repeat")
 
     def wait(self, level: int) -> float | None:
         """Return the seconds from one level, 0 for none yet, to what follows it; None when nothing does."""
@@ -158,11 +162,11 @@ class TurnOptions:
     """Answers that may be begun before a turn is over, each on other words; 0: none."""
 
     def __post_init__(self) -> None:
-        if self.max_errors < 1:
-            raise ValueError(f"need max_errors >= 1, got {self.max_errors!r}")
-        if self.max_attempts < 0:
-            raise ValueError(f"need max_attempts >= 0, got {self.max_attempts!r}")
-        if self.away_after is not None and self.away_after <= 0:
-            raise ValueError(f"need away_after > 0 (s) or None, got {self.away_after!r}")
-        if self.detector_timeout is not None and self.detector_timeout < 0:
-            raise ValueError(f"need detector_timeout >= 0 (s) or None, got {self.detector_timeout!r}")
+        check_instance("endpointing", self.endpointing, EndpointingOptions)
+        check_instance("interruption", self.interruption, InterruptionOptions)
+        check_instance("wake_up", self.wake_up, WakeUp, or_none=True)
+        check_number("away_after", self.away_after, above=0, unit="s", or_none=True)
+        check_whole("max_errors", self.max_errors, at_least=1)
+        check_number("detector_timeout", self.detector_timeout, at_least=0, unit="s", or_none=True)
+        check_flag("remote_decides", self.remote_decides)
+        check_whole("max_attempts", self.max_attempts, at_least=0)

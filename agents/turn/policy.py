@@ -20,6 +20,8 @@ import inspect
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from vivavoce.pipelines.core.errors import ConfigurationError
+
 Decision = Literal["ignore", "pause", "interrupt"]
 """`ignore`: the agent goes on, or on again. `pause`: it is held, until words, silence or `max_pause` tell what it was.
 `interrupt`: it is cut, and the caller has the floor."""
@@ -69,12 +71,18 @@ def check_policies(mode: object, backchannels: object) -> None:
     """Refuse what can never judge.
 
     Raises:
-        ValueError: One of them is neither a known value nor something that can be asked, or it is async.
+        ConfigurationError: One of them is neither a known value nor something that can be asked, or it is async.
     """
+    if isinstance(mode, type):
+        raise ConfigurationError(f"need an object with decide(moment) as mode, got the class {mode!r}; make one of it")
     decide = getattr(mode, "decide", None)
     if mode not in ("pause", "immediate") and (not callable(decide) or inspect.iscoroutinefunction(decide)):
-        raise ValueError(f"need mode 'pause', 'immediate' or an object with a sync decide(moment), got {mode!r}")
+        raise ConfigurationError(
+            f"need mode 'pause', 'immediate' or an object with a sync decide(moment), got {mode!r}"
+        )
     if isinstance(backchannels, frozenset):
         return
     if not callable(backchannels) or inspect.iscoroutinefunction(backchannels):
-        raise ValueError(f"need backchannels as a frozenset of phrases or a sync function(text), got {backchannels!r}")
+        raise ConfigurationError(
+            f"need backchannels as a frozenset of phrases or a sync function(text), got {backchannels!r}"
+        )

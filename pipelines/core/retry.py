@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
-from vivavoce.pipelines.core.errors import ProviderError
+from vivavoce.pipelines.core.checks import is_number
+from vivavoce.pipelines.core.errors import ConfigurationError, ProviderError
 
 if TYPE_CHECKING:
     from tenacity import AsyncRetrying, RetryCallState
@@ -35,8 +36,8 @@ class RetryOptions:
     """Seconds before the second try, the third and so on; their number is that of the retries. Empty: never again."""
 
     def __post_init__(self) -> None:
-        if any(wait < 0 for wait in self.waits):
-            raise ValueError(f"need waits >= 0 s, got {self.waits!r}")
+        if not isinstance(self.waits, tuple) or any(not is_number(wait) or wait < 0 for wait in self.waits):
+            raise ConfigurationError(f"need waits as a tuple of numbers >= 0 (s), got {self.waits!r}")
 
 
 async def retry(attempt: Callable[[], Awaitable[T]], options: RetryOptions) -> T:

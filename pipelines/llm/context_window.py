@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from vivavoce.pipelines.core.checks import check_flag, check_whole
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.llm.chat_context import ChatContext, TokenCounter, estimate_tokens
 
@@ -31,9 +32,8 @@ class ContextWindow:
         if self.max_items is None and self.max_tokens is None:
             raise ConfigurationError("a ContextWindow needs max_items or max_tokens, got neither")
         for name in ("max_items", "max_tokens"):
-            limit = getattr(self, name)
-            if limit is not None and limit < 1:
-                raise ConfigurationError(f"need {name} >= 1, got {limit!r}")
+            check_whole(name, getattr(self, name), at_least=1, or_none=True)
+        check_flag("keep_system", self.keep_system)
 
     def __call__(self, context: ChatContext) -> ChatContext:
         """Return what is sent of `context`."""

@@ -25,6 +25,8 @@ import re
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from dataclasses import dataclass
 
+from vivavoce.pipelines.core.errors import ConfigurationError
+
 _ABBREVIATIONS = frozenset(
     "Abs Apr Art Aug Ave Bd Bt Cap Cf Co Col Cpl Dec Dez Dr Dra Drs Esq Ext Feb Fig Fr Fri Ft Gen Gov Hon Hr Hrn Inc "
     "Ing Jan Jr Jul Jun Kap Lt Ltd Mag Maj Mar Messrs Mlle Mme Mon Mr Mrs Ms Mt Nos Nov Nr Oct Okt Ph Pr Prof Rd Rep "
@@ -78,7 +80,9 @@ class SentenceOptions:
     def __post_init__(self) -> None:
         for low, high in ((self.min_first_length, self.max_first_length), (self.min_length, self.max_length)):
             if not 0 <= low < high or high < 20:
-                raise ValueError(f"need 0 <= min length < max length and max length >= 20, got {low!r}, {high!r}")
+                raise ConfigurationError(
+                    f"need 0 <= min length < max length and max length >= 20, got {low!r}, {high!r}"
+                )
 
 
 _DEFAULT = SentenceOptions()

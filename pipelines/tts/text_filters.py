@@ -118,7 +118,7 @@ class UrlFilter:
 
     def __post_init__(self) -> None:
         if self.language and self.language not in _WORDS:
-            raise ValueError(f"language must be one of {sorted(_WORDS)} or empty, got {self.language!r}")
+            raise ConfigurationError(f"language must be one of {sorted(_WORDS)} or empty, got {self.language!r}")
 
     def may_change(self, text: str) -> bool:
         """Whether there may be an address."""

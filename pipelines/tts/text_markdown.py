@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Literal
 
+from vivavoce.pipelines.core.errors import ConfigurationError
+
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
@@ -44,7 +46,7 @@ class MarkdownFilter:
 
     def __post_init__(self) -> None:
         if self.code not in ("skip", "speak"):
-            raise ValueError(f"code must be 'skip' or 'speak', got {self.code!r}")
+            raise ConfigurationError(f"code must be 'skip' or 'speak', got {self.code!r}")
 
     def may_change(self, text: str) -> bool:
         """Whether there is a sign that Markdown uses."""

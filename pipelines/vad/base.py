@@ -6,7 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from vivavoce.pipelines.core.checks import check_number
 from vivavoce.pipelines.core.component import Component
+from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.media.frame import AudioFrame
 
 
@@ -22,10 +24,11 @@ class VADOptions:
     """Seconds of silence before an offset is reported."""
 
     def __post_init__(self) -> None:
-        if not 0 < self.threshold < 1:
-            raise ValueError(f"need 0 < threshold < 1, got {self.threshold!r}")
-        if self.min_speech < 0 or self.min_silence < 0:
-            raise ValueError(f"need min_speech and min_silence >= 0 s, got {self.min_speech!r}, {self.min_silence!r}")
+        check_number("threshold", self.threshold, above=0)
+        if self.threshold >= 1:
+            raise ConfigurationError(f"need 0 < threshold < 1, got {self.threshold!r}")
+        for name in ("min_speech", "min_silence"):
+            check_number(name, getattr(self, name), at_least=0, unit="s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

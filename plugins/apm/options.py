@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from vivavoce.pipelines.core.errors import ConfigurationError
+
 RATES = (16000, 32000, 48000)
 """The rates in Hz that WebRTC's audio processing works at without resampling inside."""
 
@@ -23,6 +25,6 @@ class DenoiseOptions:
 
     def __post_init__(self) -> None:
         if self.sample_rate not in RATES:
-            raise ValueError(f"sample_rate must be one of {RATES} Hz, got {self.sample_rate!r}")
+            raise ConfigurationError(f"sample_rate must be one of {RATES} Hz, got {self.sample_rate!r}")
         if not (self.noise_suppression or self.high_pass_filter or self.gain_control):
-            raise ValueError("needed at least one stage, got all three off; leave the denoiser out instead")
+            raise ConfigurationError("needed at least one stage, got all three off; leave the denoiser out instead")

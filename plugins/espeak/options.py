@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from vivavoce.pipelines.core.errors import ConfigurationError
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TTSOptions:
@@ -24,13 +26,13 @@ class TTSOptions:
 
     def __post_init__(self) -> None:
         if not 0 <= self.volume <= 200:
-            raise ValueError(f"need 0 <= volume <= 200, got {self.volume!r}")
+            raise ConfigurationError(f"need 0 <= volume <= 200, got {self.volume!r}")
         if not 0 <= self.pitch_range <= 100:
-            raise ValueError(f"need 0 <= pitch_range <= 100, got {self.pitch_range!r}")
+            raise ConfigurationError(f"need 0 <= pitch_range <= 100, got {self.pitch_range!r}")
         if self.word_gap < 0:
-            raise ValueError(f"need word_gap >= 0 s, got {self.word_gap!r}")
+            raise ConfigurationError(f"need word_gap >= 0 s, got {self.word_gap!r}")
         if min(self.start_timeout, self.chunk_timeout, self.close_timeout) <= 0:
-            raise ValueError(
+            raise ConfigurationError(
                 "need start_timeout, chunk_timeout and close_timeout > 0 s, got "
                 f"{self.start_timeout!r}, {self.chunk_timeout!r}, {self.close_timeout!r}"
             )

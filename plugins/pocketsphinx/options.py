@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from vivavoce.pipelines.core.errors import ConfigurationError
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class STTOptions:
@@ -23,9 +25,9 @@ class STTOptions:
 
     def __post_init__(self) -> None:
         if self.pre_roll < 0:
-            raise ValueError(f"need pre_roll >= 0 s, got {self.pre_roll!r}")
+            raise ConfigurationError(f"need pre_roll >= 0 s, got {self.pre_roll!r}")
         if min(self.max_backlog, self.open_timeout, self.close_timeout) <= 0:
-            raise ValueError(
+            raise ConfigurationError(
                 "need max_backlog, open_timeout and close_timeout > 0 s, got "
                 f"{self.max_backlog!r}, {self.open_timeout!r}, {self.close_timeout!r}"
             )

@@ -43,7 +43,7 @@ def test_a_wrong_say_or_reply_raises_at_the_call_and_the_conversation_goes_on(
     ids=["endpointing", "interruption", "context_window"],
 )
 def test_an_option_of_another_kind_is_refused_where_it_is_given(options: dict[str, Any], words: str) -> None:
-    with pytest.raises(TypeError, match=words):
+    with pytest.raises(ConfigurationError, match=words):
         SessionOptions(**options)
 
 

@@ -7,6 +7,8 @@ import dataclasses
 import pytest
 
 from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions, TurnOptions, WakeUp
+from vivavoce.agents.turn.policy import Decision, InterruptionMoment
+from vivavoce.pipelines.core.errors import ConfigurationError
 
 DAY = 24 * 3600.0
 
@@ -86,3 +88,36 @@ def test_a_wait_of_a_year_is_the_longest() -> None:
     assert WakeUp(after=365 * DAY).after == 365 * DAY
     with pytest.raises(ValueError, match="below a year"):
         WakeUp(after=365 * DAY + 1)
+
+
+@pytest.mark.parametrize("kind", [EndpointingOptions, InterruptionOptions, TurnOptions, WakeUp])
+def test_neither_nan_nor_text_is_a_number_or_a_switch(kind: type) -> None:
+    needed = {"after": 1.0} if kind is WakeUp else {}
+    options = kind(**needed)
+    names = [f.name for f in dataclasses.fields(options) if isinstance(getattr(options, f.name), int | float)]
+    assert names
+    for name in names:
+        for value in (float("nan"), "no"):
+            with pytest.raises(ConfigurationError, match=f"need .*{name}.*got"):
+                kind(**{**needed, name: value})
+
+
+@pytest.mark.parametrize("learned", [(float("nan"), 1.0), (0.3,), [0.3, 1.2], (0.3, "1"), (-0.1, 1.0)])
+def test_what_is_learned_lies_between_two_numbers(learned: object) -> None:
+    with pytest.raises(ConfigurationError, match=r"need 0 <= learned"):
+        EndpointingOptions(learned=learned)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("part", ["endpointing", "interruption", "wake_up"])
+def test_the_parts_of_the_options_are_objects_of_their_classes(part: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"{part} must be "):
+        TurnOptions(**{part: "fast"})  # type: ignore[arg-type]
+
+
+def test_a_policy_is_an_object_and_not_its_class() -> None:
+    class Patient:
+        def decide(self, moment: InterruptionMoment) -> Decision:
+            return moment.default
+
+    with pytest.raises(ConfigurationError, match="got the class"):
+        InterruptionOptions(mode=Patient)  # type: ignore[arg-type]

@@ -314,7 +314,7 @@ def test_nothing_is_begun_where_it_is_not_wanted(options: dict[str, Any]) -> Non
 
 
 def test_a_negative_number_of_attempts_is_refused() -> None:
-    with pytest.raises(ValueError, match="need max_attempts >= 0, got -1"):
+    with pytest.raises(ValueError, match="need max_attempts >= 0, a whole number, got -1"):
         TurnOptions(max_attempts=-1)
 
 

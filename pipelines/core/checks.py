@@ -1,0 +1,104 @@
+"""Checks of option values: each passes or raises a ConfigurationError that says what was needed and what came.
+
+NaN is no number here: it compares as false with everything, so that a wait of NaN seconds would never end.
+"""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral, Real
+from typing import TypeGuard
+
+from vivavoce.pipelines.core.errors import ConfigurationError
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Tell whether `value` is a number, other than a bool or NaN."""
+    return isinstance(value, Real) and not isinstance(value, bool) and not math.isnan(value)
+
+
+def check_number(
+    name: str,
+    value: object,
+    *,
+    above: float | None = None,
+    at_least: float = -math.inf,
+    unit: str = "",
+    or_none: bool = False,
+    remedy: str = "",
+) -> None:
+    """Check a number, such as one of seconds.
+
+    Args:
+        above: It must be more than that; otherwise `at_least` counts.
+        unit: For the message, such as "s".
+        or_none: Whether None will do.
+        remedy: What to do about a wrong one, for the message.
+    Raises:
+        ConfigurationError: It is no number, or too small.
+    """
+    if or_none and value is None:
+        return
+    bound = f"{name} >= {at_least:g}" if above is None else f"{name} > {above:g}"
+    if is_number(value) and (value >= at_least if above is None else value > above):
+        return
+    raise ConfigurationError(_message(f"{bound}{f' ({unit})' if unit else ''}", value, or_none, remedy))
+
+
+def check_whole(name: str, value: object, *, at_least: int, or_none: bool = False, remedy: str = "") -> None:
+    """Check a whole number.
+
+    Raises:
+        ConfigurationError: It is none, or too small.
+    """
+    if or_none and value is None:
+        return
+    if isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= at_least:
+        return
+    raise ConfigurationError(_message(f"{name} >= {at_least}, a whole number", value, or_none, remedy))
+
+
+def check_flag(name: str, value: object) -> None:
+    """Check what is on or off.
+
+    Raises:
+        ConfigurationError: It is no bool: the string "no" would count as on.
+    """
+    if not isinstance(value, bool):
+        raise ConfigurationError(f"need {name} True or False, got {value!r}")
+
+
+def check_text(name: str, value: object) -> None:
+    """Check a text.
+
+    Raises:
+        ConfigurationError: It is no str.
+    """
+    if not isinstance(value, str):
+        raise ConfigurationError(f"need {name} as a str, got {value!r}")
+
+
+def check_choice(name: str, value: object, choices: tuple[object, ...]) -> None:
+    """Check one of a few values.
+
+    Raises:
+        ConfigurationError: It is another one.
+    """
+    if not any(type(value) is type(choice) and value == choice for choice in choices):
+        *others, last = [repr(choice) for choice in choices]
+        raise ConfigurationError(f"need {name} {', '.join(others)} or {last}, got {value!r}")
+
+
+def check_instance(name: str, value: object, kind: type, *, or_none: bool = False) -> None:
+    """Check an object of a class.
+
+    Raises:
+        ConfigurationError: It is something else, such as the class itself.
+    """
+    if isinstance(value, kind) or (or_none and value is None):
+        return
+    raise ConfigurationError(f"{name} must be {kind.__name__}(…){' or None' if or_none else ''}, got {value!r}")
+
+
+def _message(needed: str, value: object, or_none: bool, remedy: str) -> str:
+    return f"need {needed}{' or None' if or_none else ''}, got {value!r}{'; ' + remedy if remedy else ''}"
