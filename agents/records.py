@@ -283,7 +283,7 @@ class MarkRecord:
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class ComponentRecord:
     """A part of the session's pipeline, such as `stt`."""
 
@@ -316,6 +316,8 @@ class SessionReport:
 
     Args:
         seconds: How long the session has lasted.
+        agent_id: Who has the conversation, or had it last.
+        pipeline, components: The pipeline's name and what it is made of.
         errors: The first `error` events; `errors_left_out` counts those beyond them.
     """
 

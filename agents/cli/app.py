@@ -11,6 +11,7 @@ from vivavoce.agents.cli.demo_command import demo
 from vivavoce.agents.cli.dev_command import dev
 from vivavoce.agents.cli.page_command import page
 from vivavoce.agents.cli.replay_command import replay
+from vivavoce.agents.cli.report_command import report
 from vivavoce.agents.cli.room_command import room
 from vivavoce.agents.cli.running import complain, configure_logging
 from vivavoce.agents.cli.start_command import start
@@ -32,6 +33,7 @@ app.command()(room)
 app.command()(page)
 app.command()(call)
 app.command()(replay)
+app.command()(report)
 
 
 def run_app() -> None:

@@ -6,15 +6,32 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal, TypeVar
 
+from vivavoce.agents import events as ev
 from vivavoce.agents.events import SessionEvent
 from vivavoce.agents.observe.observer import NO_OBSERVER, SessionObserver
 from vivavoce.agents.observe.turn_record import add_usage
-from vivavoce.agents.records import CloseReport, SessionReport, StateRecord, TurnRecord, UsageRecord
+from vivavoce.agents.records import (
+    CloseReport,
+    ComponentRecord,
+    ErrorRecord,
+    MarkRecord,
+    SessionReport,
+    StateRecord,
+    TurnRecord,
+    UsageRecord,
+)
 from vivavoce.agents.session.emitter import SessionEmitter
 from vivavoce.agents.session.trace_writer import TraceWriter
 from vivavoce.pipelines.core.clock import Clock
+from vivavoce.pipelines.core.errors import describe
+from vivavoce.pipelines.pipeline import Pipeline
 
 E = TypeVar("E", bound=SessionEvent)
+
+MAX_ERRORS = 500
+"""The report's first errors; more are counted."""
+MAX_MARKS = 5000
+"""Marks that the report keeps."""
 
 
 class Journal:
@@ -37,6 +54,10 @@ class Journal:
         self._states: list[StateRecord] = []
         self.turns: list[TurnRecord] = []
         self.usage = UsageRecord()
+        self._errors: list[ErrorRecord] = []
+        self._errors_left_out = 0
+        self._marks: list[MarkRecord] = []
+        self.job_id = ""
         self.started_at = 0.0
         """Session clock at `start()`."""
         self.started_wall = 0.0
@@ -59,6 +80,9 @@ class Journal:
         """
         self._sequence += 1
         self.observer.noted(event, turn_id, fields)
+        keep = _KEPT.get(event)
+        if keep is not None:
+            keep(self, (self._clock.now() if at is None else at) - self.started_at, fields)
         if not self._emitter.is_listened_to(event.name):
             return
         moment = (self._clock.now() if at is None else at) - self.started_at
@@ -82,9 +106,30 @@ class Journal:
         while self._pending:
             self._emitter.emit(self._pending.popleft())
 
-    def report(self, close: CloseReport | None) -> SessionReport:
+    def _keep_error(self, at: float, fields: dict[str, Any]) -> None:
+        if len(self._errors) >= MAX_ERRORS:
+            self._errors_left_out += 1
+            return
+        error, source = describe(fields["error"]), fields["source"]
+        is_recovered = fields.get("is_recovered", False)
+        self._errors.append(ErrorRecord(at=at, source=source, error=error, is_recovered=is_recovered))
+
+    def _mark(self, name: str, at: float, detail: str = "") -> None:
+        if len(self._marks) < MAX_MARKS:
+            self._marks.append(MarkRecord(at=at, name=name, detail=detail))
+
+    def report(self, close: CloseReport | None, *, pipeline: Pipeline, agent_id: str) -> SessionReport:
         """Return everything kept so far."""
+        ends = [state.at for state in self._states if state.state == "closed"]
         return SessionReport(
+            seconds=ends[-1] if ends else max(0.0, self._clock.now() - self.started_at) if self.started_wall else 0.0,
+            job_id=self.job_id,
+            agent_id=agent_id,
+            pipeline=pipeline.name,
+            components=tuple(ComponentRecord(kind, *which) for kind, *which in pipeline.capabilities.components),
+            errors=tuple(self._errors),
+            errors_left_out=self._errors_left_out,
+            marks=tuple(self._marks),
             session_id=self.session_id,
             started_at=self.started_wall,
             room=self.room,
@@ -93,6 +138,18 @@ class Journal:
             usage=self.usage,
             close=close,
         )
+
+
+_KEPT: dict[type[SessionEvent], Callable[[Journal, float, dict[str, Any]], None]] = {
+    ev.ErrorOccurred: Journal._keep_error,
+    ev.WakeUpFired: lambda journal, at, fields: journal._mark("wake_up", at, f"level {fields['level']}"),
+    ev.TranscriptMissing: lambda journal, at, fields: journal._mark("transcript_missing", at),
+    ev.AgentChanged: lambda journal, at, fields: journal._mark(
+        "agent_changed", at, f"{fields['old']} to {fields['agent']}"
+    ),
+    ev.UserTurnLimitReached: lambda journal, at, fields: journal._mark("user_turn_limit_reached", at, fields["limit"]),
+}
+"""What the report keeps of events, whether anybody listens to them or not."""
 
 
 def _nobody() -> None:

@@ -12,11 +12,13 @@ from vivavoce.agents.session.runtime import SessionRuntime
 from vivavoce.agents.speech.handle import SpeechHandle
 from vivavoce.agents.states import AgentState, UserState
 from vivavoce.agents.turn.machine import TurnMachine
+from vivavoce.pipelines.pipeline import Pipeline
 
 
 class SessionView:
     """Reads the session's parts, which the session makes."""
 
+    pipeline: Pipeline
     _machine: TurnMachine
     _journal: Journal
     _handoffs: HandoffRoom
@@ -60,4 +62,4 @@ class SessionView:
 
     def report(self) -> SessionReport:
         """Return everything kept so far."""
-        return self._journal.report(self._lifecycle.report)
+        return self._journal.report(self._lifecycle.report, pipeline=self.pipeline, agent_id=self.agent.id)

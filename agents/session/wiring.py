@@ -230,6 +230,7 @@ def connecting(
         return given
     job = get_job_context()
     journal.begin(job.job.room)
+    journal.job_id = job.job.id
 
     async def join() -> Transport:
         await job.connect()

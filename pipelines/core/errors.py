@@ -15,6 +15,7 @@ VoiceError
 ├── RoomError                     joining, publishing or media transport failed
 ├── WorkerError                   registration or job dispatch failed
 ├── TraceError                    a file that is no trace, or one that cannot be replayed
+├── ReportError                   a file that is no session report
 ├── ToolServerError               an MCP server did not start, was lost, or offers what cannot be taken
 └── ToolError                     raised by tool code: its text is meant for the model
 """
@@ -124,6 +125,10 @@ class WorkerError(VoiceError):
 
 class TraceError(VoiceError):
     """A recorded conversation cannot be read or replayed."""
+
+
+class ReportError(VoiceError):
+    """A session report cannot be read."""
 
 
 class ToolServerError(VoiceError):

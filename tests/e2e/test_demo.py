@@ -154,7 +154,14 @@ def test_the_agent_is_silent_soon_after_the_barge_in_began(ran: Ran) -> None:
 
 
 def test_the_summary_names_turns_checks_and_files(on_embedded: Ran) -> None:
-    for text in ("no at eight", "heard after", "corrected table booked: friday, 20:00, 4", "call.wav", "report.json"):
+    for text in (
+        "no at eight",
+        "heard after",
+        "corrected table booked: friday, 20:00, 4",
+        "call.wav",
+        "report.json",
+        "call.html",
+    ):
         assert text in on_embedded.output
 
 

@@ -25,12 +25,16 @@ from vivavoce.agents.cli.demo.outgoing import place_call
 from vivavoce.agents.cli.demo.place import Place, embedded_place
 from vivavoce.agents.cli.demo.switchboard import Call, Switchboard
 from vivavoce.agents.cli.live.view import View
+from vivavoce.agents.cli.report_command import write_page
 from vivavoce.agents.records import SessionReport, TurnRecord
 from vivavoce.agents.worker.options import WorkerOptions
 from vivavoce.agents.worker.worker import Worker
 from vivavoce.pipelines.core.errors import ConfigurationError, RoomError
 from vivavoce.pipelines.core.ids import new_id
 from vivavoce.pipelines.media.wav import read_wav
+
+PAGE = "call.html"
+"""Beside the report."""
 
 INTERRUPTED = 130
 """Exit status after Ctrl-C, where it cut something short."""
@@ -161,12 +165,15 @@ class Demo:
         booking = None if booked is None else asdict(booked)
         data = {**report.to_json(), "booking": booking}
         await anyio.Path(self._options.report).write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n")
+        page = self._options.report.with_name(PAGE)
+        await anyio.to_thread.run_sync(write_page, report, page)
 
         waits = [gap for gap in gaps(recording, result.turns) if gap is not None]
         verdict = checks.check_call(result, recording, booking, DEMO_SCRIPT.booking)
         notices.show_summary(self._console, report.turns, waits)
         notices.show_checks(self._console, [*verdict, checks.check_latencies(waits, latencies(report.turns))])
-        notices.show_files(self._console, {"sound": str(self._options.wav), "report": str(self._options.report)})
+        files = {"sound": str(self._options.wav), "report": str(self._options.report), "page": str(page)}
+        notices.show_files(self._console, files)
         return 0 if all(check.is_met for check in verdict) else 1
 
     @contextmanager

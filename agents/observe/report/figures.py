@@ -1,0 +1,119 @@
+"""The figures: what the call was in numbers; latency percentiles, usage, errors, how it closed, what it ran on."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+from vivavoce.agents.observe.report.markup import Child, Element, clock, el, milliseconds, table, words
+from vivavoce.agents.records import SessionReport
+
+PERCENTILES = (50, 90, 95, 99)
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """Return the smallest value that at least `share` % of them do not exceed (nearest rank); there must be one."""
+    ordered = sorted(values)
+    return ordered[max(0, math.ceil(share / 100 * len(ordered)) - 1)]
+
+
+def summary(report: SessionReport) -> Element:
+    """Return the numbers that are looked at first."""
+    latencies = [turn.e2e_latency for turn in report.turns if turn.e2e_latency is not None]
+    decisions = Counter(each.decision for turn in report.turns for each in turn.interruptions if each.stopped_at)
+    tools = [tool for turn in report.turns for tool in turn.tools]
+    failed = sum(tool.is_error for tool in tools)
+    figures: list[tuple[str, str, str]] = [
+        ("length", clock(report.seconds), ""),
+        ("answered turns", str(len(latencies)), f"{len(report.turns)} with what the agent said by itself"),
+        ("median latency", milliseconds(percentile(latencies, 50)) if latencies else "–", "last sound to first sound"),
+        ("95th percentile", milliseconds(percentile(latencies, 95)) if latencies else "–", ""),
+        ("interruptions", str(decisions["interrupted"]), f"{decisions['resumed']} pauses for nothing"),
+        ("tool calls", str(len(tools)), f"{failed} failed"),
+        ("errors", str(len(report.errors) + report.errors_left_out), ""),
+    ]
+    return el(
+        "dl",
+        *(
+            el("div", el("dt", name), el("dd", value, el("small", note) if note else None))
+            for name, value, note in figures
+        ),
+        class_="figures",
+    )
+
+
+def latency(report: SessionReport) -> Element | None:
+    """Return the percentiles of the whole and of each stage; None where nothing was answered."""
+    answered = [turn for turn in report.turns if turn.e2e_latency is not None]
+    if not answered:
+        return None
+    columns: dict[str, list[float]] = {"end to end": [turn.e2e_latency or 0.0 for turn in answered]}
+    owners: dict[str, str] = {}
+    for turn in answered:
+        for stage in turn.stages:
+            columns.setdefault(stage.name, []).append(stage.seconds)
+            owners[stage.name] = stage.owner
+    rows: list[list[Child]] = []
+    for name, values in columns.items():
+        shares = [milliseconds(percentile(values, share)) for share in PERCENTILES]
+        rows.append([words(name), words(owners.get(name, "")), str(len(values)), *shares, milliseconds(max(values))])
+    headings = ["stage", "owner", "turns", *(f"p{share}" for share in PERCENTILES), "worst"]
+    note = el("p", "A stage's numbers are of the turns that have it.", class_="note")
+    shown = table(headings, rows, caption="Latency by stage", numbers_from=2)
+    return el("section", el("h2", "Latency"), shown, note, id="latency")
+
+
+def usage(report: SessionReport) -> Element:
+    """Return what the session used."""
+    used = report.usage
+    rows: list[list[Child]] = [
+        ["model tokens in", f"{used.llm_input_tokens:,}"],
+        ["of them cached", f"{used.llm_cached_tokens:,}"],
+        ["model tokens out", f"{used.llm_output_tokens:,}"],
+        ["characters spoken", f"{used.tts_characters:,}"],
+        ["speech made", f"{used.tts_audio_seconds:.1f} s"],
+        ["speech recognised", f"{used.stt_audio_seconds:.1f} s"],
+    ]
+    return el(
+        "section", el("h2", "Usage"), table(["what", "how much"], rows, caption="Of the whole session"), id="usage"
+    )
+
+
+def errors(report: SessionReport) -> Element:
+    """Return what went wrong."""
+    if not report.errors:
+        return el("section", el("h2", "Errors"), el("p", "None."), id="errors")
+    rows: list[list[Child]] = [
+        [clock(each.at), each.source, each.error, "yes" if each.is_recovered else "no"] for each in report.errors
+    ]
+    more = f"{report.errors_left_out} more were not kept." if report.errors_left_out else ""
+    shown = table(["when", "where", "what", "went on"], rows, caption="In order", numbers_from=4)
+    return el("section", el("h2", "Errors"), shown, el("p", more) if more else None, id="errors")
+
+
+def close(report: SessionReport) -> Element:
+    """Return how the session ended."""
+    if report.close is None:
+        return el("section", el("h2", "Close"), el("p", "The session was still running."), id="close")
+    ended = report.close
+    line = f"{words(ended.reason).capitalize()}, closed in {milliseconds(ended.seconds)}."
+    problem = el("p", ended.error, class_="problem") if ended.error else None
+    rows: list[list[Child]] = [[step.name, milliseconds(step.seconds), step.error or "–"] for step in ended.steps]
+    steps = table(["step", "took", "problem"], rows, caption="Steps of the close") if rows else None
+    return el("section", el("h2", "Close"), el("p", line), problem, steps, id="close")
+
+
+def session(report: SessionReport) -> Element:
+    """Return what the session was."""
+    facts: list[tuple[str, str]] = [("session", report.session_id), ("room", report.room), ("job", report.job_id)]
+    facts += [("agent", report.agent_id), ("pipeline", report.pipeline)]
+    facts += [(part.kind, " ".join(filter(None, (part.provider, part.model)))) for part in report.components]
+    facts += [
+        ("recording", f"{each.path}, {each.seconds:.1f} s{f' ({each.error})' if each.error else ''}")
+        for each in report.recordings
+    ]
+    traces = sorted({turn.trace_id for turn in report.turns if turn.trace_id})
+    facts += [("trace", trace) for trace in traces]
+    entries = [el("div", el("dt", name), el("dd", value)) for name, value in facts if value]
+    return el("section", el("h2", "Session"), el("dl", *entries, class_="details"), id="session")
