@@ -120,7 +120,9 @@ class CascadingPipeline(Pipeline):
             stt=stt, llm=llm, tts=tts, vad=vad, denoise=denoise, turn_detector=turn_detector
         )
         self.options = options or CascadingOptions()
-        _check(self.components)
+        if stt is None and tts is None:
+            raise ConfigurationError("needed an stt or a tts, got neither; a pipeline listens or speaks")
+        check_listening(self.components, self.name)
         self._connection: CascadingConnection | None = None
 
     @property
@@ -358,7 +360,14 @@ class CascadingConnection(PipelineConnection):
         self._emit(UserTurnPredicted(verdict.complete, verdict.probability))
 
 
-def _check(parts: CascadingComponents) -> None:
+def check_listening(parts: CascadingComponents, pipeline: str) -> None:
+    """Refuse components that are not what their names say, or that need another one to listen.
+
+    Raises:
+        ConfigurationError: One is of another port.
+        CapabilityError: One needs another one.
+    """
+    maker = f"{pipeline.capitalize()}Pipeline"
     for kind, port in _PORTS.items():
         part = getattr(parts, kind)
         if part is not None and not isinstance(part, port):
@@ -366,15 +375,13 @@ def _check(parts: CascadingComponents) -> None:
                 f"{kind} must be an instance of {port.__name__}, got {part!r}"
                 + ("; call the class" if isinstance(part, type) else "")
             )
-    if parts.stt is None and parts.tts is None:
-        raise ConfigurationError("needed an stt or a tts, got neither; a pipeline listens or speaks")
     if parts.stt is not None and parts.stt.capabilities.needs_flush and parts.vad is None:
         raise CapabilityError(
-            parts.stt.provider, "end of speech without flush()", "give CascadingPipeline a vad, such as silero.VAD()"
+            parts.stt.provider, "end of speech without flush()", f"give {maker} a vad, such as silero.VAD()"
         )
     detector = parts.turn_detector
     if detector is not None and detector.capabilities.needs_transcript and parts.stt is None:
-        raise CapabilityError(detector.provider, "verdicts without a transcript", "give CascadingPipeline an stt")
+        raise CapabilityError(detector.provider, "verdicts without a transcript", f"give {maker} an stt")
 
 
 def _is_answer(event: LLMEvent) -> bool:

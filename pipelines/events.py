@@ -50,14 +50,72 @@ class UserTurnPredicted:
 
 @dataclass(frozen=True, slots=True)
 class UserTurnEnded:
-    """The recogniser or the model's server says that the user's turn is over."""
+    """The recogniser or the model's server says that the user's turn is over.
+
+    Args:
+        item_id: What the server calls the turn's audio; empty where it has no name, or a recogniser says so.
+    """
+
+    item_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class UserAudioCommitted:
+    """The model has taken the turn's audio, and transcripts of it will bear this `item_id`, however late they come."""
+
+    item_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteReplyStarted:
-    """A remote model began an answer by itself; take it with `accept()` or turn it down with `refuse()`."""
+    """A remote model began an answer by itself; take it with `accept()` or turn it down with `refuse()`.
+
+    Args:
+        item_id: What the server calls the audio that it answers; empty where it does not say.
+    """
 
     remote_reply_id: str
+    item_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteReplyCancelled:
+    """A remote model cut its answer because it heard the user: the rest of it is not to be played.
+
+    Args:
+        remote_reply_id: As in `RemoteReplyStarted`; empty for an answer that it was asked for.
+    """
+
+    remote_reply_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentTranscript:
+    """What an answer of a remote model says, told after it was cut."""
+
+    item_id: str
+    text: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineUsage:
+    """Tokens that belong to no answer: the transcribing of a remote model, answers that were refused."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineReplaced:
+    """A connection that had come to its limit was replaced by a new one that knows the conversation.
+
+    Args:
+        gap: Seconds in which the caller's audio waited for the new one; none of it is lost.
+    """
+
+    component: str
+    gap: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +134,11 @@ PipelineEvent = (
     | UserFinal
     | UserTurnPredicted
     | UserTurnEnded
+    | UserAudioCommitted
     | RemoteReplyStarted
+    | RemoteReplyCancelled
+    | AgentTranscript
+    | PipelineUsage
+    | PipelineReplaced
     | PipelineFailed
 )

@@ -29,6 +29,7 @@ from vivavoce.pipelines.events import (
     UserTurnPredicted,
 )
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent
+from vivavoce.pipelines.llm.chat_context import ChatContext, ChatItem
 from vivavoce.pipelines.llm.tools import Tool
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.tts.base import AudioChunk
@@ -59,6 +60,8 @@ class PipelineCapabilities:
         can_say: `speak()` speaks given text word for word.
         can_reply: `generate()` makes answers.
         decides_turns: Who judges that a user turn is over: the session (`local`) or the model's server (`remote`).
+        hears_audio: What answers hears the caller itself, and words of theirs may come late or never: speech is a turn
+            also without words.
         generates_audio: `generate()` yields `AudioChunk` beside text; then nothing is sent to `speak()`.
         truncates: `truncate()` tells the model what was heard of an interrupted answer.
         sends_transcripts: User transcripts are to be expected.
@@ -75,6 +78,7 @@ class PipelineCapabilities:
     can_say: bool = True
     can_reply: bool = True
     decides_turns: Literal["local", "remote"] = "local"
+    hears_audio: bool = False
     generates_audio: bool = False
     truncates: bool = False
     sends_transcripts: bool = True
@@ -95,6 +99,7 @@ class PipelineContext:
         emit: Takes an event; synchronous, never raises, decides nothing.
         input_rate: Hz of the frames that will be pushed.
         instructions, tools: Those of the first agent.
+        history: Returns the conversation as it is now, for a remote model that is connected (again).
         open_limit: Seconds for one attempt to open a stream.
     """
 
@@ -104,6 +109,7 @@ class PipelineContext:
     input_rate: int = 16000
     instructions: str = field(default="", repr=False)
     tools: Sequence[Tool[..., object]] = ()
+    history: Callable[[], ChatContext] = ChatContext
     open_limit: float = 10.0
 
 
@@ -149,6 +155,17 @@ class PipelineConnection(ABC):
 
     def clear_audio(self) -> None:
         """Forget the user's audio of the open turn."""
+
+    def drop_audio(self) -> None:
+        """The open turn came to nothing, or was a mere sign of listening: its audio is not to be answered."""
+
+    def append(self, item: ChatItem, said_as: Sequence[str] = ()) -> None:
+        """The history got an item that a remote model has not heard. What keeps no conversation of its own is sent the
+        history with each request, and need not care.
+
+        Args:
+            said_as: What the model that said it calls it; its present connection may not be the one that did.
+        """
 
     def predict_end_of_turn(self, text: str, agent_text: str) -> None:
         """Ask the turn detector, if any; the verdict comes as `UserTurnPredicted`."""

@@ -1,7 +1,27 @@
-"""RealtimePipeline: one speech-to-speech model, with a voice of one's own for `say` and a local VAD if given.
+"""RealtimePipeline: a speech-to-speech model under the same session as a cascade.
 
-Only what a realtime model needs to hold a conversation is here; transcribing beside the model and turn detectors come
-with their own issue.
+Three choices make its modes, all independent of each other:
+
+* **Who answers with which voice.** `RealtimeOptions.answers`: the model with speech, or the model with text and the tts
+  speaks. `say` goes word for word through the tts where there is one; else the model is asked to say it, by a request
+  marked as such.
+* **Whose words.** With an stt the caller's words are its; else the model's own transcripts, which may come after the
+  answer. They enter the history where their turn is, whenever they come.
+* **Who decides that a turn is over: the vad, if there is one.** With a vad the session decides, as in a cascade: by
+  pauses, the turn detector, push to talk; the model is told by a commit, and hears nothing but the caller's turns.
+  Without one the model's server decides. `RealtimeOptions.turn_detection="remote"` keeps the server in charge beside a
+  vad, which then only tells sooner that the caller speaks.
+
+Where it differs from a cascade, and why:
+
+* Without an stt, words are no condition of a turn, for they come too late: speech that the vad hears is a turn, and
+  takes the floor at its end where it is longer than `interruption.min_duration`; shorter speech beside the agent's is
+  dropped as a sign of listening. Noise cannot be told from speech. With an stt all is as in a cascade.
+* An answer cannot be begun ahead (`preemptive`): the remote conversation keeps what it was asked.
+* What `on_user_turn_completed` makes of the words enters the history; the model has heard the caller itself. What the
+  hook adds as instructions, it is told. A turn that the hook drops stays in the remote conversation.
+* A `ConversationFlow` is refused: the model answers what it hears.
+* A tool that still runs is not shown as such: the model keeps the open call.
 """
 
 from __future__ import annotations
@@ -9,84 +29,79 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
+import anyio
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskStatus
 
-from vivavoce.pipelines.core.errors import (
-    CapabilityError,
-    ConfigurationError,
-    ProviderConnectionError,
-)
-from vivavoce.pipelines.core.reconnect import ReconnectingStream
+from vivavoce.pipelines import events as ev
+from vivavoce.pipelines.cascading import CascadingComponents, CascadingConnection, CascadingOptions, check_listening
+from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError, first_error
 from vivavoce.pipelines.core.retry import RetryOptions, retry_stream
-from vivavoce.pipelines.events import (
-    PipelineFailed,
-    RemoteReplyStarted,
-    UserFinal,
-    UserInterim,
-    UserSpeechEnded,
-    UserSpeechStarted,
-)
-from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent, Usage
-from vivavoce.pipelines.llm.tools import Tool
+from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent, TextDelta, Usage
+from vivavoce.pipelines.llm.chat_context import ChatItem
+from vivavoce.pipelines.llm.tools import Tool, ToolCall
+from vivavoce.pipelines.media.buffer import RecentFrames
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.media.resample import Resampler
 from vivavoce.pipelines.pipeline import Pipeline, PipelineCapabilities, PipelineConnection, PipelineContext
-from vivavoce.pipelines.realtime_model.base import (
-    RealtimeConnection,
-    RealtimeEvent,
-    RealtimeModel,
-    RealtimeReplyStarted,
-    RealtimeSetup,
-    RealtimeSpeechEnded,
-    RealtimeSpeechStarted,
-    RealtimeTranscript,
-    TurnDetection,
-)
+from vivavoce.pipelines.realtime_model import events as rt
+from vivavoce.pipelines.realtime_model.base import RealtimeModel, RealtimeSetup, TurnDetection
+from vivavoce.pipelines.realtime_model.link import RealtimeLink
+from vivavoce.pipelines.stt.base import STT
 from vivavoce.pipelines.tts.base import TTS, AudioChunk
 from vivavoce.pipelines.tts.sentences import SentenceOptions
 from vivavoce.pipelines.tts.text_filters import DEFAULT_TEXT_FILTERS, TextFilter, checked_filters
-from vivavoce.pipelines.tts.voice import Voice, VoiceOptions
-from vivavoce.pipelines.vad.base import VAD, VADSpeechStarted, VADStream
+from vivavoce.pipelines.turn_detector.base import TurnDetector
+from vivavoce.pipelines.vad.base import VAD
+
+ONSET_SECONDS = 0.5
+"""Audio before the vad's report that a model is sent too, so that it hears the first syllable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealtimeOptions:
-    """How a realtime pipeline speaks with a voice of one's own, and deals with what fails."""
+    """How a realtime pipeline is put together, speaks with a voice of one's own, and deals with what fails."""
 
+    turn_detection: TurnDetection | None = None
+    """Who ends the user's turns. None: the session (`local`) where there is a vad, else the model's server (`remote`).
+    With `remote` a vad only tells, sooner than the server, that the user speaks."""
+    answers: Literal["audio", "text"] | None = None
+    """Whether the model answers with speech or with text for a tts. None: speech, if it can."""
     reconnect: RetryOptions = field(default_factory=lambda: RetryOptions(waits=(0.5, 0.5)))
     """Tries of connecting."""
     reply_retry: RetryOptions = field(default_factory=RetryOptions)
     """Tries of an answer, until its first word, audio or tool call."""
     tts_retry: RetryOptions = field(default_factory=RetryOptions)
     """Tries of a synthesis with one's own voice, until its first audio."""
+    stt_reconnect: RetryOptions = field(default_factory=lambda: RetryOptions(waits=(0.5, 0.5)))
+    """Tries of opening a recognition stream."""
     text_filters: tuple[TextFilter, ...] = DEFAULT_TEXT_FILTERS
     """What one's own voice says for what is written, in order (`pipelines.tts.text_filters`); `()` for none."""
     sentences: SentenceOptions = field(default_factory=SentenceOptions)
     """Where text is cut for a voice of one's own that takes sentences."""
-    turn_detection: TurnDetection | None = None
-    """Who ends the user's turns. None: the session (`local`) where there is a vad, else the model's server (`remote`).
-    With `remote` a vad only tells, sooner than the server, that the user speaks."""
-    answers: Literal["audio", "text"] | None = None
-    """Whether the model answers with speech or with text for a tts. None: speech, if it can."""
+    turn_detector_limit: float = 1.0
+    """Seconds for a turn detector's verdict, after which the turn counts as complete."""
 
     def __post_init__(self) -> None:
         checked_filters(self.text_filters)
+        if self.turn_detector_limit <= 0:
+            raise ValueError(f"need turn_detector_limit > 0 s, got {self.turn_detector_limit!r}")
 
 
 class RealtimePipeline(Pipeline):
-    """Listens, thinks and speaks with one model.
+    """Listens, thinks and speaks with one model, helped by components of one's own; the module says how.
 
     Args:
         model: Shared; only connections opened here are closed here.
-        tts: Speaks `say`, and the answers of a model that makes text only.
-        vad: Tells when the user speaks, in place of the model's server.
+        stt: Makes the caller's words, in place of the model's transcripts.
+        tts: Speaks `say`, and the answers of a model that makes text.
+        vad: Tells when the user speaks, and has the session decide when a turn is over.
+        turn_detector: Judges pauses; needs the vad, and the stt if it judges by words.
     Raises:
         ConfigurationError: Something is not what its name says.
-        CapabilityError: The model makes no audio and there is no tts, or it wants to be told of turns and there is no
-            vad.
+        CapabilityError: The model, or what goes with it, cannot do what is asked for; the error names the remedy.
     """
 
     name = "realtime"
@@ -95,17 +110,18 @@ class RealtimePipeline(Pipeline):
         self,
         model: RealtimeModel,
         *,
+        stt: STT | None = None,
         tts: TTS | None = None,
         vad: VAD | None = None,
+        turn_detector: TurnDetector | None = None,
         options: RealtimeOptions | None = None,
     ) -> None:
-        for name, part, port in (("model", model, RealtimeModel), ("tts", tts, TTS), ("vad", vad, VAD)):
-            if not isinstance(part, port) and (part is not None or name == "model"):
-                raise ConfigurationError(f"{name} must be an instance of {port.__name__}, got {part!r}")
+        if not isinstance(model, RealtimeModel):
+            raise ConfigurationError(f"model must be an instance of RealtimeModel, got {model!r}")
         self.model = model
-        self.tts = tts
-        self.vad = vad
+        self.components = CascadingComponents(stt=stt, tts=tts, vad=vad, turn_detector=turn_detector)
         self.options = options or RealtimeOptions()
+        check_listening(self.components, self.name)
         can = model.capabilities
         self.answers = self.options.answers or ("audio" if can.generates_audio else "text")
         """Whether the model answers with speech or with text."""
@@ -117,6 +133,8 @@ class RealtimePipeline(Pipeline):
             raise CapabilityError(model.provider, f"answers of {self.answers}", "leave out RealtimeOptions.answers")
         if self.turn_detection == "local" and vad is None:
             raise CapabilityError("realtime", "local turn detection", "give RealtimePipeline a vad")
+        if self.turn_detection == "remote" and turn_detector is not None:
+            raise CapabilityError("realtime", "a turn detector beside the server's", "give RealtimePipeline a vad")
         if self.turn_detection not in can.turn_detection:
             remedy = "give RealtimePipeline a vad" if vad is None else "set RealtimeOptions.turn_detection='remote'"
             raise CapabilityError(model.provider, f"{self.turn_detection} turn detection", remedy)
@@ -124,28 +142,32 @@ class RealtimePipeline(Pipeline):
 
     @property
     def capabilities(self) -> PipelineCapabilities:
-        """The model's, completed by tts and vad."""
-        model = self.model.capabilities
-        parts = (("realtime_model", self.model), ("tts", self.tts), ("vad", self.vad))
+        """The model's, completed by the components."""
+        model, own = self.model.capabilities, self.components
+        parts = (("stt", own.stt), ("tts", own.tts), ("vad", own.vad), ("turn_detector", own.turn_detector))
+        present = (("realtime_model", self.model), *((kind, part) for kind, part in parts if part is not None))
         return PipelineCapabilities(
             can_say=True,
             decides_turns=self.turn_detection,
+            hears_audio=own.stt is None or self.turn_detection == "remote",
             generates_audio=self.answers == "audio",
             truncates=model.truncates,
-            sends_transcripts=model.sends_transcripts,
-            takes_flow=False,
+            sends_transcripts=own.stt is not None or model.sends_transcripts,
             supports_images=model.supports_images,
+            takes_flow=False,
             output_rate=self.output_rate,
-            vad_silence=self.vad.capabilities.min_silence if self.vad else 0.0,
-            components=tuple((kind, part.provider, part.model) for kind, part in parts if part is not None),
+            vad_silence=own.vad.capabilities.min_silence if own.vad else 0.0,
+            turn_detector_limit=self.options.turn_detector_limit if own.turn_detector else None,
+            components=tuple((kind, part.provider, part.model) for kind, part in present),
         )
 
     @property
     def output_rate(self) -> int:
         """Hz of what is spoken."""
-        if self.answers == "audio" or self.tts is None:
+        tts = self.components.tts
+        if self.answers == "audio" or tts is None:
             return self.model.capabilities.output_rate
-        return self.tts.capabilities.sample_rate
+        return tts.capabilities.sample_rate
 
     def open(self, context: PipelineContext) -> RealtimePipelineConnection:
         """Return the connection of one session; after its `aclose()` the pipeline may be opened again.
@@ -163,174 +185,282 @@ class RealtimePipeline(Pipeline):
 
 
 class RealtimePipelineConnection(PipelineConnection):
-    """One session's conversation with the model; one task, which reads the model's events."""
+    """One session's conversation with the model, and its own ears and voice where it has them."""
 
     def __init__(self, pipeline: RealtimePipeline, context: PipelineContext) -> None:
-        self._model = pipeline.model
-        self._vad_component = pipeline.vad
-        self._retries = pipeline.options.reply_retry
+        self._pipeline = pipeline
+        self._can = pipeline.model.capabilities
         self._clock = context.clock
         self._emit = context.emit
-        self._rate = context.input_rate
+        self._history = context.history
+        self._is_local = pipeline.turn_detection == "local"
+        self._instructions, self._tools = context.instructions, tuple(context.tools)
         self.is_closed = False
-        self._vad: VADStream | None = None
-        self._to_model = Resampler(context.input_rate, pipeline.model.capabilities.input_rate)
-        self._to_vad = Resampler(context.input_rate, pipeline.vad.capabilities.sample_rate) if pipeline.vad else None
-        self._output_rate = pipeline.output_rate
-        self._voice: Voice | None = None
-        if pipeline.tts is not None:
-            options = pipeline.options
-            speaking = VoiceOptions(
-                retry=options.tts_retry, text_filters=options.text_filters, sentences=options.sentences
+        self._to_model = Resampler(context.input_rate, self._can.input_rate)
+        self._onset = RecentFrames(ONSET_SECONDS)
+        self._is_heard = not self._is_local
+        self._is_speaking = False
+        own = pipeline.components
+        self._own: CascadingConnection | None = None
+        if own != CascadingComponents():
+            options = CascadingOptions(
+                tts_retry=pipeline.options.tts_retry,
+                stt_reconnect=pipeline.options.stt_reconnect,
+                text_filters=pipeline.options.text_filters,
+                sentences=pipeline.options.sentences,
+                turn_detector_limit=pipeline.options.turn_detector_limit,
             )
-            self._voice = Voice(
-                pipeline.tts,
-                speaking,
-                context.clock,
-                lambda error: context.emit(PipelineFailed(error, True, "text_filter")),
-            )
-        self._link = _Link(pipeline, context, self._on_model_event)
+            self._own = CascadingConnection(own, options, replace(context, emit=self._on_own_event))
+        self._link = RealtimeLink(
+            pipeline.model,
+            setup=self._setup,
+            on_event=self._on_model_event,
+            on_replaced=lambda gap: context.emit(ev.PipelineReplaced("realtime_model", gap)),
+            on_failure=lambda error, recovered: context.emit(ev.PipelineFailed(error, recovered, "realtime_model")),
+            clock=context.clock,
+            retries=pipeline.options.reconnect,
+            open_limit=context.open_limit,
+        )
 
     async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
         """Connect and take events until cancelled."""
-        if self._vad_component is not None:
-            self._vad = self._vad_component.open()
-        await self._link.run(task_status=task_status)
+        if self._own is None:
+            await self._link.run(task_status=task_status)
+            return
+        try:
+            async with anyio.create_task_group() as group:
+                await group.start(self._own.run)
+                await self._link.run(task_status=task_status)
+        except ExceptionGroup as failures:
+            raise first_error(failures) from failures
+
+    # --- the caller
 
     def push_audio(self, frame: AudioFrame) -> None:
-        """Take the caller's next frame; none is kept while there is no connection."""
-        if self._link.connection is not None and (heard := self._to_model.push(frame)).data:
-            self._link.connection.push(heard)
-        if self._vad is not None and self._to_vad is not None and (heard := self._to_vad.push(frame)).data:
-            for event in self._vad.push(heard):
-                at = self._clock.now() - event.ago
-                self._emit(UserSpeechStarted(at) if isinstance(event, VADSpeechStarted) else UserSpeechEnded(at))
+        """Take the caller's next frame; what comes while there is no connection waits for the next one."""
+        heard = self._to_model.push(frame)
+        if heard.data and self._is_heard:
+            self._link.push(heard)
+        elif heard.data:
+            self._onset.push(heard)
+        if self._own is not None:
+            self._own.push_audio(frame)
+
+    def audio_stopped(self) -> None:
+        """Have one's own recogniser settle what it has heard."""
+        if self._own is not None:
+            self._own.audio_stopped()
+        self._is_speaking = False
+
+    def commit_audio(self) -> None:
+        """Tell the model that the turn is over: it hears no more until the caller speaks again."""
+        if self._own is not None:
+            self._own.commit_audio()
+        if self._is_local:
+            self._link.commit()
+            self._is_heard = self._is_speaking
+        self._link.user_is(silent=True)
+
+    def clear_audio(self) -> None:
+        """Have everybody forget the open turn's audio."""
+        if self._own is not None:
+            self._own.clear_audio()
+        self._forget()
+
+    def drop_audio(self) -> None:
+        """Have the model forget a turn that is not answered."""
+        if self._is_local:
+            self._forget()
+
+    def predict_end_of_turn(self, text: str, agent_text: str) -> None:
+        """Ask the turn detector, if any."""
+        if self._own is not None:
+            self._own.predict_end_of_turn(text, agent_text)
+
+    def _forget(self) -> None:
+        self._link.clear()
+        self._is_heard = self._is_speaking or not self._is_local
+        self._link.user_is(silent=not self._is_speaking)
+
+    def _speech_started(self) -> None:
+        self._is_speaking = True
+        self._link.user_is(silent=False)
+        if not self._is_heard:
+            self._is_heard = True
+            for frame in self._onset.drain():
+                self._link.push(frame)
+
+    # --- answers
 
     def generate(self, request: GenerateRequest) -> AsyncGenerator[LLMEvent | AudioChunk, None]:
         """Ask for an answer, again until something of it has come."""
-        return retry_stream(lambda: self._link.live().generate(request), self._retries, _is_answer)
+        return retry_stream(lambda: self._generate(request), self._pipeline.options.reply_retry, _is_answer)
+
+    async def _generate(self, request: GenerateRequest) -> AsyncGenerator[LLMEvent | AudioChunk, None]:
+        self.update(request.instructions or self._instructions, request.tools or self._tools)
+        connection = await self._link.live()
+        async with aclosing(self._answer(connection.generate(request))) as answer:
+            async for item in answer:
+                yield item
+
+    async def _answer(
+        self, stream: AsyncGenerator[LLMEvent | AudioChunk, None]
+    ) -> AsyncGenerator[LLMEvent | AudioChunk, None]:
+        with self._link.answering():
+            async with aclosing(stream) as items:
+                async for item in items:
+                    if isinstance(item, ToolCall):
+                        self._link.known.add(item.call_id)
+                    elif isinstance(item, AudioChunk | TextDelta):
+                        self._link.known.add(item.item_id)
+                    yield item
 
     def speak(self, text: str | AsyncIterator[str]) -> AsyncGenerator[AudioChunk, None]:
         """Speak with one's own voice, else have the model say it, as soon as the text is whole."""
-        if self._voice is not None:
-            return _at_rate(self._voice.speak(text), self._output_rate)
+        if self._own is not None and self._pipeline.components.tts is not None:
+            return _at_rate(self._own.speak(text), self._pipeline.output_rate)
         return self._say(text)
 
-    def commit_audio(self) -> None:
-        """Tell the model that the turn is over."""
-        if self._link.connection is not None:
-            self._link.connection.commit()
-
-    def clear_audio(self) -> None:
-        """Have the model forget the open turn's audio."""
-        if self._link.connection is not None:
-            self._link.connection.clear()
+    async def _say(self, text: str | AsyncIterator[str]) -> AsyncGenerator[AudioChunk, None]:
+        whole = text if isinstance(text, str) else "".join([piece async for piece in text])
+        connection = await self._link.live()
+        with self._link.answering():
+            async with aclosing(connection.say(whole)) as chunks:
+                async for chunk in chunks:
+                    self._link.known.add(chunk.item_id)
+                    yield chunk
 
     def accept(self, remote_reply_id: str) -> AsyncGenerator[LLMEvent | AudioChunk, None]:
         """Return the stream of an answer that the model began.
 
         Raises:
-            KeyError: There is no such answer.
+            KeyError: There is no such answer, or no more: its connection was lost.
         """
-        return self._link.live().accept(remote_reply_id)
+        if self._link.connection is None:
+            raise KeyError(f"no remote answer {remote_reply_id!r}: its connection was lost")
+        return self._answer(self._link.connection.accept(remote_reply_id))
 
     def refuse(self, remote_reply_id: str) -> None:
         """Cancel an answer that the model began."""
         if self._link.connection is not None:
             self._link.connection.refuse(remote_reply_id)
 
+    # --- the conversation
+
     def truncate(self, item_id: str, played_seconds: float, heard_text: str) -> None:
         """Tell the model how much was heard, if it can take that."""
-        if self._link.connection is not None and self._model.capabilities.truncates:
+        if self._link.connection is not None and self._can.truncates and item_id in self._link.known:
             self._link.connection.truncate(item_id, played_seconds, heard_text)
 
+    def append(self, item: ChatItem, said_as: Sequence[str] = ()) -> None:
+        """Tell the model of what its present connection has neither heard nor said."""
+        if self._link.known.isdisjoint(said_as):
+            self._link.append(item)
+
     def update(self, instructions: str, tools: Sequence[Tool[..., object]]) -> None:
-        """Pass on new instructions and tools, now and to every later connection."""
-        self._link.update(instructions, tools)
+        """Pass on new instructions and tools, to be in force for the next answer."""
+        if (instructions, tuple(tools)) == (self._instructions, self._tools):
+            return
+        self._instructions, self._tools = instructions, tuple(tools)
+        if not self._can.updates:
+            self._link.replace()
+        elif self._link.connection is not None:
+            self._link.connection.update(instructions, tools)
 
     async def aclose(self) -> None:
-        """Free the VAD; the model's connection ended with `run()`."""
+        """Free ears and voice; the model's connection ended with `run()`."""
         self.is_closed = True
-        if self._vad is not None:
-            self._vad.close()
-            self._vad = None
+        if self._own is not None:
+            await self._own.aclose()
 
-    async def _say(self, text: str | AsyncIterator[str]) -> AsyncGenerator[AudioChunk, None]:
-        whole = text if isinstance(text, str) else "".join([piece async for piece in text])
-        async with aclosing(self._link.live().say(whole)) as chunks:
-            async for chunk in chunks:
-                yield chunk
-
-    def _on_model_event(self, event: RealtimeEvent) -> None:
-        if isinstance(event, RealtimeSpeechStarted | RealtimeSpeechEnded):
-            if self._vad is None:  # else the local one tells, sooner
-                at = self._clock.now() - event.ago
-                self._emit(UserSpeechStarted(at) if isinstance(event, RealtimeSpeechStarted) else UserSpeechEnded(at))
-        elif isinstance(event, RealtimeReplyStarted):
-            self._emit(RemoteReplyStarted(event.reply_id))
-        elif isinstance(event, RealtimeTranscript) and event.is_final:
-            self._emit(UserFinal(text=event.text, item_id=event.item_id))
-        elif isinstance(event, RealtimeTranscript):
-            self._emit(UserInterim(text=event.text, item_id=event.item_id))
-
-
-class _Link(ReconnectingStream[RealtimeConnection, RealtimeEvent]):
-    """The connection to the model, opened anew when it is lost."""
-
-    def __init__(
-        self, pipeline: RealtimePipeline, context: PipelineContext, on_event: Callable[[RealtimeEvent], None]
-    ) -> None:
-        super().__init__(
-            pipeline.model.provider,
-            clock=context.clock,
-            retries=pipeline.options.reconnect,
-            open_limit=context.open_limit,
-            on_failure=lambda error, recovered: context.emit(PipelineFailed(error, recovered, "realtime_model")),
+    def _setup(self, resume: str) -> RealtimeSetup:
+        return RealtimeSetup(
+            instructions=self._instructions,
+            tools=self._tools,
+            turn_detection=self._pipeline.turn_detection,
+            answers=self._pipeline.answers,
+            transcribe=self._pipeline.components.stt is None,
+            history=self._history(),
+            resume=resume,
         )
-        self._model = pipeline.model
-        self._pipeline = pipeline
-        self._on_event = on_event
-        self._instructions = context.instructions
-        self._tools = context.tools
-        self.connection: RealtimeConnection | None = None
 
-    def live(self) -> RealtimeConnection:
-        """Return the connection.
+    # --- what is reported
 
-        Raises:
-            ProviderConnectionError: It is lost, and being opened anew.
-        """
-        if self.connection is None:
-            raise ProviderConnectionError("not connected at the moment", provider=self._provider)
-        return self.connection
+    def _on_own_event(self, event: ev.PipelineEvent) -> None:
+        if isinstance(event, ev.UserSpeechStarted):
+            self._speech_started()
+        elif isinstance(event, ev.UserSpeechEnded):
+            self._is_speaking = False
+            if not self._is_local:
+                self._link.user_is(silent=True)
+        elif isinstance(event, ev.UserTurnEnded) and not self._is_local:
+            return  # the server decides, not the recogniser
+        elif isinstance(event, ev.UserFinal):
+            self._link.settle()
+        self._emit(event)
 
-    def update(self, instructions: str, tools: Sequence[Tool[..., object]]) -> None:
-        """Keep them for the next connection and tell the present one."""
-        self._instructions, self._tools = instructions, tools
-        if self.connection is not None:
-            self.connection.update(instructions, tools)
+    def _on_model_event(self, event: rt.RealtimeEvent) -> None:
+        take = _TAKES.get(type(event))
+        if take is not None:
+            take(self, event)
 
-    async def _open(self) -> RealtimeConnection:
-        return await self._model.open(
-            RealtimeSetup(
-                instructions=self._instructions,
-                tools=tuple(self._tools),
-                turn_detection=self._pipeline.turn_detection,
-                answers=self._pipeline.answers,
+    def _on_speech(self, event: rt.RealtimeSpeechStarted | rt.RealtimeSpeechEnded) -> None:
+        if self._pipeline.components.vad is not None:  # the own one tells, sooner
+            return
+        at = self._clock.now() - event.ago
+        is_start = isinstance(event, rt.RealtimeSpeechStarted)
+        self._link.user_is(silent=not is_start)
+        self._emit(ev.UserSpeechStarted(at) if is_start else ev.UserSpeechEnded(at))
+
+    def _on_transcript(self, event: rt.RealtimeTranscript) -> None:
+        if event.role == "assistant":
+            if event.is_final:
+                self._emit(ev.AgentTranscript(item_id=event.item_id, text=event.text))
+        elif self._pipeline.components.stt is None:
+            kind = ev.UserFinal if event.is_final else ev.UserInterim
+            self._emit(kind(text=event.text, item_id=event.item_id))
+
+    def _on_reply(self, event: rt.RealtimeReplyStarted) -> None:
+        if self._is_local:
+            self.refuse(event.reply_id)
+        else:
+            self._link.user_is(silent=True)
+            self._emit(ev.RemoteReplyStarted(event.reply_id, event.item_id))
+
+    def _on_turn_ended(self, event: rt.RealtimeTurnEnded) -> None:
+        if not self._is_local:
+            self._link.user_is(silent=True)
+            self._emit(ev.UserTurnEnded(event.item_id))
+
+    def _on_committed(self, event: rt.RealtimeInputCommitted) -> None:
+        if self._pipeline.components.stt is None:
+            self._emit(ev.UserAudioCommitted(event.item_id))
+
+    def _on_cancelled(self, event: rt.RealtimeReplyCancelled) -> None:
+        self._emit(ev.RemoteReplyCancelled(event.reply_id))
+
+    def _on_problem(self, event: rt.RealtimeProblem) -> None:
+        self._emit(ev.PipelineFailed(event.error, True, "realtime_model"))
+
+    def _on_usage(self, event: Usage) -> None:
+        self._emit(
+            ev.PipelineUsage(
+                input_tokens=event.input_tokens, output_tokens=event.output_tokens, cached_tokens=event.cached_tokens
             )
         )
 
-    def _begin(self, stream: RealtimeConnection) -> None:
-        self.connection = stream
 
-    def _take(self, event: RealtimeEvent) -> None:
-        self._on_event(event)
-
-    def _end(self) -> None:
-        self.connection = None
-
-    def _give_up(self) -> None:
-        """Calls go on failing as they do between two connections."""
+_TAKES: dict[type, Callable[[RealtimePipelineConnection, Any], None]] = {
+    rt.RealtimeSpeechStarted: RealtimePipelineConnection._on_speech,
+    rt.RealtimeSpeechEnded: RealtimePipelineConnection._on_speech,
+    rt.RealtimeTranscript: RealtimePipelineConnection._on_transcript,
+    rt.RealtimeReplyStarted: RealtimePipelineConnection._on_reply,
+    rt.RealtimeTurnEnded: RealtimePipelineConnection._on_turn_ended,
+    rt.RealtimeInputCommitted: RealtimePipelineConnection._on_committed,
+    rt.RealtimeReplyCancelled: RealtimePipelineConnection._on_cancelled,
+    rt.RealtimeProblem: RealtimePipelineConnection._on_problem,
+    Usage: RealtimePipelineConnection._on_usage,
+}
 
 
 def _is_answer(item: LLMEvent | AudioChunk) -> bool:

@@ -56,6 +56,9 @@ class SessionHistory:
             "removed": on_removed,
         }
         self._sequence = 0
+        self._cut: dict[str, tuple[ChatMessage, float]] = {}
+        self.to_model: Callable[[ChatItem, Sequence[str]], None] | None = None
+        """Told of what the model has not heard, where it keeps a conversation of its own, and as what it said it."""
         self.loop = LoopBound()
         """Where changes are made."""
         self.feed = feed
@@ -103,6 +106,8 @@ class SessionHistory:
         turn_id: str = "",
         interrupted: bool = False,
         backchannel: bool = False,
+        in_model: bool = False,
+        said_as: Sequence[str] = (),
     ) -> ChatMessage:
         """Append a message and return it; the next model step is sent it.
 
@@ -112,6 +117,8 @@ class SessionHistory:
         Args:
             images: Pictures, for a model that sees.
             speaker: Who said it, where a room has several.
+            in_model: Whether a realtime model has heard it itself.
+            said_as: What a realtime model that has said it calls it.
         """
 
         def add() -> ChatMessage:
@@ -124,7 +131,7 @@ class SessionHistory:
                 backchannel=backchannel,
                 **self._stamp(turn_id),
             )
-            self._add(message)
+            self._add(message, in_model=in_model, said_as=said_as)
             return message
 
         return self.loop.call(add)
@@ -136,6 +143,23 @@ class SessionHistory:
             self._context.replace(new)
             self._tell("replaced", new)
         return new
+
+    def add_cut(self, item_id: str, share: float, turn_id: str) -> None:
+        """Append an answer that was cut before its words were known; `settle_cut()` brings those that were heard.
+
+        Args:
+            item_id: What the model calls it.
+            share: How much of its audio was heard, 0 to 1.
+        """
+        message = self.add_message("assistant", "", interrupted=True, turn_id=turn_id, in_model=True)
+        self._cut[item_id] = (message, share)
+
+    def settle_cut(self, item_id: str, text: str) -> None:
+        """The words of an answer that was cut have come: those that were heard, by its share, enter its message."""
+        message, share = self._cut.pop(item_id, (None, 0.0))
+        if message is not None:
+            words = text.split()
+            self.replace_text(message, " ".join(words[: int(len(words) * share)]))
 
     def remove(self, item: ChatItem) -> None:
         """Take an item out, if it is there."""
@@ -215,9 +239,11 @@ class SessionHistory:
     def _has(self, item: ChatItem) -> bool:
         return any(other.id == item.id for other in reversed(self._context.items))
 
-    def _add(self, item: ChatItem) -> None:
+    def _add(self, item: ChatItem, *, in_model: bool = False, said_as: Sequence[str] = ()) -> None:
         self._context.append(item)
         self._tell("added", item)
+        if self.to_model is not None and not in_model:
+            self.to_model(item, said_as)
 
     def _tell(self, kind: ChangeKind, item: ChatItem) -> None:
         self._told[kind](item)

@@ -20,6 +20,7 @@ from vivavoce.agents.rooms.options import RoomOptions
 from vivavoce.agents.session.closing import UNWIND_SHARE, CloseSequence, Step
 from vivavoce.agents.session.emitter import SessionEmitter
 from vivavoce.agents.session.options import SessionOptions
+from vivavoce.agents.session.pipeline_reports import PipelineReports
 from vivavoce.agents.session.room_link import RoomLink
 from vivavoce.agents.session.runtime import SessionRuntime
 from vivavoce.agents.session.services import Service
@@ -228,14 +229,16 @@ class SessionLifecycle:
         self._starting.is_deaf = take_over is not None
         self.mute(self._is_muted)
         capabilities = self._pipeline.capabilities
+        reports = PipelineReports(runtime.journal, runtime.history, post=runtime.post, run_soon=runtime.run_soon)
         self._connection = self._pipeline.open(
             PipelineContext(
                 clock=self._clock,
-                emit=self._on_pipeline_event,
+                emit=partial(self._on_pipeline_event, reports),
                 session_id=self._session.id,
                 input_rate=link.transport.input_rate,
                 instructions=handoffs.agent.instructions,
                 tools=handoffs.agent.tools,
+                history=runtime.history.copy,
             )
         )
         link.open(group, handoffs.agent, self._connection, capabilities)
@@ -306,10 +309,10 @@ class SessionLifecycle:
     def _on_mcp_error(self, error: Exception) -> None:
         self._runtime.report_error(error, "mcp", is_recovered=True)
 
-    def _on_pipeline_event(self, event: PipelineEvent) -> None:
+    def _on_pipeline_event(self, reports: PipelineReports, event: PipelineEvent) -> None:
         if self._closing is not None and isinstance(event, PipelineFailed):
             self._closing.note(event.error)
-        self._runtime.post(event)
+        reports.take(event)
 
     def _on_room_closed(self, reason: str) -> None:
         logger.info("The room is gone: %s", reason)

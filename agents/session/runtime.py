@@ -38,7 +38,7 @@ from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.machine import TurnMachine
 from vivavoce.pipelines.core.errors import SessionError
 from vivavoce.pipelines.core.ids import new_id
-from vivavoce.pipelines.events import PipelineEvent, PipelineFailed, UserFinal, UserInterim
+from vivavoce.pipelines.events import PipelineFailed, UserFinal, UserInterim
 from vivavoce.pipelines.io import Transport
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.pipeline import PipelineCapabilities, PipelineConnection
@@ -111,7 +111,7 @@ class SessionRuntime:
         """Where speech goes."""
         return self._links.playout
 
-    def post(self, event: i.TurnInput | PipelineEvent) -> None:
+    def post(self, event: i.TurnInput | PipelineFailed) -> None:
         """Enqueue an input; nothing is decided on the caller's stack."""
         self._inbox.put(event)
 
@@ -147,6 +147,7 @@ class SessionRuntime:
             on_written=on_written,
             on_progress=transcripts.agent_progress,
         )
+        self.history.to_model = connection.append
         self._host.links = Links(group, agent, connection, capabilities, transport, playout, transcripts)
         self.background.open(group, playout)
 
@@ -292,7 +293,7 @@ class SessionRuntime:
         if item is not None:
             item = self.history.replace_text(item, effect.text)
         else:
-            item = self.history.add_message("user", effect.text, turn_id=effect.turn_id)
+            item = self.history.add_message("user", effect.text, turn_id=effect.turn_id, in_model=effect.is_heard)
         handle = SpeechHandle(effect.speech_id, "turn", interruptible=True, tell=self.tell)
         record = self.turn_book.commit(effect, handle, self._links.agent.id)
         request = SpeechRequest(user_item=item, remote_reply_id=effect.remote_reply_id)
@@ -302,6 +303,7 @@ class SessionRuntime:
         self.journal.note(ev.SpeechCreated, turn_id=effect.turn_id, speech_id=handle.id, kind="turn")
 
     def _add_backchannel(self, effect: fx.AddBackchannel) -> None:
+        self._links.connection.drop_audio()
         self.history.add_message("user", effect.text, turn_id=effect.turn_id, backchannel=True)
 
     def _amend_user_turn(self, effect: fx.AmendUserTurn) -> None:
@@ -313,6 +315,7 @@ class SessionRuntime:
             reply.record.user_text = effect.text
 
     def _drop_user_turn(self, effect: fx.DropUserTurn) -> None:
+        self._links.connection.drop_audio()
         if effect.reason == "transcript_missing":
             self.journal.note(ev.TranscriptMissing, turn_id=effect.turn_id)
 

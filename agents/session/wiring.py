@@ -143,6 +143,7 @@ def make_machine(
         max_errors=options.max_errors,
         detector_timeout=capabilities.turn_detector_limit,
         remote_decides=capabilities.decides_turns == "remote",
+        hears_audio=capabilities.hears_audio,
         max_attempts=options.preemptive_attempts if options.preemptive and capabilities.can_preempt else 0,
     )
     return TurnMachine(turn_options) if trace is None else trace.recorded_machine(turn_options)

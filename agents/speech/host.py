@@ -69,8 +69,13 @@ class SpeechRequest:
 class SpokenHistory(Protocol):
     """What a reply writes into the history."""
 
-    def add_message(self, role: Role, text: str, *, turn_id: str = "", interrupted: bool = False) -> ChatMessage:
-        """Append a message, such as what the caller heard."""
+    def add_message(
+        self, role: Role, text: str, *, turn_id: str = "", interrupted: bool = False, said_as: Sequence[str] = ()
+    ) -> ChatMessage:
+        """Append a message, such as what the caller heard; `said_as`: what a realtime model that said it calls it."""
+
+    def add_cut(self, item_id: str, share: float, turn_id: str) -> None:
+        """Append an answer of which that share was heard, and whose words a realtime model still owes."""
 
     def replace_text(self, item: ChatMessage, text: str) -> ChatMessage:
         """Change a user's message as the agent's hook wants it."""

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from vivavoce.agents.speech.heard import HeardText
 from vivavoce.agents.speech.mixing import MixingSink
+from vivavoce.agents.speech.spoken_items import SpokenItems
 from vivavoce.pipelines.core.clock import Clock, TimerHandle
 from vivavoce.pipelines.io import AudioSink
 from vivavoce.pipelines.media.buffer import SampleStore
@@ -41,6 +42,7 @@ class Utterance:
         self.speech_id = speech_id
         self.rate = rate
         self.heard = HeardText(rate)
+        self.items = SpokenItems()
         self.is_last = True
         """Whether no other step of the speech follows; set before `finish()`."""
         self.done = asyncio.Event()
@@ -64,6 +66,7 @@ class Utterance:
 
     def push(self, chunk: AudioChunk) -> None:
         """Take the next piece of audio, of any length and rate."""
+        self.items.note(chunk.item_id, self.total, len(self.heard.text))
         if chunk.text:
             self.heard.begin_segment(chunk.text, self.total, chunk.said)
         if chunk.words:

@@ -27,6 +27,7 @@ from vivavoce.agents.speech.host import SpeechHost, SpeechRequest
 from vivavoce.agents.speech.playout import Utterance
 from vivavoce.agents.speech.synthesis import synthesise
 from vivavoce.agents.speech.text_channel import TextChannel
+from vivavoce.agents.speech.truncation import tell_cut
 from vivavoce.agents.speech.turn_hook import completed_turn
 from vivavoce.agents.tools.executor import PendingHandoff, ToolBatch
 from vivavoce.agents.turn.inputs import SpeechEnded, ToolsAwaited, ToolsFinished, ToolsStarted
@@ -387,6 +388,7 @@ class Reply:
                 self._open_utterance()
                 self.record.agent_text.append("")
             assert self._utterance is not None
+            self._utterance.items.note(event.item_id, self._utterance.total, len(self._utterance.heard.text))
             self._utterance.heard.add_text(event.text)
             self.record.agent_text[-1] += event.text
             channel.push(event.text)
@@ -443,6 +445,7 @@ class Reply:
             return
         position = self._host.playout.stop(utterance, self._host.fade)
         self._commit_heard(utterance, position, interrupted=True)
+        tell_cut(self._host, utterance, position, self.record.turn_id if self._request.add_to_history else None)
 
     def _commit_heard(self, utterance: Utterance, samples: int, *, interrupted: bool) -> None:
         heard = utterance.heard.at(samples)
@@ -451,7 +454,8 @@ class Reply:
         self.record.audio.generated += utterance.total / utterance.rate
         self.record.heard_text.append(heard)
         if heard and self._request.add_to_history:
-            self._host.history.add_message("assistant", heard, interrupted=interrupted, turn_id=self.record.turn_id)
+            history, turn_id, ids = self._host.history, self.record.turn_id, utterance.items.ids
+            history.add_message("assistant", heard, interrupted=interrupted, turn_id=turn_id, said_as=ids)
 
     # --- tools
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Self, TypedDict, TypeVar, Unpack
+from typing import Any, ClassVar, Self, TypedDict, TypeVar, Unpack
 
 import anyio
 import anyio.lowlevel
@@ -45,6 +45,10 @@ E = TypeVar("E", bound=SessionEvent)
 
 Scenario = Callable[["SessionHarness"], Awaitable[None]]
 """What a test does while the session runs: an async function of the harness."""
+
+
+def _cascade(llm: LLM, stt: ScriptedSTT, tts: ScriptedTTS) -> Pipeline:
+    return CascadingPipeline(stt=stt, llm=llm, tts=tts, vad=ScriptedVAD())
 
 
 class SessionArguments(TypedDict, total=False):
@@ -120,11 +124,14 @@ class SessionHarness:
         self.close_report: CloseReport | None = None
         """How the session ended."""
 
+    pipeline_of: ClassVar[Callable[[LLM, ScriptedSTT, ScriptedTTS], Pipeline]] = staticmethod(_cascade)
+    """What is made of a test's parts; a suite that is to hold on another pipeline too replaces it."""
+
     def _make_pipeline(self, llm: LLM) -> Pipeline:
         if self.model is not None:
             decides: TurnDetection = "remote" if "remote" in self.model.capabilities.turn_detection else "local"
             return RealtimePipeline(self.model, vad=ScriptedVAD(), options=RealtimeOptions(turn_detection=decides))
-        return CascadingPipeline(stt=self.stt, llm=llm, tts=self.tts, vad=ScriptedVAD())
+        return type(self).pipeline_of(llm, self.stt, self.tts)
 
     # --- running
 

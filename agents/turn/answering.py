@@ -78,7 +78,8 @@ class Answering:
         if not turn.has_words:
             self.drop("transcript_missing")
             return
-        may_be_sign = turn.over is None and not turn.is_merged and self._floor.was_heard
+        is_unknown = turn.is_heard and not turn.new_text
+        may_be_sign = turn.over is None and not (turn.is_merged or is_unknown) and self._floor.was_heard
         if may_be_sign and self._interruption.is_only_sign(turn, now):
             if turn.hushed and not turn.interim:  # it goes with words that wait for an answer
                 turn.hushed = len(turn.segments)
@@ -91,8 +92,20 @@ class Answering:
             return
         self.commit(turn, now, ended_by)
 
-    def commit(self, turn: UserTurn, now: float, ended_by: EndedBy | None = None, *, remote_reply_id: str = "") -> None:
-        """Take the floor for the open turn and have it answered."""
+    def commit(
+        self,
+        turn: UserTurn,
+        now: float,
+        ended_by: EndedBy | None = None,
+        *,
+        remote_reply_id: str = "",
+        item_id: str = "",
+    ) -> None:
+        """Take the floor for the open turn and have it answered.
+
+        Args:
+            item_id: What the model's server, which ended it, calls its audio.
+        """
         self._user.act(now)
         delay = None
         if ended_by is None and turn.over is not None:
@@ -110,6 +123,7 @@ class Answering:
         answer = self._floor.add(speech_id, "turn", turn_id=turn.turn_id, text=turn.text)
         answer.turn_began_at = turn.began_at
         answer.is_owed = ended_by in ("max_turn_words", "max_turn_duration")
+        is_remote = bool(remote_reply_id) or turn.is_heard
         self._out.append(
             CommitUserTurn(
                 turn_id=turn.turn_id,
@@ -117,12 +131,15 @@ class Answering:
                 text=turn.text,
                 timing=turn.timing(now, ended_by, delay),
                 merged=turn.is_merged,
-                settles_audio=turn.settles_audio and not remote_reply_id,
+                is_heard=(is_remote or turn.settles_audio) and not turn.typed,
+                settles_audio=turn.settles_audio and not (remote_reply_id or self._is_ended_by_server(turn)),
                 remote_reply_id=remote_reply_id,
                 attempt_id=self._preemption.adopt(turn) if self._preemption is not None else "",
             )
         )
-        self._await_final(turn, speech_id, now, is_remote=bool(remote_reply_id))
+        guess = self._await_final(turn, speech_id, now, is_remote=is_remote, item_id=item_id)
+        if self._options.hears_audio and not self._options.remote_decides and turn.settles_audio:
+            self._finals.await_name(guess)
         self._close_turn(now)
 
     def drop(self, reason: Literal["noise", "transcript_missing", "cleared"]) -> None:
@@ -142,20 +159,35 @@ class Answering:
 
     # --- finals that come after the commit
 
-    def _await_final(self, turn: UserTurn, speech_id: str, now: float, *, is_remote: bool = False) -> None:
+    def _is_ended_by_server(self, turn: UserTurn) -> bool:
+        return self._options.remote_decides and turn.is_heard
+
+    def _await_final(
+        self, turn: UserTurn, speech_id: str, now: float, *, is_remote: bool = False, item_id: str = ""
+    ) -> Guess | None:
         guess = None
+        name = self._finals.take_name()
         if turn.interim or (is_remote and not turn.segments):
             # A remote model has heard the words itself; its transcript may come at any time.
             until = float("inf") if is_remote else now + self._options.endpointing.transcript_timeout
             guess = Guess(
                 turn.interim,
                 until,
-                item_id=turn.interim_item_id,
+                item_id=item_id or turn.interim_item_id or name,
                 was_voice=turn.burst is not None,
                 # Where the recogniser is asked to settle what it has heard, it begins a new utterance.
                 is_being_said=turn.is_speech_going_on and turn.over is not None and turn.over.by == "text",
             )
         self._finals.committed(turn, speech_id, guess, now)
+        return guess
+
+    def audio_named(self, item_id: str) -> None:
+        """A model that hears the caller itself has named a turn's audio."""
+        self._finals.name(item_id)
+
+    def is_named(self, item_id: str) -> bool:
+        """Whether that audio is of a turn that was committed already, and its words are open."""
+        return self._finals.is_named(item_id)
 
     def expect_no_final(self) -> None:
         """Nothing is settled any more."""

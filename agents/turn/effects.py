@@ -68,6 +68,7 @@ class CommitUserTurn:
 
     Args:
         merged: The turn was committed before and went on: its item is replaced by one with this (joined) text.
+        is_heard: A model that hears the caller has all of it from its audio.
         settles_audio: The audio heard so far is of this turn: the recogniser is to settle it. Not where only what was
             typed is committed, nor in the middle of speech that nobody asked to end, nor where a remote model did.
         remote_reply_id: The answer that a remote model began by itself, if it did.
@@ -79,6 +80,7 @@ class CommitUserTurn:
     text: str = field(repr=False)
     timing: TurnTiming
     merged: bool = False
+    is_heard: bool = False
     settles_audio: bool = False
     remote_reply_id: str = ""
     attempt_id: str = ""

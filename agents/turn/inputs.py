@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from vivavoce.pipelines.events import (
+    RemoteReplyCancelled,
     RemoteReplyStarted,
+    UserAudioCommitted,
     UserFinal,
     UserInterim,
     UserSpeechEnded,
@@ -24,6 +26,7 @@ __all__ = [
     "ParticipantLinked",
     "PlayoutFinished",
     "PlayoutStarted",
+    "RemoteReplyCancelled",
     "RemoteReplyStarted",
     "SessionClosed",
     "SessionClosing",
@@ -42,6 +45,7 @@ __all__ = [
     "TurnClearRequested",
     "TurnCommitRequested",
     "TurnInput",
+    "UserAudioCommitted",
     "UserAudioStopped",
     "UserFinal",
     "UserInterim",
@@ -279,5 +283,7 @@ TurnInput = (
     | UserFinal
     | UserTurnPredicted
     | UserTurnEnded
+    | UserAudioCommitted
     | RemoteReplyStarted
+    | RemoteReplyCancelled
 )

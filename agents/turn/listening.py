@@ -72,6 +72,8 @@ class Listening:
         if user.burst is None or not user.is_speaking:
             return
         self._end_burst(user.burst, at, now)
+        if self._options.hears_audio and not self._options.remote_decides:
+            self._hear(user.burst)
         self._interruption.speech_stopped()
         turn = user.turn
         if turn is None or turn.owes_final:
@@ -81,6 +83,25 @@ class Listening:
         else:
             self._answering.drop("noise")
 
+    def _hear(self, burst: Burst) -> None:
+        """What answers has heard this speech itself: it is a turn, or too short to be one while the agent speaks."""
+        turn = self._user.turn
+        if turn is None or turn.burst is not burst:
+            return
+        turn.owes_final = False
+        active, options = self._floor.active, self._options.interruption
+        if active is not None:
+            limit = options.min_duration if active.is_playing else options.thinking_min_duration
+            if burst.duration(burst.started_at) < limit:
+                return
+        burst.is_heard = True
+        if active is not None and self._interruption.may_cut(active):
+            self._interruption.take_floor()
+
+    def _end_speech(self, now: float) -> None:
+        if self._user.burst is not None and self._user.is_speaking:
+            self._end_burst(self._user.burst, now, now)
+
     def _end_burst(self, burst: Burst, at: float, now: float) -> None:
         burst.end(at, now)
         self._answering.speech_ended(at)
@@ -89,6 +110,8 @@ class Listening:
         """An utterance sounds like that so far."""
         if text:
             self._user.act(now)
+        if self._answering.is_named(item_id):
+            return
         if not text and self._user.turn is None:
             return
         if self._user.turn is None and self._answering.covers_interim(text, now, item_id):
@@ -136,8 +159,14 @@ class Listening:
 
     # --- decided from outside
 
-    def recogniser_ended_turn(self, now: float) -> None:
-        """The recogniser says that the turn is over; without words there is nothing to end yet."""
+    def turn_ended(self, now: float, item_id: str = "") -> None:
+        """The recogniser says that the turn is over, which without words has nothing to end yet; or the model's server
+        does, which has heard it."""
+        if self._options.hears_audio and self._options.remote_decides:
+            self._end_speech(now)
+            self._open_turn(now).hear(now)
+            if item_id:
+                self._answering.audio_named(item_id)
         turn = self._user.turn
         if turn is not None and turn.has_words and not self._is_manual:
             self._answering.finish(now, "recogniser")
@@ -149,6 +178,8 @@ class Listening:
         if not self._user.is_active and not (self._is_manual and self._user.burst is None):
             return
         turn = self._open_turn(now)
+        if self._options.hears_audio and turn.burst is not None:
+            turn.hear(now)
         turn.over = Over(now, leaves_audio=turn.has_words)
         if not turn.has_words:
             self._out.append(SettleAudio())
@@ -187,15 +218,21 @@ class Listening:
         if not spoken.is_speech_going_on:
             spoken.over = Over(now, "text")
 
-    def remote_reply(self, remote_reply_id: str, now: float) -> None:
+    def remote_reply_cancelled(self) -> None:
+        """A remote model cut its answer for the user: what is left of it is not heard, unless it is protected."""
+        active = self._floor.active
+        if active is not None and active.kind != "say" and self._interruption.may_cut(active):
+            self._interruption.take_floor()
+
+    def remote_reply(self, remote_reply_id: str, now: float, item_id: str = "") -> None:
         """A remote model began to answer: the turn is over by its judgement."""
-        active, user = self._floor.active, self._user
+        active = self._floor.active
         if active is not None and not self._interruption.may_cut(active):
             self._out.append(RefuseRemoteReply(remote_reply_id))
             return
-        if user.burst is not None and user.is_speaking:
-            self._end_burst(user.burst, now, now)
-        self._answering.commit(self._open_turn(now), now, "remote_reply", remote_reply_id=remote_reply_id)
+        self._end_speech(now)
+        turn = self._open_turn(now)
+        self._answering.commit(turn, now, "remote_reply", remote_reply_id=remote_reply_id, item_id=item_id)
 
     def close(self, now: float) -> None:
         """Hear nothing more: words not answered yet are committed, so that they are kept."""

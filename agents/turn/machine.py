@@ -183,7 +183,9 @@ class TurnMachine:
             case i.UserTurnPredicted():
                 self._listening.predicted(event.complete, now)
             case i.UserTurnEnded():
-                self._listening.recogniser_ended_turn(now)
+                self._listening.turn_ended(now, event.item_id)
+            case i.UserAudioCommitted():
+                self._answering.audio_named(event.item_id)
             case i.TurnCommitRequested():
                 self._listening.commit_requested(now)
             case i.TurnClearRequested():
@@ -191,7 +193,9 @@ class TurnMachine:
             case i.TextReceived():
                 self._listening.typed(event.text, now)
             case i.RemoteReplyStarted():
-                self._listening.remote_reply(event.remote_reply_id, now)
+                self._listening.remote_reply(event.remote_reply_id, now, event.item_id)
+            case i.RemoteReplyCancelled():
+                self._listening.remote_reply_cancelled()
             case i.ParticipantLeft():
                 self._on_left(event, now)
             case i.ParticipantLinked():

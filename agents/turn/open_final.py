@@ -8,11 +8,14 @@ meanwhile is no speech and changes nothing.
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 
 from vivavoce.agents.turn.user_turn import UserTurn, join
 
+MOST_OPEN = 32
+"""Guesses that are kept; a transcript that came later than that many others comes never."""
 ALIKE = 0.5
 """Share of equal words from which a transcript passes for a revision of another one."""
 
@@ -131,10 +134,16 @@ class CommittedTurn:
 
 
 class OpenFinals:
-    """The guesses that wait for their finals, oldest first, each with the turn that it is part of."""
+    """The guesses that wait for their finals, oldest first, each with the turn that it is part of.
+
+    A model that hears the caller itself names each turn's audio: after the commit, in the order of the commits, where
+    the session ends turns; before its answer, where its server does.
+    """
 
     def __init__(self) -> None:
         self._open: list[tuple[CommittedTurn, Guess]] = []
+        self._unnamed: deque[Guess | None] = deque()
+        self._name = ""
 
     def committed(self, turn: UserTurn, speech_id: str, guess: Guess | None, now: float) -> None:
         """That turn was committed, perhaps once more.
@@ -142,11 +151,12 @@ class OpenFinals:
         Args:
             guess: Its newest utterance, if that is not settled.
         """
-        # Of what remote models heard themselves only the newest is kept: its final may come never.
+        # Of what remote models heard themselves and gave no name only the newest is kept: its final may come never.
+        is_replaced = guess is not None
         self._open = [
             (whole, other)
-            for whole, other in self._open
-            if other.is_in_time(now) and not (other.is_remote and guess is not None)
+            for whole, other in self._open[-MOST_OPEN:]
+            if other.is_in_time(now) and not (other.is_remote and is_replaced and self._is_nameless(other))
         ]
         whole = next((whole for whole, _ in self._open if whole.turn_id == turn.turn_id), None)
         if whole is not None:
@@ -156,9 +166,33 @@ class OpenFinals:
                 older.has_newer = True
             self._open.append((whole or CommittedTurn(turn, speech_id, guess), guess))
 
+    def _is_nameless(self, guess: Guess) -> bool:
+        return not guess.item_id and guess not in self._unnamed
+
+    def await_name(self, guess: Guess | None) -> None:
+        """A model is told of the commit that was noted last, and will name its audio; None if nothing of it is open."""
+        self._unnamed.append(guess)
+
+    def name(self, item_id: str) -> None:
+        """The model gives the audio of the oldest commit without a name, or else of the open turn, that name."""
+        if not self._unnamed:
+            self._name = item_id
+        elif (guess := self._unnamed.popleft()) is not None:
+            guess.item_id = item_id
+
+    def take_name(self) -> str:
+        """Return what the open turn's audio was named, once."""
+        name, self._name = self._name, ""
+        return name
+
+    def is_named(self, item_id: str) -> bool:
+        """Whether that is the name of a committed turn's audio whose words are open."""
+        return bool(item_id) and any(guess.item_id == item_id for _, guess in self._open)
+
     def clear(self) -> None:
         """Wait for none any more."""
         self._open.clear()
+        self._unnamed.clear()
 
     def speech_began(self) -> None:
         """What is recognised from now on is new, unless it shows that it is not."""

@@ -158,6 +158,8 @@ class TurnOptions:
     """Silence after which a turn detector's verdict that has not come counts as complete; None without a detector."""
     remote_decides: bool = False
     """Whether a remote model ends turns by beginning to answer; pauses then only drop what it does not answer."""
+    hears_audio: bool = False
+    """Whether what answers hears the caller itself: speech is a turn also without words, which may come late."""
     max_attempts: int = 0
     """Answers that may be begun before a turn is over, each on other words; 0: none."""
 

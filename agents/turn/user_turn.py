@@ -16,12 +16,14 @@ class Burst:
         reported_at: When the VAD told of the end.
         is_mere_noise: It has held the agent for as long as it may without words, or a policy ignores it: it holds the
             agent no more.
+        is_heard: What answers has heard it itself, or what came before it in its turn, so that it needs no words.
     """
 
     started_at: float
     ended_at: float | None = None
     reported_at: float | None = None
     is_mere_noise: bool = False
+    is_heard: bool = False
 
     @property
     def is_going_on(self) -> bool:
@@ -109,7 +111,7 @@ class UserTurn:
 
         A remote model's commit may be of no words yet, so that `text` is empty.
         """
-        return bool(self.segments or self.interim or self.typed or self.is_merged)
+        return bool(self.segments or self.interim or self.typed or self.is_merged or self.is_heard)
 
     @property
     def firm_text(self) -> str:
@@ -144,8 +146,19 @@ class UserTurn:
             return self.over is not None and self.over.leaves_audio
         return bool(self.burst or self.segments or self.interim)
 
+    @property
+    def is_heard(self) -> bool:
+        """Whether what answers has heard it itself, so that it needs no words."""
+        return self.burst is not None and self.burst.is_heard
+
+    def hear(self, now: float) -> None:
+        """What answers has heard all of it."""
+        self.burst = self.burst or Burst(now, now, now)
+        self.burst.is_heard = True
+
     def begin_speech(self, burst: Burst) -> None:
         """A burst of speech began: whatever was judged of the pause before it is void."""
+        burst.is_heard = burst.is_heard or self.is_heard
         self.burst = burst
         self.owed_before = self.owes_final
         self.owes_final = True

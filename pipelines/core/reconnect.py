@@ -89,6 +89,10 @@ class ReconnectingStream(ABC, Generic[S, E]):
     def _give_up(self) -> None:
         """There will be no stream any more."""
 
+    def _is_replaced(self, stream: S) -> bool:
+        """Whether the stream, which ended, was ended on purpose: then the next one is opened, and nothing is lost."""
+        return False
+
     async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
         """Open a stream, call `task_status.started()`, and serve until cancelled.
 
@@ -123,7 +127,8 @@ class ReconnectingStream(ABC, Generic[S, E]):
             finally:
                 if isinstance(events, AsyncGenerator):
                     await events.aclose()
-            raise ProviderConnectionError("the stream ended by itself", provider=self._provider)
+            if not self._is_replaced(stream):
+                raise ProviderConnectionError("the stream ended by itself", provider=self._provider)
         except ProviderError as error:
             logger.warning("lost a stream: %s", error)
             self._lost = error

@@ -14,6 +14,7 @@ from vivavoce.pipelines.events import (
     PipelineEvent,
     PipelineFailed,
     RemoteReplyStarted,
+    UserAudioCommitted,
     UserFinal,
     UserInterim,
     UserSpeechEnded,
@@ -91,13 +92,13 @@ def test_a_local_vad_tells_of_speech_and_the_turn_is_committed(serve: Serve) -> 
         assert VirtualClock().now() == pytest.approx(3.0)
 
     events = serve(RealtimePipeline(model, vad=ScriptedVAD()), talk)
-    assert [type(event) for _, event in events] == [UserSpeechStarted, UserSpeechEnded]
-    assert [at for at, _ in events] == pytest.approx([0.56, 2.7])
+    assert [type(event) for _, event in events] == [UserSpeechStarted, UserSpeechEnded, UserAudioCommitted]
+    assert [at for at, _ in events] == pytest.approx([0.56, 2.7, 2.9])
     assert taken[0] == TextDelta("Sure thing.")
     assert taken[-1] == Done()
     assert seconds_of(taken) == pytest.approx(0.4)
     record = model.connections[0].record
-    assert record.pushed_seconds == pytest.approx(2.9, abs=0.05)  # at the model's 24 kHz
+    assert record.pushed_seconds == pytest.approx(2.84, abs=0.02)  # from 0.5 before the report on
     assert record.commits == pytest.approx([2.9])
     assert record.updates == [("Be brief.", ())]
 
@@ -155,16 +156,20 @@ def test_an_answer_that_the_server_began_is_accepted_or_refused(serve: Serve) ->
 
 
 def test_truncation_update_and_clearing_reach_the_model(serve: Serve) -> None:
-    model = ScriptedRealtimeModel()
+    model = ScriptedRealtimeModel("Sure thing.")
 
     async def act(connection: RealtimePipelineConnection) -> None:
-        connection.truncate("item_1", 1.5, "Sure")
+        connection.truncate("item_1", 1.5, "Nothing that this connection made.")
+        async with aclosing(connection.generate(REQUEST)) as items:
+            async for _ in items:
+                pass
+        connection.truncate("answer_1", 1.5, "Sure")
         connection.update("Be long.", ())
         connection.clear_audio()
 
     serve(RealtimePipeline(model), act)
     record = model.connections[0].record
-    assert record.truncations == [("item_1", 1.5, "Sure")]
+    assert record.truncations == [("answer_1", 1.5, "Sure")]
     assert record.updates[-1] == ("Be long.", ())
     assert len(record.clears) == 1
 

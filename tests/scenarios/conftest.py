@@ -1,4 +1,6 @@
-"""Every scenario can run traced too: nothing of the call may differ, and its spans must add up.
+"""Every scenario is held on both pipelines, but for those that a table names, with the reason.
+
+Each can run traced too: nothing of the call may differ, and its spans must add up.
 
 `make test` and CI ask for it (`VIVAVOCE_TRACED_SCENARIOS=1`), as it doubles the time of a quick run.
 """
@@ -9,8 +11,10 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from realtime_kit import realtime_of, text_realtime_of
 
 from telemetry_kit import Watching
+from vivavoce.agents.testing import SessionHarness
 
 WAYS = ["plain", "traced"] if os.environ.get("VIVAVOCE_TRACED_SCENARIOS") == "1" else ["plain"]
 
@@ -25,3 +29,52 @@ def watched(request: pytest.FixtureRequest) -> Iterator[None]:
     with watching.everywhere():
         yield
     watching.check()
+
+
+VOICE = "the voice is the model's own: its failures are the model's, and its calls come behind its words"
+"""Differences of a model that speaks; held on a model that answers with text for a voice of one's own."""
+AHEAD = "a remote conversation keeps what it was asked, so that no answer is begun ahead"
+"""Differences of every realtime model."""
+DIFFERENT: dict[str, str] = {
+    "test_17_preemptive": AHEAD,
+    "test_17_preemptive_voice": AHEAD,
+    "test_a_model_that_raises_in_mid_sentence_keeps_what_was_heard": VOICE,
+    "test_a_model_that_raises_after_its_last_token_fails_its_turn": VOICE,
+    "test_a_voice_that_raises_fails_the_turn_and_the_next_one_works": VOICE,
+    "test_a_model_that_hangs_fails_at_its_limit": VOICE,
+    "test_a_voice_that_hangs_fails_at_its_limit": VOICE,
+    "test_a_voice_that_gives_no_audio_of_words_fails_the_turn": VOICE,
+    "test_a_voice_that_fails_while_the_model_still_writes_is_blamed_and_not_the_model": VOICE,
+    "test_a_voice_that_hangs_after_it_had_to_wait_for_room_fails_at_its_limit": VOICE,
+    "test_what_a_tool_came_to_whose_voice_failed_is_answered_late": VOICE,
+    "test_without_a_voice_or_a_text_there_is_no_apology": VOICE,
+    "test_a_tool_after_spoken_words_plays_them_first": VOICE,
+    "test_cut_words_stand_before_their_calls_and_the_next_answer_has_the_result": VOICE,
+    "test_a_result_that_no_model_was_sent_before_the_cut_is_answered_once": VOICE,
+    "test_a_cut_speech_is_not_answered_late_when_the_session_closes": VOICE,
+    "test_a_late_answer_waits_until_the_user_is_silent": VOICE,
+    "test_a_speech_that_takes_the_floor_answers_for_the_one_it_cut": VOICE,
+    "test_a_handoff_happens_though_the_speech_that_asked_for_it_is_cut": VOICE,
+    "test_a_model_answer_is_kept_as_it_is_written_and_said_without_marks": VOICE,
+    "test_the_stages_of_a_turn_add_up_to_the_silence_that_the_caller_felt": VOICE,
+    "test_the_stages_of_a_turn_with_tools_add_up_too": VOICE,
+    "test_the_stages_of_a_turn_with_a_tool_sum_and_are_the_scripted_times": VOICE,
+    "test_retries_and_usage_are_counted_in_the_turn_that_caused_them": VOICE,
+}
+"""Module or test -> why it does not hold as it is."""
+
+MAKES = {"realtime": realtime_of, "realtime, text": text_realtime_of}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    module = metafunc.module.__name__.rpartition(".")[2]
+    reason = DIFFERENT.get(metafunc.function.__name__) or DIFFERENT.get(module, "")
+    others = {"": ["realtime"], VOICE: ["realtime, text"], AHEAD: []}[reason]
+    metafunc.parametrize("on_pipeline", ["cascading", *others], indirect=True)
+
+
+@pytest.fixture(autouse=True)
+def on_pipeline(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    make = MAKES.get(request.param)
+    if make is not None:
+        monkeypatch.setattr(SessionHarness, "pipeline_of", staticmethod(make))

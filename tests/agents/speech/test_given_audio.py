@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -19,6 +20,8 @@ from vivavoce.pipelines.core.errors import AudioFileError, CapabilityError, Conf
 from vivavoce.pipelines.media.audio_file import AudioFileReader
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.media.wav import write_wav
+from vivavoce.pipelines.pipeline import PipelineCapabilities
+from vivavoce.pipelines.realtime import RealtimePipeline
 from vivavoce.pipelines.testing import ScriptedRealtimeModel
 
 RATE = 24000
@@ -84,10 +87,16 @@ def test_a_file_is_played_whole_and_exact(tmp_path: Path) -> None:
     assert harness.tts.texts == []
 
 
+class Mute(RealtimePipeline):
+    @property
+    def capabilities(self) -> PipelineCapabilities:
+        return replace(super().capabilities, can_say=False)
+
+
 def test_a_file_needs_no_voice(tmp_path: Path) -> None:
     path, audio = tmp_path / "jingle.wav", numbered(RATE)
     write_wav(path, audio)
-    harness = SessionHarness(Agent("x"), model=ScriptedRealtimeModel())
+    harness = SessionHarness(Agent("x"), pipeline=Mute(ScriptedRealtimeModel()))
 
     async def scenario(harness: SessionHarness) -> None:
         with pytest.raises(CapabilityError):

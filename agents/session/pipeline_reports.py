@@ -1,0 +1,53 @@
+"""PipelineReports: what a pipeline tells beside the turn machine's inputs: usage, replaced connections, late words."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from vivavoce.agents.records import UsageRecord
+from vivavoce.agents.session.history import SessionHistory
+from vivavoce.agents.session.journal import Journal
+from vivavoce.agents.turn import inputs as i
+from vivavoce.pipelines.events import AgentTranscript, PipelineEvent, PipelineFailed, PipelineReplaced, PipelineUsage
+
+logger = logging.getLogger(__name__)
+
+
+class PipelineReports:
+    """Takes a pipeline's events for a session.
+
+    Args:
+        post: Enqueues what the turn machine, or the runtime, decides on.
+        run_soon: Has the session's loop do something, behind what it has been told before.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        history: SessionHistory,
+        *,
+        post: Callable[[i.TurnInput | PipelineFailed], None],
+        run_soon: Callable[[Callable[[], None]], None],
+    ) -> None:
+        self._journal = journal
+        self._history = history
+        self._post = post
+        self._run_soon = run_soon
+
+    def take(self, event: PipelineEvent) -> None:
+        """Take one event. Synchronous; decides nothing."""
+        if isinstance(event, PipelineUsage):
+            self._journal.add_usage(
+                UsageRecord(
+                    llm_input_tokens=event.input_tokens,
+                    llm_output_tokens=event.output_tokens,
+                    llm_cached_tokens=event.cached_tokens,
+                )
+            )
+        elif isinstance(event, PipelineReplaced):
+            logger.info("The connection of the %s was replaced, with a gap of %.3f s", event.component, event.gap)
+        elif isinstance(event, AgentTranscript):
+            self._run_soon(lambda: self._history.settle_cut(event.item_id, event.text))
+        else:
+            self._post(event)

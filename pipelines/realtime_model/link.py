@@ -1,0 +1,283 @@
+"""RealtimeLink: one session's conversation with a realtime model, over as many connections as it takes.
+
+What a connection must know is told once to each: the history when it is opened, what is added to it while it is being
+opened, and the audio that came meanwhile. A connection whose time runs out is replaced in a pause, the new one opened
+before the old one is left.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import anyio
+from anyio import TASK_STATUS_IGNORED
+from anyio.abc import TaskStatus
+
+from vivavoce.pipelines.core.clock import Clock, TimerHandle
+from vivavoce.pipelines.core.errors import ProviderConnectionError, ProviderError, describe, first_error
+from vivavoce.pipelines.core.reconnect import ReconnectingStream
+from vivavoce.pipelines.core.retry import RetryOptions
+from vivavoce.pipelines.llm.chat_context import ChatContext, ChatItem, ChatMessage, FunctionCall, FunctionCallOutput
+from vivavoce.pipelines.media.buffer import RecentFrames
+from vivavoce.pipelines.media.frame import AudioFrame
+from vivavoce.pipelines.realtime_model.base import RealtimeConnection, RealtimeModel, RealtimeSetup
+from vivavoce.pipelines.realtime_model.events import (
+    RealtimeEnding,
+    RealtimeEvent,
+    RealtimeInputCommitted,
+    RealtimeResumable,
+    RealtimeTranscript,
+)
+
+logger = logging.getLogger(__name__)
+
+KEPT_SECONDS = 10.0
+"""Audio of the open turn that is kept for the next connection."""
+RENEWAL_SHARE = 0.9
+"""Of a connection's known length, from which on it is replaced in the next pause."""
+RENEWAL_MARGIN = 10.0
+"""Seconds before a connection's announced end from which on it is replaced."""
+
+
+class RealtimeLink(ReconnectingStream[RealtimeConnection, RealtimeEvent]):
+    """Keeps one session connected.
+
+    Args:
+        setup: Returns what a connection is opened with now, given the handle to resume by.
+        on_event: Takes what connections report, but for what is the link's own matter.
+        on_replaced: Told the gap, in seconds, of a replacement.
+        clock, retries, open_limit, on_failure: As for ReconnectingStream.
+    """
+
+    def __init__(
+        self,
+        model: RealtimeModel,
+        *,
+        setup: Callable[[str], RealtimeSetup],
+        on_event: Callable[[RealtimeEvent], None],
+        on_replaced: Callable[[float], None],
+        on_failure: Callable[[ProviderError, bool], None],
+        clock: Clock,
+        retries: RetryOptions,
+        open_limit: float,
+    ) -> None:
+        super().__init__(model.provider, clock=clock, retries=retries, open_limit=open_limit, on_failure=on_failure)
+        self._model = model
+        self._setup = setup
+        self._on_event = on_event
+        self._on_replaced = on_replaced
+        self._told: set[str] = set()
+        self.known: set[str] = set()
+        """Ids of calls and of items of answers that the present connection has made."""
+        self._open_audio = RecentFrames(KEPT_SECONDS)
+        self._turn_audio: list[AudioFrame] = []
+        self._resume = ""
+        self._next: RealtimeConnection | None = None
+        self._replaced: RealtimeConnection | None = None
+        self._left_at = 0.0
+        self._busy = 0
+        self._is_due = self._must_replace = False
+        self._has_given_up = False
+        self._changed = anyio.Event()
+        self._timer: TimerHandle | None = None
+        self.is_user_silent = True
+        """Whether nothing of the open turn was heard."""
+        self.connection: RealtimeConnection | None = None
+
+    async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
+        """Stay connected until cancelled.
+
+        Raises:
+            ProviderError: The first connection cannot be had.
+        """
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._replace_when_due)
+                await super().run(task_status=task_status)
+        except ExceptionGroup as failures:
+            raise first_error(failures) from failures
+        finally:
+            self._set_timer(None)
+            await self._close_next()
+
+    async def live(self) -> RealtimeConnection:
+        """Return the connection, once there is one that is up to date. The caller bounds the wait.
+
+        Raises:
+            ProviderConnectionError: There will be none.
+        """
+        while self.connection is None or (self._is_due and self._must_replace):
+            if self._has_given_up:
+                raise ProviderConnectionError("not connected, and no try is left", provider=self._provider)
+            await self._change()
+        return self.connection
+
+    # --- the conversation
+
+    def push(self, frame: AudioFrame) -> None:
+        """Take the caller's next frame."""
+        self._open_audio.push(frame)
+        if self.connection is not None:
+            self.connection.push(frame)
+
+    def commit(self) -> None:
+        """The turn is over: its audio is one item."""
+        self._turn_audio = self._open_audio.drain()
+        if self.connection is not None:
+            self.connection.commit()
+
+    def clear(self) -> None:
+        """Forget the open turn's audio."""
+        self._open_audio.drain()
+        if self.connection is not None:
+            self.connection.clear()
+
+    def settle(self) -> None:
+        """The words of the turn are known: a new connection is told them, and need not hear them."""
+        self._turn_audio = []
+
+    def append(self, item: ChatItem) -> None:
+        """Add what the model has neither heard nor said."""
+        if self.connection is not None and self._is_news(item):
+            self._tell(self.connection, item)
+
+    @contextmanager
+    def answering(self) -> Iterator[None]:
+        """An answer is streamed: the connection is not replaced meanwhile."""
+        self._busy += 1
+        try:
+            yield
+        finally:
+            self._busy -= 1
+            self._notify()
+
+    # --- replacing
+
+    def user_is(self, *, silent: bool) -> None:
+        """The user says something that was not committed yet, or has said nothing since."""
+        if silent != self.is_user_silent:
+            self.is_user_silent = silent
+            self._notify()
+
+    def replace(self) -> None:
+        """The connection is out of date: the next answer is to come over a new one."""
+        self._is_due = self._must_replace = True
+        self._notify()
+
+    async def _replace_when_due(self) -> None:
+        while True:
+            while not (self._is_due and self.connection is not None and not self._busy and self.is_user_silent):
+                await self._change()
+            must = self._must_replace
+            try:
+                self._next = await self._open_in_time()
+            except ProviderError as error:
+                logger.warning("No connection to replace the one that ends: %s", describe(error))
+                self._on_failure(error, True)
+                self._is_due, self._must_replace = True, must
+                await self._change()  # the old one serves on, until something else happens
+                continue
+            if self._busy or not self.is_user_silent or self.connection is None:
+                await self._close_next()
+                self._is_due, self._must_replace = True, must
+                continue
+            self._replaced, self._left_at = self.connection, self._clock.now()
+            await self._close(self._replaced)  # which ends its events
+            while self._next is not None:
+                await self._change()
+
+    async def _close_next(self) -> None:
+        connection, self._next = self._next, None
+        if connection is not None:
+            await self._close(connection)
+
+    async def _change(self) -> None:
+        changed = self._changed
+        await changed.wait()
+
+    def _notify(self) -> None:
+        changed, self._changed = self._changed, anyio.Event()
+        changed.set()
+
+    def _end_in(self, seconds: float | None) -> None:
+        self._set_timer(None if seconds is None else self._clock.now() + max(0.0, seconds))
+
+    def _set_timer(self, when: float | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None if when is None else self._clock.call_at(when, self._on_time)
+
+    def _on_time(self) -> None:
+        self._is_due = True
+        self._notify()
+
+    # --- for ReconnectingStream
+
+    async def _open(self) -> RealtimeConnection:
+        if self._next is not None:
+            connection, self._next = self._next, None
+            return connection
+        self._is_due = self._must_replace = False
+        setup = self._setup(self._resume)
+        history = ChatContext([item for item in setup.history if _is_told(item)])
+        self._told = {item.id for item in history}
+        return await self._model.open(replace(setup, history=history))
+
+    def _begin(self, stream: RealtimeConnection) -> None:
+        self.connection = stream
+        self.known = set()
+        for item in self._setup("").history:
+            if item.id not in self._told and _is_told(item):
+                self._tell(stream, item)
+        if self._replaced is None and self._turn_audio:
+            for frame in self._turn_audio:
+                stream.push(frame)
+            stream.commit()
+        for frame in self._open_audio.drain():
+            self.push(frame)
+        limit = self._model.capabilities.max_seconds
+        self._end_in(None if limit is None else limit * RENEWAL_SHARE)
+        if self._replaced is not None:
+            self._replaced = None
+            self._on_replaced(self._clock.now() - self._left_at)
+        self._notify()
+
+    def _take(self, event: RealtimeEvent) -> None:
+        if isinstance(event, RealtimeResumable):
+            self._resume = event.handle
+        elif isinstance(event, RealtimeEnding):
+            self._end_in(event.seconds_left - RENEWAL_MARGIN)
+        else:
+            if isinstance(event, RealtimeTranscript) and event.is_final and event.role == "user":
+                self.settle()
+            elif isinstance(event, RealtimeInputCommitted) and not self._turn_audio:
+                self._open_audio.drain()
+            self._on_event(event)
+
+    def _end(self) -> None:
+        self.connection = None
+        self._set_timer(None)
+
+    def _give_up(self) -> None:
+        self._has_given_up = True
+        self._notify()
+
+    def _is_replaced(self, stream: RealtimeConnection) -> bool:
+        return stream is self._replaced
+
+    def _is_news(self, item: ChatItem) -> bool:
+        return _is_told(item) and not (isinstance(item, FunctionCall) and item.call_id in self.known)
+
+    def _tell(self, connection: RealtimeConnection, item: ChatItem) -> None:
+        self._told.add(item.id)
+        connection.append(item)
+
+
+def _is_told(item: ChatItem) -> bool:
+    """Whether a model is sent it; a user's message without words is audio whose transcript has not come."""
+    if isinstance(item, ChatMessage):
+        return bool(item.content or item.images)
+    return isinstance(item, FunctionCall | FunctionCallOutput)
