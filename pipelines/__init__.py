@@ -12,18 +12,29 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from vivavoce.pipelines.cascading import CascadingOptions, CascadingPipeline
     from vivavoce.pipelines.pipeline import Pipeline
-    from vivavoce.pipelines.realtime import RealtimePipeline
+    from vivavoce.pipelines.realtime import RealtimeOptions, RealtimePipeline
+    from vivavoce.pipelines.realtime_model.fallback import FallbackRealtime
     from vivavoce.pipelines.tts.text_filters import NumberFilter
 
 _PLACES = {
     "CascadingOptions": "cascading",
     "CascadingPipeline": "cascading",
+    "FallbackRealtime": "realtime_model.fallback",
     "NumberFilter": "tts.text_filters",
     "Pipeline": "pipeline",
+    "RealtimeOptions": "realtime",
     "RealtimePipeline": "realtime",
 }
 
-__all__ = ["CascadingOptions", "CascadingPipeline", "NumberFilter", "Pipeline", "RealtimePipeline"]
+__all__ = [
+    "CascadingOptions",
+    "CascadingPipeline",
+    "FallbackRealtime",
+    "NumberFilter",
+    "Pipeline",
+    "RealtimeOptions",
+    "RealtimePipeline",
+]
 
 
 def __getattr__(name: str) -> object:

@@ -1,0 +1,121 @@
+"""FallbackRealtime: the next model where one cannot be had, for a session at its start and in its middle."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import ClassVar
+
+from vivavoce.pipelines.core.clock import Clock, LoopClock
+from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError, ProviderError
+from vivavoce.pipelines.realtime_model.base import (
+    RealtimeCapabilities,
+    RealtimeConnection,
+    RealtimeModel,
+    RealtimeSetup,
+)
+
+logger = logging.getLogger(__name__)
+
+
+class FallbackRealtime(RealtimeModel):
+    """Connects to the first model that lets it.
+
+    A model that could not be had is passed over for `retry_after` seconds, then tried first again by the next
+    connection. A connection that is lost is replaced by way of the same order, so that a conversation goes on with
+    another model: it is told the history. Whoever made the models closes them.
+
+    Args:
+        models: In order of preference; at least two, which must agree in the audio's rates.
+        retry_after: Seconds for which a model that failed is not tried.
+    Raises:
+        ConfigurationError: There are not two models.
+        CapabilityError: The models have nothing in common, or take or make audio of different rates.
+    """
+
+    provider: ClassVar[str] = "fallback"
+
+    def __init__(
+        self, models: Sequence[RealtimeModel], *, retry_after: float = 60.0, clock: Clock | None = None
+    ) -> None:
+        if len(models) < 2:
+            raise ConfigurationError(f"a fallback needs two models or more, got {len(models)}")
+        if retry_after < 0:
+            raise ConfigurationError(f"need retry_after >= 0 s, got {retry_after!r}")
+        self._models = tuple(models)
+        self._retry_after = retry_after
+        self._clock = clock or LoopClock()
+        self._capabilities = _common(self._models)
+        self._failed_at: dict[int, float] = {}
+        self._in_use = self._models[0]
+
+    @property
+    def model(self) -> str:
+        """Provider and name of the model that was connected to last."""
+        return "/".join(part for part in (self._in_use.provider, self._in_use.model) if part)
+
+    @property
+    def capabilities(self) -> RealtimeCapabilities:
+        """What all of them can do."""
+        return self._capabilities
+
+    async def open(self, setup: RealtimeSetup) -> RealtimeConnection:
+        """Connect to the first model that lets it.
+
+        Raises:
+            ProviderError: None does; the error of the last one tried.
+        """
+        now = self._clock.now()
+        rested = [
+            n for n in range(len(self._models)) if now - self._failed_at.get(n, float("-inf")) >= self._retry_after
+        ]
+        others = [n for n in range(len(self._models)) if n not in rested]
+        last: ProviderError | None = None
+        for number in (*rested, *others):  # where all have failed lately, all are tried all the same
+            model = self._models[number]
+            try:
+                connection = await model.open(setup)
+            except ProviderError as error:
+                logger.warning("No connection to %s, the next model is tried: %s", model.provider, error)
+                self._failed_at[number], last = self._clock.now(), error
+                continue
+            self._failed_at.pop(number, None)
+            self._in_use = model
+            return connection
+        assert last is not None
+        raise last
+
+
+def _common(models: Sequence[RealtimeModel]) -> RealtimeCapabilities:
+    all_of = [model.capabilities for model in models]
+    first = all_of[0]
+    for model, other in zip(models, all_of, strict=True):
+        if (other.input_rate, other.output_rate) != (first.input_rate, first.output_rate):
+            ours, its = (first.input_rate, first.output_rate), (other.input_rate, other.output_rate)
+            raise CapabilityError(
+                model.provider, f"audio of {ours} Hz, instead of {its}", "set the rates of the models"
+            )
+        if other.starts_replies != first.starts_replies:
+            raise CapabilityError(model.provider, "answers begun by the same side", "have both servers answer, or none")
+    turns = frozenset.intersection(*(one.turn_detection for one in all_of))
+    makes_audio = all(one.generates_audio for one in all_of)
+    makes_text = all(one.generates_text for one in all_of)
+    if not turns or not (makes_audio or makes_text):
+        raise CapabilityError("fallback", "something in common", "choose models that answer and take turns alike")
+    limits = [one.max_seconds for one in all_of if one.max_seconds is not None]
+    return RealtimeCapabilities(
+        input_rate=first.input_rate,
+        output_rate=first.output_rate,
+        turn_detection=turns,
+        starts_replies=first.starts_replies,
+        generates_audio=makes_audio,
+        generates_text=makes_text,
+        says_verbatim=all(one.says_verbatim for one in all_of),
+        truncates=all(one.truncates for one in all_of),
+        sends_transcripts=all(one.sends_transcripts for one in all_of),
+        supports_tools=all(one.supports_tools for one in all_of),
+        supports_images=all(one.supports_images for one in all_of),
+        takes_video=all(one.takes_video for one in all_of),
+        updates=all(one.updates for one in all_of),
+        max_seconds=min(limits, default=None),
+    )

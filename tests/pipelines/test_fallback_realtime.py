@@ -1,0 +1,88 @@
+"""FallbackRealtime: the next model at the start and in mid-call, who is tried again when, what fits together."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from vivavoce.agents import Agent
+from vivavoce.agents.testing import SessionHarness
+from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError, ProviderConnectionError
+from vivavoce.pipelines.realtime import RealtimePipeline
+from vivavoce.pipelines.realtime_model.base import RealtimeCapabilities, RealtimeSetup
+from vivavoce.pipelines.realtime_model.fallback import FallbackRealtime
+from vivavoce.pipelines.testing import ScriptedRealtimeModel, ScriptedVAD, VirtualClock, run_virtual
+
+LOST = ProviderConnectionError("down", provider="scripted")
+
+
+def test_a_conversation_goes_on_with_the_next_model_which_is_told_what_was_said() -> None:
+    first = ScriptedRealtimeModel([0.3, "One."], hears=["hello"])
+    second = ScriptedRealtimeModel([0.3, "Two."], hears=["again"])
+    pipeline = RealtimePipeline(FallbackRealtime([first, second]), vad=ScriptedVAD())
+    harness = SessionHarness(Agent("Help."), pipeline=pipeline)
+    harness.caller.makes_noise(0.5, 1.0)
+    harness.caller.makes_noise(4.0, 4.5)
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(3.0)
+        first.fail_open(LOST)
+        first.fail(LOST)
+
+    harness.run(scenario, until=7.0)
+    harness.expect_history(("user", "hello"), ("assistant", "One."), ("user", "again"), ("assistant", "Two."))
+    harness.expect_outcomes("completed", "completed")
+    told = [message.content for message in second.connections[0].setup.history.messages()]
+    assert told == ["hello", "One."]
+
+
+def test_a_model_that_failed_is_passed_over_for_a_while_and_then_comes_first_again() -> None:
+    first, second = ScriptedRealtimeModel(), ScriptedRealtimeModel()
+
+    async def main() -> None:
+        clock = VirtualClock()
+        model = FallbackRealtime([first, second], retry_after=30.0, clock=clock)
+        first.fail_open(LOST)
+        for at, opened in ((0.0, (0, 1)), (29.0, (0, 2)), (30.0, (1, 2))):
+            await anyio.sleep(at - clock.now())
+            await (await model.open(RealtimeSetup())).aclose()
+            assert (len(first.connections), len(second.connections)) == opened
+        assert model.model == "scripted"
+        first.fail_open(LOST)
+        second.fail_open(LOST, LOST)
+        with pytest.raises(ProviderConnectionError, match="down"):
+            await model.open(RealtimeSetup())
+        await (await model.open(RealtimeSetup())).aclose()  # all failed lately: they are tried all the same
+
+    run_virtual(main())
+
+
+def test_it_can_what_all_of_them_can() -> None:
+    one = RealtimeCapabilities(generates_text=True, truncates=False, max_seconds=900.0)
+    two = RealtimeCapabilities(supports_images=True, turn_detection=frozenset({"local"}))
+    models = [ScriptedRealtimeModel(capabilities=can) for can in (one, two)]
+    assert FallbackRealtime(models).capabilities == RealtimeCapabilities(
+        truncates=False, max_seconds=900.0, turn_detection=frozenset({"local"})
+    )
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        RealtimeCapabilities(output_rate=16000),
+        RealtimeCapabilities(starts_replies=False),
+        RealtimeCapabilities(generates_audio=False, generates_text=True),
+        RealtimeCapabilities(turn_detection=frozenset({"local"})),
+    ],
+)
+def test_models_that_do_not_fit_together_are_refused(other: RealtimeCapabilities) -> None:
+    first = ScriptedRealtimeModel(capabilities=RealtimeCapabilities(turn_detection=frozenset({"remote"})))
+    with pytest.raises(CapabilityError):
+        FallbackRealtime([first, ScriptedRealtimeModel(capabilities=other)])
+
+
+def test_one_model_is_no_fallback() -> None:
+    with pytest.raises(ConfigurationError, match="two models"):
+        FallbackRealtime([ScriptedRealtimeModel()])
+    with pytest.raises(ConfigurationError, match="retry_after"):
+        FallbackRealtime([ScriptedRealtimeModel(), ScriptedRealtimeModel()], retry_after=-1.0)
