@@ -132,7 +132,7 @@ class SessionLifecycle:
         """Let the pipeline hear silence instead of the caller, or the caller again."""
         self._is_muted = is_muted
         if self._link is not None:
-            self._link.is_muted = is_muted or self._starting.is_deaf
+            self._link.is_muted = is_muted
 
     async def main(self, connect: Connect, room_options: RoomOptions, resumed: Snapshot | TakeOver | None) -> None:
         """Start, wait for the close, close. It goes on beyond `closed` only for what ignores its cancellation."""
@@ -226,8 +226,7 @@ class SessionLifecycle:
         )
         take_over = resumed if callable(resumed) else None
         snapshot = None if callable(resumed) else resumed
-        self._starting.is_deaf = take_over is not None
-        self.mute(self._is_muted)
+        link.is_muted, link.is_waiting = self._is_muted, take_over is not None
         capabilities = self._pipeline.capabilities
         reports = PipelineReports(runtime.journal, runtime.history, post=runtime.post, run_soon=runtime.run_soon)
         self._connection = self._pipeline.open(
@@ -255,6 +254,7 @@ class SessionLifecycle:
         if take_over is not None:
             snapshot = await self._take_over(group, take_over)
             self._begin(group, snapshot)
+            link.end_wait()
         self._starting.has_entered = True
         if snapshot is None:
             with watched("on_enter"):
@@ -277,8 +277,6 @@ class SessionLifecycle:
             got.append(await take_over())
 
         await self._starting.call(group, "take over", wait)
-        self._starting.is_deaf = False
-        self.mute(self._is_muted)
         return got[0]
 
     async def _open_servers(self, mcp: MCPRoom) -> Agent:

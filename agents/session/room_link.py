@@ -41,6 +41,8 @@ class RoomLink(TransportEvents):
     ) -> None:
         self.transport = transport
         self.is_muted = False
+        self.is_waiting = False
+        """Whether another session still has the conversation: this one hears nothing and plays nothing yet."""
         self._runtime = runtime
         self._emitter = emitter
         self._clock = clock
@@ -76,6 +78,12 @@ class RoomLink(TransportEvents):
             if self._limit is not None:
                 self._limit.cancel()
 
+    def end_wait(self) -> None:
+        """The session has the conversation now."""
+        self.is_waiting = False
+        if self._is_audible:
+            self._runtime.playout.open()
+
     async def stop_input(self) -> None:
         """Hear and read nothing from now on."""
         self._push = None
@@ -95,7 +103,7 @@ class RoomLink(TransportEvents):
         push = self._push
         if push is None:
             return
-        if self.is_muted:  # silence, not nothing: speech that was cut by the muting has to end
+        if self.is_muted or self.is_waiting:  # silence, not nothing: speech that was cut by the muting has to end
             frame = AudioFrame(bytes(len(frame.data)), frame.sample_rate, frame.num_channels)
         push(frame)
         if self._emitter.has_speech_in:
@@ -110,7 +118,7 @@ class RoomLink(TransportEvents):
 
     def text(self, text: str) -> None:
         """The caller typed something."""
-        if self._push is not None:
+        if self._push is not None and not self.is_waiting:
             self._runtime.post(i.TextReceived(text))
 
     def interrupt(self) -> None:
@@ -145,7 +153,8 @@ class RoomLink(TransportEvents):
             self._is_audible = True
             if self._limit is not None:
                 self._limit.cancel()
-            self._runtime.playout.open()
+            if not self.is_waiting:
+                self._runtime.playout.open()
 
     def _on_audible_limit(self) -> None:
         if not self._is_audible:

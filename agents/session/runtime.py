@@ -23,6 +23,7 @@ from vivavoce.agents.session.journal import Journal
 from vivavoce.agents.session.last_words import LastWords
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.reply_host import Links, ReplyHost
+from vivavoce.agents.session.reply_lane import ReplyLane
 from vivavoce.agents.session.tool_room import ToolRoom
 from vivavoce.agents.session.transcripts import TranscriptFeed
 from vivavoce.agents.session.turn_book import TurnBook
@@ -94,6 +95,7 @@ class SessionRuntime:
         self.turn_book = TurnBook(journal, options)
         self._replies: dict[str, Reply] = {}
         self._held = ""
+        self._lane: ReplyLane | None = None
         self._unanswered: list[ToolBatch] = []
         self.tell: Callable[[i.TurnInput], None] = self.post
         """As `post`, from any thread; the session, which knows its loop, sets it."""
@@ -150,6 +152,8 @@ class SessionRuntime:
         self.history.to_model = connection.append
         self._host.links = Links(group, agent, connection, capabilities, transport, playout, transcripts)
         self.background.open(group, playout)
+        self._lane = ReplyLane(group)
+        self._lane.prepare()
 
     def take_agent(self, agent: Agent) -> None:
         """From the next model request on it is that agent who talks."""
@@ -340,7 +344,8 @@ class SessionRuntime:
         is_first = not reply.is_running
         reply.grant()
         if is_first:
-            self._links.group.start_soon(reply.run, name=f"speech {effect.speech_id}")
+            assert self._lane is not None
+            self._lane.start(reply.run, f"speech {effect.speech_id}")
 
     def _cancel_speech(self, effect: fx.CancelSpeech) -> None:
         reply = self._replies.get(effect.speech_id)
@@ -403,6 +408,8 @@ class SessionRuntime:
         if reply is None:
             return
         reply.drop_attempt()
+        if self._lane is not None:
+            self._lane.prepare()
         if reply.is_withdrawn:
             return
         record = self.turn_book.close(reply.record, outcome)

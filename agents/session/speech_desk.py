@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
+WHEN_BUSY = get_args(i.WhenBusy)
+
+
 class SpeechDesk:
     """Makes a handle for each `say` and `reply` and has the runtime ask for the floor."""
 
@@ -44,8 +47,8 @@ class SpeechDesk:
         self._door.check()
         if not isinstance(priority, int):
             raise ConfigurationError(f"priority must be a whole number, got {priority!r}")
-        if when_busy not in get_args(i.WhenBusy):
-            raise ConfigurationError(f"when_busy must be one of {get_args(i.WhenBusy)}, got {when_busy!r}")
+        if when_busy not in WHEN_BUSY:
+            raise ConfigurationError(f"when_busy must be one of {WHEN_BUSY}, got {when_busy!r}")
         if kind == "reply" and not request.instructions.strip():
             return self._discard(interruptible)
         check_speech(self._capabilities, self._session.pipeline.name, request)

@@ -20,8 +20,6 @@ class Starting:
     def __init__(self) -> None:
         self.has_entered = False
         """Whether it got as far as `on_enter`."""
-        self.is_deaf = False
-        """Whether the session hears nothing yet: another one still has the conversation."""
         self._is_cut = False
         self._scope: anyio.CancelScope | None = None
         self._name = ""

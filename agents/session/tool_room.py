@@ -115,6 +115,8 @@ class ToolRoom:
 
     def with_pending(self, context: ChatContext) -> ChatContext:
         """Return `context` with the calls not committed yet, at the end of their turn; running ones' outputs say so."""
+        if not self._pending:
+            return context
         items = list(context.items)
         for batch, turn_id in self._pending.values():
             place = max((n for n, item in enumerate(items, start=1) if item.turn_id == turn_id), default=len(items))

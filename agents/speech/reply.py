@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
 from typing import Any, Literal
 
 import anyio
@@ -21,6 +21,7 @@ from vivavoce.agents.observe.observer import NO_WATCH, Watch
 from vivavoce.agents.observe.turn_record import TurnRecordBuilder
 from vivavoce.agents.records import StageOwner, TurnOutcome
 from vivavoce.agents.speech.attempt import Attempt
+from vivavoce.agents.speech.blaming import Blaming
 from vivavoce.agents.speech.given_audio import play_given
 from vivavoce.agents.speech.handle import SpeechHandle, running_speech
 from vivavoce.agents.speech.host import SpeechHost, SpeechRequest
@@ -167,15 +168,13 @@ class Reply:
 
         return Watchdog(self._host.clock, expire)
 
-    @contextmanager
-    def _blaming(self, component: str) -> Iterator[None]:
+    def _blaming(self, component: str) -> Blaming:
         """Blame `component` for what fails in here, unless something inside it was blamed before."""
-        try:
-            with strays_as_errors(component):
-                yield
-        except Exception:
-            self._failed_component = self._failed_component or component
-            raise
+        return Blaming(self.blame, component)
+
+    def blame(self, component: str) -> None:
+        """Note which component failed, unless one was noted before."""
+        self._failed_component = self._failed_component or component
 
     def _report_failure(self, error: Exception) -> None:
         self.record.error = describe(error)

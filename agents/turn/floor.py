@@ -138,7 +138,7 @@ class Floor:
     def waiting(self) -> list[Speech]:
         """Those that wait for the floor, next one first."""
         queued = [s for s in self._speeches.values() if s.phase == "queued"]
-        return sorted(queued, key=lambda s: (-s.priority, s.order))
+        return sorted(queued, key=lambda s: (-s.priority, s.order)) if len(queued) > 1 else queued
 
     @property
     def next_speech(self) -> Speech | None:
@@ -175,7 +175,10 @@ class Floor:
     @property
     def unheard_answer(self) -> Speech | None:
         """The answer that further words of its turn would take back; never more than one."""
-        return next((s for s in self.live if s.is_unheard_answer), None)
+        for speech in self._speeches.values():
+            if speech.phase != "ending" and speech.is_unheard_answer:
+                return speech
+        return None
 
     @property
     def was_heard(self) -> bool:

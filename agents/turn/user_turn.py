@@ -270,4 +270,4 @@ class UserSide:
 
 def join(*parts: str) -> str:
     """Return the parts that hold words, with a space between them."""
-    return " ".join(part for part in parts if part)
+    return " ".join(filter(None, parts))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 
 
 def new_id(prefix: str) -> str:
     """Return a fresh id such as `"turn_3f9a0c1b22de"` (48 random bits)."""
-    return f"{prefix}_{secrets.token_hex(6)}"
+    return f"{prefix}_{os.urandom(6).hex()}"

@@ -7,26 +7,31 @@ task group of whoever called takes it for the end of everything that runs there.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import anyio
 
 from vivavoce.pipelines.core.errors import VoiceError
 
 
-@contextmanager
-def strays_as_errors(what: str) -> Iterator[None]:
+class strays_as_errors:  # noqa: N801 - read as a phrase: with strays_as_errors("the tool book")
     """Around foreign code, right at its `await`: make a stray cancellation an error like any other.
+
+    A class and not a generator: it stands in the path of each answer, and this way costs two calls instead of eight.
 
     Args:
         what: For the error's text, such as `"the tool book"`.
     Raises:
         VoiceError: There was one.
     """
-    try:
-        yield
-    except anyio.get_cancelled_exc_class() as error:
-        if anyio.current_effective_deadline() == -math.inf:
-            raise
-        raise VoiceError(f"{what} ended with a cancellation that nobody here asked for") from error
+
+    __slots__ = ("_what",)
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, anyio.get_cancelled_exc_class()) and anyio.current_effective_deadline() != -math.inf:
+            raise VoiceError(f"{self._what} ended with a cancellation that nobody here asked for") from error

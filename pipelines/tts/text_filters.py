@@ -182,9 +182,12 @@ class FilterChain:
     def leaves(self, text: str) -> bool:
         """Whether every filter is known to leave `text` alone."""
         try:
-            return all(swift is not None and not swift.may_change(text) for _, swift in self._filters)
+            for _, swift in self._filters:
+                if swift is None or swift.may_change(text):
+                    return False
         except Exception:  # noqa: BLE001 - a user's callback: the sentence's end reports it
             return False
+        return True
 
     def __call__(self, text: str) -> str:
         """Return what is said for `text`."""

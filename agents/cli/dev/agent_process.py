@@ -48,6 +48,7 @@ class AgentProcess:
         self._over = anyio.Event()
         self.is_ending = False
         """Whether its end is wanted."""
+        self._is_loaded = False
 
     @property
     def is_over(self) -> bool:
@@ -110,10 +111,10 @@ class AgentProcess:
         await self.tell("stop")
         if self._process is not None and self._process.stdin is not None:
             await self._process.stdin.aclose()
-        with anyio.move_on_after(END_LIMIT):
+        with anyio.move_on_after(END_LIMIT if self._is_loaded else 0):  # what is still being imported does not listen
             await self._over.wait()
             return
-        if self._process is not None:
+        if self._process is not None and not self.is_over:
             self._process.kill()
         await self._over.wait()
 
@@ -127,6 +128,8 @@ class AgentProcess:
 
     def _take(self, message: Message) -> None:
         match message["is"]:
+            case "loaded":
+                self._is_loaded = True
             case "call":
                 self.jobs[message["room"]] = message["job"]
             case "call_over":

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-from anyio import TASK_STATUS_IGNORED
+from anyio import TASK_STATUS_IGNORED, CancelScope
 from anyio.abc import TaskGroup, TaskStatus
 from pydantic import TypeAdapter
 from rich.console import Console
@@ -69,9 +69,9 @@ class Dev:
         self._shown_room = ""
         self._count = 0
         self._current: AgentProcess | None = None
-        self._stop = anyio.CancelScope()
-        self._serving = anyio.CancelScope()
-        self._retired: list[AgentProcess] = []
+        self._saved = anyio.Event()
+        self._children: list[AgentProcess] = []
+        """Those that run: the current one, one that is being loaded, and old ones with calls that could not move."""
         self._orphans: dict[str, dict[str, Any]] = {}
         """Jobs whose process died, by room."""
 
@@ -84,27 +84,26 @@ class Dev:
         if not self._options.file.is_file():
             what = "is a folder" if self._options.file.is_dir() else "does not exist"
             raise ConfigurationError(f"'{self._options.file}' {what}; give the Python file that holds your agent")
-        async with anyio.create_task_group() as tasks:
-            await tasks.start(self._obey_signals)
-            with self._view, self._stop:
-                async with self._place() as place:
-                    self._show_place(place)
-                    # Children end in their own time, after what was begun with them, so the stop must not cancel them.
-                    with anyio.CancelScope(shield=True):
-                        await self._serve(place)
-            tasks.cancel_scope.cancel()
+        # A stop must not cut the children, which are ended in good order: so their group is around what it cancels.
+        async with anyio.create_task_group() as children:
+            with CancelScope() as serving:
+                await children.start(self._obey_signals, serving)
+                if self._options.reloads:
+                    children.start_soon(self._watch)
+                with self._view:
+                    async with self._place() as place:
+                        self._show_place(place)
+                        await self._serve(place, children)
+            children.cancel_scope.cancel()
         return 0
 
-    async def _serve(self, place: Place) -> None:
-        async with anyio.create_task_group() as children:
-            try:
-                with self._serving:
-                    await self._begin(place, children)
-                    await self._follow_saves(place, children)
-            finally:
-                with anyio.CancelScope(shield=True):
-                    await self._end_all()
-                children.cancel_scope.cancel()
+    async def _serve(self, place: Place, children: TaskGroup) -> None:
+        try:
+            await self._begin(place, children)
+            await self._follow_saves(place, children)
+        finally:
+            with CancelScope(shield=True):
+                await self._end_all()
 
     @asynccontextmanager
     async def _place(self) -> AsyncIterator[Place]:
@@ -138,6 +137,7 @@ class Dev:
             agent_name=self._options.agent_name,
         )
         child = AgentProcess(self._count, request, self._on_message, self._on_line)
+        self._children.append(child)
         await children.start(child.run)
         try:
             answer = await child.answer("loaded", "failed", limit=LOAD_LIMIT)
@@ -162,20 +162,23 @@ class Dev:
 
     async def _end_all(self) -> None:
         async with anyio.create_task_group() as tasks:
-            for child in [*self._retired, self._current]:
-                if child is not None and not child.is_over:
-                    tasks.start_soon(child.stop)
+            for child in self._children:
+                tasks.start_soon(child.stop)
 
     # --- saves
 
     async def _follow_saves(self, place: Place, children: TaskGroup) -> None:
-        if not self._options.reloads:
-            await anyio.sleep_forever()
+        while True:
+            await self._saved.wait()
+            self._saved = anyio.Event()
+            await self._reload(place, children)
+
+    async def _watch(self) -> None:
+        """Note every save; from before the first load on, so that none is missed."""
         folders = [self._options.file.resolve().parent, *self._options.watched]
         async for changes in awatch(*folders, watch_filter=PythonFilter(), raise_interrupt=False):
-            names = sorted({Path(path).name for _, path in changes})
-            self._note(f"saved: {', '.join(names)}")
-            await self._reload(place, children)
+            self._note(f"saved: {', '.join(sorted({Path(path).name for _, path in changes}))}")
+            self._saved.set()
 
     async def _reload(self, place: Place, children: TaskGroup) -> None:
         old = self._current
@@ -204,7 +207,6 @@ class Dev:
         """End the old code, or let it finish what could not be moved."""
         old.is_ending = True
         if has_calls:
-            self._retired.append(old)
             await old.tell("drain")
         else:
             await old.stop()
@@ -219,14 +221,18 @@ class Dev:
                     self._view.call_started(message["room"])
             case "show":
                 self._show(message)
-            case "died" if not child.is_ending and child is self._current:
-                self._problem(f"The agent's process died with status {message['status']}; save to start it again.")
-                self._orphans |= child.jobs
-                self._current = None
+            case "died":
+                self._children.remove(child)
+                self._on_death(child, message["status"])
+
+    def _on_death(self, child: AgentProcess, status: int) -> None:
+        if child is self._current and not child.is_ending:
+            self._problem(f"The agent's process died with status {status}; save to start it again.")
+            self._orphans |= child.jobs
+            self._current = None
 
     def _known_rooms(self, child: AgentProcess) -> set[str]:
-        others = [other for other in (self._current, *self._retired) if other is not None and other is not child]
-        return {room for other in others for room in other.jobs}
+        return {room for other in self._children if other is not child for room in other.jobs}
 
     def _show(self, message: Message) -> None:
         arguments, view = message["arguments"], self._view
@@ -260,10 +266,8 @@ class Dev:
     def _problem(self, text: str) -> None:
         self._view.problem(text)
 
-    async def _obey_signals(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
+    async def _obey_signals(self, serving: CancelScope, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
         with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
             task_status.started()
             async for _ in signals:
-                self._serving.cancel()
-                self._stop.cancel()
-                return
+                serving.cancel()

@@ -1,0 +1,215 @@
+"""`vivavoce dev`, whole: the embedded room, real processes, a caller who stays while the code is replaced."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from e2e_kit.command import Running, running
+from e2e_kit.listener import Listener, listening
+from e2e_kit.room_endpoint import RoomEndpoint
+from e2e_kit.talker import record
+from vivavoce.agents.rooms.embedded import DEV_API_KEY, DEV_API_SECRET
+from vivavoce.pipelines.media.frame import AudioFrame
+from vivavoce.pipelines.media.wav import write_wav
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
+
+APP = """
+from pathlib import Path
+
+from vivavoce.agents import Agent, AgentSession, JobContext, function_tool
+from vivavoce.pipelines import CascadingPipeline
+from vivavoce.plugins import espeak, pocketsphinx, rules, silero
+
+HERE = Path(__file__).parent
+CALLER = "#JSGF V1.0; grammar caller; public <turn> = [on] (friday | saturday) | at (seven | eight) | goodbye;"
+DIALOGUE = rules.Dialogue(
+    slots=(
+        rules.Slot(name="day", parser=rules.days(), ask="For which day?"),
+        rules.Slot(name="time", parser=rules.times(), ask="At what time?", say=rules.time_in_words),
+    ),
+    tool="book",
+    done="{words} {{day}} at {{time}}.",
+)
+
+
+class Host(Agent):
+    def __init__(self):
+        super().__init__("You take table bookings. Be brief.")
+
+    @function_tool
+    async def book(self, day: str, time: str) -> str:
+        "Book a table."
+        self.session.userdata["booked"] = f"{{day}} {{time}}"
+        return "booked"
+
+    async def on_enter(self):
+        self.session.userdata["entered"] = True
+        log("enter")
+        await self.session.say("Hello! For which day?")
+
+    async def on_exit(self):
+        log("exit")
+
+
+def log(text):
+    with (HERE / "log.txt").open("a") as file:
+        print("{version}", text, file=file)
+
+
+async def entrypoint(ctx: JobContext):
+    tts = espeak.TTS()
+    ctx.add_shutdown_callback(tts.aclose)
+    pipeline = CascadingPipeline(
+        vad=silero.VAD(), stt=pocketsphinx.STT(grammar=CALLER), llm=rules.LLM(DIALOGUE), tts=tts
+    )
+    session = AgentSession(Host(), pipeline, userdata={{}}, background_audio=HERE / "tone.wav")
+    await session.start()
+    log(f"started {{sorted(session.userdata)}}")
+"""
+MAX_SILENCE = 1.0
+END_LIMIT = 15.0
+"""Seconds in which Ctrl-C has ended everything, on a machine that may be loaded."""
+
+
+def write_app(folder: Path, version: str, words: str, *, before: str = "") -> None:
+    (folder / "app.py").write_text(before + APP.format(version=version, words=words))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with an app, and a tone that sounds for as long as anybody has the call."""
+    times = np.arange(16000 * 2) / 16000
+    tone = (3000 * np.sin(2 * np.pi * 300 * times)).astype(np.int16)
+    write_wav(tmp_path / "tone.wav", AudioFrame(tone.tobytes(), 16000))
+    write_app(tmp_path, "v1", "The old code booked")
+    return tmp_path
+
+
+@pytest.fixture
+def dev(folder: Path) -> Iterator[Running]:
+    with running(folder, "dev", "app.py", "--port", "0") as command:
+        command.read_until("registered")
+        yield command
+
+
+def url_of(command: Running) -> str:
+    (url,) = re.findall(r"^room +(\S+)", command.seen, re.MULTILINE)
+    return str(url)
+
+
+def token_for(command: Running) -> str:
+    server = RoomEndpoint(url=url_of(command), api_key=DEV_API_KEY, api_secret=DEV_API_SECRET, kind="embedded")
+    return server.token("caller", "kitchen")
+
+
+def wait_for_nobody(command: Running, limit: float) -> None:
+    """Wait until no process of the command is left."""
+    while command.family() and time.monotonic() < limit:
+        time.sleep(0.05)
+    assert command.family() == {}
+
+
+async def seen(command: Running, text: str, *, times: int = 1) -> None:
+    await asyncio.to_thread(command.read_until, text, times=times)
+
+
+async def hears(caller: Listener, words: str) -> None:
+    await caller.until(lambda: any(words in text for text in caller.texts.values()))
+
+
+async def test_a_save_keeps_the_caller_and_the_conversation_and_is_heard_without_a_gap(
+    dev: Running, folder: Path
+) -> None:
+    lines = await record(["at seven"])
+    async with listening(url_of(dev), token_for(dev)) as caller:
+        await hears(caller, "For which day?")
+        await caller.room.local_participant.send_text("on friday", topic="lk.chat")
+        await hears(caller, "At what time?")
+        (first,) = caller.agents
+        since = time.monotonic()
+        write_app(folder, "v2", "The new code booked")
+        await seen(dev, "The new code talks now")
+        await caller.until(lambda: len(caller.agents) == 1 and caller.agents != [first])
+        (second,) = caller.agents
+        await caller.until(lambda: bool(caller.heard.get(second)))
+        moved_at = caller.heard[second][0]
+        await caller.until(lambda: caller.loud_at[-1] > moved_at + 1.5)
+        silence = caller.longest_silence(since, caller.loud_at[-1])
+        print(f"longest silence {silence:.3f} s; new after old {moved_at - caller.heard[first][-1]:+.3f} s")
+        assert silence <= MAX_SILENCE
+        await caller.speak(lines["at seven"])
+        await hears(caller, "The new code booked friday at seven")
+    assert "caller" in dev.seen
+    await seen(dev, "call ended")
+    assert dev.end() == 0
+    log = (folder / "log.txt").read_text().splitlines()
+    assert log == ["v1 enter", "v1 started ['entered']", "v2 started ['entered']", "v2 exit"]
+    assert "Traceback" not in dev.seen
+    assert dev.family() == {}
+
+
+BROKEN = {
+    "does not parse": ("x = (\n", "was never closed"),
+    "does not import": ("import nosuchmodule\n", "nosuchmodule"),
+    "raises": ("raise RuntimeError('mine, at import')\n", "mine, at import"),
+}
+
+
+async def test_a_broken_save_is_shown_and_the_old_code_goes_on(dev: Running, folder: Path) -> None:
+    async with listening(url_of(dev), token_for(dev)) as caller:
+        await hears(caller, "For which day?")
+        agents = caller.agents
+        for number, (before, problem) in enumerate(BROKEN.values(), 1):
+            write_app(folder, "v2", "The broken code booked", before=before)
+            await seen(dev, problem)
+            await seen(dev, "The old code goes on.", times=number)
+        # It loads, and fails only when it is to take the call over.
+        text = (folder / "app.py").read_text().removeprefix(before)
+        (folder / "app.py").write_text(text.replace("    tts = espeak.TTS()\n", "    raise KeyError('late')\n"))
+        await seen(dev, "late")
+        await seen(dev, "The old code goes on.", times=len(BROKEN) + 1)
+        assert caller.agents == agents
+        await caller.room.local_participant.send_text("on friday at seven", topic="lk.chat")
+        await hears(caller, "The old code booked friday at seven")
+        write_app(folder, "v3", "The mended code booked")
+        await seen(dev, "The new code talks now")
+        await caller.room.local_participant.send_text("at eight", topic="lk.chat")
+        await hears(caller, "The mended code booked friday at eight")
+    assert dev.end() == 0
+
+
+async def test_ctrl_c_in_a_call_ends_everything(dev: Running) -> None:
+    async with listening(url_of(dev), token_for(dev)) as caller:
+        await hears(caller, "For which day?")
+        assert len(dev.family()) >= 3
+        began = time.monotonic()
+        os.killpg(dev.process.pid, signal.SIGINT)
+        await asyncio.to_thread(dev.process.wait, 20)
+    await asyncio.to_thread(wait_for_nobody, dev, began + END_LIMIT)
+    assert dev.process.returncode == 0
+    assert "Traceback" not in dev.seen
+
+
+async def test_a_killed_dev_leaves_no_process_behind(dev: Running) -> None:
+    dev.process.kill()
+    await asyncio.to_thread(wait_for_nobody, dev, time.monotonic() + END_LIMIT)
+
+
+async def test_code_that_does_not_load_at_first_is_waited_for(tmp_path: Path) -> None:
+    write_app(tmp_path, "v1", "It booked", before="x = (\n")
+    with running(tmp_path, "dev", "app.py", "--port", "0") as command:
+        await seen(command, "was never closed")
+        await seen(command, "Mend it and save")
+        write_app(tmp_path, "v1", "It booked")
+        await seen(command, "registered")
+        assert command.end() == 0
