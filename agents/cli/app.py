@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
+from typing import Annotated
 
 import typer
 
 from vivavoce.agents.cli.call_command import call
+from vivavoce.agents.cli.connect_command import connect
+from vivavoce.agents.cli.console_command import console
 from vivavoce.agents.cli.demo_command import demo
 from vivavoce.agents.cli.dev_command import dev
+from vivavoce.agents.cli.doctor_command import doctor
+from vivavoce.agents.cli.environment import load_env_file
 from vivavoce.agents.cli.page_command import page
 from vivavoce.agents.cli.replay_command import replay
 from vivavoce.agents.cli.report_command import report
 from vivavoce.agents.cli.room_command import room
-from vivavoce.agents.cli.running import complain, configure_logging
+from vivavoce.agents.cli.running import complain, configure_logging, own_version
 from vivavoce.agents.cli.start_command import start
 from vivavoce.pipelines.core.errors import VoiceError
+
+
+def _version(is_asked: bool) -> None:
+    if is_asked:
+        typer.echo(f"vivavoce {own_version()}")
+        raise typer.Exit
+
 
 app = typer.Typer(
     name="vivavoce",
@@ -26,14 +39,34 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
+
+
+@app.callback()
+def common(
+    env_file: Annotated[
+        Path | None,
+        typer.Option(help="A file of NAME=value lines; else .env in the working directory. The environment wins."),
+    ] = None,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and end.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Realtime voice agents in LiveKit rooms."""
+    load_env_file(env_file)
+    configure_logging()  # LOG_LEVEL may have come with it
+
+
 app.command()(demo)
 app.command()(dev)
 app.command()(start)
+app.command()(console)
+app.command()(connect)
 app.command()(room)
 app.command()(page)
 app.command()(call)
 app.command()(replay)
 app.command()(report)
+app.command()(doctor)
 
 
 def run_app() -> None:

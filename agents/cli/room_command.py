@@ -8,8 +8,7 @@ from typing import Annotated
 import anyio
 import typer
 
-from vivavoce.agents.cli.demo_command import ROOM_PACKAGES
-from vivavoce.agents.cli.running import need_packages, run
+from vivavoce.agents.cli.running import ROOM_PACKAGES, need_packages, run
 
 GUEST = "guest"
 

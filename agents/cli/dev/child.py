@@ -56,6 +56,7 @@ class Child:
     def __init__(self, request: ChildRequest, app: App, speaker: Speaker) -> None:
         self._speaker = speaker
         self._request = request
+        self._note = app.note
         self._stage = Stage(app.worker.entrypoint, app.agents, speaker)
         options = app.worker.options
         self._options = replace(
@@ -79,7 +80,7 @@ class Child:
         await self._worker.prewarm()
         async with anyio.create_task_group() as tasks:
             await tasks.start(self._direct.run, self._ended)
-            self._speaker.tell("loaded")
+            self._speaker.tell("loaded", note=self._note)
             while line := await lines.readline():
                 message: Message = json.loads(line)
                 if message["is"] == "stop":
@@ -142,7 +143,7 @@ async def _run(speaker: Speaker) -> None:
     await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, os.fdopen(os.dup(0), "rb", 0))
     request = ChildRequest(**json.loads(await lines.readline()))
     with _told(speaker, "load"):
-        app = load_app(Path(request.file))
+        app = load_app(Path(request.file), has_default=True)
     with _told(speaker, "work"):
         await Child(request, app, speaker).run(lines)
 

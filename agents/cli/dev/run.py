@@ -144,6 +144,8 @@ class Dev:
         except WorkerError as error:
             answer = {"is": "failed", "error": str(error)}
         if answer["is"] == "loaded":
+            if answer["note"]:
+                self._note(answer["note"])
             return child
         self._problem(answer.get("error") or f"the agent's process died with status {answer['status']}")
         await child.stop()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from vivavoce.agents import events
+from vivavoce.agents.job import Conversation
 from vivavoce.agents.session.session import AgentSession
 from vivavoce.agents.states import AgentState, UserState
 from vivavoce.pipelines.llm.chat_context import ChatMessage
@@ -25,6 +27,38 @@ class Display(Protocol):
     def turn(self, record: TurnRecord) -> None: ...
     def problem(self, text: str) -> None: ...
     def call_ended(self, reason: str) -> None: ...
+
+
+class LocalWatch:
+    """Looks after the sessions of one call of this process: a display shows them.
+
+    Args:
+        publishes_turns: Whether the caller gets the turn records, as a development page shows them.
+        on_session: Called with each session that begins.
+    """
+
+    has_conversation = False
+
+    def __init__(
+        self,
+        display: Display,
+        *,
+        publishes_turns: bool = False,
+        on_session: Callable[[AgentSession[Any]], None] | None = None,
+    ) -> None:
+        self.publishes_turns = publishes_turns
+        self._display = display
+        self._on_session = on_session
+
+    def session_begins(self, session: AgentSession[Any]) -> None:
+        """Show it."""
+        follow(session, self._display)
+        if self._on_session is not None:
+            self._on_session(session)
+
+    async def take_over(self, check: Callable[[Conversation], object]) -> Conversation | None:
+        """There is nothing to go on with."""
+        return None
 
 
 def follow(session: AgentSession[Any], display: Display) -> None:

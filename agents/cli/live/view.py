@@ -21,6 +21,9 @@ BAR_SECONDS = 0.025
 SHOWN_FROM = 0.005
 """Seconds from which a stage is named; the others are summed up."""
 
+METER_CELLS = 10
+METER_DECIBELS = 6.0
+
 OWNER_STYLES = {
     "config": "yellow",
     "provider": "cyan",
@@ -45,6 +48,8 @@ class View:
         self._user = UserState.IDLE
         self._agent = AgentState.IDLE
         self._interim = ""
+        self._level: float | None = None
+        self._has_level = False
 
     def __enter__(self) -> View:
         return self
@@ -89,6 +94,11 @@ class View:
     def agent_state(self, state: AgentState) -> None:
         """The agent listens, thinks, speaks."""
         self._agent = state
+        self._refresh()
+
+    def level(self, decibels: float | None) -> None:
+        """How loud the microphone is, in decibels of full scale; None: it is muted."""
+        self._has_level, self._level = True, decibels
         self._refresh()
 
     def interim(self, text: str) -> None:
@@ -139,9 +149,20 @@ class View:
         user = ("● " if self._user is UserState.SPEAKING else "○ ") + f"caller {self._user.value}"
         agent = ("● " if self._agent is AgentState.SPEAKING else "○ ") + f"agent {self._agent.value}"
         line = Text(no_wrap=True, overflow="ellipsis")
+        if self._has_level:
+            line.append_text(meter(self._level))
         line.append(f"{user:<20}", WHO_STYLES["caller"] if self._user is UserState.SPEAKING else "dim")
         line.append(f"{agent:<20}", WHO_STYLES["agent"] if self._agent is AgentState.SPEAKING else "dim")
         return line.append(self._interim, "italic")
+
+
+def meter(decibels: float | None) -> Text:
+    """Return a level meter, a cell for each 6 dB up to full scale."""
+    if decibels is None:
+        return Text(f"{'muted':<{METER_CELLS}} ", "bold yellow")
+    cells = max(0, min(METER_CELLS, round(METER_CELLS + decibels / METER_DECIBELS)))
+    style = "bold red" if decibels > -METER_DECIBELS else "green"
+    return Text.assemble(("▮" * cells, style), ("▯" * (METER_CELLS - cells), "dim"), " ")
 
 
 def waterfall(record: TurnRecord) -> Text:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,14 @@ WITHOUT = "import sys; sys.modules.update(dict.fromkeys({missing!r})); " + MAIN
 SECRET = "a-secret-that-nobody-must-see-in-any-output"
 
 
-def _vivavoce(*arguments: str, code: str = MAIN, cwd: Path | None = None) -> tuple[int, str]:
+FOREIGN = ("LIVEKIT_", "OPENAI_", "GOOGLE_", "GEMINI_", "OTEL_", "COLUMNS")
+
+
+def _vivavoce(
+    *arguments: str, code: str = MAIN, cwd: Path | None = None, env: Mapping[str, str] | None = None
+) -> tuple[int, str]:
     """Run the command and return its exit status and all that it printed."""
-    env = {name: value for name, value in os.environ.items() if not name.startswith(("LIVEKIT_", "OPENAI_", "COLUMNS"))}
+    env = {**{name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}, **(env or {})}
     command = [sys.executable, "-c", code, *arguments]
     done = subprocess.run(command, env=env, cwd=cwd, capture_output=True, text=True, timeout=60, check=False)
     return done.returncode, done.stdout + done.stderr
@@ -31,7 +37,7 @@ pytestmark = pytest.mark.timeout(60)
 def test_without_arguments_the_commands_are_listed_and_where_to_begin() -> None:
     status, printed = _vivavoce()
     assert status != 0
-    for word in ("demo", "start", "New here? Run: vivavoce demo"):
+    for word in ("demo", "dev", "start", "connect", "doctor", "room", "New here? Run: vivavoce demo"):
         assert word in printed
 
 
@@ -42,9 +48,77 @@ def test_help_tells_what_a_command_does_and_takes() -> None:
         assert word in printed
 
 
+HELP = {
+    "dev": ("new code at every save", "--port", "--url", "--watch", "--no-reload", "LIVEKIT_URL"),
+    "connect": ("--room", "--identity", "--metadata", "required"),
+    "console": ("--text", "--wav", "--out", "--input", "--output", "--devices", "space interrupts"),
+    "doctor": ("--json", "Secrets are never printed"),
+}
+
+
+@pytest.mark.parametrize("command", HELP)
+def test_the_help_of_a_command_says_what_it_is_for_and_its_options(command: str) -> None:
+    status, printed = _vivavoce(command, "--help", env={"COLUMNS": "160"})
+    assert status == 0
+    for words in HELP[command]:
+        assert words in printed
+
+
+def test_the_version_is_printed() -> None:
+    status, printed = _vivavoce("--version")
+    assert status == 0
+    assert printed.startswith("vivavoce ")
+
+
+def test_env_in_the_working_directory_is_read_the_environment_wins_over_it_and_flags_over_both(apps: Path) -> None:
+    account = f"LIVEKIT_API_KEY=filekey\nLIVEKIT_API_SECRET='{SECRET}'\n"
+    (apps / ".env").write_text(f"# a comment\nexport LIVEKIT_URL=from-the-file\n{account}")
+    said = [
+        _vivavoce("connect", "app.py", "--room", "r", cwd=apps),
+        _vivavoce("connect", "app.py", "--room", "r", cwd=apps, env={"LIVEKIT_URL": "from-the-environment"}),
+        _vivavoce("connect", "app.py", "--room", "r", "--url", "from-the-flag", cwd=apps, env={"LIVEKIT_URL": "other"}),
+    ]
+    for (status, printed), url in zip(said, ("from-the-file", "from-the-environment", "from-the-flag"), strict=True):
+        assert status == 1
+        assert f"got '{url}'" in printed
+        assert SECRET not in printed
+
+
+def test_another_file_can_be_named_for_the_environment(apps: Path) -> None:
+    (apps / "staging.env").write_text("LIVEKIT_URL=staging\nLIVEKIT_API_KEY=k\nLIVEKIT_API_SECRET=s\n")
+    status, printed = _vivavoce("--env-file", "staging.env", "connect", "app.py", "--room", "r", cwd=apps)
+    assert (status, "got 'staging'" in printed) == (1, True)
+    status, printed = _vivavoce("--env-file", "nofile.env", "connect", "app.py", "--room", "r", cwd=apps)
+    assert (status, "cannot read the environment file 'nofile.env'" in printed) == (1, True)
+    assert "Traceback" not in printed
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        (["dev", "nofile.py"], "'nofile.py' does not exist; give the Python file"),
+        (["dev", "."], "is a folder"),
+        (["dev", "app.py", "--url", "ws://127.0.0.1:1"], "needs an API key: give --api-key"),
+        (["dev", "app.py", "--url", "nowhere", "--api-key", "k", "--api-secret", SECRET], "got 'nowhere'"),
+        (["dev", "app.py", "--port", "70000"], "port must be 0 (any free one) to 65535, got 70000"),
+        (["dev", "app.py", "--port", "0", "--watch", "nofolder"], "'nofolder' is no folder"),
+        (["console"], "give the Python file that holds your agent"),
+        (["console", "nofile.py", "--text"], "'nofile.py' does not exist"),
+        (["console", "app.py", "--text", "--wav", "in.wav"], "give only one of them"),
+        (["console", "app.py", "--out", "out.wav"], "--out goes with --wav"),
+        (["console", "app.py", "--text", "--input", "0"], "which --text and --wav do without"),
+        (["console", "app.py", "--wav", "nofile.wav"], "cannot read 'nofile.wav': No such file"),
+        (["console", "app.py", "--wav", "notes.txt"], "it must be a WAV file of 16-bit PCM"),
+        (["console", "agents.py", "--text"], "several agents (A, B)"),
+        (["connect", "app.py"], "--room"),
+        (["connect", "app.py", "--room", "r"], "give --url, or set LIVEKIT_URL"),
+        (["connect", "app.py", "--room", " ", "--url", "ws://127.0.0.1:1"], "--room needs the name of a room"),
+        (["connect", "app.py", "--room", "r", "--url", "ws://127.0.0.1:1"], "needs an API key"),
+        (
+            ["connect", "nofile.py", "--room", "r", "--url", "ws://h", "--api-key", "k", "--api-secret", SECRET],
+            "'nofile.py' does not exist",
+        ),
+        (["doctor", "extra"], "unexpected extra argument"),
         (["start", "nofile.py"], "'nofile.py' does not exist; give the Python file"),
         (["start", "."], "is a folder"),
         (["start", "notes.txt"], "its name must end in .py"),
@@ -118,6 +192,38 @@ def test_a_server_that_cannot_be_reached_is_said_so(apps: Path, taken_port: int)
     assert "could not register with the LiveKit server" in printed
     assert "Traceback" not in printed
     assert SECRET not in printed
+
+
+def test_dev_cannot_register_at_a_server_that_is_not_there_and_says_so(apps: Path) -> None:
+    account = ["--url", "ws://127.0.0.1:1", "--api-key", "key", "--api-secret", SECRET]
+    (apps / "quick.py").write_text(
+        "from vivavoce.agents import Worker\nfrom vivavoce.agents.worker.options import WorkerOptions\n"
+        "async def entry(ctx): ...\nworker = Worker(entry, options=WorkerOptions(max_retry=0))\n"
+    )
+    status, printed = _vivavoce("dev", "quick.py", *account, cwd=apps)
+    assert status == 1
+    assert "could not register with the LiveKit server" in printed
+    assert "Traceback" not in printed
+    assert SECRET not in printed
+
+
+def test_doctor_says_what_is_wrong_and_what_to_do_and_shows_no_secret() -> None:
+    env = {
+        "LIVEKIT_URL": "ws://127.0.0.1:1",
+        "LIVEKIT_API_KEY": "key",
+        "LIVEKIT_API_SECRET": SECRET,
+        "OPENAI_API_KEY": f"sk-{SECRET}",
+    }
+    status, printed = _vivavoce("doctor", env=env)
+    assert status == 1
+    assert "cannot be reached" in printed
+    assert SECRET not in printed
+    status, printed = _vivavoce("doctor", "--json")
+    assert status == 0
+    found = {finding["name"]: finding for finding in json.loads(printed)}
+    assert found["python"]["health"] == "ok"
+    assert found["livekit library"]["health"] == "ok"
+    assert found["LiveKit server"]["health"] == "absent"
 
 
 @pytest.mark.parametrize("missing", [["aiortc"], ["pocketsphinx", "espeakng_loader"]], ids=" ".join)

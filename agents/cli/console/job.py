@@ -1,0 +1,50 @@
+"""ConsoleJob: the job of a conversation without a room, so that an app's entrypoint runs as it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from anyio.abc import TaskGroup
+
+from vivavoce.agents.job import JobInfo
+from vivavoce.agents.worker.job import JobContext
+from vivavoce.pipelines.io import Transport
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleParticipant:
+    """Whoever sits at the console, with what apps ask of a participant."""
+
+    identity: str = "console"
+    name: str = "console"
+    sid: str = "PA_console"
+    metadata: str = ""
+    attributes: dict[str, str] = field(default_factory=dict)
+
+
+class ConsoleJob(JobContext):
+    """A job whose room is a transport: sessions start in it, everything else of a room is not there.
+
+    Args:
+        transport: The conversation's.
+    """
+
+    def __init__(self, job: JobInfo, transport: Transport, *, shared: dict[str, Any], tasks: TaskGroup) -> None:
+        super().__init__(job, url="", token="", shared=shared, tasks=tasks)
+        self._transport = transport
+
+    @property
+    def room(self) -> Any:
+        """The transport, where a room would be."""
+        return self._transport
+
+    async def connect(self, *, auto_subscribe: bool = True) -> None:
+        """There is nothing to join."""
+
+    async def wait_for_participant(self, identity: str | None = None, **_: Any) -> Any:
+        """Return whoever sits here."""
+        return ConsoleParticipant()
+
+    async def leave(self) -> None:
+        """There is nothing to leave."""

@@ -1,0 +1,190 @@
+"""Runs `vivavoce console`: one job without a room, its display, its keys, and when it is over."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any
+
+import anyio
+from anyio import CancelScope
+from rich.console import Console as Terminal
+
+from vivavoce.agents import events
+from vivavoce.agents.cli.app_file import App
+from vivavoce.agents.cli.console.job import ConsoleJob
+from vivavoce.agents.cli.console.keys import keys, typed_lines
+from vivavoce.agents.cli.live.follow import LocalWatch
+from vivavoce.agents.cli.live.view import View
+from vivavoce.agents.job import JobInfo, watch_scope
+from vivavoce.agents.rooms.console.transport import ConsoleTransport
+from vivavoce.agents.rooms.console.typed import TypedTransport
+from vivavoce.agents.rooms.console.wav import WavEnds
+from vivavoce.agents.session.session import AgentSession
+from vivavoce.agents.states import AgentState, CloseReason, UserState
+from vivavoce.agents.worker.job import JobContext
+from vivavoce.agents.worker.run import JobRun
+from vivavoce.pipelines.core.errors import VoiceError
+from vivavoce.pipelines.core.ids import new_id
+
+ROOM = "console"
+METER_SECONDS = 0.1
+SETTLED_SECONDS = 1.0
+"""How long nobody says anything before a conversation whose input has ended is over."""
+MOST_SECONDS = 120.0
+"""How long that may take at most."""
+
+
+class Conversation:
+    """One conversation at this machine.
+
+    Args:
+        app: Whose agent talks.
+        transport: With whom.
+        terminal: Where it is shown.
+        ends: The WAV files in the place of devices, which say when it is over.
+    """
+
+    def __init__(
+        self, app: App, transport: ConsoleTransport | TypedTransport, terminal: Terminal, ends: WavEnds | None = None
+    ) -> None:
+        self._app = app
+        self._transport = transport
+        self._ends = ends
+        self._view = View(terminal)
+        self._session: AgentSession[Any] | None = None
+        self._has_session = anyio.Event()
+        self._changed = anyio.Event()
+        self._is_muted = False
+        self._run: JobRun | None = None
+        self._error: VoiceError | None = None
+
+    async def run(self) -> int:
+        """Run to the end of the conversation and return the exit status.
+
+        Raises:
+            VoiceError: It could not begin: no such device, no key.
+        """
+        worker = self._app.worker
+        watch = LocalWatch(self._view, on_session=self._on_session)
+        with self._view, watch_scope(watch):
+            if self._app.note:
+                self._view.note(self._app.note)
+            try:
+                await worker.prewarm()
+                async with anyio.create_task_group() as tasks:
+                    job = ConsoleJob(
+                        JobInfo(id=new_id("job"), room=ROOM), self._transport, shared=worker.shared, tasks=tasks
+                    )
+                    self._run = run = JobRun(job, self._entrypoint, worker.options, tasks)
+                    tasks.start_soon(self._obey_signals)
+                    for beside in self._beside():
+                        tasks.start_soon(beside)
+                    with keys(self._on_key) as has_keys:
+                        if has_keys and isinstance(self._transport, ConsoleTransport):
+                            self._view.note("m mutes the microphone, space interrupts the agent, q or Ctrl-C ends")
+                        self._view.call_started(ROOM)
+                        await run.run()
+                    tasks.cancel_scope.cancel()
+            finally:
+                with CancelScope(shield=True):
+                    await worker.close_shared()
+        if self._error is not None:
+            raise self._error
+        if run.error:
+            self._view.problem(f"the agent failed: {run.error}")
+        return 1 if run.error else 0
+
+    def end(self, reason: str, *, is_forced: bool = False) -> None:
+        """End it."""
+        if self._run is not None:
+            self._run.end(reason, is_forced=is_forced)
+
+    def _beside(self) -> list[Callable[[], Coroutine[Any, Any, None]]]:
+        if isinstance(self._transport, TypedTransport):
+            return [partial(self._read_lines, self._transport)]
+        if self._ends is not None:
+            return [partial(self._end_after, self._ends.is_over)]
+        return [partial(self._show_level, self._transport)]
+
+    # --- the session
+
+    def _on_session(self, session: AgentSession[Any]) -> None:
+        self._session = session
+        for event in (events.AgentStateChanged, events.UserStateChanged, events.Started):
+            session.on(event, lambda _: self._changed.set())
+        session.on(events.Closed, self._on_closed)
+        session.on(events.Started, lambda _: self._has_session.set())
+
+    def _on_closed(self, event: events.Closed) -> None:
+        if event.report.reason != CloseReason.START_FAILED:  # that is raised where it was started
+            self.end("the session has closed")
+
+    async def _entrypoint(self, context: JobContext) -> None:
+        try:
+            await self._app.worker.entrypoint(context)
+        except VoiceError as error:
+            if not context.reason:
+                self._error = error
+                context.end("it cannot be")
+
+    async def _end_after(self, is_over: anyio.Event) -> None:
+        """End the conversation when its input has, and everything is answered."""
+        await is_over.wait()
+        await self._settled()
+        self.end("the input has ended")
+
+    async def _settled(self) -> None:
+        """Wait until nobody has said anything for a while, or for too long."""
+        await self._has_session.wait()
+        session = self._session
+        assert session is not None
+        with anyio.move_on_after(MOST_SECONDS):
+            while True:
+                self._changed = anyio.Event()
+                if session.agent_state is AgentState.IDLE and session.user_state is not UserState.SPEAKING:
+                    with anyio.move_on_after(SETTLED_SECONDS) as settling:
+                        await self._changed.wait()
+                    if settling.cancelled_caught:
+                        return
+                else:
+                    await self._changed.wait()
+
+    # --- the keyboard
+
+    async def _read_lines(self, transport: TypedTransport) -> None:
+        await self._has_session.wait()
+        is_script = not sys.stdin.isatty()  # what nobody types waits for the answer, else each line would cut it
+        async for line in typed_lines():
+            if is_script:
+                await self._settled()
+            transport.type(line)
+        await self._settled()
+        self.end("the input has ended")
+
+    def _on_key(self, key: str) -> None:
+        session = self._session
+        if key in ("q", "\x04"):
+            self.end("ended by key")
+        elif session is None or not self._has_session.is_set() or session.agent_state is AgentState.CLOSED:
+            return
+        elif key == "m":
+            self._is_muted = not self._is_muted
+            session.input.mute(self._is_muted)
+            self._view.note("the microphone is muted" if self._is_muted else "the microphone is on")
+        elif key in (" ", "i"):
+            _ = session.interrupt()
+
+    async def _show_level(self, transport: ConsoleTransport) -> None:
+        while True:
+            await anyio.sleep(METER_SECONDS)
+            self._view.level(None if self._is_muted else transport.level)
+
+    async def _obey_signals(self) -> None:
+        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            count = 0
+            async for _ in signals:
+                count += 1
+                self.end("interrupted", is_forced=count > 1)

@@ -1,0 +1,137 @@
+"""What this machine has: Python, the packages of the core and of each extra, audio devices, provider keys."""
+
+from __future__ import annotations
+
+import platform
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from importlib.metadata import PackageNotFoundError, requires, version
+
+from vivavoce.agents.cli.doctor.findings import Finding, Health
+from vivavoce.agents.cli.environment import masked
+from vivavoce.agents.cli.running import own_version
+
+OLDEST_PYTHON = (3, 11)
+FOR_DEVELOPERS = frozenset({"dev", "mutate"})
+"""Extras that users have no use for."""
+
+PROVIDER_KEYS: Mapping[str, tuple[str, ...]] = {
+    "openai": ("OPENAI_API_KEY",),
+    "google": ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
+}
+"""For each provider, the variables that its plugin reads its key from."""
+
+_REQUIREMENT = re.compile(
+    r"^(?P<name>[A-Za-z0-9._-]+)(?:\[(?P<extras>[^\]]*)\])?.*?(?:extra == [\"'](?P<extra>[^\"']+))?[\"']?$"
+)
+
+
+def python() -> Iterator[Finding]:
+    """Look at the interpreter and at our own version."""
+    found = f"{platform.python_version()} ({sys.executable})"
+    if sys.version_info < OLDEST_PYTHON:
+        yield Finding("python", Health.PROBLEM, found, "install Python 3.11 or newer")
+    else:
+        yield Finding("python", Health.OK, found)
+    yield Finding("vivavoce", Health.OK, own_version())
+
+
+def packages() -> Iterator[Finding]:
+    """Look at what the core and each extra need."""
+    needed = needs()
+    if not needed:
+        yield Finding("packages", Health.WARNING, "vivavoce is not installed here", "pip install vivavoce")
+        return
+    for extra, names in needed.items():
+        missing = [name for name in names if _version(name) is None]
+        if extra and not missing:
+            yield Finding(f"extra {extra}", Health.OK, ", ".join(f"{name} {_version(name)}" for name in names))
+        elif extra:
+            remedy = f"only if you want it: pip install 'vivavoce[{extra}]'"
+            yield Finding(f"extra {extra}", Health.ABSENT, f"without {', '.join(missing)}", remedy)
+        elif missing:
+            yield Finding("packages", Health.PROBLEM, f"without {', '.join(missing)}", "pip install vivavoce")
+        else:
+            yield Finding("packages", Health.OK, f"all {len(names)} that the core needs")
+
+
+def needs() -> dict[str, list[str]]:
+    """Return what is needed, by extra; the core's own come first, under the empty name."""
+    try:
+        lines = requires("vivavoce") or []
+    except PackageNotFoundError:
+        return {}
+    needed: dict[str, list[str]] = {"": []}
+    for line in lines:
+        match = _REQUIREMENT.match(line)
+        if match is None or match["name"] == "vivavoce" or match["extra"] in FOR_DEVELOPERS:
+            continue
+        needed.setdefault(match["extra"] or "", []).append(match["name"])
+    return needed
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def native_library() -> Iterator[Finding]:
+    """Load livekit's native library, which is where an unfit system shows."""
+    try:
+        from livekit import rtc
+
+        rtc.AudioProcessingModule(echo_cancellation=True)
+    except Exception as error:  # noqa: BLE001 - whatever the loader says is what is wrong
+        remedy = "reinstall it (pip install --force-reinstall livekit); it needs glibc 2.28 or newer on Linux"
+        yield Finding("livekit library", Health.PROBLEM, f"does not load: {error}", remedy)
+    else:
+        yield Finding("livekit library", Health.OK, f"loads ({_version('livekit')})")
+
+
+def audio_devices() -> Iterator[Finding]:
+    """Look for a microphone and speakers, which only `vivavoce console` uses."""
+    name = "audio devices"
+    if _version("sounddevice") is None:
+        yield Finding(name, Health.ABSENT, "not looked for", "for vivavoce console: pip install 'vivavoce[console]'")
+        return
+    try:
+        import sounddevice
+    except OSError as error:
+        remedy = "install PortAudio; on Debian and Ubuntu: apt install libportaudio2"
+        yield Finding(name, Health.WARNING, f"no audio library: {error}", remedy)
+        return
+    try:
+        devices = list(sounddevice.query_devices())
+        default = sounddevice.default.device
+    except sounddevice.PortAudioError as error:
+        yield Finding(name, Health.WARNING, f"cannot be listed: {error}", "see whether the sound server runs")
+        return
+    for number, kind, channels in ((0, "microphone", "max_input_channels"), (1, "speakers", "max_output_channels")):
+        fit = [device["name"] for device in devices if device[channels] > 0]
+        chosen = devices[default[number]]["name"] if fit and default[number] >= 0 else ""
+        if not fit:
+            remedy = "plug one in, or use vivavoce console --text or --wav, or the page of vivavoce dev"
+            yield Finding(kind, Health.WARNING, "none", remedy)
+        elif not chosen:
+            yield Finding(
+                kind, Health.WARNING, f"{len(fit)}, none is the default", "choose one with --input or --output"
+            )
+        else:
+            yield Finding(kind, Health.OK, f"{chosen} ({len(fit)} in all)")
+
+
+def provider_keys(environment: Mapping[str, str]) -> Iterator[Finding]:
+    """Look whether the providers' keys are there; whether they are right only the provider knows."""
+    for provider, names in PROVIDER_KEYS.items():
+        given = next((name for name in names if environment.get(name)), None)
+        if given is None:
+            remedy = f"only if you want {provider}: set {names[0]} in the environment or in .env"
+            yield Finding(f"key of {provider}", Health.ABSENT, f"{' and '.join(names)} not set", remedy)
+        elif environment[given] != environment[given].strip():
+            remedy = f"take the blanks around the value of {given} away"
+            yield Finding(f"key of {provider}", Health.PROBLEM, f"{given} begins or ends with a blank", remedy)
+        else:
+            yield Finding(f"key of {provider}", Health.OK, f"{given} {masked(environment[given])}")
