@@ -26,6 +26,9 @@ def room(
         with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
             async with embedded_place(port) as place:
                 typer.echo(f"room    {place.url}   for this machine and for development only")
+                typer.echo(
+                    f"page    {place.url.replace('ws', 'http', 1)}/   open it in a browser; each call is a new room"
+                )
                 typer.echo(f"key     {place.api_key}")
                 typer.echo(f"secret  {place.api_secret}")
                 typer.echo(f"token   {place.join_token(name, GUEST)}")

@@ -39,6 +39,11 @@ def show_token(console: Console, room: str, token: str) -> None:
     console.print(token, soft_wrap=True, markup=False, highlight=False)
 
 
+def show_page(console: Console, url: str) -> None:
+    """Print where the embedded room serves the browser page."""
+    _line(console, "page", f"{escape(url.replace('ws', 'http', 1))}/   [dim]open it in a browser and talk[/dim]")
+
+
 def show_waiting(console: Console) -> None:
     """Say that nothing more happens by itself."""
     console.print("\nThe room stays open for callers with the token above. [bold]Ctrl-C[/bold] ends it.")

@@ -134,6 +134,8 @@ class Demo:
         guest_room = new_id("guest")
         token = place.join_token(guest_room, "guest")
         if not self._options.is_once:
+            if place.is_embedded:
+                notices.show_page(self._console, place.url)
             notices.show_token(self._console, guest_room, token)
         if self._options.has_call:
             self._status = await self._call(place, board)

@@ -176,12 +176,13 @@ def test_the_room_command_prints_what_an_agent_and_a_client_need_and_ends_at_ctr
         [sys.executable, "-c", MAIN, "room", "--port", "0"], stdout=subprocess.PIPE, text=True
     ) as room:
         assert room.stdout is not None
-        lines = [room.stdout.readline().split() for _ in range(4)]
+        lines = [room.stdout.readline().split() for _ in range(5)]
         room.send_signal(signal.SIGINT)
         assert room.wait(timeout=10) == 0
-    assert [line[0] for line in lines] == ["room", "key", "secret", "token"]
+    assert [line[0] for line in lines] == ["room", "page", "key", "secret", "token"]
+    assert lines[1][1] == lines[0][1].replace("ws://", "http://") + "/"
     assert lines[0][1].startswith("ws://127.0.0.1:")
-    assert lines[3][1].count(".") == 2
+    assert lines[4][1].count(".") == 2
 
 
 def test_a_server_that_cannot_be_reached_is_said_so(apps: Path, taken_port: int) -> None:

@@ -4,6 +4,7 @@
 
 const SEGMENT = 'lk.segment_id', FINAL = 'lk.transcription_final';
 const MAX_ENTRIES = 500;
+const NEAR_END = 80;                                     // pixels
 
 function element(tag, className, text = '') {
   const made = document.createElement(tag);
@@ -31,10 +32,21 @@ export class Captions {
   constructor(list) {
     this.list = list;
     this.frame = list.parentElement;
+    this.isAtEnd = true;                                 // until the reader scrolls up
+    this.frame.addEventListener('scroll', () => {
+      const { clientHeight, scrollHeight, scrollTop } = this.frame;
+      if (clientHeight) this.isAtEnd = scrollHeight - scrollTop - clientHeight < NEAR_END;
+    });
+    new ResizeObserver(() => this.#follow()).observe(this.frame);
+  }
+
+  #follow() {
+    if (this.isAtEnd) this.frame.scrollTop = this.frame.scrollHeight;
   }
 
   clear() {
     this.#entries.clear();
+    this.isAtEnd = true;
     this.list.replaceChildren();
   }
 
@@ -79,6 +91,7 @@ export class Captions {
   cutOff(heard) {
     const entry = [...this.list.querySelectorAll('.agent')].reverse().find((item) => item.querySelector('.words').textContent === heard.trim());
     if (entry && !entry.querySelector('.cut')) entry.append(element('span', 'cut', 'cut off here'));
+    this.#follow();
   }
 
   /** Say something about the call itself. */
@@ -96,10 +109,9 @@ export class Captions {
       this.list.append(entry);
       this.#trim();
     }
-    const isAtEnd = this.frame.scrollHeight - this.frame.scrollTop - this.frame.clientHeight < 80;
     entry.querySelector('.words').textContent = text;
     entry.dataset.final = String(isFinal);
-    if (isAtEnd) this.frame.scrollTop = this.frame.scrollHeight;
+    this.#follow();
     return entry;
   }
 
@@ -114,6 +126,6 @@ export class Captions {
       for (const [key, entry] of this.#entries) if (entry === first) this.#entries.delete(key);
       first.remove();
     }
-    this.frame.scrollTop = this.frame.scrollHeight;
+    this.#follow();
   }
 }

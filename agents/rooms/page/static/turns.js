@@ -1,15 +1,15 @@
 // Turns: where the silence before each answer went, from the turn records that the agent sends.
 
 const STAGES = {
-  vad_silence: 'Silence, to be sure',
+  vad_silence: 'VAD silence',
   transcript_wait: 'Transcript',
-  end_of_turn_decision: 'End-of-turn decision',
-  endpointing_wait: 'Endpointing wait',
+  end_of_turn_decision: 'Turn decision',
+  endpointing_wait: 'Endpointing',
   hook: 'Your hook',
-  model_first_token: 'Model, first token',
-  flow_first_text: 'Flow, first text',
+  model_first_token: 'First token',
+  flow_first_text: 'First text of flow',
   first_sentence: 'First sentence',
-  tts_first_byte: 'Voice, first audio',
+  tts_first_byte: 'First audio',
   tools: 'Tools',
   handoff: 'Handoff',
   queue: 'Queue',
@@ -53,7 +53,7 @@ export function parseRecord(json) {
 function waterfall(stages) {
   const total = stages.reduce((sum, stage) => sum + stage.seconds, 0) || 1;
   const table = element('table', 'waterfall');
-  table.createCaption().textContent = 'Where the time went, in order';
+  table.setAttribute('aria-label', 'Where the time went, in order');
   const body = table.createTBody();
   let start = 0;
   for (const { name, owner, seconds: length } of stages) {
@@ -83,6 +83,7 @@ export class Turns {
     for (const [owner, name] of Object.entries(OWNERS)) {
       const item = element('li', '', name);
       item.dataset.owner = owner;
+      item.hidden = true;
       parts.legend.append(item);
     }
     this.clear();
@@ -99,6 +100,8 @@ export class Turns {
   add(record) {
     this.#count += 1;
     if (record.e2e_latency !== null) this.#latencies.push(record.e2e_latency);
+    const owners = new Set(record.stages.map(({ owner }) => owner));
+    for (const item of this.parts.legend.children) item.hidden &&= !owners.has(item.dataset.owner);
     for (const open of this.parts.list.querySelectorAll('details[open]')) open.open = false;
     const item = element('li', 'turn');
     const details = document.createElement('details');
