@@ -102,7 +102,7 @@ async def test_what_is_typed_is_answered_and_the_button_interrupts(address: str)
         await caller.click("interrupt")
         await caller.silent(0.5)
         await caller.until("document.querySelector('.turn .outcome')?.textContent === 'interrupted'")
-        tool = await caller.text("#log .tool")
+        tool = await caller.text("#log .tool:has(+ .agent:last-child .cut)")  # before the answer that it belongs to
         assert "book(day: friday, time: 19:00, people: 4)" in tool
         assert "booked: friday, 19:00, 4" in tool
 

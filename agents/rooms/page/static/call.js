@@ -229,8 +229,8 @@ export class Call {
       console.warn('a turn record cannot be read');
       return;
     }
-    this.captions.tools(record.tools);
-    if (record.interrupted && record.heard_text) this.captions.cutOff(record.heard_text);
+    this.captions.tools(record.tools, record.heard_text);
+    if (record.interrupted) this.captions.cutOff(record.heard_text ?? '');
     this.turns.add(record);
   }
 

@@ -73,15 +73,16 @@ export class Captions {
     if (text.trim()) this.#write(`message ${key}`, side, name, text, isFinal).classList.add('typed');
   }
 
-  /** Show the tools of a turn, before the agent's answer where that is the last entry. */
-  tools(calls) {
+  /** Show the tools of a turn, before the answer of which these words were heard; before the last one if none was. */
+  tools(calls, heard = '') {
+    const last = this.list.lastElementChild;
+    const answer = this.#answer(heard) ?? (last?.classList.contains('agent') ? last : null);
     for (const { name, arguments: given, output, is_error: isError, seconds } of calls) {
       const entry = element('li', isError ? 'tool failed' : 'tool');
       const call = element('code', 'call', `${name}(${briefly(given ?? '')})`);
       const result = element('span', 'result', output ?? '');
       entry.append(element('span', 'kind', isError ? 'Tool failed' : 'Tool'), call, result, element('span', 'took', `${((seconds ?? 0) * 1000).toFixed(0)} ms`));
-      const last = this.list.lastElementChild;
-      if (last?.classList.contains('agent')) last.before(entry);
+      if (answer) answer.before(entry);
       else this.list.append(entry);
     }
     this.#trim();
@@ -89,9 +90,16 @@ export class Captions {
 
   /** Mark the agent's answer that was cut off after these words. */
   cutOff(heard) {
-    const entry = [...this.list.querySelectorAll('.agent')].reverse().find((item) => item.querySelector('.words').textContent === heard.trim());
-    if (entry && !entry.querySelector('.cut')) entry.append(element('span', 'cut', 'cut off here'));
+    const answer = this.#answer(heard);
+    if (answer && !answer.querySelector('.cut')) answer.append(element('span', 'cut', 'cut off here'));
     this.#follow();
+  }
+
+  /** The newest answer of exactly these words. */
+  #answer(heard) {
+    const words = String(heard).trim();
+    const answers = [...this.list.querySelectorAll('.agent')].reverse();
+    return words ? answers.find((entry) => entry.querySelector('.words').textContent === words) : undefined;
   }
 
   /** Say something about the call itself. */
