@@ -48,7 +48,7 @@ async def test_it_listens_when_entered_and_is_gone_afterwards(http: ClientSessio
         assert (room.api_key, room.api_secret) == ("own", OWN_SECRET)
         assert room.is_running
         async with http.get(room.url.replace("ws://", "http://")) as response:
-            assert "development" in await response.text()
+            assert "<title>Talk to the agent · Vivavoce" in await response.text()  # the page
         pid = room.pid
         assert OWN_SECRET.encode() not in shown_to_others(pid)
     assert not is_alive(pid)
