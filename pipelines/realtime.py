@@ -37,6 +37,7 @@ from anyio.abc import TaskStatus
 
 from vivavoce.pipelines import events as ev
 from vivavoce.pipelines.cascading import CascadingComponents, CascadingConnection, CascadingOptions, check_listening
+from vivavoce.pipelines.core.checks import check_number
 from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError, first_error
 from vivavoce.pipelines.core.retry import RetryOptions, retry_stream
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent, TextDelta, Usage
@@ -86,8 +87,11 @@ class RealtimeOptions:
 
     def __post_init__(self) -> None:
         checked_filters(self.text_filters)
-        if self.turn_detector_limit <= 0:
-            raise ValueError(f"need turn_detector_limit > 0 s, got {self.turn_detector_limit!r}")
+        check_number("turn_detector_limit", self.turn_detector_limit, above=0, unit="s")
+        if self.turn_detection not in ("local", "remote", None):
+            raise ConfigurationError(f"turn_detection must be 'local', 'remote' or None, got {self.turn_detection!r}")
+        if self.answers not in ("audio", "text", None):
+            raise ConfigurationError(f"answers must be 'audio', 'text' or None, got {self.answers!r}")
 
 
 class RealtimePipeline(Pipeline):

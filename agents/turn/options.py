@@ -171,4 +171,5 @@ class TurnOptions:
         check_whole("max_errors", self.max_errors, at_least=1)
         check_number("detector_timeout", self.detector_timeout, at_least=0, unit="s", or_none=True)
         check_flag("remote_decides", self.remote_decides)
+        check_flag("hears_audio", self.hears_audio)
         check_whole("max_attempts", self.max_attempts, at_least=0)

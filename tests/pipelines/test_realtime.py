@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
+from typing import Any
 
 import anyio
 import pytest
@@ -254,3 +255,20 @@ def test_a_connection_that_does_not_come_back_fails_and_stays_quiet(serve: Serve
 
     events = serve(RealtimePipeline(model), talk)
     assert [event for _, event in events] == [PipelineFailed(LOST, False, "realtime_model")]
+
+
+@pytest.mark.parametrize("bad", [{"turn_detector_limit": 0.0}, {"turn_detection": "both"}, {"answers": "speech"}])
+def test_options_that_mean_nothing_are_refused(bad: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match=next(iter(bad))):
+        RealtimeOptions(**bad)
+
+
+def test_modes_that_do_not_fit_are_refused_with_a_remedy() -> None:
+    model = ScriptedRealtimeModel()
+    with pytest.raises(CapabilityError, match="leave out RealtimeOptions.answers"):
+        RealtimePipeline(model, tts=ScriptedTTS(), options=RealtimeOptions(answers="text"))
+    with pytest.raises(CapabilityError, match="give RealtimePipeline a vad"):
+        RealtimePipeline(model, options=RealtimeOptions(turn_detection="local"))
+    only_local = ScriptedRealtimeModel(capabilities=LOCAL)
+    with pytest.raises(CapabilityError, match="set RealtimeOptions|give RealtimePipeline a vad"):
+        RealtimePipeline(only_local)
