@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
+from e2e_kit.caller_command import call, checks
 from e2e_kit.room_endpoint import RoomEndpoint
 from vivavoce.pipelines.media.wav import read_wav
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(150)]
 
-COMMAND = [sys.executable, "-c", "from vivavoce.agents.cli import main; main()", "call"]
 AGENT = Path(__file__).parents[1] / "e2e_kit/call_agent.py"
 SCRIPT = """
 [ears]
@@ -59,34 +57,11 @@ async def running_agent(server: RoomEndpoint, name: str, fault: str = "") -> Asy
             await process.communicate()
 
 
-async def call(server: RoomEndpoint, folder: Path, *arguments: str, script: str = SCRIPT) -> tuple[int, str, Any]:
-    """Run the command; return its exit status, what it printed, and result.json."""
-    (folder / "call.toml").write_text(script)
-    account = {"LIVEKIT_URL": server.url, "LIVEKIT_API_KEY": server.api_key, "LIVEKIT_API_SECRET": server.api_secret}
-    out = folder / "out"
-    command = [*COMMAND, str(folder / "call.toml"), "--out", str(out), *arguments]
-    process = await asyncio.create_subprocess_exec(
-        *command,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-        env={**os.environ, **account, "COLUMNS": "200"},
-    )
-    async with asyncio.timeout(120):
-        printed, _ = await process.communicate()
-    assert process.returncode is not None
-    result = out / "result.json"
-    return process.returncode, printed.decode(), json.loads(result.read_text()) if result.exists() else None
-
-
-def checks(result: Any) -> dict[str, bool]:
-    (one,) = result["calls"]
-    return {f"{line['line']}: {check['name']}": check["is_met"] for line in one["lines"] for check in line["checks"]}
-
-
 async def test_an_agent_as_it_should_be_passes(room_server: RoomEndpoint, room_name: str, tmp_path: Path) -> None:
     async with running_agent(room_server, room_name):
-        status, printed, result = await call(room_server, tmp_path, "--room", room_name, "--agent-name", room_name)
+        status, printed, result = await call(
+            room_server, tmp_path, "--room", room_name, "--agent-name", room_name, script=SCRIPT
+        )
     assert status == 0, printed
     assert set(checks(result).values()) == {True}
     assert len(checks(result)) == 6
@@ -121,7 +96,9 @@ async def test_an_agent_that_is_not_as_it_should_be_is_caught(
     embedded_room: RoomEndpoint, room_name: str, tmp_path: Path, fault: str, broken: str
 ) -> None:
     async with running_agent(embedded_room, room_name, fault):
-        status, printed, result = await call(embedded_room, tmp_path, "--room", room_name, "--agent-name", room_name)
+        status, printed, result = await call(
+            embedded_room, tmp_path, "--room", room_name, "--agent-name", room_name, script=SCRIPT
+        )
     assert status == 1, printed
     assert checks(result)[broken] is False, printed
     assert result["passed"] is False
@@ -144,7 +121,9 @@ async def test_several_calls_at_a_time_are_judged_one_by_one(
 async def test_a_call_that_nobody_answers_fails_in_words(
     embedded_room: RoomEndpoint, room_name: str, tmp_path: Path
 ) -> None:
-    status, printed, result = await call(embedded_room, tmp_path, "--room", room_name, "--answer-limit", "1")
+    status, printed, result = await call(
+        embedded_room, tmp_path, "--room", room_name, "--answer-limit", "1", script=SCRIPT
+    )
     assert status == 1
     assert "no agent answered the call" in printed
     assert result["calls"][0]["problem"].startswith("no agent answered")

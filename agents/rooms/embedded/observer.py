@@ -25,6 +25,8 @@ class RoomObserver:
     def __init__(self, room: Room) -> None:
         self._room = room
         self._speaking: dict[str, float] = {}
+        self._told: dict[str, object] = {}
+        """The websocket on which each participant, by sid, knows the speakers."""
 
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
@@ -44,10 +46,13 @@ class RoomObserver:
             if levels.get(sid, 0.0) != self._speaking.get(sid, 0.0)
         ]
         self._speaking = {sid: level for sid, level in levels.items() if level > 0}
-        if changed:
-            response = rtc.SignalResponse(speakers_changed=rtc.SpeakersChanged(speakers=changed))
-            for participant in self._room.participants.values():
-                participant.send(response)
+        everyone = [models.SpeakerInfo(sid=sid, level=level, active=level > 0) for sid, level in levels.items()]
+        for participant in self._room.participants.values():
+            # Who came, or came back, since the last change has missed all changes before.
+            is_new = participant.link is not None and self._told.get(participant.info.sid) is not participant.link
+            if speakers := everyone if is_new else changed:
+                participant.send(rtc.SignalResponse(speakers_changed=rtc.SpeakersChanged(speakers=speakers)))
+        self._told = {p.info.sid: p.link for p in self._room.participants.values()}
 
     def _send_quality(self, now: float) -> None:
         updates = [

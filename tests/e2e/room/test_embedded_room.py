@@ -103,6 +103,15 @@ async def test_connection_quality_is_told_every_few_seconds(embedded_room: RoomE
     await ben.event("connection_quality", identity="ben", quality=2)
 
 
+async def test_who_comes_later_learns_who_is_speaking(embedded_room: RoomEndpoint, connect: Connect) -> None:
+    ann = await connect(embedded_room, "ann")
+    ben = await connect(embedded_room, "ben")
+    await ann.call("publish_tone", hertz=440.0)
+    await ben.event("active_speakers", identities=["ann"])
+    cleo = await connect(embedded_room, "cleo")
+    await cleo.event("active_speakers", identities=["ann"])
+
+
 async def test_a_server_in_this_process_ends_with_clients_in_mid_call_and_leaves_no_task(room_name: str) -> None:
     before = asyncio.all_tasks()
     server = RoomServer(RoomServerOptions(port=0))

@@ -1,0 +1,80 @@
+"""Hostile clients cost the embedded room nothing but time: no crash, bounded memory, and a call beside them goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+from aiohttp import ClientSession
+from livekit.api import VideoGrants
+
+from e2e_kit.hostile import MIX, Attack
+from e2e_kit.peer_process import PeerProcess
+from e2e_kit.room_endpoint import RoomEndpoint
+from e2e_kit.signal_client import SignalClient
+from vivavoce.agents.rooms.embedded import RoomProcess, RoomServerOptions
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(int(os.environ.get("VIVAVOCE_HOSTILE_SECONDS", "170")))]
+
+MESSAGES = int(os.environ.get("VIVAVOCE_HOSTILE_MESSAGES", "100000"))
+"""In all: half of them with each seed. A million by hand, with VIVAVOCE_HOSTILE_SECONDS=3000."""
+MAX_GROWTH = 100.0
+"""MB of resident memory: far above what the attackers that are being let go hold, far below a leak of every message."""
+
+
+def megabytes(pid: int) -> float:
+    (line,) = [each for each in Path(f"/proc/{pid}/status").read_text().splitlines() if each.startswith("VmRSS")]
+    return int(line.split()[1]) / 1024
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_hostile_messages_harm_nobody(room_name: str, seed: int) -> None:
+    async with RoomProcess(RoomServerOptions(port=0, participant_grace=1.0, join_timeout=5.0)) as room:
+        endpoint = RoomEndpoint(url=room.url, api_key=room.api_key, api_secret=room.api_secret, kind="embedded")
+        async with PeerProcess() as ann, PeerProcess() as ben:
+            for peer, name in ((ann, "ann"), (ben, "ben")):
+                await peer.call("connect", url=endpoint.url, token=endpoint.token(name, room_name))
+            await ann.call("publish_tone", hertz=440.0)
+            await ben.event("track_subscribed", identity="ann")
+            await Attack(
+                endpoint, room_name, messages=MESSAGES // 40, seed=-seed
+            ).run()  # what comes first is not growth
+            before = megabytes(room.pid)
+
+            attack = Attack(endpoint, room_name, messages=MESSAGES // 2, seed=seed)
+            attacking = asyncio.create_task(attack.run())
+            during = await ben.call("listen", identity="ann", seconds=2.0)
+            await attacking
+
+            growth = megabytes(room.pid) - before
+            after = await ben.call("listen", identity="ann", seconds=1.0)
+            await ann.call("send_data", text="still here", reliable=True)
+            await ben.event("data", identity="ann", payload="still here")
+            gone = [e for e in (*ann.events, *ben.events) if e["event"] in ("disconnected", "reconnecting")]
+            await asyncio.gather(ann.call("disconnect"), ben.call("disconnect"))
+        print(f"{sum(attack.sent.values())} hostile messages, {growth:+.1f} MB: {dict(attack.sent)}")
+        assert room.is_running
+    assert set(attack.sent) == set(MIX)
+    assert sum(attack.sent.values()) >= MESSAGES // 2 * 0.99
+    for heard in (during, after):
+        assert heard["hertz"] == pytest.approx(440.0, abs=1.0)
+    assert not gone
+    assert growth < MAX_GROWTH
+
+
+async def test_a_foreign_token_opens_no_room_and_no_administration(embedded_room: RoomEndpoint, room_name: str) -> None:
+    http_url = embedded_room.url.replace("ws://", "http://")
+    foreign = embedded_room.token("ann", "another room", grants=VideoGrants(room_admin=True, room="another room"))
+    async with ClientSession() as http, SignalClient(http, embedded_room, embedded_room.token("ann", room_name)) as ann:
+        await ann.next("join")
+        for method in ("ListParticipants", "RemoveParticipant", "UpdateParticipant", "MutePublishedTrack", "SendData"):
+            url = f"{http_url}/twirp/livekit.RoomService/{method}"
+            body = (
+                {"room": room_name}
+                if method in ("ListParticipants", "SendData")
+                else {"room": room_name, "identity": "ann"}
+            )
+            async with http.post(url, json=body, headers={"Authorization": f"Bearer {foreign}"}) as response:
+                assert (response.status, (await response.json())["code"]) == (403, "permission_denied")

@@ -1,0 +1,40 @@
+"""A worker written with livekit-agents holds a call with `vivavoce call`, through the embedded room."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from e2e_kit.caller_command import call, checks
+from e2e_kit.livekit_agents_worker import livekit_agents_worker
+from e2e_kit.room_endpoint import RoomEndpoint
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(170)]
+
+SCRIPT = """
+[ears]
+words = "transcription"
+[greeting_expect]
+words = "for which day"
+[[steps]]
+say = "table for friday please"
+expect = { words = "at what time", within = 4.0 }
+[[steps]]
+say = "at seven"
+expect = { words = "let me read" }
+[[steps]]
+say = "stop please"
+barge_in_after = 2.0
+expect = { silent_within = 2.0, words = "certainly" }
+"""
+
+
+async def test_a_livekit_agents_worker_is_called_answers_and_is_interrupted(
+    embedded_room: RoomEndpoint, room_name: str, tmp_path: Path
+) -> None:
+    async with livekit_agents_worker(embedded_room, room_name, tmp_path) as log:
+        arguments = ("--room", room_name, "--agent-name", room_name)
+        status, printed, result = await call(embedded_room, tmp_path, *arguments, script=SCRIPT)
+    assert status == 0, printed + log.read_text()[-3000:]
+    assert len(checks(result)) == 6
