@@ -1,7 +1,7 @@
 """Gemini Live, speech to speech, through the official `google-genai` SDK.
 
     google.RealtimeModel()                                                          # GEMINI_API_KEY, or GOOGLE_API_KEY
-    google.RealtimeModel(model="gemini-live-2.5-flash-preview", options=google.RealtimeOptions(voice="Puck"))
+    google.RealtimeModel(model="gemini-3.8-live", options=google.RealtimeOptions(voice="Puck"))
 
 Install it with `pip install 'vivavoce[google]'`. Inside this package `google.genai` means the SDK.
 

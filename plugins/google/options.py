@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from vivavoce.pipelines.core.checks import check_number
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealtimeOptions:
@@ -33,7 +35,5 @@ class RealtimeOptions:
     """Seconds until the server has taken the settings."""
 
     def __post_init__(self) -> None:
-        if self.silence is not None and self.silence <= 0:
-            raise ValueError(f"need silence > 0 s, got {self.silence!r}")
-        if self.connect_timeout <= 0:
-            raise ValueError(f"need connect_timeout > 0 s, got {self.connect_timeout!r}")
+        check_number("silence", self.silence, above=0, unit="s", or_none=True)
+        check_number("connect_timeout", self.connect_timeout, above=0, unit="s")

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PROVIDER = "google"
-DEFAULT_MODEL = "gemini-live-2.5-flash-preview"
+DEFAULT_MODEL = "gemini-3.8-live"
 KEY_VARIABLES = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
 
 SEND_LIMIT = 10.0

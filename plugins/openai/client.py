@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from vivavoce.pipelines.core.checks import check_number
 from vivavoce.pipelines.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -40,15 +41,14 @@ def check_connection(connect: float, read: float, keepalive: float, headers: Map
     """Check the values of `ConnectionOptions`.
 
     Raises:
-        ValueError: One of them makes no sense.
+        ConfigurationError: One of them makes no sense.
     """
-    if min(connect, read) <= 0:
-        raise ValueError(f"need connect_timeout and read_timeout > 0 s, got {connect!r}, {read!r}")
+    check_number("connect_timeout", connect, above=0, unit="s")
+    check_number("read_timeout", read, above=0, unit="s")
+    check_number("keepalive", keepalive, at_least=0, unit="s")
     for name, value in headers.items():
         if not (name + value).isascii() or not (name + value).isprintable():
-            raise ValueError(f"extra_headers must be printable ASCII, got other characters in {name!r}")
-    if keepalive < 0:
-        raise ValueError(f"need keepalive >= 0 s, got {keepalive!r}")
+            raise ConfigurationError(f"extra_headers must be printable ASCII, got other characters in {name!r}")
 
 
 class Client:

@@ -26,7 +26,7 @@ SAY = "Say exactly the following, word for word, in the language it is written i
 
 def session_update(model: str, setup: RealtimeSetup, options: RealtimeOptions) -> Message:
     """Return the event that a connection begins with."""
-    transcription = drop_nones(model=options.transcription_model, language=options.language or None)
+    transcription = transcription_settings(options.transcription_model, options.language)
     session: dict[str, Any] = {
         "type": "realtime",
         "model": model,
@@ -47,6 +47,20 @@ def session_update(model: str, setup: RealtimeSetup, options: RealtimeOptions) -
     if options.reasoning_effort is not None:
         session["reasoning"] = {"effort": options.reasoning_effort}
     return {"type": "session.update", "session": session | dict(options.extra_session)}
+
+
+def transcription_settings(
+    model: str, language: str, *, prompt: str = "", keywords: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Return how the user is transcribed; the newer models take several languages, and only so."""
+    takes_several = model.startswith(("gpt-transcribe", "gpt-live-transcribe"))
+    return drop_nones(
+        model=model,
+        language=language if language and not takes_several else None,
+        languages=[language] if language and takes_several else None,
+        prompt=prompt or None,
+        keywords=list(keywords) or None,
+    )
 
 
 def instructions_update(instructions: str, tools: Sequence[Tool[..., object]]) -> Message:

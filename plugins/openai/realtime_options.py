@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
+from vivavoce.pipelines.core.checks import check_choice, check_number, check_whole, is_number
+from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.plugins.openai.client import ConnectionOptions
 
 NoiseReduction = Literal["near_field", "far_field"]
@@ -24,8 +26,9 @@ class ServerVAD:
     """Seconds that end a turn."""
 
     def __post_init__(self) -> None:
-        if not (0 <= self.threshold <= 1 and self.silence > 0):
-            raise ValueError(f"need 0 <= threshold <= 1 and silence > 0 s, got {self.threshold!r}, {self.silence!r}")
+        check_number("silence", self.silence, above=0, unit="s")
+        if not (is_number(self.threshold) and 0 <= self.threshold <= 1):
+            raise ConfigurationError(f"need 0 <= threshold <= 1, got {self.threshold!r}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +38,7 @@ class SemanticVAD:
     eagerness: Eagerness = "auto"
 
     def __post_init__(self) -> None:
-        if self.eagerness not in get_args(Eagerness):
-            raise ValueError(f"eagerness must be one of {get_args(Eagerness)}, got {self.eagerness!r}")
+        check_choice("eagerness", self.eagerness, get_args(Eagerness))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +50,7 @@ class RealtimeOptions:
     """0.25 … 1.5."""
     turn_detection: ServerVAD | SemanticVAD = field(default_factory=ServerVAD)
     """Where the pipeline has no VAD or turn detector of its own."""
-    transcription_model: str = "gpt-4o-mini-transcribe"
+    transcription_model: str = "gpt-transcribe"
     """Transcribes the user, beside the model."""
     language: str = ""
     """ISO 639-1, such as `"en"`: helps the transcription."""
@@ -64,9 +66,11 @@ class RealtimeOptions:
     connection: ConnectionOptions = field(default_factory=ConnectionOptions)
 
     def __post_init__(self) -> None:
-        if self.speed is not None and not 0.25 <= self.speed <= 1.5:
-            raise ValueError(f"need 0.25 <= speed <= 1.5, got {self.speed!r}")
-        if self.max_output_tokens is not None and not 1 <= self.max_output_tokens <= 4096:
-            raise ValueError(f"need 1 <= max_output_tokens <= 4096, got {self.max_output_tokens!r}")
-        if self.max_seconds <= 0:
-            raise ValueError(f"need max_seconds > 0 s, got {self.max_seconds!r}")
+        check_number("speed", self.speed, at_least=0.25, or_none=True)
+        check_whole("max_output_tokens", self.max_output_tokens, at_least=1, or_none=True)
+        check_number("max_seconds", self.max_seconds, above=0, unit="s")
+        check_choice("noise_reduction", self.noise_reduction, (None, *get_args(NoiseReduction)))
+        if (self.speed or 0) > 1.5 or (self.max_output_tokens or 0) > 4096:
+            raise ConfigurationError(
+                f"need speed <= 1.5 and max_output_tokens <= 4096, got {self.speed!r}, {self.max_output_tokens!r}"
+            )

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
+from vivavoce.pipelines.core.checks import check_number
 from vivavoce.pipelines.core.errors import ConfigurationError, ProviderError, ProviderTimeoutError
 from vivavoce.pipelines.llm.base import GenerateRequest
 from vivavoce.pipelines.llm.chat_context import ChatContext
@@ -22,12 +23,13 @@ from vivavoce.pipelines.stt import base
 from vivavoce.pipelines.stt.base import STTCapabilities, STTEvent
 from vivavoce.plugins.openai.client import Client, ConnectionOptions
 from vivavoce.plugins.openai.failures import Redaction
-from vivavoce.plugins.openai.realtime_messages import RATE, Message
+from vivavoce.plugins.openai.realtime_messages import RATE, Message, transcription_settings
 from vivavoce.plugins.openai.sockets import Socket, open_socket
-from vivavoce.plugins.openai.stt_wire import TranscriptionWire, transcription_settings
+from vivavoce.plugins.openai.stt_wire import TranscriptionWire
 from vivavoce.plugins.openai.wire import PROVIDER
 
-DEFAULT_STT_MODEL = "gpt-4o-mini-transcribe"
+DEFAULT_STT_MODEL = "gpt-live-transcribe"
+"""It hears as the user speaks; the newest that the API recommends for it."""
 
 READY_LIMIT = 10.0
 """Seconds from the connection to a session that has its settings."""
@@ -54,8 +56,8 @@ class STTOptions:
     connection: ConnectionOptions = field(default_factory=ConnectionOptions)
 
     def __post_init__(self) -> None:
-        if self.pre_roll < 0 or self.order_limit <= 0:
-            raise ValueError(f"need pre_roll >= 0 s and order_limit > 0 s, got {self.pre_roll!r}, {self.order_limit!r}")
+        check_number("pre_roll", self.pre_roll, at_least=0, unit="s")
+        check_number("order_limit", self.order_limit, above=0, unit="s")
 
 
 class STT(base.STT):
@@ -111,7 +113,7 @@ class STT(base.STT):
             ProviderError: It cannot be had.
         """
         options = self._options
-        settings = transcription_settings(self._model, self._language, options.prompt, options.keywords)
+        settings = transcription_settings(self._model, self._language, prompt=options.prompt, keywords=options.keywords)
         stream = STTStream(settings, self._language, options, self._client.secrets)
         await stream.connect(self._client)
         return stream

@@ -19,7 +19,7 @@ from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.stt.base import STTEvent, STTFinal, STTInterim
 from vivavoce.plugins.openai.realtime_messages import PCM, RATE, Message
 from vivavoce.plugins.openai.realtime_wire import EXPIRED, FATAL, MIN_COMMIT, TRANSCRIPTION
-from vivavoce.plugins.openai.wire import PROVIDER, drop_nones, error_in_answer, protocol_error, text_of
+from vivavoce.plugins.openai.wire import PROVIDER, error_in_answer, protocol_error, text_of
 
 logger = logging.getLogger(__name__)
 
@@ -190,10 +190,3 @@ class TranscriptionWire:
     def _failure(self, error: Any) -> ProviderError:
         error = error if isinstance(error, dict) else {}
         return error_in_answer(error.get("code") or error.get("type"), self._redact(error.get("message")))
-
-
-def transcription_settings(model: str, language: str, prompt: str, keywords: tuple[str, ...]) -> Message:
-    """Return the session's `transcription` object."""
-    return drop_nones(
-        model=model, language=language or None, prompt=prompt or None, keywords=list(keywords) if keywords else None
-    )

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from vivavoce.pipelines.core.checks import check_number
 from vivavoce.pipelines.core.errors import (
     ConfigurationError,
     ProviderConnectionError,
@@ -43,8 +44,9 @@ class TTSOptions:
     connection: ConnectionOptions = field(default_factory=ConnectionOptions)
 
     def __post_init__(self) -> None:
-        if self.speed is not None and not 0.25 <= self.speed <= 4:
-            raise ValueError(f"need 0.25 <= speed <= 4, got {self.speed!r}")
+        check_number("speed", self.speed, at_least=0.25, or_none=True)
+        if (self.speed or 0) > 4:
+            raise ConfigurationError(f"need speed <= 4, got {self.speed!r}")
 
 
 class TTS(base.TTS):

@@ -161,7 +161,7 @@ async def test_a_connection_begins_with_the_past_the_instructions_the_tools_and_
     assert [tool["name"] for tool in served.settings.session["tools"]] == ["weather"]
     audio = served.settings.session["audio"]
     assert audio["output"]["voice"] == "cedar"
-    assert audio["input"]["transcription"] == {"model": "gpt-4o-mini-transcribe", "language": "en"}
+    assert audio["input"]["transcription"] == {"model": "gpt-transcribe", "languages": ["en"]}
     assert audio["input"]["turn_detection"]["eagerness"] == "low"
 
 
@@ -428,3 +428,24 @@ async def test_keys_go_where_they_belong_and_nowhere_else(monkeypatch: pytest.Mo
     assert "secret" not in repr(openai.RealtimeModel(model="m", base_url=server.url, api_key="secret"))
     with pytest.raises(ConfigurationError, match="model"):
         openai.RealtimeModel(base_url=server.url)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: openai.RealtimeOptions(speed=2),
+        lambda: openai.RealtimeOptions(max_output_tokens=0),
+        lambda: openai.RealtimeOptions(max_output_tokens=5000),
+        lambda: openai.RealtimeOptions(max_seconds=0),
+        lambda: openai.RealtimeOptions(noise_reduction="loud"),  # type: ignore[arg-type]
+        lambda: openai.ServerVAD(threshold=2),
+        lambda: openai.ServerVAD(silence=0),
+        lambda: openai.SemanticVAD(eagerness="very"),  # type: ignore[arg-type]
+        lambda: openai.ConnectionOptions(connect_timeout=0),
+        lambda: openai.ConnectionOptions(keepalive=-1),
+        lambda: openai.ConnectionOptions(extra_headers={"a": "ä"}),
+    ],
+)
+def test_wrong_options_are_refused(make: Callable[[], object]) -> None:
+    with pytest.raises(ConfigurationError):
+        make()
