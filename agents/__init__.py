@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from vivavoce.agents.agent import Agent, CompletedTurn, EmptyReply, StopResponse
     from vivavoce.agents.job import get_job_context
     from vivavoce.agents.mcp_servers import MCPServer, MCPServerHTTP, MCPServerStdio
+    from vivavoce.agents.observe.options import TelemetryOptions
+    from vivavoce.agents.observe.telemetry import Telemetry
     from vivavoce.agents.records import SessionReport, TurnRecord
     from vivavoce.agents.rooms.options import RoomOptions
     from vivavoce.agents.session.flow import ConversationFlow
@@ -71,6 +73,8 @@ _PLACES = {
     "SpeechLimits": "vivavoce.agents.speech.host",
     "SqliteHistorySink": "vivavoce.agents.session.history_files",
     "StopResponse": "vivavoce.agents.agent",
+    "Telemetry": "vivavoce.agents.observe.telemetry",
+    "TelemetryOptions": "vivavoce.agents.observe.options",
     "Tool": "vivavoce.pipelines.llm.tools",
     "ToolChoice": "vivavoce.pipelines.llm.tools",
     "ToolError": "vivavoce.pipelines.core.errors",
@@ -117,6 +121,8 @@ __all__ = [
     "SpeechLimits",
     "SqliteHistorySink",
     "StopResponse",
+    "Telemetry",
+    "TelemetryOptions",
     "Tool",
     "ToolChoice",
     "ToolError",

@@ -15,6 +15,7 @@ import anyio
 from vivavoce.agents import events as ev
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.job import SessionWatch, current_watch
+from vivavoce.agents.observe.telemetry import load_telemetry
 from vivavoce.agents.records import CloseReport
 from vivavoce.agents.rooms.options import RoomOptions
 from vivavoce.agents.session.background_audio import BackgroundAudioSource, checked_config
@@ -101,6 +102,7 @@ class AgentSession(EventSource, SessionView, Generic[UserdataT]):
     ) -> None:
         self._options = options = options or SessionOptions()
         check_wiring(agent, pipeline)
+        load_telemetry(options.telemetry)
         check_flow(conversation_flow, pipeline)
         self.id = id or new_id("session")
         self.pipeline = pipeline

@@ -11,6 +11,7 @@ import anyio
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskGroup, TaskStatus
 
+from vivavoce.agents.observe.telemetry import Telemetry
 from vivavoce.agents.worker.job import JobContext
 from vivavoce.agents.worker.options import WorkerOptions
 from vivavoce.agents.worker.protocol import JobAssigned
@@ -47,9 +48,17 @@ class TaskExecutor(JobExecutor):
         entrypoint: Run once for each job.
         options: The worker's.
         shared: What prewarm made.
+        telemetry: The jobs'.
     """
 
-    def __init__(self, entrypoint: Entrypoint, options: WorkerOptions, shared: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        entrypoint: Entrypoint,
+        options: WorkerOptions,
+        shared: dict[str, Any],
+        telemetry: Telemetry | None = None,
+    ) -> None:
+        self._telemetry = telemetry
         self._entrypoint = entrypoint
         self._options = options
         self._shared = shared
@@ -67,7 +76,7 @@ class TaskExecutor(JobExecutor):
         assert self._tasks is not None, "run() comes first"
         job = assigned.job
         context = JobContext(job, url=url, token=assigned.token, shared=self._shared, tasks=self._tasks)
-        run = self._runs[job.id] = JobRun(context, self._entrypoint, self._options, self._tasks)
+        run = self._runs[job.id] = JobRun(context, self._entrypoint, self._options, self._tasks, self._telemetry)
         self._tasks.start_soon(self._run_job, job.id, run)
 
     def end(self, job_id: str, reason: str, *, is_forced: bool) -> None:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
+from vivavoce.agents.observe.options import TelemetryOptions
+from vivavoce.agents.observe.telemetry import Telemetry
 from vivavoce.pipelines.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -58,6 +60,8 @@ class WorkerOptions:
     """How long an entrypoint may go on when its job has ended."""
     job_close_timeout: float = 10.0
     """Limit of each step that closes a job: its sessions, its shutdown callbacks, leaving its room."""
+    telemetry: TelemetryOptions | Telemetry | None = None
+    """Where traces and metrics of its jobs go, one sender for all; None: where `OTEL_EXPORTER_OTLP_ENDPOINT` says."""
     health_port: int | None = None
     """Port of the health endpoint (0: any free one); None: no endpoint."""
     health_host: str = "127.0.0.1"

@@ -17,6 +17,8 @@ import anyio
 from anyio.abc import TaskGroup
 
 from vivavoce.agents.job import job_scope
+from vivavoce.agents.observe.job_span import job_span
+from vivavoce.agents.observe.telemetry import Telemetry
 from vivavoce.agents.worker.job import JobContext
 from vivavoce.agents.worker.options import WorkerOptions
 from vivavoce.pipelines.core.errors import VoiceError, describe
@@ -39,6 +41,7 @@ class JobRun:
         entrypoint: The user's.
         options: The worker's; its limits.
         tasks: Owns what runs beside.
+        telemetry: Where the job's span goes, and its sessions'.
     """
 
     def __init__(
@@ -47,7 +50,9 @@ class JobRun:
         entrypoint: Callable[[JobContext], Awaitable[None]],
         options: WorkerOptions,
         tasks: TaskGroup,
+        telemetry: Telemetry | None = None,
     ) -> None:
+        self._telemetry = telemetry
         self._context = context
         self._options = options
         self._tasks = tasks
@@ -72,7 +77,7 @@ class JobRun:
         """Run the job to its end; errors of the job's code end up in `error`."""
         logger.info("job %s: begins in room %s", self._id, self._context.job.room)
         try:
-            with job_scope(self._context):
+            with job_scope(self._context), job_span(self._telemetry, self._context.job, lambda: self._error):
                 self._tasks.start_soon(self._entrypoint.run)
                 await self._context.wait_ended()
                 logger.info("job %s: ends (%s)", self._id, self._context.reason)

@@ -11,6 +11,7 @@ import anyio
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskStatus
 
+from vivavoce.agents.observe.telemetry import telemetry_for
 from vivavoce.agents.worker.options import WorkerOptions, credentials
 from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.core.component import Component
@@ -109,7 +110,8 @@ class Worker:
         from vivavoce.agents.worker.server import WorkerServer
 
         account = credentials(self._options)
-        executor = TaskExecutor(self._entrypoint, self._options, self._shared)
+        telemetry, is_own = telemetry_for(self._options.telemetry)
+        executor = TaskExecutor(self._entrypoint, self._options, self._shared, telemetry)
         self._over = anyio.Event()
         self._server = WorkerServer(self.agent_name, account, self._options, executor, LoopClock())
         try:
@@ -122,6 +124,8 @@ class Worker:
             self._health_port = None
             with anyio.CancelScope(shield=True):
                 await self.close_shared()
+                if telemetry is not None and is_own:
+                    await telemetry.aclose()
             self._over.set()
             self._over = None
 

