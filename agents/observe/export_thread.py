@@ -72,10 +72,17 @@ class ExportThread(SpanProcessor):
         """Spans that were handed to the exporter and could not be delivered."""
         self.delivered = 0
         """Spans that the endpoint took."""
-        self._thread = threading.Thread(target=self._run, name="vivavoce telemetry", daemon=True)
-        self._thread.start()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
 
     # --- from any thread, never waiting
+
+    def begin(self) -> None:
+        """Start the thread, the first time."""
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="vivavoce telemetry", daemon=True)
+                self._thread.start()
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
         """Nothing is done when a span begins."""
@@ -99,7 +106,7 @@ class ExportThread(SpanProcessor):
     def flush(self) -> Future[None]:
         """Ask for everything so far to be sent; the result is there when that was tried."""
         done: Future[None] = Future()
-        if not self._thread.is_alive():
+        if self._thread is None or not self._thread.is_alive():
             done.set_result(None)
             return done
         self._flushes.append(done)

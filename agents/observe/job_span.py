@@ -26,6 +26,7 @@ def job_span(telemetry: Telemetry | None, job: JobInfo, error: Callable[[], str]
     if telemetry is None:
         yield
         return
+    telemetry.begin()
     from opentelemetry.context import attach, detach
     from opentelemetry.trace import SpanKind, Status, StatusCode, set_span_in_context
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator

@@ -55,6 +55,11 @@ class Telemetry:
             self.tracer_provider, self.meter_provider, self._thread = _made(self.options)
         self.tracer = self.tracer_provider.get_tracer("vivavoce")
 
+    def begin(self) -> None:
+        """A session or a job reports from now on: send, in a thread."""
+        if self._thread is not None:
+            self._thread.begin()
+
     def __repr__(self) -> str:
         return f"Telemetry({self.options!r})"
 
@@ -110,19 +115,6 @@ class Telemetry:
         return not scope.cancelled_caught
 
 
-def load_telemetry(given: TelemetryOptions | Telemetry | None) -> None:
-    """Load what `telemetry_for` and its user will need, before a call waits for it: 0.3 s, once a process."""
-    options = given.options if isinstance(given, Telemetry) else given or options_from_environment()
-    if is_disabled() or (options is None and job_telemetry.get() is None):
-        return
-    from vivavoce.agents.observe import meters, session_telemetry  # noqa: F401 - loaded is what they are to be
-
-    if options is not None and not options.has_providers:
-        from vivavoce.agents.observe import export_thread  # noqa: F401 - likewise
-
-        _exporter_classes(_protocol(options))
-
-
 def telemetry_for(given: TelemetryOptions | Telemetry | None) -> tuple[Telemetry | None, bool]:
     """Return what a session that was given this reports to, and whether it is the session's own.
 
@@ -135,7 +127,11 @@ def telemetry_for(given: TelemetryOptions | Telemetry | None) -> tuple[Telemetry
     if given is None and (shared := job_telemetry.get()) is not None:
         return shared, False
     options = given or options_from_environment()
-    return (None, False) if options is None else (Telemetry(options), True)
+    if options is None:
+        return None, False
+    from vivavoce.agents.observe import session_telemetry  # noqa: F401 - loaded now, and not when the call begins
+
+    return Telemetry(options), True
 
 
 def _given(options: TelemetryOptions) -> tuple[TracerProvider, MeterProvider]:

@@ -15,7 +15,7 @@ import anyio
 from vivavoce.agents import events as ev
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.job import SessionWatch, current_watch
-from vivavoce.agents.observe.telemetry import load_telemetry
+from vivavoce.agents.observe.telemetry import telemetry_for
 from vivavoce.agents.records import CloseReport
 from vivavoce.agents.rooms.options import RoomOptions
 from vivavoce.agents.session.background_audio import BackgroundAudioSource, checked_config
@@ -102,7 +102,7 @@ class AgentSession(EventSource, SessionView, Generic[UserdataT]):
     ) -> None:
         self._options = options = options or SessionOptions()
         check_wiring(agent, pipeline)
-        load_telemetry(options.telemetry)
+        self._telemetry = telemetry_for(options.telemetry)  # made here: it takes 0.5 s that no call is to wait for
         check_flow(conversation_flow, pipeline)
         self.id = id or new_id("session")
         self.pipeline = pipeline
@@ -206,7 +206,7 @@ class AgentSession(EventSource, SessionView, Generic[UserdataT]):
         connect = connecting(room, participant, room_options, self._clock, self._journal, self._close_with_job)
         if isinstance(resumed, Snapshot):
             self._resume(resumed)
-        self._journal.observer = make_observer(self._options, self.id, self.pipeline)
+        self._journal.observer = make_observer(self._telemetry, self._options, self.id, self.pipeline)
         self._door.open()
         self.history.loop.bind()
         # The one task of the session; anyio's groups belong to the task that enters and leaves them, so start() and

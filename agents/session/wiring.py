@@ -11,7 +11,7 @@ from vivavoce.agents.agent import Agent
 from vivavoce.agents.events import ErrorOccurred
 from vivavoce.agents.job import get_job_context
 from vivavoce.agents.observe.observer import NO_OBSERVER, SessionObserver
-from vivavoce.agents.observe.telemetry import telemetry_for
+from vivavoce.agents.observe.telemetry import Telemetry
 from vivavoce.agents.session.flow import ConversationFlow
 from vivavoce.agents.session.history_feed import HistoryFeed
 from vivavoce.agents.session.history_sink import HistorySink
@@ -167,15 +167,14 @@ def make_history_feed(options: SessionOptions, session_id: str, journal: Journal
     return HistoryFeed(sink, session_id, report)
 
 
-def make_observer(options: SessionOptions, session_id: str, pipeline: Pipeline) -> SessionObserver:
-    """Return who watches the session, as its options, its job or the environment have it.
-
-    Raises:
-        ConfigurationError: What is asked for needs an extra that is not installed.
-    """
-    telemetry, is_own = telemetry_for(options.telemetry)
+def make_observer(
+    given: tuple[Telemetry | None, bool], options: SessionOptions, session_id: str, pipeline: Pipeline
+) -> SessionObserver:
+    """Return who watches the session; `given`: what it reports to, and whether that is its own."""
+    telemetry, is_own = given
     if telemetry is None:
         return NO_OBSERVER
+    telemetry.begin()
     from vivavoce.agents.observe.session_telemetry import SessionTelemetry
 
     parts = pipeline.capabilities.components

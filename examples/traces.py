@@ -1,0 +1,53 @@
+"""Traces and metrics of a call to an OpenTelemetry collector.
+
+    docker run --rm -p 4318:4318 otel/opentelemetry-collector    # or any OTLP endpoint: Jaeger, Phoenix, a vendor's
+    OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 python examples/traces.py
+
+Without the variable it goes to OTLP's own default, http://localhost:4318. The call here is scripted, so that neither
+keys nor a room are needed; a session in a worker's job reports in the same way, within a span of its job.
+"""
+
+from __future__ import annotations
+
+import anyio
+
+from vivavoce.agents import Agent, SessionOptions, Telemetry, TelemetryOptions, function_tool
+from vivavoce.agents.events import TurnCompleted
+from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, SessionHarness
+from vivavoce.pipelines.llm.tools import ToolCall
+
+
+class Host(Agent):
+    """Books tables."""
+
+    @function_tool
+    async def free_tables(self, day: str) -> int:
+        """How many tables are free on a day."""
+        await anyio.sleep(0.2)  # whatever is traced in here (an HTTP client, a database) nests in the tool's span
+        return 3
+
+
+def without_days(name: str, value: str | bool | float) -> str | bool | float | None:
+    """Redact: what a tool was asked stays here, everything else may go."""
+    return None if name == "gen_ai.tool.call.arguments" else value
+
+
+async def main() -> None:
+    """Have one call and say what was sent of it."""
+    # One Telemetry for all sessions of a process; in a worker: WorkerOptions(telemetry=TelemetryOptions(...)).
+    telemetry = Telemetry(TelemetryOptions(service_name="tables", attributes={"tenant": "bistro"}, redact=without_days))
+    asks = ToolCall(call_id="call_1", name="free_tables", arguments='{"day": "Friday"}')
+    llm = ScriptedLLM([0.2, asks], [0.2, "Three tables are free on Friday."])
+    harness = SessionHarness(
+        Host("Be brief."), llm, tts=ScriptedTTS(), options=SessionOptions(telemetry=telemetry, capture_content=True)
+    )
+    harness.caller.says("is there a table on friday", 0.5, 1.5)
+    async with harness:
+        turn = (await harness.next(TurnCompleted)).record
+    print(f"{harness.session.id}: {turn.outcome}, first word after {turn.e2e_latency:.2f} s")
+    is_sent = await telemetry.aclose()
+    print(f"sent: {is_sent}, spans not delivered: {telemetry.dropped_spans}")
+
+
+if __name__ == "__main__":
+    anyio.run(main)
