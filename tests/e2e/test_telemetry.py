@@ -24,6 +24,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 
 PROTOCOLS = ["http/protobuf", "grpc"]
 SECRET = "sk-very-secret"
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "traces.py"
 ASKS = ToolCall(call_id="c1", name="look_up", arguments='{"day": "Monday"}')
 
 
@@ -201,7 +202,7 @@ async def test_an_endpoint_that_refuses_or_talks_garbage_is_not_noticed(status: 
 async def test_the_example_sends_its_call_and_keeps_back_what_it_redacts() -> None:
     with running_collector() as collector:
         environment = {**os.environ, "OTEL_EXPORTER_OTLP_ENDPOINT": collector.http_url}
-        example = Path(__file__).resolve().parents[2] / "examples" / "traces.py"
+        example = EXAMPLE
         done = await anyio.run_process([sys.executable, str(example)], env=environment)
         assert b"spans not delivered: 0" in done.stdout
         spans = await received(collector, "session", "execute_tool free_tables")
