@@ -71,8 +71,8 @@ app.command()(doctor)
 
 def run_app() -> None:
     """Run the app; expected errors become one line on stderr and exit status 1, others keep their traceback."""
-    configure_logging()
     try:
+        configure_logging()
         app()
     except VoiceError as error:
         complain(error)

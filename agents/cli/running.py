@@ -49,14 +49,26 @@ def need_packages(extra: str, packages: Sequence[str]) -> None:
         )
 
 
-def configure_logging(level: int = logging.WARNING) -> None:
-    """Log to stderr, from `level` on; LOG_LEVEL in the environment wins."""
+def configure_logging(level: int = logging.WARNING, form: str | None = None) -> None:
+    """Log to stderr, from `level` on; LOG_LEVEL in the environment wins.
+
+    Args:
+        form: `text`, or `json` for a JSON object a line; None: what LOG_FORMAT in the environment says.
+    Raises:
+        ConfigurationError: There is no such form.
+    """
+    from vivavoce.agents.observe.logs import ContextFilter, JsonFormatter, TextFormatter
+
+    form = form or os.environ.get("LOG_FORMAT", "") or "text"
+    if form not in ("text", "json"):
+        raise ConfigurationError(f"logs are written as 'text' or 'json', got {form!r} (--log-format, LOG_FORMAT)")
+    handler = _StderrHandler()
+    handler.addFilter(ContextFilter())
+    handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
     name = os.environ.get("LOG_LEVEL", "").upper()
     logging.basicConfig(
         level=logging.getLevelNamesMapping().get(name, level),
-        format="%(asctime)s %(levelname)-7s %(name)s: %(message)s",
-        datefmt="%H:%M:%S",
-        handlers=[_StderrHandler()],
+        handlers=[handler],
         force=True,
     )
 

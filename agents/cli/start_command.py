@@ -20,6 +20,7 @@ def start(
     api_secret: Annotated[Text, typer.Option(help="Likewise, LIVEKIT_API_SECRET.")] = None,
     agent_name: Annotated[Text, typer.Option(help="Take only jobs dispatched to this name.")] = None,
     health_port: Annotated[int | None, typer.Option(help="Answer health checks on this port.")] = None,
+    log_format: Annotated[Text, typer.Option(help="Of the log: text, or json; else LOG_FORMAT.")] = None,
 ) -> None:
     """Run an agent worker: it registers with a LiveKit server and takes calls until Ctrl-C.
 
@@ -28,7 +29,7 @@ def start(
     from vivavoce.agents.cli.app_file import load_worker, with_options
     from vivavoce.agents.worker.process import run_worker
 
-    configure_logging(logging.INFO)
+    configure_logging(logging.INFO, log_format)
     logging.getLogger("livekit").setLevel(logging.WARNING)  # its native part tells of every connection
     worker = with_options(
         load_worker(file),

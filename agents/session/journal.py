@@ -21,6 +21,7 @@ from vivavoce.agents.records import (
     UsageRecord,
 )
 from vivavoce.agents.session.emitter import SessionEmitter
+from vivavoce.agents.session.recording import SessionRecording
 from vivavoce.agents.session.trace_writer import TraceWriter
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import describe
@@ -39,12 +40,20 @@ class Journal:
 
     Args:
         session_id: For the report.
+        recording: The call's sound, where it is kept.
         trace: Where the turn machine's steps go, when they are recorded.
     """
 
     def __init__(
-        self, session_id: str, clock: Clock, emitter: SessionEmitter, *, trace: TraceWriter | None = None
+        self,
+        session_id: str,
+        clock: Clock,
+        emitter: SessionEmitter,
+        *,
+        recording: SessionRecording,
+        trace: TraceWriter | None = None,
     ) -> None:
+        self.recording = recording
         self.trace = trace
         self.session_id = session_id
         self._clock = clock
@@ -130,6 +139,7 @@ class Journal:
             errors=tuple(self._errors),
             errors_left_out=self._errors_left_out,
             marks=tuple(self._marks),
+            recordings=self.recording.records,
             session_id=self.session_id,
             started_at=self.started_wall,
             room=self.room,

@@ -14,6 +14,7 @@ from anyio.abc import TaskGroup
 from vivavoce.agents import events as ev
 from vivavoce.agents.agent import Agent, Session
 from vivavoce.agents.observe.facts import session_facts
+from vivavoce.agents.observe.logs import log_session
 from vivavoce.agents.observe.observer import NO_WATCH, SessionObserver, Watch
 from vivavoce.agents.records import CloseReport
 from vivavoce.agents.rooms.options import RoomOptions
@@ -136,6 +137,7 @@ class SessionLifecycle:
 
     async def main(self, connect: Connect, room_options: RoomOptions, resumed: Snapshot | TakeOver | None) -> None:
         """Start, wait for the close, close. It goes on beyond `closed` only for what ignores its cancellation."""
+        log_session(self._session.id, captures_content=self._options.capture_content)
         try:
             with self._observer.session(self._facts):
                 await self._live(connect, room_options, resumed)
@@ -266,6 +268,7 @@ class SessionLifecycle:
         runtime.journal.flush()
 
     def _begin(self, group: TaskGroup, resumed: Snapshot | None) -> None:
+        self._runtime.journal.recording.open(group, self._runtime.journal.started_at)
         self._runtime.step(i.SessionStarting(resumed.turns if resumed else 0))
         group.start_soon(self._decide, name=f"session {self._session.id}")
 
@@ -375,6 +378,8 @@ class SessionLifecycle:
         feed = self._runtime.history.feed
         if feed is not None and feed.is_open:  # after whatever may still add to the history
             steps.append(("history sink", feed.aclose))
+        if self._runtime.journal.recording.begin_close():
+            steps.append(("recording", self._runtime.journal.recording.stop))
         if link is not None:
             steps.append(("room audio", partial(self._close_room_audio, link)))
             if self._why.leaves:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from vivavoce.agents.observe.options import TelemetryOptions
+from vivavoce.agents.observe.recording.options import RecordingOptions
 from vivavoce.agents.observe.telemetry import Telemetry
 from vivavoce.agents.session.history_sink import HistorySink
 from vivavoce.agents.speech.host import SpeechLimits
@@ -26,6 +27,8 @@ class WatchOptions:
     capture_content: bool = False
     """Whether turn records, reports, logs and traces may hold content: what was said and generated, instructions, what
     tools were given and returned."""
+    recording: RecordingOptions | None = None
+    """Record the call, and how; None: only what `session.recording.start()` asks for."""
     trace_path: str | Path | None = None
     """Where a trace of the turn machine is written, for `vivavoce replay`; it holds what the user says. None: where
     `VIVAVOCE_TRACE` says; "": nowhere. How files are named: `vivavoce.agents.session.trace_writer`."""

@@ -106,6 +106,7 @@ class RoomLink(TransportEvents):
         if self.is_muted or self.is_waiting:  # silence, not nothing: speech that was cut by the muting has to end
             frame = AudioFrame(bytes(len(frame.data)), frame.sample_rate, frame.num_channels)
         push(frame)
+        self._runtime.journal.recording.heard(frame)
         if self._emitter.has_speech_in:
             self._observe(ev.SpeechIn, frame)
         if self._hears is not None:

@@ -142,7 +142,7 @@ class SessionRuntime:
         self.turn_book.open(capabilities)
         transcripts = TranscriptFeed(transport)
         playout = Playout(
-            transport.sink,
+            self.journal.recording.wrap(transport.sink),
             self._clock,
             on_started=self._on_played_first,
             on_finished=self._on_played_last,

@@ -30,6 +30,7 @@ from vivavoce.agents.session.input import SessionInput
 from vivavoce.agents.session.journal import Journal
 from vivavoce.agents.session.lifecycle import SessionLifecycle, TakeOver
 from vivavoce.agents.session.options import SessionOptions
+from vivavoce.agents.session.recording import SessionRecording
 from vivavoce.agents.session.runtime import SessionRuntime
 from vivavoce.agents.session.snapshot import Snapshot, read_snapshot, write_snapshot
 from vivavoce.agents.session.speech_desk import SpeechDesk
@@ -111,7 +112,8 @@ class AgentSession(EventSource, SessionView, Generic[UserdataT]):
         self.created_at = self._clock.wall()
         super().__init__(SessionEmitter(report=self._report_error, timeout=options.callback_timeout))
         trace = make_trace_writer(options.trace_path, self.id, self._clock)
-        self._journal = Journal(self.id, self._clock, self._emitter, trace=trace)
+        recording = SessionRecording(self, options.recording, self._clock, self._report_error)
+        self._journal = Journal(self.id, self._clock, self._emitter, recording=recording, trace=trace)
         self.history = SessionHistory(
             self._clock,
             on_added=lambda item: self._journal.note(ev.HistoryItemAdded, turn_id=item.turn_id, item=item),

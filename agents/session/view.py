@@ -8,6 +8,7 @@ from vivavoce.agents.session.flow import ConversationFlow
 from vivavoce.agents.session.handoff import HandoffRoom
 from vivavoce.agents.session.journal import Journal
 from vivavoce.agents.session.lifecycle import SessionLifecycle
+from vivavoce.agents.session.recording import SessionRecording
 from vivavoce.agents.session.runtime import SessionRuntime
 from vivavoce.agents.speech.handle import SpeechHandle
 from vivavoce.agents.states import AgentState, UserState
@@ -54,6 +55,11 @@ class SessionView:
     def turns(self) -> tuple[TurnRecord, ...]:
         """Records of all turns that have ended."""
         return tuple(self._journal.turns)
+
+    @property
+    def recording(self) -> SessionRecording:
+        """Records the call."""
+        return self._journal.recording
 
     @property
     def usage(self) -> UsageRecord:

@@ -16,6 +16,7 @@ from typing import Generic, TypeVar
 import anyio
 from anyio import CancelScope
 
+from vivavoce.agents.observe.logs import log_turn
 from vivavoce.agents.observe.turn_record import TurnRecordBuilder
 from vivavoce.agents.speech.host import SpeechHost
 from vivavoce.agents.speech.playout import LOOKAHEAD_SECONDS
@@ -124,6 +125,7 @@ class Attempt:
     async def run(self) -> None:
         """Run to the end; nothing that is raised gets out."""
         on_retry.set(self.retries.note)
+        log_turn(self._request.turn_id)
         try:
             await self._call.run()
         finally:

@@ -17,6 +17,7 @@ import anyio.lowlevel
 from anyio import CancelScope
 
 from vivavoce.agents.agent import StopResponse
+from vivavoce.agents.observe.logs import log_turn
 from vivavoce.agents.observe.observer import NO_WATCH, Watch
 from vivavoce.agents.observe.turn_record import TurnRecordBuilder
 from vivavoce.agents.records import StageOwner, TurnOutcome
@@ -127,6 +128,7 @@ class Reply:
     async def _run(self) -> None:
         outcome: TurnOutcome = "cancelled"
         running_speech.set(self.handle)
+        log_turn(self.record.turn_id)
         on_retry.set(self._note_retry)
         try:
             with CancelScope() as self._scope:

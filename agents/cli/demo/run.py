@@ -34,6 +34,7 @@ from vivavoce.pipelines.core.ids import new_id
 from vivavoce.pipelines.media.wav import read_wav
 
 PAGE = "call.html"
+RECORDING = "session.wav"
 """Beside the report."""
 
 INTERRUPTED = 130
@@ -148,7 +149,9 @@ class Demo:
     async def _call(self, place: Place, board: Switchboard) -> int:
         """Place the call and return the exit status that it deserves."""
         room = new_id("demo")
-        call = board.expect(room)
+        recording = self._options.report.with_name(RECORDING)
+        await anyio.Path(recording).unlink(missing_ok=True)  # of the last demo, as its other files
+        call = board.expect(room, recording=recording)
         request = CallRequest(url=place.url, token=place.join_token(room, "caller"), wav=str(self._options.wav))
         result = await place_call(request, self._caller_event)
         with anyio.move_on_after(SESSION_END_LIMIT) as waiting:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
 
 from vivavoce.agents.cli.demo.agent import Bookings, TableHost
 from vivavoce.agents.cli.live.follow import follow
+from vivavoce.agents.observe.recording.options import RecordingOptions
 from vivavoce.agents.rooms.options import RoomOptions
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.session import AgentSession
@@ -31,6 +33,8 @@ class Call:
     room: str
     bookings: Bookings = field(default_factory=Bookings)
     report: SessionReport | None = None
+    recording: Path | None = None
+    """Where the agent's side records it."""
     is_over: anyio.Event = field(default_factory=anyio.Event)
 
 
@@ -47,9 +51,9 @@ class Switchboard:
         self._view = view
         self._calls: dict[str, Call] = {}
 
-    def expect(self, room: str) -> Call:
+    def expect(self, room: str, *, recording: Path | None = None) -> Call:
         """Return the call in that room; it may not have begun."""
-        return self._calls.setdefault(room, Call(room))
+        return self._calls.setdefault(room, Call(room, recording=recording))
 
     async def entrypoint(self, context: JobContext) -> None:
         """Run one call; the worker's entrypoint."""
@@ -58,7 +62,10 @@ class Switchboard:
             TableHost(call.bookings),
             self._make_pipeline(),
             userdata=call.bookings,
-            options=SessionOptions(capture_content=True),
+            options=SessionOptions(
+                capture_content=True,
+                recording=None if call.recording is None else RecordingOptions(path=call.recording),
+            ),
         )
         follow(session, self._view)
         self._view.call_started(call.room)

@@ -1,0 +1,55 @@
+"""RecordingOptions: where a call is recorded to, and who is asked before."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from vivavoce.pipelines.core.errors import ConfigurationError
+
+ConsentHook = Callable[[Any], Awaitable[bool]]
+"""Given the session; asked before anything is written, and each time that a recording is begun."""
+
+SUFFIXES = (".wav", ".ogg", ".opus")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordingOptions:
+    """How `session.recording` records."""
+
+    path: str | Path = "recordings/"
+    """A folder, for `<session id>.wav`; or a file, which ends in .wav, .ogg or .opus (the extra `audio`). A file that
+    is there already is never touched: the next one is `…-2`."""
+    autostart: bool = True
+    """Begin with the session; else by `session.recording.start()`."""
+    sample_rate: int = 24000
+    """Hz of both sides: 8000, 12000, 16000, 24000 or 48000."""
+    consent: ConsentHook | None = field(default=None, repr=False)
+    """An async function of the session that says whether the caller may be recorded; it may `say` something and wait
+    for an answer. Without consent nothing is kept."""
+    consent_timeout: float = 60.0
+    """Seconds for it; then nothing is recorded."""
+
+    def __post_init__(self) -> None:
+        if self.sample_rate not in (8000, 12000, 16000, 24000, 48000):
+            raise ValueError(f"sample_rate must be 8000, 12000, 16000, 24000 or 48000 Hz, got {self.sample_rate!r}")
+        if self.consent_timeout <= 0:
+            raise ValueError(f"need consent_timeout > 0 (s), got {self.consent_timeout!r}")
+        recording_file(self.path, "session")
+
+
+def recording_file(path: str | Path, session_id: str) -> Path:
+    """Return the file of a session.
+
+    Raises:
+        ConfigurationError: Nothing here writes such files.
+    """
+    given = Path(path)
+    if os.fspath(path).endswith(os.sep) or given.is_dir() or not given.suffix:
+        return given / f"{''.join(c if c.isalnum() or c in '._-' else '_' for c in session_id)}.wav"
+    if given.suffix not in SUFFIXES:
+        raise ConfigurationError(f"a recording is a folder or a file in {', '.join(SUFFIXES)}, got {os.fspath(path)!r}")
+    return given
