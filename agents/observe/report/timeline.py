@@ -17,10 +17,10 @@ MAX_WIDTH = 24_000
 MIN_WIDTH = 320
 TICKS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600)
 """Seconds that two labels of the axis may be apart."""
-HEIGHT = 262
+HEIGHT = 286
 LANE = 34
 """Half of a lane's height."""
-CALLER, GAP, TOOLS, AGENT, EVENTS = 62, 116, 134, 202, 250
+CALLER, GAP, TOOLS, AGENT, EVENTS = 74, 126, 144, 208, 274
 """Where the rows are: middles of the lanes, tops of the others."""
 
 
@@ -151,13 +151,13 @@ def _said(turns: Sequence[TurnRecord], scale: Scale) -> Iterator[Element]:
     asked = [turn for turn in turns if turn.user_started_at is not None]
     for turn, until in zip(asked, [*(turn.user_started_at for turn in asked[1:]), scale.seconds], strict=False):
         if turn.user_text and turn.user_started_at is not None and until is not None:
-            yield _words(turn.user_text, turn.user_started_at, until, CALLER, scale)
+            yield _words(turn.user_text, turn.user_started_at, until, CALLER - LANE - 17, scale)
     heard = [turn for turn in turns if turn.first_audio_at is not None]
     for turn, until in zip(heard, [*(turn.first_audio_at for turn in heard[1:]), scale.seconds], strict=False):
         assert turn.first_audio_at is not None
         assert until is not None
         if turn.heard_text:
-            yield _words(turn.heard_text, turn.first_audio_at, until, AGENT, scale)
+            yield _words(turn.heard_text, turn.first_audio_at, until, AGENT + LANE + 1, scale)
         stops = [each.stopped_at for each in turn.interruptions if each.stopped_at is not None]
         lost = turn.generated_seconds - turn.played_seconds
         if lost > 0.05 and stops and turn.outcome != "completed":
@@ -174,10 +174,10 @@ def _said(turns: Sequence[TurnRecord], scale: Scale) -> Iterator[Element]:
             )
 
 
-def _words(text: str, start: float, until: float, middle: int, scale: Scale) -> Element:
+def _words(text: str, start: float, until: float, top: int, scale: Scale) -> Element:
     width = max(8.0, scale.x(until) - scale.x(start) - 6)
-    label = el("text", text, x=5, y=12, class_="words")
-    return el("svg", el("title", text), label, x=scale.x(start), y=middle - LANE, width=width, height=18)
+    label = el("text", text, x=1, y=12, class_="words")
+    return el("svg", el("title", text), label, x=scale.x(start), y=top, width=width, height=17)
 
 
 def _gaps(turns: Sequence[TurnRecord], scale: Scale) -> Iterator[Element]:
