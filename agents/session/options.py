@@ -103,6 +103,8 @@ class SessionOptions(WatchOptions):
         for name in ("max_tool_threads", "max_errors"):
             check_whole(name, getattr(self, name), at_least=1)
         check_text("apology", self.apology)
+        if self.recording is not None and not isinstance(self.recording, RecordingOptions):
+            raise ConfigurationError(f"recording must be RecordingOptions(…), got {self.recording!r}")
         if isinstance(self.clock, type) or not hasattr(self.clock, "now"):
             raise ConfigurationError(f"clock must be a Clock, got {self.clock!r}; for example LoopClock()")
 

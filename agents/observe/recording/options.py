@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from vivavoce.pipelines.core.checks import check_number
 from vivavoce.pipelines.core.errors import ConfigurationError
 
 ConsentHook = Callable[[Any], Awaitable[bool]]
@@ -35,9 +36,11 @@ class RecordingOptions:
 
     def __post_init__(self) -> None:
         if self.sample_rate not in (8000, 12000, 16000, 24000, 48000):
-            raise ValueError(f"sample_rate must be 8000, 12000, 16000, 24000 or 48000 Hz, got {self.sample_rate!r}")
-        if self.consent_timeout <= 0:
-            raise ValueError(f"need consent_timeout > 0 (s), got {self.consent_timeout!r}")
+            rates = "8000, 12000, 16000, 24000 or 48000 Hz"
+            raise ConfigurationError(f"sample_rate must be {rates}, got {self.sample_rate!r}")
+        check_number("consent_timeout", self.consent_timeout, above=0, unit="s")
+        if self.consent is not None and not callable(self.consent):
+            raise ConfigurationError(f"consent must be an async function of the session, got {self.consent!r}")
         recording_file(self.path, "session")
 
 

@@ -222,10 +222,14 @@ def test_opus_in_ogg_is_written_and_read_back(tmp_path: Path) -> None:
 def test_wrong_options_are_refused_where_they_are_given(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"\.wav, \.ogg, \.opus"):
         RecordingOptions(path=tmp_path / "call.mp3")
-    with pytest.raises(ValueError, match="sample_rate"):
+    with pytest.raises(ConfigurationError, match="sample_rate"):
         RecordingOptions(sample_rate=44100)
-    with pytest.raises(ValueError, match="consent_timeout"):
+    with pytest.raises(ConfigurationError, match="consent_timeout"):
         RecordingOptions(consent_timeout=0)
+    with pytest.raises(ConfigurationError, match="async function"):
+        RecordingOptions(consent=True)  # type: ignore[arg-type]  # on purpose
+    with pytest.raises(ConfigurationError, match="RecordingOptions"):
+        SessionOptions(recording="calls/")  # type: ignore[arg-type]  # on purpose
 
 
 def test_frames_that_come_late_in_a_burst_leave_no_gap_and_a_pause_of_the_caller_does() -> None:
