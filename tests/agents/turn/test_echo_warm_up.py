@@ -98,3 +98,15 @@ def test_closing_ends_it_and_a_farewell_begins_none() -> None:
 def test_a_negative_one_is_refused() -> None:
     with pytest.raises(ValueError, match="echo_warm_up"):
         InterruptionOptions(echo_warm_up=-1.0)
+
+
+def test_the_silence_that_follows_it_counts_from_the_speechs_end() -> None:
+    talk = Conversation(echo_warm_up=3.0, away_after=1.0).at(0.0, i.ParticipantLinked()).speaking().played(1.5)
+    talk.until(9.0)
+    assert talk.user_states[-1] == ("away", 2.5)
+
+
+def test_a_speech_that_was_cut_before_it_sounded_begins_none() -> None:
+    talk = Conversation(echo_warm_up=3.0).asks(0.5, "one").at(1.0, i.InterruptRequested()).plays(1.1, "one")
+    talk.at(1.2, i.SpeechEnded("one", "cancelled")).asks(5.0, "two").plays(5.0).take()
+    assert talk.says("wait stop", 5.5, 6.3).until(7.5).take() == []

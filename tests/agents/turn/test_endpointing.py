@@ -181,3 +181,14 @@ def test_what_is_said_at_the_first_sound_of_a_speech_that_was_no_answer_is_no_pa
     talk = dynamic().says("a table", 0.5, 1.0).plays(1.6).played(1.8).asks(2.0, "talk").plays(2.0)
     talk.starts(2.1).stops(2.9).at(3.1, i.UserFinal(text="hello there")).until(4.0).plays(4.2).played(5.0)
     assert delay(talk) == pytest.approx(0.39)
+
+
+def test_words_that_stay_a_guess_show_that_the_pause_before_them_was_one() -> None:
+    talk = dynamic().says("a table", 0.5, 1.0).starts(1.3).at(1.6, i.UserInterim(text="for two")).stops(2.0)
+    talk.until(4.0).plays(4.0).played(5.0)
+    assert delay(talk) == 0.425
+
+
+def test_a_turn_that_a_limit_ended_is_none_that_went_without_a_pause() -> None:
+    talk = dynamic(max_turn_words=2).says("one two three", 0.5, 1.0).until(2.0).plays(2.0).played(3.0)
+    assert [delay(talk), delay(talk.plays(108.0).played(109.0), 110.0)] == [0.4, 0.4]

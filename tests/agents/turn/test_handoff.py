@@ -102,3 +102,9 @@ def test_an_answer_goes_before_what_was_asked_for_after_its_turn() -> None:
     talk = handing_off().at(1.5, i.TextReceived("hello")).asks(1.6, "news").at(3.0, i.HandoffEnded("h"))
     assert talk.take()[1:] == [(3.0, "grant", "answer_1")]
     assert talk.plays(3.5).played(4.0).take() == [(4.0, "grant", "news")]
+
+
+def test_a_reply_that_waits_for_a_handoff_is_owed() -> None:
+    talk = handing_off().asks(1.5, "reply", "reply")
+    assert talk.agent_states == [("thinking", 1.5)]
+    assert talk.at(3.0, i.HandoffEnded("h")).take() == [(3.0, "grant", "reply")]

@@ -469,3 +469,9 @@ def test_the_tenth_turn_is_not_taken_for_the_ninth_once_it_is_committed() -> Non
         (12.7, "commit", "turn_10", "stop"),
         (12.8, "amend", "turn_9", "A table."),
     ]
+
+
+def test_a_final_long_after_a_backchannel_is_new() -> None:
+    talk = Conversation().speaking().starts(2.0).at(2.1, i.UserInterim(text="yeah")).stops(2.3).until(3.3)
+    assert talk.take() == [(3.3, "aside", "turn_1", "yeah")]
+    assert talk.at(4.4, i.UserFinal(text="yeah")).until(6.0).take() == [(4.4, "aside", "turn_2", "yeah")]

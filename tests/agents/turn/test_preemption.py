@@ -334,3 +334,8 @@ def test_a_negative_number_of_attempts_is_refused() -> None:
 )
 def test_words_are_the_same_but_for_their_spelling(one: str, other: str, is_same: bool) -> None:
     assert same_words(one, other) == is_same
+
+
+def test_an_interim_that_comes_with_the_onset_of_speech_is_of_that_speech() -> None:
+    call = eager().at(1.0, i.UserInterim(text="hello there"), i.UserSpeechStarted(1.0)).until(1.3)
+    assert call.take() == [(1.2, "attempt", "attempt_1", "turn_1", "hello there")]

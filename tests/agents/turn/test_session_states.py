@@ -9,6 +9,7 @@ from vivavoce.agents.states import AgentState, UserState
 from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.floor import Speech
 from vivavoce.agents.turn.open_final import Guess
+from vivavoce.agents.turn.policy import InterruptionMoment
 from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions, TurnOptions
 from vivavoce.agents.turn.user_turn import UserTurn
 
@@ -137,7 +138,19 @@ def test_what_the_user_and_the_agent_say_is_in_no_repr() -> None:
     )
     speech = Speech("answer_1", "turn", True, 0, 1, text="secret")
     late = Guess("secret", until=1.0)
-    assert "secret" not in f"{turn!r} {speech!r} {late!r}"
+    moment = InterruptionMoment(
+        trigger="words",
+        text="secret",
+        is_final=True,
+        is_stable=True,
+        is_backchannel=False,
+        speech_seconds=1.0,
+        is_speaking=True,
+        agent_seconds=1.0,
+        is_paused=False,
+        default="ignore",
+    )
+    assert "secret" not in f"{turn!r} {speech!r} {late!r} {moment!r}"
 
 
 def test_a_speech_is_held_while_the_participant_is_away_and_goes_on_at_its_return() -> None:
@@ -189,3 +202,7 @@ def test_an_empty_final_while_the_participant_is_away_does_not_let_the_agent_go_
     talk.at(2.8, i.UserFinal(text="")).until(6.0)
     assert talk.take() == [(2.5, "pause", "talk"), (2.8, "drop", "turn_1", "noise")]
     assert talk.at(6.0, i.ParticipantLinked()).take() == [(6.0, "resume", "talk", "")]
+
+
+def test_no_turn_has_begun_before_the_start() -> None:
+    assert Conversation(is_started=False).machine.turns == 0
