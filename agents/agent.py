@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from vivavoce.agents.mcp_servers import MCPServer
 from vivavoce.agents.states import AgentState, UserState
 from vivavoce.agents.turn.inputs import WhenBusy
-from vivavoce.pipelines.core.errors import ConfigurationError, SessionError, SessionNotStartedError
+from vivavoce.pipelines.core.errors import (
+    ConfigurationError,
+    SessionClosedError,
+    SessionError,
+    SessionNotStartedError,
+)
 from vivavoce.pipelines.llm.chat_context import ChatContext
 from vivavoce.pipelines.llm.tools import Tool, ToolChoice, function_tool
 from vivavoce.pipelines.media.frame import AudioFrame, VideoFrame
@@ -167,6 +172,7 @@ class Agent:
         self.instructions = instructions
         self.id = id or type(self).__name__
         self._session: Session | None = None
+        self._was_in_session = False
         for hook in ("on_speech_in", "on_speech_out"):
             if inspect.iscoroutinefunction(getattr(self, hook)):
                 raise ConfigurationError(
@@ -213,7 +219,12 @@ class Agent:
 
         Raises:
             SessionNotStartedError: It is in none.
+            SessionClosedError: It is in it no more, such as in a sync tool that outlives the session.
         """
+        if self._session is None and self._was_in_session:
+            raise SessionClosedError(
+                f"agent {self.id!r} is in its session no more: that closed, or went to another agent"
+            )
         if self._session is None:
             raise SessionNotStartedError(f"agent {self.id!r} is in no session; use it in an AgentSession and start()")
         return self._session
@@ -234,7 +245,7 @@ class Agent:
     def detach(self, session: Session) -> None:
         """For the session: it needs the agent no more."""
         if self._session is session:
-            self._session = None
+            self._session, self._was_in_session = None, True
 
     async def on_enter(self) -> None:
         """The agent takes the conversation over; a good place for a greeting."""

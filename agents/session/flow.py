@@ -26,7 +26,13 @@ from anyio.lowlevel import checkpoint
 
 from vivavoce.agents.agent import Session
 from vivavoce.agents.speech.handle import SpeechHandle
-from vivavoce.pipelines.core.errors import ConfigurationError, SessionError, SessionNotStartedError, located
+from vivavoce.pipelines.core.errors import (
+    ConfigurationError,
+    SessionClosedError,
+    SessionError,
+    SessionNotStartedError,
+    located,
+)
 from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
 from vivavoce.pipelines.llm.base import TextDelta
 
@@ -37,6 +43,7 @@ class ConversationFlow(ABC):
     """Subclass it and give it to the session: `run` answers each turn of the caller."""
 
     _session: Session | None = None
+    _was_in_session = False
 
     @property
     def session(self) -> Session:
@@ -44,7 +51,10 @@ class ConversationFlow(ABC):
 
         Raises:
             SessionNotStartedError: It is in none.
+            SessionClosedError: It is in it no more.
         """
+        if self._session is None and self._was_in_session:
+            raise SessionClosedError("the conversation flow is in its session no more: that closed or has another one")
         if self._session is None:
             raise SessionNotStartedError("the conversation flow is in no session; give it to one and start() that")
         return self._session
@@ -81,7 +91,7 @@ class ConversationFlow(ABC):
 
     def detach(self) -> None:
         """For the session: it is over."""
-        self._session = None
+        self._session, self._was_in_session = None, True
 
 
 class _Held:
@@ -227,6 +237,8 @@ class FlowRoom:
             held.cleaned.set()
             if self._current is held or self.flow is not held.flow:  # or else it was taken again meanwhile
                 held.flow.detach()
+            if self._current is not held:
+                self._all.remove(held)
 
     @property
     def has_work(self) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -254,6 +256,33 @@ def test_a_flow_that_is_exchanged_finishes_its_turn_and_is_cleaned_up_once() -> 
     assert second.log.count("cleanup") == 1
 
 
+def test_flows_that_were_exchanged_are_not_kept() -> None:
+    talk = Talk(Echo())
+    gone: list[weakref.ref[Echo]] = []
+
+    async def scenario(session: AgentSession[None]) -> None:
+        for _ in range(5):
+            flow = Echo()
+            gone.append(weakref.ref(flow))
+            session.set_conversation_flow(flow)
+            await anyio.sleep(0.1)
+        session.set_conversation_flow(None)
+        del flow
+        await anyio.sleep(0.1)
+        gc.collect()
+        assert [ref() for ref in gone] == [None] * 5
+
+    talk.run(scenario)
+
+
+def test_a_flow_and_an_agent_whose_session_is_over_say_so() -> None:
+    flow, agent = Echo(), Agent("Help.")
+    Talk(flow, agent=agent).run(lambda session: anyio.sleep(0.1))
+    for of_session in (flow, agent):
+        with pytest.raises(SessionClosedError, match="in its session no more"):
+            _ = of_session.session
+
+
 def test_an_empty_answer_of_a_flow_is_an_outcome_that_the_agent_may_speak_to() -> None:
     class Caring(Agent):
         async def on_empty_reply(self, reply: EmptyReply) -> None:
@@ -330,7 +359,7 @@ def test_a_flow_serves_one_session_at_a_time_and_is_set_before_the_start_too() -
         await first.close()
         with pytest.raises(SessionClosedError):
             first.set_conversation_flow(None)
-        with pytest.raises(SessionError, match="in no session"):
+        with pytest.raises(SessionClosedError, match="in its session no more"):
             _ = flow.session
 
     run_virtual(main())
