@@ -5,7 +5,6 @@ from __future__ import annotations
 from vivavoce.agents.session.reply_host import ReplyHost
 from vivavoce.agents.speech.attempt import Attempt
 from vivavoce.agents.turn.effects import DropAttempt, StartAttempt
-from vivavoce.pipelines.llm.base import GenerateRequest
 
 
 class Attempts:
@@ -25,12 +24,8 @@ class Attempts:
         links, host = self._host.links, self._host
         if links is None or not links.capabilities.can_preempt or host.flows.flow is not None:
             return
-        request = GenerateRequest(
-            context=host.context_ahead(effect.turn_id, effect.text),
-            instructions=links.agent.instructions,
-            tools=links.agent.tools if host.limits.max_tool_steps else (),
-            turn_id=effect.turn_id,
-        )
+        context = host.context_ahead(effect.turn_id, effect.text)
+        request = host.step_request(context, turn_id=effect.turn_id, may_call=host.limits.max_tool_steps > 0)
         self._current = attempt = Attempt(effect.attempt_id, host, request, with_voice=self._with_voice)
         links.group.start_soon(attempt.run, name=f"{effect.attempt_id} of {effect.turn_id}")
 

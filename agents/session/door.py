@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import Callable
 
 from vivavoce.agents.session.lifecycle import SessionLifecycle
+from vivavoce.agents.session.loop_bound import LoopBound
 from vivavoce.agents.session.runtime import SessionRuntime
 from vivavoce.agents.turn import inputs as i
 from vivavoce.pipelines.core.errors import SessionClosedError, SessionNotStartedError
@@ -18,17 +17,16 @@ class SessionDoor:
     def __init__(self, lifecycle: SessionLifecycle, runtime: SessionRuntime) -> None:
         self._lifecycle = lifecycle
         self._runtime = runtime
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread = 0
+        self._loop = LoopBound()
 
     def open(self) -> None:
         """The session starts, on the running loop."""
-        self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
+        self._loop.bind()
 
     @property
     def was_opened(self) -> bool:
         """Whether the session was started."""
-        return self._loop is not None
+        return self._loop.is_bound
 
     @property
     def is_closed(self) -> bool:
@@ -38,7 +36,7 @@ class SessionDoor:
     @property
     def is_on_loop(self) -> bool:
         """Whether the caller is on the session's loop, and not in another thread."""
-        return threading.get_ident() == self._thread
+        return self._loop.is_here
 
     def check(self) -> None:
         """Check that the session takes calls.
@@ -53,11 +51,7 @@ class SessionDoor:
 
     def call(self, function: Callable[[], None]) -> None:
         """Call `function` on the session's loop: at once from there, soon from a thread."""
-        assert self._loop is not None
-        if self.is_on_loop:
-            function()
-        else:
-            self._loop.call_soon_threadsafe(function)
+        self._loop.soon(function)
 
     def post(self, event: i.TurnInput) -> None:
         """Enqueue an input."""

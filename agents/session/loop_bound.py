@@ -15,6 +15,7 @@ T = TypeVar("T")
 
 THREAD_LIMIT = 10.0
 """Seconds that a thread waits for the loop."""
+ENDED = "the session's event loop has ended"
 
 
 class LoopBound:
@@ -28,6 +29,30 @@ class LoopBound:
         """Belong to the running loop."""
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
 
+    @property
+    def is_bound(self) -> bool:
+        """Whether it belongs to a loop by now."""
+        return self._loop is not None
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the caller is on that loop, and not in another thread."""
+        return threading.get_ident() == self._thread
+
+    def soon(self, function: Callable[[], None]) -> None:
+        """Have `function` called: at once from the loop, soon from a thread, which does not wait for it.
+
+        Raises:
+            SessionClosedError: The loop has ended.
+        """
+        if self._loop is None or self.is_here:
+            function()
+            return
+        try:
+            self._loop.call_soon_threadsafe(function)
+        except RuntimeError as error:
+            raise SessionClosedError(ENDED) from error
+
     def call(self, function: Callable[[], T]) -> T:
         """Return what `function` returns, or raise what it raises; it is quick. A thread waits until the loop made it.
 
@@ -35,7 +60,7 @@ class LoopBound:
             SessionClosedError: The loop has ended.
             SessionError: The loop is held up, so that it did not come to it.
         """
-        if self._loop is None or threading.get_ident() == self._thread:
+        if self._loop is None or self.is_here:
             return function()
         done: Future[T] = Future()
 
@@ -50,7 +75,7 @@ class LoopBound:
         try:
             self._loop.call_soon_threadsafe(make)
         except RuntimeError as error:
-            raise SessionClosedError("the session's event loop has ended") from error
+            raise SessionClosedError(ENDED) from error
         try:
             return done.result(THREAD_LIMIT)
         except FutureTimeoutError as error:

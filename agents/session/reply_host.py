@@ -26,9 +26,9 @@ from vivavoce.agents.tools.executor import ToolBatch
 from vivavoce.agents.turn.inputs import TurnInput
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.io import Transport
-from vivavoce.pipelines.llm.base import Usage
+from vivavoce.pipelines.llm.base import GenerateRequest, Usage
 from vivavoce.pipelines.llm.chat_context import ChatContext, ChatMessage
-from vivavoce.pipelines.llm.tools import ToolCall
+from vivavoce.pipelines.llm.tools import ToolCall, ToolChoice
 from vivavoce.pipelines.pipeline import PipelineCapabilities, PipelineConnection
 
 
@@ -133,6 +133,26 @@ class ReplyHost:
         else:
             context.replace(replace(item, content=text))
         return self._window.cut(self._tools.with_pending(context), self._tools.unanswered_calls, is_quiet=True)
+
+    def step_request(
+        self,
+        context: ChatContext,
+        *,
+        turn_id: str,
+        may_call: bool,
+        extra_instructions: str = "",
+        tool_choice: ToolChoice | None = None,
+    ) -> GenerateRequest:
+        """Return the request of a model step for the agent that has the conversation; also of one begun ahead."""
+        agent = self.agent
+        return GenerateRequest(
+            context=context,
+            instructions=agent.instructions,
+            extra_instructions=extra_instructions,
+            tools=agent.tools if may_call else (),
+            tool_choice=tool_choice if may_call and tool_choice is not None else ToolChoice(),
+            turn_id=turn_id,
+        )
 
     def run_tools(self, handle: SpeechHandle, calls: Sequence[ToolCall], turn_id: str) -> ToolBatch:
         """Run calls in the session's group, outside the reply's scope."""

@@ -17,7 +17,7 @@ from vivavoce.agents.tools.executor import ToolBatch
 from vivavoce.agents.turn.inputs import TurnInput
 from vivavoce.pipelines.core.checks import check_number, check_whole
 from vivavoce.pipelines.core.clock import Clock
-from vivavoce.pipelines.llm.base import TextDelta, Usage
+from vivavoce.pipelines.llm.base import GenerateRequest, TextDelta, Usage
 from vivavoce.pipelines.llm.chat_context import ChatContext, ChatMessage, Role
 from vivavoce.pipelines.llm.tools import ToolCall, ToolChoice
 from vivavoce.pipelines.media.frame import VideoFrame
@@ -126,6 +126,17 @@ class SpeechHost(Protocol):
 
     def request_context(self, record: TurnRecordBuilder) -> ChatContext:
         """Return `context()` for a request that is made now; results it is the first to carry go into `record`."""
+
+    def step_request(
+        self,
+        context: ChatContext,
+        *,
+        turn_id: str,
+        may_call: bool,
+        extra_instructions: str = "",
+        tool_choice: ToolChoice | None = None,
+    ) -> GenerateRequest:
+        """Return the request of a model step for the agent that has the conversation."""
 
     def run_tools(self, handle: SpeechHandle, calls: Sequence[ToolCall], turn_id: str) -> ToolBatch:
         """Run calls outside the reply's scope; the history gets them when all are settled and `release_tools` came."""

@@ -39,7 +39,7 @@ from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
 from vivavoce.pipelines.core.watchdog import Watchdog
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent, TextDelta, Usage
 from vivavoce.pipelines.llm.chat_context import ChatMessage
-from vivavoce.pipelines.llm.tools import ToolCall, ToolChoice
+from vivavoce.pipelines.llm.tools import ToolCall
 from vivavoce.pipelines.tts.base import AudioChunk
 
 logger = logging.getLogger(__name__)
@@ -295,16 +295,15 @@ class Reply:
     # --- a model's step
 
     def _request_for(self, *, may_call: bool, is_first: bool) -> GenerateRequest:
-        agent, context = self._host.agent, self._host.request_context(self.record)
+        context = self._host.request_context(self.record)
         if self._request.frames:  # for this answer only, so they do not enter the history
             context.append(ChatMessage(role="user", content="", images=self._request.frames))
-        return GenerateRequest(
-            context=context,
-            instructions=agent.instructions,
-            extra_instructions=self._extra_instructions,
-            tools=agent.tools if may_call else (),
-            tool_choice=self._request.tool_choice if is_first and may_call else ToolChoice(),
+        return self._host.step_request(
+            context,
             turn_id=self.record.turn_id,
+            may_call=may_call,
+            extra_instructions=self._extra_instructions,
+            tool_choice=self._request.tool_choice if is_first else None,
         )
 
     async def _model_step(self, number: int, *, may_call: bool) -> ToolBatch | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 
+import anyio
+import anyio.lowlevel
 import pytest
 
 from vivavoce.agents.session import loop_bound
@@ -37,12 +39,39 @@ def test_a_thread_gets_what_the_call_returned_or_raised_on_the_loop() -> None:
     asyncio.run(main())
 
 
-def in_thread(bound: LoopBound) -> Exception | None:
+def test_a_call_for_soon_is_made_at_once_on_the_loop_and_later_for_a_thread_that_does_not_wait() -> None:
+    made: list[int] = []
+
+    def note() -> None:
+        made.append(threading.get_ident())
+
+    async def main() -> None:
+        bound = LoopBound()
+        assert not bound.is_bound
+        bound.soon(note)
+        bound.bind()
+        assert bound.is_bound
+        bound.soon(note)
+        assert len(made) == 2
+        thread = threading.Thread(target=bound.soon, args=(note,))
+        thread.start()
+        thread.join()  # the loop has not come to it
+        assert len(made) == 2
+        await anyio.lowlevel.checkpoint()
+        assert made == [threading.get_ident()] * 3
+
+    asyncio.run(main())
+
+
+def in_thread(bound: LoopBound, *, soon: bool = False) -> Exception | None:
     raised: list[Exception] = []
 
     def call() -> None:
         try:
-            bound.call(threading.get_ident)
+            if soon:
+                bound.soon(lambda: None)
+            else:
+                bound.call(threading.get_ident)
         except SessionError as error:
             raised.append(error)
 
@@ -60,6 +89,7 @@ def test_after_the_loop_has_ended_a_thread_is_told_so() -> None:
 
     asyncio.run(main())
     assert isinstance(in_thread(bound), SessionClosedError)
+    assert isinstance(in_thread(bound, soon=True), SessionClosedError)
 
 
 def test_a_thread_does_not_wait_for_ever_for_a_loop_that_is_held_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,8 @@ from vivavoce.agents.states import AgentState, UserState
 from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.floor import Speech
 from vivavoce.agents.turn.open_final import Guess
-from vivavoce.agents.turn.policy import InterruptionMoment
 from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions, TurnOptions
+from vivavoce.agents.turn.policy import InterruptionMoment
 from vivavoce.agents.turn.user_turn import UserTurn
 
 
