@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from vivavoce.agents.job import get_job_context
     from vivavoce.agents.mcp_servers import MCPServer, MCPServerHTTP, MCPServerStdio
     from vivavoce.agents.observe.options import TelemetryOptions
+    from vivavoce.agents.observe.recording.options import RecordingOptions
     from vivavoce.agents.observe.telemetry import Telemetry
     from vivavoce.agents.records import SessionReport, TurnRecord
     from vivavoce.agents.rooms.options import RoomOptions
@@ -65,6 +66,7 @@ _PLACES = {
     "MCPServerHTTP": "vivavoce.agents.mcp_servers",
     "MCPServerStdio": "vivavoce.agents.mcp_servers",
     "MemoryHistorySink": "vivavoce.agents.session.history_sink",
+    "RecordingOptions": "vivavoce.agents.observe.recording.options",
     "RoomOptions": "vivavoce.agents.rooms.options",
     "RunContext": "vivavoce.agents.tools.context",
     "SessionOptions": "vivavoce.agents.session.options",
@@ -113,6 +115,7 @@ __all__ = [
     "MCPServerHTTP",
     "MCPServerStdio",
     "MemoryHistorySink",
+    "RecordingOptions",
     "RoomOptions",
     "RunContext",
     "SessionOptions",

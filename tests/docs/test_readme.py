@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
@@ -52,9 +53,15 @@ INLINE = re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", README, flags=re.
 
 
 def test_every_class_named_is_public() -> None:
-    named = {name for code in INLINE for name in re.findall(r"\b[A-Z][a-z]+(?:[A-Z][A-Za-z]*)+\b", code)}
+    named = {name for code in INLINE for name in re.findall(r"(?<!\.)\b[A-Z][a-z]+(?:[A-Z][A-Za-z]*)+\b", code)}
     assert {"AgentSession", "WakeUp", "ConversationFlow"} <= named
     assert named <= {*agents.__all__, *pipelines.__all__}
+
+
+def test_every_name_of_a_plugin_exists() -> None:
+    named = {pair for code in INLINE for pair in re.findall(r"\b([a-z]+)\.([A-Z]\w+)\(", code)}
+    assert {("openai", "LLM"), ("google", "RealtimeModel")} <= named
+    assert [pair for pair in named if not hasattr(import_module(f"vivavoce.plugins.{pair[0]}"), pair[1])] == []
 
 
 def test_every_member_of_the_session_named_exists() -> None:
