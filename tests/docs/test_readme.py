@@ -13,6 +13,7 @@ from typer.main import get_command
 from vivavoce import agents, pipelines
 from vivavoce.agents import Agent, AgentSession
 from vivavoce.agents.cli.app import app
+from vivavoce.agents.cli.call.script import read_script
 from vivavoce.pipelines.testing import ScriptedTTS
 
 ROOT = Path(__file__).parents[2]
@@ -41,6 +42,15 @@ def test_every_command_and_option_shown_exists(line: str) -> None:
     command = get_command(app).commands[name]  # type: ignore[attr-defined]  # the app is a group
     known = {option for parameter in command.params for option in parameter.opts}
     assert {word for word in words if word.startswith("--")} <= known
+
+
+def test_the_caller_s_script_shown_is_one(tmp_path: Path) -> None:
+    (shown,) = blocks("toml")
+    path = tmp_path / "booking.toml"
+    path.write_text(shown, encoding="utf-8")
+    script = read_script(path)
+    assert [step.say for step in script.steps] == ["table for friday please", "stop please"]
+    assert script.steps[1].barge_in_after == 2.0
 
 
 def test_every_path_named_exists() -> None:
