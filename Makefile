@@ -3,9 +3,10 @@ PYTHON ?= python3
 ARGS ?=
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
+E2E_LOG := .cache/end-to-end.log
 SERVERS := $(wildcard tests/servers/install.py)
 
-.PHONY: help demo test lint mutate clean distclean
+.PHONY: help demo test lint mutate clean distclean .test-units .test-end-to-end
 .DELETE_ON_ERROR:
 
 help:
@@ -29,11 +30,20 @@ test: .venv/.dev
 	@$(if $(SERVERS),$(BIN)/python $(SERVERS) || [ "$${VIVAVOCE_TEST_ALL:-}" != 1 ])
 	@rm -f .coverage .coverage.*
 	@failed=; \
-	VIVAVOCE_TRACED_SCENARIOS=1 $(BIN)/coverage run $(BIN)/pytest || failed="$$failed tests"; \
+	$(MAKE) --no-print-directory --keep-going --jobs=2 .test-units .test-end-to-end || failed="$$failed tests"; \
 	$(BIN)/coverage combine --quiet || failed="$$failed coverage-data"; \
 	$(BIN)/coverage report --fail-under=90 || failed="$$failed coverage"; \
 	$(BIN)/coverage report --include='agents/turn/*' --fail-under=100 || failed="$$failed coverage-of-agents/turn"; \
 	if [ -n "$$failed" ]; then echo "make test: failed:$$failed" >&2; exit 1; fi
+
+# Side by side: calls in real rooms mostly wait for sound, everything else computes.
+.test-units:
+	@VIVAVOCE_TRACED_SCENARIOS=1 $(BIN)/coverage run $(BIN)/pytest --ignore=tests/e2e
+
+.test-end-to-end:
+	@echo "End-to-end tests run beside the others; so far: $(E2E_LOG)"
+	@mkdir -p $(dir $(E2E_LOG)); $(BIN)/coverage run $(BIN)/pytest -p no:cacheprovider tests/e2e >$(E2E_LOG) 2>&1; \
+	status=$$?; cat $(E2E_LOG); exit $$status
 
 # By hand, on a quiet machine: nothing else needs its packages, so that dev does not bring them.
 mutate: .venv/.dev
