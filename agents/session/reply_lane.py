@@ -1,14 +1,15 @@
 """ReplyLane: where replies run, one task of the session's group each, the next one's kept ready.
 
 To start a task costs a tenth of the time in which an answer becomes audible, when the caller already waits for it;
-made ahead, while nobody does, it costs a wake-up. Each task runs one reply and ends, so that no context variable
-outlives it.
+made ahead, while nobody does, it costs a wake-up. Each task runs one reply and ends, and begins in the context in which
+the lane was made: a reply's own task asks for the next one, and what hooks and providers set there ends with it.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextvars import copy_context
 from typing import Any
 
 from anyio.abc import TaskGroup
@@ -23,19 +24,20 @@ class ReplyLane:
 
     def __init__(self, group: TaskGroup) -> None:
         self._group = group
+        self._context = copy_context()
         self._ready: _Seat | None = None
 
     def prepare(self) -> None:
         """Keep a task ready; called when there is time."""
         if self._ready is None:
             self._ready = _Seat()
-            self._group.start_soon(self._ready.sit, name="ready for the next speech")
+            self._context.run(self._group.start_soon, self._ready.sit, name="ready for the next speech")
 
     def start(self, run: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
         """Run `run()` in a task of its own."""
         seat, self._ready = self._ready, None
         if seat is None:
-            self._group.start_soon(run, name=name)
+            self._context.run(self._group.start_soon, run, name=name)
         else:
             seat.take(run, name)
 
