@@ -69,7 +69,8 @@ class RealtimeLink(ReconnectingStream[RealtimeConnection, RealtimeEvent]):
         self._setup = setup
         self._on_event = on_event
         self._on_replaced = on_replaced
-        self._told: set[str] = set()
+        self._opened_with: dict[RealtimeConnection, RealtimeSetup] = {}
+        # Of those that have not begun: what was added or changed meanwhile, they are told then.
         self.known: set[str] = set()
         """Ids of calls and of items of answers that the present connection has made."""
         self._open_audio = RecentFrames(KEPT_SECONDS)
@@ -142,7 +143,7 @@ class RealtimeLink(ReconnectingStream[RealtimeConnection, RealtimeEvent]):
     def append(self, item: ChatItem) -> None:
         """Add what the model has neither heard nor said."""
         if self.connection is not None and self._is_news(item):
-            self._tell(self.connection, item)
+            self.connection.append(item)
 
     @contextmanager
     def answering(self) -> Iterator[None]:
@@ -192,6 +193,7 @@ class RealtimeLink(ReconnectingStream[RealtimeConnection, RealtimeEvent]):
     async def _close_next(self) -> None:
         connection, self._next = self._next, None
         if connection is not None:
+            del self._opened_with[connection]
             await self._close(connection)
 
     async def _change(self) -> None:
@@ -222,16 +224,15 @@ class RealtimeLink(ReconnectingStream[RealtimeConnection, RealtimeEvent]):
             return connection
         self._is_due = self._must_replace = False
         setup = self._setup(self._resume)
-        history = ChatContext([item for item in setup.history if _is_told(item)])
-        self._told = {item.id for item in history}
-        return await self._model.open(replace(setup, history=history))
+        setup = replace(setup, history=ChatContext([item for item in setup.history if _is_told(item)]))
+        connection = await self._model.open(setup)
+        self._opened_with[connection] = setup
+        return connection
 
     def _begin(self, stream: RealtimeConnection) -> None:
         self.connection = stream
         self.known = set()
-        for item in self._setup("").history:
-            if item.id not in self._told and _is_told(item):
-                self._tell(stream, item)
+        self._bring_up_to_date(stream)
         if self._replaced is None and self._turn_audio:
             for frame in self._turn_audio:
                 stream.push(frame)
@@ -271,9 +272,18 @@ class RealtimeLink(ReconnectingStream[RealtimeConnection, RealtimeEvent]):
     def _is_news(self, item: ChatItem) -> bool:
         return _is_told(item) and not (isinstance(item, FunctionCall) and item.call_id in self.known)
 
-    def _tell(self, connection: RealtimeConnection, item: ChatItem) -> None:
-        self._told.add(item.id)
-        connection.append(item)
+    def _bring_up_to_date(self, stream: RealtimeConnection) -> None:
+        """Tell it what has changed since it was asked for; the connection before it may have been told."""
+        then, now = self._opened_with.pop(stream), self._setup("")
+        if (then.instructions, then.tools) != (now.instructions, now.tools):
+            if self._model.capabilities.updates:
+                stream.update(now.instructions, now.tools)
+            else:
+                self.replace()
+        told = {item.id for item in then.history}
+        for item in now.history:
+            if item.id not in told and _is_told(item):
+                stream.append(item)
 
 
 def _is_told(item: ChatItem) -> bool:
