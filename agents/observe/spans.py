@@ -29,7 +29,7 @@ from opentelemetry.trace import (
 
 from vivavoce.agents.agent import StopResponse
 from vivavoce.agents.observe.observer import Watch
-from vivavoce.pipelines.core.errors import describe
+from vivavoce.pipelines.core.errors import describe, located
 
 if TYPE_CHECKING:
     from vivavoce.agents.observe.options import AttributeValue, Redact
@@ -58,6 +58,7 @@ class SpanMaker:
         self._redact = redact
         self._common = self._cleaned(common)
         self._watches: dict[SpanWatch, None] = {}
+        self._has_failed = False
         self._zero_ns = 0
         self._zero = 0.0
 
@@ -99,14 +100,18 @@ class SpanMaker:
         span_kind: SpanKind = SpanKind.INTERNAL,
     ) -> Span:
         """Begin a span at `at`, by default now."""
-        return self._tracer.start_span(
-            name or kind,
-            set_span_in_context(parent) if isinstance(parent, Span) else parent,
-            span_kind,
-            {KIND: kind, **self._common, **self._cleaned(attributes or {})},
-            [Link(context) for context in links],
-            self.nanoseconds(at),
-        )
+        try:
+            return self._tracer.start_span(
+                name or kind,
+                set_span_in_context(parent) if isinstance(parent, Span) else parent,
+                span_kind,
+                {KIND: kind, **self._common, **self._cleaned(attributes or {})},
+                [Link(context) for context in links],
+                self.nanoseconds(at),
+            )
+        except Exception as error:  # noqa: BLE001 - a sampler or processor of the application's; the call goes on
+            self._note_foreign(error)
+            return INVALID_SPAN
 
     def set(self, span: Span, attributes: Attributes) -> None:
         """Add attributes."""
@@ -121,7 +126,15 @@ class SpanMaker:
     def end(self, span: Span, *, at: float | None = None) -> None:
         """End it at `at`, by default now; nothing happens where it has ended."""
         if span.is_recording():
-            span.end(self.nanoseconds(at))
+            try:
+                span.end(self.nanoseconds(at))
+            except Exception as error:  # noqa: BLE001 - a processor of the application's; the call goes on
+                self._note_foreign(error)
+
+    def _note_foreign(self, error: Exception) -> None:
+        if not self._has_failed:
+            self._has_failed = True
+            logger.warning("A tracer provider raised %s; the call goes on, and this is said once", located(error))
 
     def fail(self, span: Span, error: BaseException) -> None:
         """Record what went wrong, and that it did."""

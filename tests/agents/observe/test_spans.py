@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 
 from telemetry_kit import Watching, seconds_of
 from vivavoce.agents import Agent, SessionOptions
+from vivavoce.agents.observe.options import TelemetryOptions
+from vivavoce.agents.observe.telemetry import Telemetry, job_telemetry
 from vivavoce.agents.testing import ScriptedLLM, ScriptedRealtimeModel, ScriptedTTS, ScriptedTTSOptions, SessionHarness
 from vivavoce.pipelines.realtime_model.base import RealtimeCapabilities
 
@@ -54,3 +58,37 @@ def test_a_plain_turn_is_a_tree_with_the_scenarios_times(make: Make, answer: Tim
     assert seconds_of(turn) == (0.5, 5.2)
     heard = [("user_speech", (0.5, 2.5)), ("stt", (0.5, 2.7)), ("end_of_turn", (2.5, 2.9))]
     assert [(span.name, seconds_of(span)) for span in watching.children(turn)] == [*heard, *answer]
+
+
+class _Broken(SpanProcessor):
+    """As a processor of an application's that has a bug."""
+
+    def __init__(self, at: str) -> None:
+        self._at = at
+
+    def on_start(self, span: Any, parent_context: Any = None) -> None:
+        if self._at == "start":
+            raise RuntimeError("no disk")
+
+    def on_end(self, span: ReadableSpan) -> None:
+        if self._at == "end":
+            raise RuntimeError("no disk")
+
+
+@pytest.mark.parametrize("at", ["start", "end"])
+def test_a_processor_of_the_applications_that_raises_costs_its_spans_and_not_the_call(
+    at: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    tracers = TracerProvider(shutdown_on_exit=False)
+    tracers.add_span_processor(_Broken(at))
+    token = job_telemetry.set(Telemetry(TelemetryOptions(tracer_provider=tracers)))
+    try:
+        harness = SessionHarness(Agent("Help."), ScriptedLLM("Hi."))
+        harness.caller.says("hello", 0.5, 1.0)
+        harness.run(until=6.0)
+    finally:
+        job_telemetry.reset(token)
+    assert harness.close_report is not None
+    assert harness.close_report.reason == "user_initiated"
+    harness.expect_outcomes("completed")
+    assert len([record for record in caplog.records if "tracer provider raised" in record.getMessage()]) == 1
