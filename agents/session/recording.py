@@ -18,7 +18,14 @@ from vivavoce.agents.observe.recording.recorder import Recorder
 from vivavoce.agents.observe.recording.sink import RecordedSink
 from vivavoce.agents.records import RecordingRecord
 from vivavoce.pipelines.core.clock import Clock
-from vivavoce.pipelines.core.errors import SessionClosedError, SessionError, SessionNotStartedError, describe, located
+from vivavoce.pipelines.core.errors import (
+    ConfigurationError,
+    SessionClosedError,
+    SessionError,
+    SessionNotStartedError,
+    describe,
+    located,
+)
 from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
 from vivavoce.pipelines.io import AudioSink
 from vivavoce.pipelines.media.frame import AudioFrame
@@ -136,22 +143,34 @@ class SessionRecording:
         return self._recorder is not None
 
     async def _start_by_itself(self) -> None:
-        await self.start()
+        try:
+            await self.start()
+        except (SessionError, ConfigurationError, OSError) as error:  # nobody waits for this call to be told
+            logger.error("The call is not recorded: %s", _told(error))
+            self._report_error(error, "recording")
 
     async def _has_consent(self) -> bool:
         consent = self._options.consent
         if consent is None:
             return True
-        try:
-            with anyio.fail_after(self._options.consent_timeout), strays_as_errors("the consent hook"):
-                may = await consent(self._session)
-        except TimeoutError:
-            limit = self._options.consent_timeout
+        may: Any = None
+        limit = self._options.consent_timeout
+
+        async def ask() -> None:
+            nonlocal may
+            try:
+                with strays_as_errors("the consent hook"):
+                    may = await consent(self._session)
+            except Exception as error:  # noqa: BLE001 - a user callback: without its word nothing is recorded
+                logger.warning("The consent hook raised %s; nothing is recorded", located(error))
+                self._report_error(error, "recording")
+
+        with anyio.move_on_after(limit) as scope:
+            # In a task of our own: whoever called start() may be cancelled in ways that look like a stray there.
+            async with anyio.create_task_group() as group:
+                group.start_soon(ask, name="consent")
+        if scope.cancelled_caught:
             self._report_error(SessionError(f"the consent hook did not end within {limit:g} s"), "recording")
-            return False
-        except Exception as error:  # noqa: BLE001 - a user callback: without its word nothing is recorded
-            logger.warning("The consent hook raised %s; nothing is recorded", located(error))
-            self._report_error(error, "recording")
             return False
         if may is not True:
             logger.info("The caller is not recorded: no consent")
@@ -173,7 +192,7 @@ class SessionRecording:
         """Do something with the file; what goes wrong ends that recording and nothing else."""
         try:
             await work()
-        except (OSError, ImportError, SessionError, ValueError) as error:
+        except Exception as error:  # noqa: BLE001 - files, threads and codecs fail in many ways, and none ends the call
             recorder.fail(_told(error))
             logger.error("The recording ended by an error: %s; the call goes on", recorder.error)
             self._report_error(SessionError(f"recording to '{recorder.record.path}': {recorder.error}"), "recording")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -261,3 +263,55 @@ def test_what_waits_for_a_disk_that_hangs_is_bounded() -> None:
     for number in range(5000):
         track.heard(AudioFrame(bytes(640), 16000), number * 0.02)
     assert track.dropped_pieces == 4000
+
+
+def test_a_folder_that_is_gone_when_the_call_begins_costs_the_recording_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "calls.v2"  # with a suffix, so that only its being there makes it a folder
+    folder.mkdir()
+    harness = cascading(options(folder), "Hi.")
+    folder.rmdir()
+    harness.caller.says("hello", 0.5, 1.0)
+    harness.run(until=6.0)
+    harness.expect_outcomes("completed")
+    assert [event.source for event in harness.recording.of(ErrorOccurred)] == ["recording"]
+    assert harness.session.report().recordings == ()
+
+
+def test_a_process_that_has_no_thread_left_records_nothing_and_talks_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*args: Any, **kwargs: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(anyio.to_thread, "run_sync", refuse)
+    harness = cascading(options(tmp_path / "call.wav"), "Hi.")
+    harness.caller.says("hello", 0.5, 1.0)
+    harness.run(until=6.0)
+    harness.expect_outcomes("completed")
+    assert [event.source for event in harness.recording.of(ErrorOccurred)] == ["recording"]
+
+
+def test_who_asks_for_a_recording_and_is_cancelled_while_consent_is_asked_for_is_cancelled(tmp_path: Path) -> None:
+    async def consent(session: Any) -> bool:
+        await anyio.sleep(10)
+        return True
+
+    ended: list[str] = []
+
+    async def ask(harness: SessionHarness) -> None:
+        try:
+            ended.append(f"returned {await harness.session.recording.start()}")
+        except asyncio.CancelledError:
+            ended.append("cancelled")
+            raise
+
+    async def scenario(harness: SessionHarness) -> None:
+        task = asyncio.create_task(ask(harness))
+        await harness.until(1.0)
+        task.cancel()
+        await harness.until(2.0)
+
+    harness = cascading(options(tmp_path, autostart=False, consent=consent), "Hi.")
+    harness.run(scenario)
+    assert ended == ["cancelled"]
+    assert harness.recording.of(ErrorOccurred) == []
