@@ -6,8 +6,11 @@ import logging
 from collections.abc import Sequence
 from typing import ClassVar
 
+import anyio
+
+from vivavoce.pipelines.core.checks import check_number
 from vivavoce.pipelines.core.clock import Clock, LoopClock
-from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError, ProviderError
+from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError, ProviderError, ProviderTimeoutError
 from vivavoce.pipelines.realtime_model.base import (
     RealtimeCapabilities,
     RealtimeConnection,
@@ -28,6 +31,7 @@ class FallbackRealtime(RealtimeModel):
     Args:
         models: In order of preference; at least two, which must agree in the audio's rates.
         retry_after: Seconds for which a model that failed is not tried.
+        open_timeout: Seconds for each model to connect; a session's own limit, 10 s, is for all of them together.
     Raises:
         ConfigurationError: There are not two models.
         CapabilityError: The models have nothing in common, or take or make audio of different rates.
@@ -36,12 +40,19 @@ class FallbackRealtime(RealtimeModel):
     provider: ClassVar[str] = "fallback"
 
     def __init__(
-        self, models: Sequence[RealtimeModel], *, retry_after: float = 60.0, clock: Clock | None = None
+        self,
+        models: Sequence[RealtimeModel],
+        *,
+        retry_after: float = 60.0,
+        open_timeout: float = 4.0,
+        clock: Clock | None = None,
     ) -> None:
         if len(models) < 2:
             raise ConfigurationError(f"a fallback needs two models or more, got {len(models)}")
         if retry_after < 0:
             raise ConfigurationError(f"need retry_after >= 0 s, got {retry_after!r}")
+        check_number("open_timeout", open_timeout, above=0, unit="s")
+        self._open_timeout = open_timeout
         self._models = tuple(models)
         self._retry_after = retry_after
         self._clock = clock or LoopClock()
@@ -74,7 +85,7 @@ class FallbackRealtime(RealtimeModel):
         for number in (*rested, *others):  # where all have failed lately, all are tried all the same
             model = self._models[number]
             try:
-                connection = await model.open(setup)
+                connection = await self._open_in_time(model, setup)
             except ProviderError as error:
                 logger.warning("No connection to %s, the next model is tried: %s", model.provider, error)
                 self._failed_at[number], last = self._clock.now(), error
@@ -84,6 +95,11 @@ class FallbackRealtime(RealtimeModel):
             return connection
         assert last is not None
         raise last
+
+    async def _open_in_time(self, model: RealtimeModel, setup: RealtimeSetup) -> RealtimeConnection:
+        with anyio.move_on_after(self._open_timeout):
+            return await model.open(setup)
+        raise ProviderTimeoutError(f"no connection within {self._open_timeout:g} s", provider=model.provider)
 
 
 def _common(models: Sequence[RealtimeModel]) -> RealtimeCapabilities:

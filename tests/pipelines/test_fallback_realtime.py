@@ -86,3 +86,12 @@ def test_one_model_is_no_fallback() -> None:
         FallbackRealtime([ScriptedRealtimeModel()])
     with pytest.raises(ConfigurationError, match="retry_after"):
         FallbackRealtime([ScriptedRealtimeModel(), ScriptedRealtimeModel()], retry_after=-1.0)
+
+
+def test_a_model_that_hangs_is_passed_over_within_the_time_that_a_session_has_to_connect() -> None:
+    first, second = ScriptedRealtimeModel(open_delay=1000.0), ScriptedRealtimeModel([0.3, "Sure."], hears=["a"])
+    pipeline = RealtimePipeline(FallbackRealtime([first, second]), vad=ScriptedVAD())
+    harness = SessionHarness(Agent("Help."), model=second, pipeline=pipeline)
+    harness.caller.makes_noise(10.5, 11.0)
+    harness.run(until=16.0)
+    harness.expect_outcomes("completed")
