@@ -31,15 +31,21 @@ class ReplyLane:
         """Keep a task ready; called when there is time."""
         if self._ready is None:
             self._ready = _Seat()
-            self._context.run(self._group.start_soon, self._ready.sit, name="ready for the next speech")
+            self._begin(self._ready.sit, "ready for the next speech")
 
     def start(self, run: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
         """Run `run()` in a task of its own."""
         seat, self._ready = self._ready, None
         if seat is None:
-            self._context.run(self._group.start_soon, run, name=name)
+            self._begin(run, name)
         else:
             seat.take(run, name)
+
+    def _begin(self, run: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
+        def begin() -> None:
+            self._group.start_soon(run, name=name)
+
+        self._context.run(begin)
 
 
 class _Seat:

@@ -12,9 +12,10 @@ from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.core.errors import ProviderConnectionError
 from vivavoce.pipelines.core.retry import RetryOptions
 from vivavoce.pipelines.llm.chat_context import ChatContext, ChatMessage
-from vivavoce.pipelines.realtime_model.base import RealtimeCapabilities, RealtimeConnection, RealtimeSetup
+from vivavoce.pipelines.realtime_model.base import RealtimeCapabilities, RealtimeSetup
 from vivavoce.pipelines.realtime_model.link import RealtimeLink
 from vivavoce.pipelines.testing import ScriptedRealtimeModel
+from vivavoce.pipelines.testing.scripted_realtime import ScriptedRealtimeConnection
 
 NAME = ChatMessage(role="user", content="my name is Ada")
 
@@ -44,7 +45,7 @@ class Conversation:
 class _Gated(ScriptedRealtimeModel):
     gate: anyio.Event | None = None
 
-    async def open(self, setup: RealtimeSetup) -> RealtimeConnection:
+    async def open(self, setup: RealtimeSetup) -> ScriptedRealtimeConnection:
         if self.gate is not None:
             await self.gate.wait()
         return await super().open(setup)
