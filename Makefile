@@ -36,9 +36,9 @@ test: .venv/.dev
 	$(BIN)/coverage report --include='agents/turn/*' --fail-under=100 || failed="$$failed coverage-of-agents/turn"; \
 	if [ -n "$$failed" ]; then echo "make test: failed:$$failed" >&2; exit 1; fi
 
-# Side by side: calls in real rooms mostly wait for sound, everything else computes.
+# Side by side: calls in real rooms mostly wait for sound, everything else computes, and gives way to them.
 .test-units:
-	@VIVAVOCE_TRACED_SCENARIOS=1 $(BIN)/coverage run $(BIN)/pytest --ignore=tests/e2e
+	@VIVAVOCE_TRACED_SCENARIOS=1 nice -n 15 $(BIN)/coverage run $(BIN)/pytest --ignore=tests/e2e
 
 .test-end-to-end:
 	@echo "End-to-end tests run beside the others; so far: $(E2E_LOG)"

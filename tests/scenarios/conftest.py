@@ -1,8 +1,7 @@
 """Every scenario is held on both pipelines, but for those that a table names, with the reason.
 
-Each can run traced too: nothing of the call may differ, and its spans must add up.
-
-`make test` and CI ask for it (`VIVAVOCE_TRACED_SCENARIOS=1`), as it doubles the time of a quick run.
+`make test` and CI run them traced (`VIVAVOCE_TRACED_SCENARIOS=1`): nothing of the call may differ, and its spans must add
+up. A quick run is plain, which is as most sessions are.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from realtime_kit import realtime_of, text_realtime_of
 from telemetry_kit import Watching
 from vivavoce.agents.testing import SessionHarness
 
-WAYS = ["plain", "traced"] if os.environ.get("VIVAVOCE_TRACED_SCENARIOS") == "1" else ["plain"]
+WAYS = ["traced"] if os.environ.get("VIVAVOCE_TRACED_SCENARIOS") == "1" else ["plain"]
 
 
 @pytest.fixture(autouse=True, params=WAYS)
