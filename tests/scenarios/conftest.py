@@ -1,7 +1,7 @@
 """Every scenario is held on both pipelines, but for those that a table names, with the reason.
 
-`make test` and CI run them traced (`VIVAVOCE_TRACED_SCENARIOS=1`): nothing of the call may differ, and its spans must add
-up. A quick run is plain, which is as most sessions are.
+`make test` and CI run them traced (`VIVAVOCE_TRACED_SCENARIOS=1`): nothing of the call may differ, and its spans must
+add up. A quick run is plain, which is as most sessions are.
 """
 
 from __future__ import annotations
