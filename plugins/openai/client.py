@@ -177,6 +177,17 @@ def shown(base_url: str) -> str:
     return f"{scheme}{separator}{rest.rpartition('@')[2].partition('?')[0]}"
 
 
+def checked_model(model: str | None, base_url: str | None, default: str, hint: str = "") -> str:
+    """Return the model to use: `default` unless one is given.
+
+    Raises:
+        ConfigurationError: A server of one's own was given without a model; `hint` says where to find one.
+    """
+    if not model and base_url is not None:
+        raise ConfigurationError(f"a server of your own needs model, got {model!r}{hint}")
+    return model or default
+
+
 def checked_key(api_key: str | None, base_url: str | None) -> str:
     """Return the key that is sent; the environment's goes to OpenAI only.
 

@@ -13,7 +13,7 @@ from vivavoce.pipelines.core.trace_context import trace_headers
 from vivavoce.pipelines.llm.base import LLM as LLMPort
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMCapabilities, LLMEvent
 from vivavoce.plugins.openai.chat import ChatReader, chat_body
-from vivavoce.plugins.openai.client import DEFAULT_BASE_URL, Client
+from vivavoce.plugins.openai.client import DEFAULT_BASE_URL, Client, checked_model
 from vivavoce.plugins.openai.failures import Redaction, provider_errors
 from vivavoce.plugins.openai.options import Api, LLMOptions
 from vivavoce.plugins.openai.responses import ResponsesReader, responses_body
@@ -133,10 +133,7 @@ def asking(model: str | None, base_url: str | None, options: LLMOptions) -> Aski
     Raises:
         ConfigurationError: There is a `base_url`, but no model.
     """
-    if not model:
-        if base_url is not None:
-            raise ConfigurationError(f"a server of your own needs model, got {model!r}; ask it with GET /models")
-        model = DEFAULT_MODEL
+    model = checked_model(model, base_url, DEFAULT_MODEL, "; ask it with GET /models")
     host = f".{urlsplit(base_url or DEFAULT_BASE_URL).hostname}"
     is_openai = host.endswith(OPENAI_HOSTS) if options.dialect == "auto" else options.dialect == "openai"
     effort = options.reasoning_effort

@@ -9,7 +9,6 @@ from contextlib import aclosing
 import anyio
 
 from vivavoce.pipelines.core.errors import (
-    ConfigurationError,
     ProviderConnectionError,
     ProviderError,
     ProviderTimeoutError,
@@ -27,7 +26,7 @@ from vivavoce.pipelines.realtime_model.base import (
 from vivavoce.pipelines.realtime_model.base import RealtimeModel as RealtimeModelPort
 from vivavoce.pipelines.realtime_model.feed import Feed
 from vivavoce.pipelines.tts.base import AudioChunk
-from vivavoce.plugins.openai.client import Client
+from vivavoce.plugins.openai.client import Client, checked_model
 from vivavoce.plugins.openai.failures import Redaction
 from vivavoce.plugins.openai.realtime_answer import RealtimeAnswer
 from vivavoce.plugins.openai.realtime_messages import RATE
@@ -68,9 +67,7 @@ class RealtimeModel(RealtimeModelPort):
         base_url: str | None = None,
         options: RealtimeOptions | None = None,
     ) -> None:
-        if not model and base_url is not None:
-            raise ConfigurationError(f"a server of your own needs model, got {model!r}; on Azure, the deployment")
-        self._model = model or DEFAULT_REALTIME_MODEL
+        self._model = checked_model(model, base_url, DEFAULT_REALTIME_MODEL, "; on Azure, the deployment")
         self._options = options or RealtimeOptions()
         self._client = Client(
             "openai.RealtimeModel",

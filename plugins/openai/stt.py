@@ -14,14 +14,14 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 from vivavoce.pipelines.core.checks import check_number
-from vivavoce.pipelines.core.errors import ConfigurationError, ProviderError, ProviderTimeoutError
+from vivavoce.pipelines.core.errors import ProviderError, ProviderTimeoutError
 from vivavoce.pipelines.llm.base import GenerateRequest
 from vivavoce.pipelines.llm.chat_context import ChatContext
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.realtime_model.feed import Feed
 from vivavoce.pipelines.stt import base
 from vivavoce.pipelines.stt.base import STTCapabilities, STTEvent
-from vivavoce.plugins.openai.client import Client, ConnectionOptions
+from vivavoce.plugins.openai.client import Client, ConnectionOptions, checked_model
 from vivavoce.plugins.openai.failures import Redaction
 from vivavoce.plugins.openai.realtime_messages import RATE, Message, transcription_settings
 from vivavoce.plugins.openai.sockets import Socket, open_socket
@@ -82,9 +82,7 @@ class STT(base.STT):
         base_url: str | None = None,
         options: STTOptions | None = None,
     ) -> None:
-        if not model and base_url is not None:
-            raise ConfigurationError(f"a server of your own needs model, got {model!r}")
-        self._model = model or DEFAULT_STT_MODEL
+        self._model = checked_model(model, base_url, DEFAULT_STT_MODEL)
         self._language = language
         self._options = options or STTOptions()
         self._client = Client(

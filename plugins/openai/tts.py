@@ -18,7 +18,7 @@ from vivavoce.pipelines.llm.chat_context import ChatContext
 from vivavoce.pipelines.media.frame import BYTES_PER_SAMPLE, AudioFrame
 from vivavoce.pipelines.tts import base
 from vivavoce.pipelines.tts.base import AudioChunk, TTSCapabilities
-from vivavoce.plugins.openai.client import Client, ConnectionOptions
+from vivavoce.plugins.openai.client import Client, ConnectionOptions, checked_model
 from vivavoce.plugins.openai.failures import Redaction, provider_errors
 from vivavoce.plugins.openai.wire import PROVIDER, drop_nones
 
@@ -72,9 +72,7 @@ class TTS(base.TTS):
         base_url: str | None = None,
         options: TTSOptions | None = None,
     ) -> None:
-        if not model and base_url is not None:
-            raise ConfigurationError(f"a server of your own needs model, got {model!r}")
-        self._model = model or DEFAULT_TTS_MODEL
+        self._model = checked_model(model, base_url, DEFAULT_TTS_MODEL)
         self._voice = voice
         self._options = options or TTSOptions()
         self._client = Client(
