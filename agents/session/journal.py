@@ -88,7 +88,8 @@ class Journal:
         One that nobody listens to is counted and not made.
         """
         self._sequence += 1
-        self.observer.noted(event, turn_id, fields)
+        if self.observer.is_on:
+            self.observer.noted(event, turn_id, fields)
         keep = _KEPT.get(event)
         if keep is not None:
             keep(self, (self._clock.now() if at is None else at) - self.started_at, fields)
