@@ -1,6 +1,7 @@
 """SpanMaker: spans with a session's attributes at a session's times; SpanWatch: one that is current while work goes on.
 
-Times are the session clock's, set on the wall clock once, so that spans contain each other to the nanosecond. An error
+Times are the session clock's, set on the wall clock once, so that spans contain each other to the nanosecond: none
+begins before the one it is in, nor ends before it begins, whatever times it is told. An error
 is recorded by its type and by what `describe()` lets out, since foreign texts may quote content; its stack has no
 values in it.
 """
@@ -107,7 +108,7 @@ class SpanMaker:
                 span_kind,
                 {KIND: kind, **self._common, **self._cleaned(attributes or {})},
                 [Link(context) for context in links],
-                self.nanoseconds(at),
+                self._not_before(parent, at),
             )
         except Exception as error:  # noqa: BLE001 - a sampler or processor of the application's; the call goes on
             self._note_foreign(error)
@@ -127,9 +128,16 @@ class SpanMaker:
         """End it at `at`, by default now; nothing happens where it has ended."""
         if span.is_recording():
             try:
-                span.end(self.nanoseconds(at))
+                span.end(self._not_before(span, at))
             except Exception as error:  # noqa: BLE001 - a processor of the application's; the call goes on
                 self._note_foreign(error)
+
+    def _not_before(self, other: Span | Context, at: float | None) -> int:
+        """Return the wall clock's time for `at`, or the start of `other` if that is later and known."""
+        began = getattr(
+            other, "start_time", None
+        )  # the SDK's spans tell; a foreign one, or a sampled-out one, does not
+        return self.nanoseconds(at) if began is None else max(began, self.nanoseconds(at))
 
     def _note_foreign(self, error: Exception) -> None:
         if not self._has_failed:

@@ -2,12 +2,15 @@
 
 | span | from | to |
 |---|---|---|
-| turn | the true start of the user's speech, or the arrival of text | the outcome |
+| turn | the true start of the user's speech, else the arrival of its first words | the outcome |
 | user_speech | its true start | its true end |
 | stt | the start of the speech, without a VAD the first interim | the final transcript, else the turn's end |
 | end_of_turn | the true end of the speech | the commit, or the speech that goes on |
 | playout | the first frame played of a step | the last one, or the cut |
 | interruption | the true start of the speech over the agent | what becomes of it |
+
+A recogniser's first words may come before the VAD is sure of the speech, whose true start is earlier. A span cannot be
+dated back, so the turn's waits, after an interim alone, for what tells: the VAD, a final, an attempt, or the outcome.
 """
 
 from __future__ import annotations
@@ -32,14 +35,24 @@ OnInterruption = Callable[[bool, float], None]
 
 @dataclass(slots=True)
 class _Turn:
-    span: Span
+    id: str
     began_at: float
+    span: Span = NO_SPAN
+    has_begun: bool = False
+    """Whether the span has: not yet, after an interim alone."""
+    words_at: float | None = None
+    """When the first interim came, while the span has not begun."""
     speech: Span | None = None
     stt: Span | None = None
     end: Span | None = None
     interims: int = 0
     is_committed: bool = False
     speeches: set[str] = field(default_factory=set)
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether its recognition is open."""
+        return self.stt is not None or (not self.has_begun and self.words_at is not None)
 
 
 @dataclass(slots=True)
@@ -97,8 +110,11 @@ class TurnSpans:
 
     def turn(self, turn_id: str) -> Span | None:
         """Return the open span of that turn, or of the speech of that id."""
-        known = self._turns.get(turn_id) or self._speeches.get(turn_id)
-        return None if known is None else known.span
+        turn = self._turns.get(turn_id)
+        if turn is not None:
+            return self._begin(turn)
+        speech = self._speeches.get(turn_id)
+        return None if speech is None else speech.span
 
     def asked(self, speech_id: str, kind: str, links: Sequence[SpanContext]) -> None:
         """`say()` or `reply()` was called."""
@@ -177,16 +193,27 @@ class TurnSpans:
     def _open(self, turn_id: str, at: float) -> _Turn:
         turn = self._turns.get(turn_id)
         if turn is None:
-            attributes = {"vivavoce.turn.id": turn_id}
-            span = self._maker.start("turn", self.session, at=at, attributes=attributes)
-            self._turns[turn_id] = turn = _Turn(span, at)
+            self._turns[turn_id] = turn = _Turn(turn_id, at)
         return turn
+
+    def _begin(self, turn: _Turn) -> Span:
+        """Return the turn's span, begun now at the latest."""
+        if not turn.has_begun:
+            turn.has_begun = True
+            attributes = {"vivavoce.turn.id": turn.id}
+            turn.span = self._maker.start("turn", self.session, at=turn.began_at, attributes=attributes)
+            if turn.words_at is not None:
+                self._recognise(turn, turn.words_at)
+        return turn.span
 
     def _speech_started(self, event: i.UserSpeechStarted, turn_id: str) -> None:
         self._heard_at = event.at
         if not turn_id:
             return
         turn = self._open(turn_id, event.at)
+        if not turn.has_begun and event.at < turn.began_at:
+            turn.began_at = turn.words_at = event.at
+        self._begin(turn)
         if turn.end is not None:
             self._maker.set(turn.end, {"vivavoce.end_of_turn.decision": "resumed"})
             self._maker.end(turn.end, at=event.at)
@@ -204,20 +231,26 @@ class TurnSpans:
             self._maker.end(turn.speech, at=event.at)
             turn.speech = None
         if turn.end is None:
-            turn.end = self._maker.start("end_of_turn", turn.span, at=event.at, attributes=self._detector)
+            turn.end = self._maker.start("end_of_turn", self._begin(turn), at=event.at, attributes=self._detector)
 
     def _interim(self, event: i.UserInterim, turn_id: str) -> None:
         if turn_id and event.text:
-            turn = self._open(turn_id, self._maker.now())
-            self._recognise(turn, self._maker.now())
+            now = self._maker.now()
+            turn = self._open(turn_id, now)
+            if turn.has_begun:
+                self._recognise(turn, now)
+            elif turn.words_at is None:
+                turn.words_at = now
             turn.interims += 1
 
     def _final(self, event: i.UserFinal, turn_id: str) -> None:
         # A final that commits its turn at once finds the turn closed: it is the one whose recognition is open.
-        turn = self._turns.get(turn_id) or next((t for t in self._turns.values() if t.stt is not None), None)
+        turn = self._turns.get(turn_id) or next((t for t in self._turns.values() if t.is_heard), None)
         if turn is None and turn_id:
             turn = self._open(turn_id, self._maker.now())
-            self._recognise(turn, self._maker.now())
+            turn.words_at = turn.began_at
+        if turn is not None:
+            self._begin(turn)
         if turn is not None and turn.stt is not None:
             told: Attributes = {"vivavoce.stt.audio_seconds": event.audio_seconds or None}
             if self._capture:
@@ -237,20 +270,20 @@ class TurnSpans:
 
     def _recognise(self, turn: _Turn, at: float) -> None:
         if turn.stt is None and self._stt is not None:
-            turn.stt, turn.interims = self._maker.start("stt", turn.span, at=at, attributes=self._stt), 0
+            turn.stt = self._maker.start("stt", turn.span, at=at, attributes=self._stt)
 
     def _end_stt(self, turn: _Turn, told: Attributes, *, has_final: bool) -> None:
         assert turn.stt is not None
         self._maker.set(turn.stt, {**told, "vivavoce.stt.interims": turn.interims, "vivavoce.stt.has_final": has_final})
         self._maker.end(turn.stt)
-        turn.stt = None
+        turn.stt, turn.words_at, turn.interims = None, None, 0
 
     def _commit(self, effect: fx.CommitUserTurn) -> None:
         timing = effect.timing
         turn = self._open(effect.turn_id, timing.speech_ended_at)
         turn.is_committed = True
         turn.speeches.add(effect.speech_id)
-        self._speeches[effect.speech_id] = _Speech(turn.span, turn.began_at)
+        self._speeches[effect.speech_id] = _Speech(self._begin(turn), turn.began_at)
         if turn.end is not None:
             self._maker.set(
                 turn.end,
@@ -330,6 +363,7 @@ class TurnSpans:
     # --- ends
 
     def _close_parts(self, turn: _Turn) -> None:
+        self._begin(turn)
         if turn.speech is not None:
             self._maker.end(turn.speech)
         if turn.stt is not None:

@@ -259,6 +259,11 @@ class Call:
     script=[[0.0]] * 30,
     setting=Setting(ahead="nothing", has_words=False, wake_up=None, window=None),
 )
+@example(  # words are recognised before the VAD is sure of the speech
+    plan=[Action("says", 7.5, 1, 0.1, guessed="all")],
+    script=[[0.0]] * 30,
+    setting=Setting(ahead="nothing", has_words=False, wake_up=None, window=None),
+)
 def test_whatever_happens_the_laws_of_a_session_hold(
     plan: list[Action], script: list[list[StepItem]], setting: Setting
 ) -> None:

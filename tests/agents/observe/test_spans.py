@@ -92,3 +92,15 @@ def test_a_processor_of_the_applications_that_raises_costs_its_spans_and_not_the
     assert harness.close_report.reason == "user_initiated"
     harness.expect_outcomes("completed")
     assert len([record for record in caplog.records if "tracer provider raised" in record.getMessage()]) == 1
+
+
+def test_words_that_come_before_the_voice_is_sure_belong_to_the_speech_that_it_then_reports() -> None:
+    watching = Watching()
+    harness = cascading(watching)
+    harness.caller.says("hello", 0.5, 0.9, final_at=1.2, interims=[(0.52, "hel")])
+    harness.run(until=6.0)
+    watching.check()
+    turn = watching.one("turn")
+    assert seconds_of(turn)[0] == 0.5
+    assert seconds_of(watching.one("user_speech")) == (0.5, 0.9)
+    assert seconds_of(watching.one("stt")) == (0.5, 1.2)
