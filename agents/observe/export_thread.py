@@ -103,6 +103,10 @@ class ExportThread(SpanProcessor):
         """Spans in the queue."""
         return len(self._queue)
 
+    def nudge(self) -> None:
+        """Ask for the spans so far to be sent now and not when they are due."""
+        self._wake.set()
+
     def flush(self) -> Future[None]:
         """Ask for everything so far to be sent; the result is there when that was tried."""
         done: Future[None] = Future()

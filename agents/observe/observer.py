@@ -73,10 +73,10 @@ class SessionObserver:
         return NO_WATCH
 
     def ends(self, reason: str) -> None:
-        """The session closes for `reason`, and nothing but the flush is still to come."""
+        """The session has closed for `reason`, and nothing but the flush is still to come."""
 
     async def flush(self) -> None:
-        """Hand over what was collected; returns within its own limit, which is small, whatever the endpoint does."""
+        """Have what was collected sent; returns within a small limit of its own, whatever the endpoint does."""
 
     # --- the conversation
 

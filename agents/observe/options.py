@@ -52,12 +52,14 @@ class TelemetryOptions:
     export_timeout: float = 10.0
     """Seconds for one export, tries included; in a thread, so that nobody waits for it."""
     flush_timeout: float = 1.0
-    """Seconds that a session's close, within `close_timeout`, waits for its telemetry to be sent."""
+    """Seconds that `close()` waits, when the session has left its room and is closed, for its telemetry to be sent; at
+    most so long besides `close_timeout`. A session that shares a `Telemetry`, as those of a worker do, waits for
+    nothing: whoever made it does, in `aclose()`."""
     max_queue: int | None = None
     """Spans that may wait for the endpoint; more are dropped and counted. None: `OTEL_BSP_MAX_QUEUE_SIZE`, else
     2048."""
     tracer_provider: TracerProvider | None = field(default=None, repr=False)
-    """One of your own in place of an endpoint; it is flushed when a session closes, never shut down."""
+    """One of your own in place of an endpoint; it is flushed at the end, in a thread, and never shut down."""
     meter_provider: MeterProvider | None = field(default=None, repr=False)
     """Likewise."""
     use_global: bool = False

@@ -133,11 +133,11 @@ class SessionTelemetry(SessionObserver):
         self._maker.end(self._turns.session)
 
     async def flush(self) -> None:
-        """Send what was collected, within the options' limit."""
+        """Send what was collected, within the options' limit; what is shared is sent soon, and nobody waits."""
         if self._is_own:
             await self._telemetry.aclose(clock=self._clock)
         else:
-            await self._telemetry.flush(clock=self._clock)
+            self._telemetry.nudge()
 
     # --- the conversation
 

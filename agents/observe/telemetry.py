@@ -10,8 +10,10 @@ import asyncio
 import logging
 import os
 from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import anyio
 
@@ -82,6 +84,11 @@ class Telemetry:
         """Spans that wait to be sent; 0 with providers of your own."""
         return 0 if self._thread is None else self._thread.waiting
 
+    def nudge(self) -> None:
+        """Have the spans so far sent soon; nobody waits."""
+        if self._thread is not None:
+            self._thread.nudge()
+
     async def flush(self, limit: float | None = None, *, clock: Clock | None = None) -> bool:
         """Have everything so far sent, and wait for that at most `limit` (by default `flush_timeout`) seconds.
 
@@ -96,23 +103,36 @@ class Telemetry:
             self._is_closed = True
             return await self.flush(limit, clock=clock)
         self._is_closed = True
-        return await self._wait(asyncio.wrap_future(self._thread.close()), limit, clock)
+        return await self._wait(self._thread.close(), limit, clock)
 
-    def _flushing(self) -> asyncio.Future[Any]:
+    def _flushing(self) -> Future[None]:
         if self._thread is not None:
-            return asyncio.wrap_future(self._thread.flush())
+            return self._thread.flush()
         from vivavoce.agents.observe.foreign import flush_providers
 
         timeout = int(self.options.flush_timeout * 1000)
-        return asyncio.wrap_future(flush_providers((self.tracer_provider, self.meter_provider), timeout))
+        return flush_providers((self.tracer_provider, self.meter_provider), timeout)
 
-    async def _wait(self, future: asyncio.Future[Any], limit: float | None, clock: Clock | None) -> bool:
+    async def _wait(self, done: Future[None], limit: float | None, clock: Clock | None) -> bool:
         limit = self.options.flush_timeout if limit is None else limit
         with (clock or LoopClock()).hold(), anyio.move_on_after(limit) as scope:
-            await asyncio.shield(future)
+            await _awaited(done)
         if scope.cancelled_caught:
             logger.warning("Telemetry was not sent within %g s; nobody waits for the rest", limit)
         return not scope.cancelled_caught
+
+
+async def _awaited(done: Future[None]) -> None:
+    """Wait for what a thread does; unlike `asyncio.wrap_future`, it may be done when the loop is no more."""
+    loop, is_over = asyncio.get_running_loop(), asyncio.Event()
+
+    def tell(_: Future[None]) -> None:
+        with suppress(RuntimeError):  # the loop has closed, so that nobody waits
+            loop.call_soon_threadsafe(is_over.set)
+
+    if not done.done():
+        done.add_done_callback(tell)
+        await is_over.wait()
 
 
 def telemetry_for(given: TelemetryOptions | Telemetry | None) -> tuple[Telemetry | None, bool]:

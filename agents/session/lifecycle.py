@@ -15,7 +15,7 @@ from vivavoce.agents import events as ev
 from vivavoce.agents.agent import Agent, Session
 from vivavoce.agents.observe.facts import session_facts
 from vivavoce.agents.observe.logs import log_session
-from vivavoce.agents.observe.observer import NO_WATCH, SessionObserver, Watch
+from vivavoce.agents.observe.observer import SessionObserver, Watch
 from vivavoce.agents.records import CloseReport
 from vivavoce.agents.rooms.options import RoomOptions
 from vivavoce.agents.session.closing import UNWIND_SHARE, CloseSequence, Step
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from vivavoce.pipelines.io import Transport
 
 logger = logging.getLogger(__name__)
-
-FLUSH = "telemetry flush"
 
 Connect = Callable[[], Awaitable["Transport"]]
 """Returns the transport, when it is connected if need be."""
@@ -86,6 +84,7 @@ class SessionLifecycle:
         self._starting = Starting()
         self._close_asked = anyio.Event()
         self._why = _CloseRequest(CloseReason.USER_INITIATED)
+        self._has_told = False
         self._closing: CloseSequence | None = None
         self.ready = anyio.Event()
         """Set when start is done, or the close of one that failed."""
@@ -146,6 +145,8 @@ class SessionLifecycle:
             logger.debug("The session ended by an error", exc_info=error)
             self.failure = self.failure or first_error(error)
         finally:
+            with anyio.CancelScope(shield=True):
+                await self._end_telemetry()
             self._set_closed()
 
     async def _live(self, connect: Connect, room_options: RoomOptions, resumed: Snapshot | TakeOver | None) -> None:
@@ -336,6 +337,7 @@ class SessionLifecycle:
         )
         self._runtime.journal.note(ev.Closed, report=self.report)
         self._runtime.journal.flush()
+        await self._end_telemetry()
         self._set_closed()
         with anyio.move_on_after(closing.seconds_left * UNWIND_SHARE):
             await self._emitter.wait_idle(is_closed=True)
@@ -384,16 +386,17 @@ class SessionLifecycle:
             steps.append(("room audio", partial(self._close_room_audio, link)))
             if self._why.leaves:
                 steps.append(("leave room", link.transport.leave))
-        if self._observer.is_on:
-            steps.append((FLUSH, self._flush_telemetry))
         return steps
 
     def _watch_step(self, name: str) -> Watch:
-        return NO_WATCH if name == FLUSH else self._observer.phase_step("close", name)
+        return self._observer.phase_step("close", name)
 
-    async def _flush_telemetry(self) -> None:
-        self._observer.ends(self._why.reason.value)
-        await self._observer.flush()
+    async def _end_telemetry(self) -> None:
+        """End what is told of the session, once; its flush has a limit of its own, whatever the steps have used up."""
+        if not self._has_told:
+            self._has_told = True
+            self._observer.ends(self._why.reason.value)
+            await self._observer.flush()
 
     async def _end_handlers(self) -> None:
         try:
