@@ -84,7 +84,6 @@ class SessionLifecycle:
         self._starting = Starting()
         self._close_asked = anyio.Event()
         self._why = _CloseRequest(CloseReason.USER_INITIATED)
-        self._has_told = False
         self._closing: CloseSequence | None = None
         self.ready = anyio.Event()
         """Set when start is done, or the close of one that failed."""
@@ -145,8 +144,9 @@ class SessionLifecycle:
             logger.debug("The session ended by an error", exc_info=error)
             self.failure = self.failure or first_error(error)
         finally:
-            with anyio.CancelScope(shield=True):
-                await self._end_telemetry()
+            if not self.closed.is_set():  # the close itself was broken
+                with anyio.CancelScope(shield=True):
+                    await self._end_telemetry()
             self._set_closed()
 
     async def _live(self, connect: Connect, room_options: RoomOptions, resumed: Snapshot | TakeOver | None) -> None:
@@ -392,11 +392,9 @@ class SessionLifecycle:
         return self._observer.phase_step("close", name)
 
     async def _end_telemetry(self) -> None:
-        """End what is told of the session, once; its flush has a limit of its own, whatever the steps have used up."""
-        if not self._has_told:
-            self._has_told = True
-            self._observer.ends(self._why.reason.value)
-            await self._observer.flush()
+        """End what is told of the session; the flush has a limit of its own, whatever the steps have used up."""
+        self._observer.ends(self._why.reason.value)
+        await self._observer.flush()
 
     async def _end_handlers(self) -> None:
         try:
