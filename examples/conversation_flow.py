@@ -1,4 +1,4 @@
-"""Answers without a model, by a conversation flow: `vivavoce start examples/conversation_flow.py`.
+"""Answers without a model, by a conversation flow: `vivavoce dev examples/conversation_flow.py`.
 
 Offline and without keys: pocketsphinx listens, espeak speaks. The flow asks three questions, one a turn.
 """

@@ -1,4 +1,4 @@
-"""One agent on either pipeline: `PIPELINE=realtime vivavoce start examples/either_pipeline.py`, or `cascading`.
+"""One agent on either pipeline: `PIPELINE=realtime vivavoce dev examples/either_pipeline.py`, or `cascading`.
 
 Its author writes nothing twice: tools, hooks, greeting, wake-up and interruptions are the session's. With an
 OPENAI_API_KEY the parts are OpenAI's; without one they are scripted, so that it runs, and shows how, on any machine.

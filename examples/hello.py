@@ -1,4 +1,4 @@
-"""An agent in one file, offline: `vivavoce start examples/hello.py`."""
+"""An agent in one file, offline: `vivavoce dev examples/hello.py`."""
 
 from vivavoce.agents import Agent, AgentSession, JobContext, function_tool
 from vivavoce.pipelines import CascadingPipeline

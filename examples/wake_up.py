@@ -1,4 +1,4 @@
-"""A caller who says nothing is asked twice, then hung up on; offline: `vivavoce start examples/wake_up.py`."""
+"""A caller who says nothing is asked twice, then hung up on; offline: `vivavoce dev examples/wake_up.py`."""
 
 from vivavoce.agents import Agent, AgentSession, JobContext, WakeUp
 from vivavoce.pipelines import CascadingPipeline

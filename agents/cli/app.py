@@ -19,7 +19,7 @@ from vivavoce.agents.cli.page_command import page
 from vivavoce.agents.cli.replay_command import replay
 from vivavoce.agents.cli.report_command import report
 from vivavoce.agents.cli.room_command import room
-from vivavoce.agents.cli.running import complain, configure_logging, own_version
+from vivavoce.agents.cli.running import complain, configure_logging, ignore_short_secrets, own_version
 from vivavoce.agents.cli.start_command import start
 from vivavoce.pipelines.core.errors import VoiceError
 
@@ -73,6 +73,7 @@ def run_app() -> None:
     """Run the app; expected errors become one line on stderr and exit status 1, others keep their traceback."""
     try:
         configure_logging()
+        ignore_short_secrets()
         app()
     except VoiceError as error:
         complain(error)

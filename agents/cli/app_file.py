@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import sys
+import traceback
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -17,7 +18,7 @@ from vivavoce.agents.session.session import AgentSession
 from vivavoce.agents.worker.job import JobContext
 from vivavoce.agents.worker.worker import Worker
 from vivavoce.pipelines.cascading import CascadingPipeline
-from vivavoce.pipelines.core.errors import ConfigurationError
+from vivavoce.pipelines.core.errors import ConfigurationError, VoiceError, own_traceback
 from vivavoce.pipelines.pipeline import Pipeline
 
 RULE_ANSWER = "I heard you."
@@ -54,6 +55,7 @@ def load_app(file: Path, *, has_default: bool = False) -> App:
     Raises:
         ConfigurationError: There is no such file, it cannot be imported, or it holds none of these, or several.
     """
+    check_file(file)
     module = _import(file)
     agents = _agents(module)
     worker = _found_worker(file, module)
@@ -96,10 +98,18 @@ def with_options(
     )
 
 
-def _import(file: Path) -> ModuleType:
+def check_file(file: Path) -> None:
+    """Check that an app's file is there, without loading it.
+
+    Raises:
+        ConfigurationError: It is not.
+    """
     if not file.is_file():
         what = "is a folder" if file.is_dir() else "does not exist"
-        raise ConfigurationError(f"{str(file)!r} {what}; give the Python file that holds your Worker")
+        raise ConfigurationError(f"{str(file)!r} {what}; give the Python file that holds your agent")
+
+
+def _import(file: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(file.stem, file)
     if spec is None or spec.loader is None:
         raise ConfigurationError(f"{str(file)!r} is not a Python file; its name must end in .py")
@@ -111,10 +121,27 @@ def _import(file: Path) -> ModuleType:
     except SyntaxError as error:
         raise ConfigurationError(f"{error.filename}, line {error.lineno}: {error.msg}") from error
     except ModuleNotFoundError as error:
-        raise ConfigurationError(f"{file} imports {error.name!r}, which is not installed") from error
+        raise ConfigurationError(f"{_importer(error, file)} imports {error.name!r}, which is not installed") from error
     except ImportError as error:
-        raise ConfigurationError(f"{file} imports what is not there: {error.msg}") from error
+        raise ConfigurationError(f"{_importer(error, file)} imports what is not there: {error.msg}") from error
+    except VoiceError:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever the app raises while it loads is shown to whoever wrote it
+        raise ConfigurationError(f"{file} raises while it is loaded\n{own_traceback(error)}") from error
     return module
+
+
+def _importer(error: ImportError, file: Path) -> str:
+    """Return the place of the import that failed: in the app's file, in a neighbour of it, or in what is installed."""
+    lines = [
+        (frame.f_code.co_filename, number)
+        for frame, number in traceback.walk_tb(error.__traceback__)
+        if not frame.f_code.co_filename.startswith("<") and frame.f_code.co_filename != __file__
+    ]
+    name, number = lines[-1] if lines else (str(file), 0)
+    if Path(name).resolve() == file.resolve():
+        return f"{file}, line {number},"
+    return f"{name}, line {number}, which {file} loads,"
 
 
 def _agents(module: ModuleType) -> dict[str, type[Agent]]:

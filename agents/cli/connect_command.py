@@ -12,7 +12,7 @@ import typer
 from anyio import CancelScope
 
 from vivavoce.agents.cli.demo_command import ApiKey, ApiSecret, Url
-from vivavoce.agents.cli.given import given_server
+from vivavoce.agents.cli.given import given_server, no_server
 from vivavoce.agents.cli.running import run
 from vivavoce.pipelines.core.errors import ConfigurationError
 
@@ -41,10 +41,11 @@ def connect(
     """
     from rich.console import Console
 
-    from vivavoce.agents.cli.app_file import load_app
+    from vivavoce.agents.cli.app_file import check_file, load_app
 
+    check_file(file)
     if not url:
-        raise ConfigurationError("needed a LiveKit server: give --url, or set LIVEKIT_URL; vivavoce dev brings its own")
+        raise no_server()
     if not room.strip():
         raise ConfigurationError("--room needs the name of a room, got an empty one")
     place = given_server(url, api_key, api_secret)

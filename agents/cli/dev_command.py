@@ -32,8 +32,10 @@ def dev(
     """
     from rich.console import Console
 
+    from vivavoce.agents.cli.app_file import check_file
     from vivavoce.agents.cli.dev.run import Dev, DevOptions
 
+    check_file(file)
     for folder in watch or []:
         if not folder.is_dir():
             raise ConfigurationError(f"--watch '{folder}' is no folder; give one with Python files")

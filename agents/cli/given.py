@@ -10,6 +10,14 @@ if TYPE_CHECKING:
     from vivavoce.agents.cli.demo.place import Place
 
 
+def no_server() -> ConfigurationError:
+    """Return what to tell who named no server, where one is needed."""
+    return ConfigurationError(
+        "needed a LiveKit server: give --url, or set LIVEKIT_URL. Without one, `vivavoce dev FILE` brings a room of "
+        "its own, and `vivavoce room` runs one on this machine and prints its URL, key and secret"
+    )
+
+
 def given_server(url: str, api_key: str | None, api_secret: str | None) -> Place:
     """Return the server.
 
@@ -19,10 +27,11 @@ def given_server(url: str, api_key: str | None, api_secret: str | None) -> Place
     from vivavoce.agents.cli.demo.place import Place
     from vivavoce.agents.worker.options import websocket_url
 
+    checked = websocket_url(url)
     if not api_key or not api_secret:
         missing = "an API key" if not api_key else "an API secret"
         raise ConfigurationError(
             f"the LiveKit server {url!r} needs {missing}: give --api-key and --api-secret, "
             "or set LIVEKIT_API_KEY and LIVEKIT_API_SECRET"
         )
-    return Place(url=websocket_url(url), api_key=api_key, api_secret=api_secret)
+    return Place(url=checked, api_key=api_key, api_secret=api_secret)

@@ -6,6 +6,7 @@ import importlib.util
 import logging
 import os
 import sys
+import warnings
 from collections.abc import Awaitable, Callable, Sequence
 
 import anyio
@@ -71,6 +72,11 @@ def configure_logging(level: int = logging.WARNING, form: str | None = None) -> 
         handlers=[handler],
         force=True,
     )
+
+
+def ignore_short_secrets() -> None:
+    """Have PyJWT be silent about short keys: which secret a LiveKit server has is not for its caller to choose."""
+    warnings.filterwarnings("ignore", message="The HMAC key is", module="jwt")
 
 
 class _StderrHandler(logging.Handler):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from vivavoce.agents.cli.given import no_server
 from vivavoce.agents.cli.running import configure_logging, run
 
 Text = str | None
@@ -39,6 +41,8 @@ def start(
         agent_name=agent_name,
         health_port=health_port,
     )
+    if not (worker.options.url or os.environ.get("LIVEKIT_URL")):
+        raise no_server()
 
     async def work() -> int:
         await run_worker(worker)

@@ -68,7 +68,10 @@ async def run_connection(
                 "secret must be those of that server",
                 is_refused=True,
             )
-        return Loss(reason=f"{credentials.url}/agent answered with status {error.status}, not with a websocket")
+        return Loss(
+            reason=f"{credentials.url}/agent answered with status {error.status}, not with a websocket: is it a "
+            "LiveKit server?"
+        )
     except (aiohttp.ClientError, OSError) as error:
         return Loss(reason=f"no connection to {credentials.url}: {str(error) or type(error).__name__}")
 

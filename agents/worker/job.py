@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import re
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -214,9 +215,8 @@ class JobContext:
             join.error = f"could not join room {self._job.room!r} at {self._url} within {JOIN_LIMIT} s"
         except Exception as error:  # noqa: BLE001 - whatever the SDK raises reaches the callers of connect()
             logger.debug("joining failed", exc_info=error)
-            join.error = (
-                f"could not join room {self._job.room!r} at {self._url}: {describe(error, quotes_foreign=True)}"
-            )
+            reason = _without_page(describe(error, quotes_foreign=True))
+            join.error = f"could not join room {self._job.room!r} at {self._url}: {reason}"
         finally:
             join.done.set()
 
@@ -253,3 +253,9 @@ def _taking_reason(callback: Callable[..., Awaitable[None] | None]) -> Callable[
             continue
         return partial(adapted)
     raise ConfigurationError(f"a shutdown callback takes the reason or nothing, got {callback!r} with {signature}")
+
+
+def _without_page(reason: str) -> str:
+    """Return a reason without the web page in it, with which a server answers that is none of LiveKit's."""
+    found = re.search(r"[\s-]*<(!doctype|html)\b", reason, flags=re.IGNORECASE)
+    return reason if found is None else f"{reason[: found.start()]}, with a web page: is it a LiveKit server?"

@@ -21,7 +21,7 @@ from vivavoce.agents.observe.job_span import job_span
 from vivavoce.agents.observe.telemetry import Telemetry
 from vivavoce.agents.worker.job import JobContext
 from vivavoce.agents.worker.options import WorkerOptions
-from vivavoce.pipelines.core.errors import VoiceError, describe
+from vivavoce.pipelines.core.errors import VoiceError, describe, own_traceback
 from vivavoce.pipelines.core.owned_call import OwnedCall, finish_all
 
 logger = logging.getLogger(__name__)
@@ -120,7 +120,8 @@ class JobRun:
             logger.info("job %s: the entrypoint stopped: %s", self._id, describe(error))
             return
         self._error = describe(error, quotes_foreign=True)
-        logger.error("job %s: the entrypoint failed: %s", self._id, self._error, exc_info=error)
+        logger.error("job %s: the entrypoint failed: %s\n%s", self._id, self._error, own_traceback(error))
+        logger.debug("job %s: the entrypoint failed here", self._id, exc_info=error)
         self._context.end(f"the entrypoint failed: {self._error}")
 
 

@@ -179,6 +179,30 @@ def located(error: BaseException) -> str:
     return f"{describe(error)} (at {place}; LOG_LEVEL=DEBUG shows all)"
 
 
+def own_traceback(error: BaseException) -> str:
+    """Return the traceback of `error` as Python writes it, without the lines in our code and in installed code.
+
+    For whoever wrote the code that raised; the text of the error is in it. All lines stay where none is theirs.
+    """
+    report = traceback.TracebackException.from_exception(error)
+    _keep_own_lines(report, error)
+    return "".join(report.format()).rstrip()
+
+
+def _keep_own_lines(report: traceback.TracebackException, error: BaseException) -> None:
+    own = [not _is_library(frame) for frame, _ in traceback.walk_tb(error.__traceback__)]
+    if any(own) and len(own) == len(report.stack):
+        report.stack = traceback.StackSummary.from_list(
+            [line for line, is_own in zip(report.stack, own, strict=True) if is_own]
+        )
+    for part, raised in ((report.__cause__, error.__cause__), (report.__context__, error.__context__)):
+        if part is not None and raised is not None:
+            _keep_own_lines(part, raised)
+    leaves = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
+    for part, raised in zip(report.exceptions or (), leaves, strict=False):
+        _keep_own_lines(part, raised)
+
+
 def _is_library(frame: FrameType) -> bool:
     path = frame.f_code.co_filename
     is_ours = frame.f_globals.get("__name__", "").startswith("vivavoce.")

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from vivavoce.pipelines.core.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 DEFAULT_PAUSE = 0.8
 MAX_STEPS = 200
@@ -127,6 +130,16 @@ class CallScript(_Part):
         return self
 
 
+_PARTS: dict[str, type[_Part]] = {
+    "steps": Step,
+    "expect": Expectation,
+    "greeting_expect": Expectation,
+    "voice": Voice,
+    "ears": Ears,
+}
+"""What stands under a key."""
+
+
 def read_script(path: Path) -> CallScript:
     """Read a script, TOML or JSON by its name; files in it are taken from its own folder.
 
@@ -157,11 +170,26 @@ def read_script(path: Path) -> CallScript:
 
 
 def _explain(path: Path, error: ValidationError) -> str:
-    lines = [f"the script {str(path)!r} has {error.error_count()} mistake{'s' if error.error_count() > 1 else ''}:"]
-    for each in error.errors(include_url=False, include_context=False):
+    mistakes = error.errors(include_url=False, include_context=False)
+    # A step with a mistake is no step, which makes too few of them: that is no mistake of its own.
+    inner = {mistake["loc"][0] for mistake in mistakes if len(mistake["loc"]) > 1}
+    mistakes = [each for each in mistakes if not (each["type"] == "too_short" and each["loc"][0] in inner)]
+    lines = [f"the script {str(path)!r} has {len(mistakes)} mistake{'s' if len(mistakes) > 1 else ''}:"]
+    for each in mistakes:
         place = ".".join(str(part + 1 if isinstance(part, int) else part) for part in each["loc"]) or "as a whole"
-        lines.append(f"  {place}: {each['msg'].removeprefix('Value error, ')}")
+        lines.append(f"  {place}: {_in_words(each)}")
     return "\n".join(lines)
+
+
+def _in_words(mistake: ErrorDetails) -> str:
+    """Return what is wrong, and what was given or may be."""
+    if mistake["type"] == "extra_forbidden":
+        parts = [part for part in mistake["loc"][:-1] if isinstance(part, str)]
+        allowed = _PARTS[parts[-1]] if parts else CallScript
+        return f"there is no such key here; there are {', '.join(allowed.model_fields)}"
+    text = mistake["msg"].removeprefix("Value error, ")
+    given = mistake["input"]
+    return f"{text}, got {given!r}" if isinstance(given, str | int | float) else text
 
 
 def _with_paths(script: CallScript, folder: Path) -> CallScript:

@@ -92,7 +92,7 @@ class Demo:
             await tasks.start(self._obey_signals)
             with self._view, self._stoppable():
                 if self._options.has_call:
-                    await self._make_folders()
+                    self._check_targets()
                 async with self._place() as place, demo_speech(self._options.model) as make_pipeline:
                     notices.show_place(self._console, place)
                     await self._work(place, Switchboard(make_pipeline, self._view))
@@ -107,14 +107,19 @@ class Demo:
         async with embedded_place(self._options.port) as place:
             yield place
 
+    def _check_targets(self) -> None:
+        """Say at once where a file cannot be; folders are made once there is a call to write of."""
+        for path in (self._options.wav, self._options.report):
+            there = next(place for place in (path, *path.absolute().parents) if place.exists())
+            if path.is_dir() or not (there is path or there.is_dir()) or not os.access(there, os.W_OK):
+                raise ConfigurationError(_cannot_write(path, "no permission, or a folder"))
+
     async def _make_folders(self) -> None:
         for path in (self._options.wav, self._options.report):
             try:
                 await anyio.Path(path.parent).mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise ConfigurationError(_cannot_write(path, error.strerror or str(error))) from error
-            if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
-                raise ConfigurationError(_cannot_write(path, "no permission, or a folder"))
 
     async def _work(self, place: Place, board: Switchboard) -> None:
         """Run the worker. A signal ends what goes on beside it first, then its calls, in good order."""
@@ -148,6 +153,7 @@ class Demo:
 
     async def _call(self, place: Place, board: Switchboard) -> int:
         """Place the call and return the exit status that it deserves."""
+        await self._make_folders()
         room = new_id("demo")
         recording = self._options.report.with_name(RECORDING)
         await anyio.Path(recording).unlink(missing_ok=True)  # of the last demo, as its other files

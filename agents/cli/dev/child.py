@@ -12,7 +12,6 @@ import logging
 import os
 import signal
 import sys
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -24,12 +23,12 @@ from anyio.abc import TaskGroup
 from vivavoce.agents.cli.app_file import App, load_app
 from vivavoce.agents.cli.dev.stage import Stage
 from vivavoce.agents.cli.dev.wire import Message, Speaker
-from vivavoce.agents.cli.running import configure_logging
+from vivavoce.agents.cli.running import configure_logging, ignore_short_secrets
 from vivavoce.agents.job import JobInfo
 from vivavoce.agents.worker.executor import TaskExecutor
 from vivavoce.agents.worker.protocol import JobAssigned
 from vivavoce.agents.worker.worker import Worker
-from vivavoce.pipelines.core.errors import VoiceError, describe, first_error
+from vivavoce.pipelines.core.errors import VoiceError, describe, first_error, own_traceback
 
 ENTRYPOINT_LIMIT = 1.0
 """Seconds for an entrypoint to return when its job has ended; who develops does not wait for more."""
@@ -132,8 +131,8 @@ def _told(speaker: Speaker, stage: str) -> Iterator[None]:
     except VoiceError as error:
         speaker.tell("failed", stage=stage, error=str(error))
         sys.exit(STATUS_FAILED)
-    except Exception:  # noqa: BLE001 - whatever the app raises while it loads is shown to whoever wrote it
-        speaker.tell("failed", stage=stage, error=traceback.format_exc().rstrip())
+    except Exception as error:  # noqa: BLE001 - whatever the app raises while it loads is shown to whoever wrote it
+        speaker.tell("failed", stage=stage, error=own_traceback(error))
         sys.exit(STATUS_FAILED)
 
 
@@ -153,6 +152,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started it decides: closing stdin ends it
     speaker = Speaker()
     configure_logging(logging.WARNING)
+    ignore_short_secrets()
     logging.getLogger("livekit").setLevel(logging.CRITICAL)
     anyio.run(_run, speaker)
 

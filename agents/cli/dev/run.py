@@ -26,7 +26,7 @@ from vivavoce.agents.cli.dev.wire import Message
 from vivavoce.agents.cli.live.view import View
 from vivavoce.agents.records import TurnRecord
 from vivavoce.agents.states import AgentState, UserState
-from vivavoce.pipelines.core.errors import ConfigurationError, WorkerError
+from vivavoce.pipelines.core.errors import WorkerError
 from vivavoce.pipelines.core.ids import new_id
 
 LOAD_LIMIT = 60.0
@@ -81,9 +81,6 @@ class Dev:
         Raises:
             VoiceError: What no save could mend: a taken port, a wrong key, a missing extra.
         """
-        if not self._options.file.is_file():
-            what = "is a folder" if self._options.file.is_dir() else "does not exist"
-            raise ConfigurationError(f"'{self._options.file}' {what}; give the Python file that holds your agent")
         # A stop must not cut the children, which are ended in good order: so their group is around what it cancels.
         async with anyio.create_task_group() as children:
             with CancelScope() as serving:

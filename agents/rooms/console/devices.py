@@ -69,7 +69,8 @@ class SoundDevices(AudioEnds):
             except (sounddevice.PortAudioError, ValueError) as error:
                 raise RoomError(
                     f"microphone {_named(self._input)} and speakers {_named(self._output)} cannot be opened: {error}; "
-                    "see the list with vivavoce console --devices, and choose with --input and --output"
+                    "see the list with vivavoce console --devices, and choose with --input and --output; "
+                    "without devices, type with --text or let a file speak with --wav"
                 ) from error
             task_status.started()
             await pump.gone.wait()

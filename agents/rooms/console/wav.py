@@ -66,7 +66,8 @@ def _read(path: Path) -> bytes:
     except OSError as error:
         raise ConfigurationError(f"cannot read '{path}': {error.strerror}") from error
     except (ValueError, wave.Error, EOFError) as error:
-        raise ConfigurationError(f"cannot read '{path}': {error}; it must be a WAV file of 16-bit PCM") from error
+        reason = str(error) or "it is cut short, or no WAV file"
+        raise ConfigurationError(f"cannot read '{path}': {reason}; needed a WAV file of 16-bit PCM") from error
     samples = frame.to_numpy()
     mono = AudioFrame((samples if samples.ndim == 1 else samples[:, 0]).tobytes(), frame.sample_rate)
     resampler = Resampler(frame.sample_rate, RATE)

@@ -8,7 +8,9 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -97,6 +99,8 @@ def test_another_file_can_be_named_for_the_environment(apps: Path) -> None:
     ("arguments", "words"),
     [
         (["dev", "nofile.py"], "'nofile.py' does not exist; give the Python file"),
+        (["dev", "nofile.py", "--url", "nowhere"], "'nofile.py' does not exist; give the Python file"),
+        (["dev", "app.py", "--url", "nowhere"], "got 'nowhere'"),
         (["dev", "."], "is a folder"),
         (["dev", "app.py", "--url", "ws://127.0.0.1:1"], "needs an API key: give --api-key"),
         (["dev", "app.py", "--url", "nowhere", "--api-key", "k", "--api-secret", SECRET], "got 'nowhere'"),
@@ -108,10 +112,12 @@ def test_another_file_can_be_named_for_the_environment(apps: Path) -> None:
         (["console", "app.py", "--out", "out.wav"], "--out goes with --wav"),
         (["console", "app.py", "--text", "--input", "0"], "which --text and --wav do without"),
         (["console", "app.py", "--wav", "nofile.wav"], "cannot read 'nofile.wav': No such file"),
-        (["console", "app.py", "--wav", "notes.txt"], "it must be a WAV file of 16-bit PCM"),
+        (["console", "app.py", "--wav", "notes.txt"], "it is cut short, or no WAV file; needed a WAV file of 16-bit"),
         (["console", "agents.py", "--text"], "several agents (A, B)"),
         (["connect", "app.py"], "--room"),
-        (["connect", "app.py", "--room", "r"], "give --url, or set LIVEKIT_URL"),
+        (["connect", "app.py", "--room", "r"], "give --url, or set LIVEKIT_URL. Without one, `vivavoce dev FILE`"),
+        (["connect", "nofile.py", "--room", "r", "--url", "nowhere"], "'nofile.py' does not exist"),
+        (["connect", "app.py", "--room", "r", "--url", "nowhere"], "got 'nowhere'"),
         (["connect", "app.py", "--room", " ", "--url", "ws://127.0.0.1:1"], "--room needs the name of a room"),
         (["connect", "app.py", "--room", "r", "--url", "ws://127.0.0.1:1"], "needs an API key"),
         (
@@ -123,14 +129,19 @@ def test_another_file_can_be_named_for_the_environment(apps: Path) -> None:
         (["start", "."], "is a folder"),
         (["start", "notes.txt"], "its name must end in .py"),
         (["start", "syntax.py"], "line 2: '(' was never closed"),
-        (["start", "imports.py"], "imports 'nosuchmodule', which is not installed"),
-        (["start", "wrong_name.py"], "imports what is not there: cannot import name 'Agents'"),
+        (["start", "imports.py"], "imports.py, line 1, imports 'nosuchmodule', which is not installed"),
+        (
+            ["start", "uses_imports.py"],
+            "/imports.py, line 1, which uses_imports.py loads, imports 'nosuchmodule', which is not installed",
+        ),
+        (["start", "wrong_name.py"], "wrong_name.py, line 1, imports what is not there: cannot import name 'Agents'"),
         (["start", "empty.py"], "no Worker, no `async def entrypoint(ctx)` and no Agent"),
         (["start", "two.py"], "2 workers (first, second); keep one"),
         (["start", "sync.py"], "must be an async function"),
         (["start", "agent.py"], "give it a method `pipeline()`"),
         (["start", "agents.py"], "several agents (A, B)"),
-        (["start", "app.py"], "set LIVEKIT_URL, pass --url"),
+        (["start", "app.py"], "give --url, or set LIVEKIT_URL. Without one, `vivavoce dev FILE`"),
+        (["start", "app.py", "--url", "ws://127.0.0.1:1"], "needs LiveKit's API key"),
         (["start", "app.py", "--url", "localhost", "--api-key", "k", "--api-secret", SECRET], "got 'localhost'"),
         (["demo", "--once", "--no-call"], "give only one of them"),
         (["demo", "--port", "70000"], "port must be 0 (any free one) to 65535, got 70000"),
@@ -140,6 +151,7 @@ def test_another_file_can_be_named_for_the_environment(apps: Path) -> None:
         (["demo", "--url", "nowhere", "--api-key", "k", "--api-secret", SECRET], "got 'nowhere'"),
         (["demo", "--port", "0", "--report", "/proc/none/report.json"], "cannot write '/proc/none/report.json'"),
         (["demo", "--port", "0", "--wav", "."], "choose other files with --wav and --report"),
+        (["demo", "--port", "0", "--report", "app.py/report.json"], "cannot write 'app.py/report.json'"),
         (["demo", "--llm", "gemini"], "--llm"),
         (["demo", "--llm-model", "m"], "'m' needs --llm openai or --llm-base-url"),
         (["demo", "--once", "--llm", "openai"], "with a language model none is placed"),
@@ -157,11 +169,26 @@ def test_a_mistake_is_answered_in_words(arguments: list[str], words: str, apps: 
     assert SECRET not in printed
 
 
-def test_an_error_of_the_apps_own_keeps_its_traceback(apps: Path) -> None:
+def test_of_an_error_of_the_apps_own_its_own_lines_are_shown(apps: Path) -> None:
     status, printed = _vivavoce("start", "broken.py", cwd=apps)
-    assert status != 0
-    assert 'broken.py", line 1' in printed
-    assert "RuntimeError: mine" in printed
+    lines = [line for line in printed.splitlines() if line.strip()]
+    assert status == 1
+    assert lines[:2] == ["error: broken.py raises while it is loaded", "Traceback (most recent call last):"]
+    assert [line.rpartition("/")[2] for line in lines if "File " in line] == [
+        'broken.py", line 2, in <module>',
+        'breaks.py", line 2, in breaks',
+    ]
+    assert lines[-1] == "RuntimeError: mine"
+
+
+def test_of_an_error_in_a_job_the_apps_own_lines_are_shown(apps: Path) -> None:
+    status, printed = _vivavoce("console", "--text", "broken_job.py", cwd=apps)
+    assert status == 1
+    assert [line.rpartition("/")[2] for line in printed.splitlines() if "File " in line] == [
+        'broken_job.py", line 3, in entrypoint',
+        'breaks.py", line 2, in breaks',
+    ]
+    assert "the agent failed: RuntimeError: mine" in printed
 
 
 def test_a_taken_port_is_said_so(apps: Path, taken_port: int) -> None:
@@ -169,6 +196,7 @@ def test_a_taken_port_is_said_so(apps: Path, taken_port: int) -> None:
     assert status == 1
     assert f"port {taken_port} on 127.0.0.1 is taken" in printed
     assert "Traceback" not in printed
+    assert not (apps / "demo").exists()
 
 
 def test_the_room_command_prints_what_an_agent_and_a_client_need_and_ends_at_ctrl_c() -> None:
@@ -195,12 +223,33 @@ def test_a_server_that_cannot_be_reached_is_said_so(apps: Path, taken_port: int)
     assert SECRET not in printed
 
 
+@pytest.fixture
+def web_server() -> Iterator[str]:
+    """A server that is none of LiveKit's: it has web pages."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"ws://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_a_server_that_is_none_of_livekit_s_is_said_to_be_none(apps: Path, web_server: str) -> None:
+    account = ["--url", web_server, "--api-key", "key", "--api-secret", "short"]
+    status, printed = _vivavoce("start", "quick.py", *account, cwd=apps)
+    assert status == 1
+    assert "answered with status 501, not with a websocket: is it a LiveKit server?" in printed
+    status, joined = _vivavoce("connect", "quick.py", "--room", "r", *account, cwd=apps)
+    assert status == 1
+    assert "with a web page: is it a LiveKit server?" in " ".join(joined.split())
+    assert "<!DOCTYPE" not in joined
+    assert "Warning" not in printed + joined
+
+
 def test_dev_cannot_register_at_a_server_that_is_not_there_and_says_so(apps: Path) -> None:
     account = ["--url", "ws://127.0.0.1:1", "--api-key", "key", "--api-secret", SECRET]
-    (apps / "quick.py").write_text(
-        "from vivavoce.agents import Worker\nfrom vivavoce.agents.worker.options import WorkerOptions\n"
-        "async def entry(ctx): ...\nworker = Worker(entry, options=WorkerOptions(max_retry=0))\n"
-    )
     status, printed = _vivavoce("dev", "quick.py", *account, cwd=apps)
     assert status == 1
     assert "could not register with the LiveKit server" in printed
@@ -257,7 +306,12 @@ def apps(tmp_path: Path) -> Path:
         "agent.py": head + agent.format("A"),
         "agents.py": head + agent.format("A") + agent.format("B"),
         "app.py": f"{head}worker = Worker(entry)\n",
-        "broken.py": "raise RuntimeError('mine')\n",
+        "quick.py": "from vivavoce.agents import Worker, WorkerOptions\n\nasync def entry(ctx):\n"
+        "    await ctx.connect()\n\nworker = Worker(entry, options=WorkerOptions(max_retry=0))\n",
+        "uses_imports.py": "import imports\n",
+        "breaks.py": "def breaks():\n    raise RuntimeError('mine')\n",
+        "broken.py": "from breaks import breaks\nbreaks()\n",
+        "broken_job.py": "from breaks import breaks\nasync def entrypoint(ctx):\n    breaks()\n",
     }
     for name, text in files.items():
         (tmp_path / name).write_text(text)

@@ -52,7 +52,19 @@ def test_files_are_taken_from_the_scripts_own_folder(tmp_path: Path) -> None:
     [
         ("steps = [", "cannot be parsed"),
         ("steps = []", "steps: Tuple should have at least 1 item"),
-        ("[[steps]]\nsay = 'hello'\nwords = 'hi'", "steps.1.words: Extra inputs are not permitted"),
+        (
+            "[[steps]]\nsay = 'hello'\nwords = 'hi'",
+            "steps.1.words: there is no such key here; there are say, play, pause",
+        ),
+        (
+            "stepz = 1\n[[steps]]\nsay = 'a'",
+            "stepz: there is no such key here; there are greeting, greeting_expect, steps",
+        ),
+        (
+            "[ears]\nwords = 'none'\n[[steps]]\nsay = 'a'\nexpect = { word = 'b' }",
+            "has 1 mistake:\n  steps.1.expect.word: there is no such key here; there are words, not_words, within,",
+        ),
+        ("[[steps]]\nsay = 'a'\nexpect = { within = '2s' }", "unable to parse string as a number, got '2s'"),
         ("[[steps]]\nsay = 'hello'\nplay = 'a.wav'", "either say .* or play"),
         ("[[steps]]\npause = 1", "either say .* or play"),
         ("[[steps]]\nsay = 'hi'\n[[steps]]\nsay = 'stop'\nexpect = {silent_within = 1}", "steps.2: .*barge_in_after"),
