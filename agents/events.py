@@ -158,6 +158,24 @@ class HistoryItemRemoved(SessionEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionReplaced(SessionEvent):
+    """A realtime model's connection gave way to a new one, which was told the conversation.
+
+    Args:
+        component: Whose: "realtime_model".
+        gap: Seconds in which no connection heard the caller, whose audio waited for the new one: from when the old one
+            was left, or its loss was noticed, until the new one took audio.
+        reason: It had come to its `limit`, was `lost` (an `error` event tells of what), or could not take new
+            instructions or tools (`update`).
+    """
+
+    name: ClassVar[str] = "connection_replaced"
+    component: str
+    gap: float
+    reason: Literal["limit", "lost", "update"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorOccurred(SessionEvent):
     """Something failed.
 
@@ -200,6 +218,7 @@ EVENT_TYPES: tuple[type[SessionEvent], ...] = (
     AgentChanged,
     AgentStateChanged,
     Closed,
+    ConnectionReplaced,
     ErrorOccurred,
     FalseInterruption,
     HistoryItemAdded,

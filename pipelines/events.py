@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +109,17 @@ class PipelineUsage:
 
 @dataclass(frozen=True, slots=True)
 class PipelineReplaced:
-    """A connection that had come to its limit was replaced by a new one that knows the conversation.
+    """A connection was replaced by a new one that knows the conversation.
 
     Args:
-        gap: Seconds in which the caller's audio waited for the new one; none of it is lost.
+        gap: Seconds in which nobody listened, and the caller's audio waited for the new one: from when the old one was
+            left, or its loss was noticed, until the new one took audio.
+        reason: It had come to its `limit`, was `lost`, or could not take new instructions or tools (`update`).
     """
 
     component: str
     gap: float
+    reason: Literal["limit", "lost", "update"]
 
 
 @dataclass(frozen=True, slots=True)

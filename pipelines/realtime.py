@@ -219,7 +219,7 @@ class RealtimePipelineConnection(PipelineConnection):
             pipeline.model,
             setup=self._setup,
             on_event=self._on_model_event,
-            on_replaced=lambda gap: context.emit(ev.PipelineReplaced("realtime_model", gap)),
+            on_replaced=lambda gap, reason: context.emit(ev.PipelineReplaced("realtime_model", gap, reason)),
             on_failure=lambda error, recovered: context.emit(ev.PipelineFailed(error, recovered, "realtime_model")),
             clock=context.clock,
             retries=pipeline.options.reconnect,

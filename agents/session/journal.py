@@ -159,6 +159,9 @@ _KEPT: dict[type[SessionEvent], Callable[[Journal, float, dict[str, Any]], None]
         "agent_changed", at, f"{fields['old']} to {fields['agent']}"
     ),
     ev.UserTurnLimitReached: lambda journal, at, fields: journal._mark("user_turn_limit_reached", at, fields["limit"]),
+    ev.ConnectionReplaced: lambda journal, at, fields: journal._mark(
+        "connection_replaced", at, f"{fields['component']}, {fields['reason']}, gap of {fields['gap']:.3f} s"
+    ),
 }
 """What the report keeps of events, whether anybody listens to them or not."""
 

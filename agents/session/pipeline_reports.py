@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+from vivavoce.agents.events import ConnectionReplaced
 from vivavoce.agents.records import UsageRecord
 from vivavoce.agents.session.history import SessionHistory
 from vivavoce.agents.session.journal import Journal
@@ -46,7 +47,9 @@ class PipelineReports:
                 )
             )
         elif isinstance(event, PipelineReplaced):
-            logger.info("The connection of the %s was replaced, with a gap of %.3f s", event.component, event.gap)
+            component, gap, reason = event.component, event.gap, event.reason
+            logger.info("The connection of the %s was replaced (%s), with a gap of %.3f s", component, reason, gap)
+            self._journal.note(ConnectionReplaced, component=component, gap=gap, reason=reason)
         elif isinstance(event, AgentTranscript):
             self._run_soon(lambda: self._history.settle_cut(event.item_id, event.text))
         else:

@@ -68,6 +68,7 @@ class ReconnectingStream(ABC, Generic[S, E]):
         self._on_failure = on_failure
         self._has_started = False
         self._lost: ProviderError | None = None
+        self._serving: anyio.CancelScope | None = None
 
     @abstractmethod
     async def _open(self) -> S:
@@ -90,7 +91,7 @@ class ReconnectingStream(ABC, Generic[S, E]):
         """There will be no stream any more."""
 
     def _is_replaced(self, stream: S) -> bool:
-        """Whether the stream, which ended, was ended on purpose: then the next one is opened, and nothing is lost."""
+        """Whether the stream, which ended, was closed on purpose: then the next one is opened, and nothing is lost."""
         return False
 
     async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
@@ -120,16 +121,20 @@ class ReconnectingStream(ABC, Generic[S, E]):
             self._begin(stream)
             self._tell_started(task_status)
             events = stream.events()
-            try:
-                async for event in events:
-                    has_reported = True
-                    self._take(event)  # type: ignore[arg-type]
-            finally:
-                if isinstance(events, AsyncGenerator):
-                    await events.aclose()
+            with anyio.CancelScope() as self._serving:
+                try:
+                    async for event in events:
+                        has_reported = True
+                        self._take(event)  # type: ignore[arg-type]
+                finally:
+                    if isinstance(events, AsyncGenerator):
+                        await events.aclose()
             if not self._is_replaced(stream):
                 raise ProviderConnectionError("the stream ended by itself", provider=self._provider)
         except ProviderError as error:
+            if self._is_replaced(stream):  # left on purpose, and no loss whatever it says to that
+                logger.debug("a stream that was replaced ended with: %s", error)
+                return
             logger.warning("lost a stream: %s", error)
             self._lost = error
             is_stable = has_reported or self._clock.now() - opened_at >= STABLE_AFTER
@@ -137,7 +142,13 @@ class ReconnectingStream(ABC, Generic[S, E]):
                 raise
         finally:
             self._end()
-            await self._close(stream)
+            if not self._is_replaced(stream):
+                await self._close(stream)
+
+    def _leave(self) -> None:
+        """Have no more of the present stream's events, though it does not end them."""
+        if self._serving is not None:
+            self._serving.cancel()
 
     async def _open_in_time(self) -> S:
         try:

@@ -11,17 +11,23 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Literal, TypeAlias
 
 import anyio
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskStatus
 
 from vivavoce.pipelines.core.clock import Clock, TimerHandle
-from vivavoce.pipelines.core.errors import ProviderConnectionError, ProviderError, describe, first_error
+from vivavoce.pipelines.core.errors import (
+    ProviderConnectionError,
+    ProviderError,
+    ProviderTimeoutError,
+    describe,
+    first_error,
+)
 from vivavoce.pipelines.core.reconnect import ReconnectingStream
 from vivavoce.pipelines.core.retry import RetryOptions
 from vivavoce.pipelines.llm.chat_context import ChatContext, ChatItem, ChatMessage, FunctionCall, FunctionCallOutput
-from vivavoce.pipelines.media.buffer import RecentFrames
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.realtime_model.base import RealtimeConnection, RealtimeModel, RealtimeSetup
 from vivavoce.pipelines.realtime_model.events import (
@@ -31,6 +37,7 @@ from vivavoce.pipelines.realtime_model.events import (
     RealtimeResumable,
     RealtimeTranscript,
 )
+from vivavoce.pipelines.realtime_model.kept_audio import KeptAudio
 
 logger = logging.getLogger(__name__)
 
@@ -42,13 +49,19 @@ RENEWAL_MARGIN = 10.0
 """Seconds before a connection's announced end from which on it is replaced."""
 
 
+LEAVING_LIMIT = 1.0
+"""Seconds that the events of a connection may take to end once it is closed."""
+
+ReplacedFor: TypeAlias = Literal["limit", "lost", "update"]
+
+
 class RealtimeLink(ReconnectingStream[RealtimeConnection, RealtimeEvent]):
     """Keeps one session connected.
 
     Args:
         setup: Returns what a connection is opened with now, given the handle to resume by.
         on_event: Takes what connections report, but for what is the link's own matter.
-        on_replaced: Told the gap, in seconds, of a replacement.
+        on_replaced: Told, of each connection but the first, for how many seconds there was none, and why.
         clock, retries, open_limit, on_failure: As for ReconnectingStream.
     """
 
@@ -58,7 +71,7 @@ class RealtimeLink(ReconnectingStream[RealtimeConnection, RealtimeEvent]):
         *,
         setup: Callable[[str], RealtimeSetup],
         on_event: Callable[[RealtimeEvent], None],
-        on_replaced: Callable[[float], None],
+        on_replaced: Callable[[float, ReplacedFor], None],
         on_failure: Callable[[ProviderError, bool], None],
         clock: Clock,
         retries: RetryOptions,
@@ -73,12 +86,12 @@ class RealtimeLink(ReconnectingStream[RealtimeConnection, RealtimeEvent]):
         # Of those that have not begun: what was added or changed meanwhile, they are told then.
         self.known: set[str] = set()
         """Ids of calls and of items of answers that the present connection has made."""
-        self._open_audio = RecentFrames(KEPT_SECONDS)
-        self._turn_audio: list[AudioFrame] = []
+        self._audio = KeptAudio(KEPT_SECONDS)
         self._resume = ""
         self._next: RealtimeConnection | None = None
         self._replaced: RealtimeConnection | None = None
-        self._left_at = 0.0
+        self._left_at: float | None = None
+        self._left_for: ReplacedFor = "limit"
         self._busy = 0
         self._is_due = self._must_replace = False
         self._has_given_up = False
@@ -120,25 +133,25 @@ class RealtimeLink(ReconnectingStream[RealtimeConnection, RealtimeEvent]):
 
     def push(self, frame: AudioFrame) -> None:
         """Take the caller's next frame."""
-        self._open_audio.push(frame)
+        self._audio.push(frame)
         if self.connection is not None:
             self.connection.push(frame)
 
     def commit(self) -> None:
         """The turn is over: its audio is one item."""
-        self._turn_audio = self._open_audio.drain()
+        self._audio.commit(is_heard=self.connection is not None)
         if self.connection is not None:
             self.connection.commit()
 
     def clear(self) -> None:
         """Forget the open turn's audio."""
-        self._open_audio.drain()
+        self._audio.clear()
         if self.connection is not None:
             self.connection.clear()
 
     def settle(self) -> None:
         """The words of the turn are known: a new connection is told them, and need not hear them."""
-        self._turn_audio = []
+        self._audio.settle()
 
     def append(self, item: ChatItem) -> None:
         """Add what the model has neither heard nor said."""
@@ -185,10 +198,25 @@ class RealtimeLink(ReconnectingStream[RealtimeConnection, RealtimeEvent]):
                 await self._close_next()
                 self._is_due, self._must_replace = True, must
                 continue
-            self._replaced, self._left_at = self.connection, self._clock.now()
-            await self._close(self._replaced)  # which ends its events
-            while self._next is not None:
-                await self._change()
+            await self._leave_for_next(self.connection, "update" if must else "limit")
+
+    async def _leave_for_next(self, old: RealtimeConnection, reason: ReplacedFor) -> None:
+        self._replaced, self._left_at, self._left_for = old, self._clock.now(), reason
+        self.connection = None  # what comes now waits for the next one
+        await self._close(old)  # which ends its events
+        with anyio.move_on_after(LEAVING_LIMIT):
+            await self._next_taken()
+        if self._next is not None:
+            problem = f"the events did not end within {LEAVING_LIMIT:g} s of the connection's close; it was left"
+            error = ProviderTimeoutError(problem, provider=self._provider)
+            logger.warning("%s", error)
+            self._on_failure(error, True)
+            self._leave()
+            await self._next_taken()
+
+    async def _next_taken(self) -> None:
+        while self._next is not None:
+            await self._change()
 
     async def _close_next(self) -> None:
         connection, self._next = self._next, None
@@ -233,17 +261,13 @@ class RealtimeLink(ReconnectingStream[RealtimeConnection, RealtimeEvent]):
         self.connection = stream
         self.known = set()
         self._bring_up_to_date(stream)
-        if self._replaced is None and self._turn_audio:
-            for frame in self._turn_audio:
-                stream.push(frame)
-            stream.commit()
-        for frame in self._open_audio.drain():
-            self.push(frame)
+        self._audio.tell(stream, also_heard=self._replaced is None)
         limit = self._model.capabilities.max_seconds
         self._end_in(None if limit is None else limit * RENEWAL_SHARE)
-        if self._replaced is not None:
-            self._replaced = None
-            self._on_replaced(self._clock.now() - self._left_at)
+        self._replaced = None
+        if self._left_at is not None:
+            gap, self._left_at = self._clock.now() - self._left_at, None
+            self._on_replaced(gap, self._left_for)
         self._notify()
 
     def _take(self, event: RealtimeEvent) -> None:
@@ -254,11 +278,13 @@ class RealtimeLink(ReconnectingStream[RealtimeConnection, RealtimeEvent]):
         else:
             if isinstance(event, RealtimeTranscript) and event.is_final and event.role == "user":
                 self.settle()
-            elif isinstance(event, RealtimeInputCommitted) and not self._turn_audio:
-                self._open_audio.drain()
+            elif isinstance(event, RealtimeInputCommitted) and not self._audio.has_turn:
+                self._audio.clear()
             self._on_event(event)
 
     def _end(self) -> None:
+        if self._left_at is None:
+            self._left_at, self._left_for = self._clock.now(), "lost"
         self.connection = None
         self._set_timer(None)
 

@@ -97,9 +97,13 @@ class ScriptedRealtimeModel(RealtimeModel):
         await wait(self._open_delay)
         if self._open_errors:
             raise self._open_errors.pop(0)
-        connection = ScriptedRealtimeConnection(self, setup)
+        connection = self.connect(setup)
         self.connections.append(connection)
         return connection
+
+    def connect(self, setup: RealtimeSetup) -> ScriptedRealtimeConnection:
+        """Return what `open()` opens; for a test that makes a connection of its own kind."""
+        return ScriptedRealtimeConnection(self, setup)
 
     def speech_started(self, ago: float = 0.0) -> None:
         """Have the server hear the user begin."""

@@ -31,7 +31,7 @@ class Conversation:
             self.model,
             setup=self._setup,
             on_event=lambda event: None,
-            on_replaced=lambda gap: None,
+            on_replaced=lambda gap, reason: None,
             on_failure=lambda error, recovered: None,
             clock=LoopClock(),
             retries=RetryOptions(waits=(0.0,)),

@@ -8,7 +8,7 @@ import pytest
 
 from vivavoce.agents import Agent, SessionOptions, function_tool
 from vivavoce.agents.agent import CompletedTurn
-from vivavoce.agents.events import ErrorOccurred
+from vivavoce.agents.events import ConnectionReplaced, ErrorOccurred
 from vivavoce.agents.testing import ScriptedRealtimeModel, ScriptedTTS, SessionHarness
 from vivavoce.pipelines.core.errors import ProviderConnectionError, ProviderProtocolError
 from vivavoce.pipelines.llm.base import Usage
@@ -242,6 +242,12 @@ def test_a_connection_lost_in_mid_answer_fails_the_turn_and_the_next_one_works_w
     )  # of an answer whose length is not known yet no more is claimed than is certain
     told = [(message.role, message.content) for message in model.connections[1].setup.history.messages()]
     assert told == [("user", "count"), ("assistant", "one two three")]
+    [event] = harness.recording.of(ConnectionReplaced)
+    assert (event.component, event.reason) == ("realtime_model", "lost")
+    assert [event.at, event.gap] == pytest.approx([2.9, 0.2])  # lost at 2.7, connecting takes 0.2
+    [mark] = harness.session.report().marks
+    assert (mark.name, mark.detail) == ("connection_replaced", "realtime_model, lost, gap of 0.200 s")
+    assert mark.at == pytest.approx(2.9)
 
 
 def test_words_said_while_there_is_no_connection_are_heard_by_the_next_one() -> None:
@@ -288,6 +294,9 @@ def test_a_connection_at_its_limit_is_replaced_in_a_pause_without_a_gap(how: str
     told = [*second.setup.history.messages(), *second.record.appended]
     assert [item.content for item in told if isinstance(item, ChatMessage)] == ["a", ANSWER]  # it ended after that
     assert len(second.record.commits) == 1
+    [event] = harness.recording.of(ConnectionReplaced)
+    assert (event.reason, event.gap) == ("limit", 0.0)  # it was opened, 0.4 long, while the old one still heard
+    assert event.at == pytest.approx(0.4 + 9.0 + 0.4)  # as soon as the whole answer was there
 
 
 def test_a_connection_whose_replacement_cannot_be_had_serves_on_until_it_ends() -> None:

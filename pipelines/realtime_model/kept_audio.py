@@ -1,0 +1,52 @@
+"""KeptAudio: the caller's audio that a connection which is still to come must hear."""
+
+from __future__ import annotations
+
+from vivavoce.pipelines.media.buffer import RecentFrames
+from vivavoce.pipelines.media.frame import AudioFrame
+from vivavoce.pipelines.realtime_model.base import RealtimeConnection
+
+
+class KeptAudio:
+    """The open turn's audio, and the last turn's until its words are known.
+
+    Args:
+        seconds: Of the open turn; more drops its oldest.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._open = RecentFrames(seconds)
+        self._turn: list[AudioFrame] = []
+        self._is_turn_unheard = False
+
+    @property
+    def has_turn(self) -> bool:
+        """Whether there is a turn whose words are not known."""
+        return bool(self._turn)
+
+    def push(self, frame: AudioFrame) -> None:
+        """Take the open turn's next frame."""
+        self._open.push(frame)
+
+    def commit(self, *, is_heard: bool) -> None:
+        """The turn is over, and a connection was there to be told so, or none."""
+        self._turn, self._is_turn_unheard = self._open.drain(), not is_heard
+
+    def clear(self) -> None:
+        """Forget the open turn."""
+        self._open.drain()
+
+    def settle(self) -> None:
+        """The words of the turn are known."""
+        self._turn = []
+
+    def tell(self, connection: RealtimeConnection, *, also_heard: bool) -> None:
+        """Have a new connection hear it: the turn, if none has heard it or `also_heard`, as an item; what is open."""
+        if self._turn and (self._is_turn_unheard or also_heard):
+            self._is_turn_unheard = False
+            for frame in self._turn:
+                connection.push(frame)
+            connection.commit()
+        for frame in self._open.drain():
+            self._open.push(frame)  # the next connection may be lost too
+            connection.push(frame)
