@@ -40,6 +40,7 @@ from vivavoce.pipelines.vad.base import VAD, VADSpeechStarted, VADStream
 
 DEFAULT_OUTPUT_RATE = 24000
 """Hz that is named where nothing makes audio."""
+_REMARKS = (Usage, Done)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -385,7 +386,7 @@ def check_listening(parts: CascadingComponents, pipeline: str) -> None:
 
 
 def _is_answer(event: LLMEvent) -> bool:
-    return not isinstance(event, Usage | Done)
+    return not isinstance(event, _REMARKS)
 
 
 def _ignore(_: AudioFrame) -> None:

@@ -59,6 +59,7 @@ from vivavoce.pipelines.vad.base import VAD
 
 ONSET_SECONDS = 0.5
 """Audio before the vad's report that a model is sent too, so that it hears the first syllable."""
+_SPOKEN = (AudioChunk, TextDelta)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -315,7 +316,7 @@ class RealtimePipelineConnection(PipelineConnection):
                 async for item in items:
                     if isinstance(item, ToolCall):
                         self._link.known.add(item.call_id)
-                    elif isinstance(item, AudioChunk | TextDelta):
+                    elif isinstance(item, _SPOKEN):
                         self._link.known.add(item.item_id)
                     yield item
 

@@ -26,7 +26,7 @@ from vivavoce.agents.session.reply_host import Links, ReplyHost
 from vivavoce.agents.session.reply_lane import ReplyLane
 from vivavoce.agents.session.tool_room import ToolRoom
 from vivavoce.agents.session.transcripts import TranscriptFeed
-from vivavoce.agents.session.turn_book import TurnBook
+from vivavoce.agents.session.turn_book import SILENCES, WORDS, TurnBook
 from vivavoce.agents.session.wake_up_call import WakeUpCall
 from vivavoce.agents.speech.handle import SpeechHandle
 from vivavoce.agents.speech.host import SpeechRequest
@@ -39,7 +39,7 @@ from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.machine import TurnMachine
 from vivavoce.pipelines.core.errors import SessionError
 from vivavoce.pipelines.core.ids import new_id
-from vivavoce.pipelines.events import PipelineFailed, UserFinal, UserInterim
+from vivavoce.pipelines.events import PipelineFailed, UserFinal
 from vivavoce.pipelines.io import Transport
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.pipeline import PipelineCapabilities, PipelineConnection
@@ -189,13 +189,13 @@ class SessionRuntime:
             self._on_pipeline_failed(event)
             return
         self.turn_book.told(event)
-        if isinstance(event, i.UserAudioStopped | i.ParticipantLeft):
+        if isinstance(event, SILENCES):
             self._links.connection.audio_stopped()
         open_before = self._machine.open_turn_id
         effects = self._machine.handle(event, now=self._clock.now())
         if self.journal.observer.is_on:
             self.journal.observer.step(event, effects, self._machine.open_turn_id)
-        if isinstance(event, UserFinal | UserInterim):
+        if isinstance(event, WORDS):
             turn_id = _turn_of(effects, fx.AmendUserTurn) or open_before or self._machine.open_turn_id
             turn_id = turn_id or _turn_of(effects, fx.CommitUserTurn)
             self._on_user_words(event.text, turn_id, is_final=isinstance(event, UserFinal))

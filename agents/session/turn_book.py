@@ -20,6 +20,11 @@ from vivavoce.pipelines.pipeline import PipelineCapabilities
 
 logger = logging.getLogger(__name__)
 
+# Tuples, where a step of the machine passes: `A | B` would make a new type each time.
+WORDS = (UserFinal, UserInterim)
+SILENCES = (i.UserAudioStopped, i.ParticipantLeft)
+_ENDS_TURN = (fx.CommitUserTurn, fx.DropUserTurn, fx.AddBackchannel)
+
 _BY: dict[type, InterruptedBy] = {
     i.InterruptRequested: "request",
     i.TextReceived: "text",
@@ -68,7 +73,7 @@ class TurnBook:
         if isinstance(event, UserSpeechStarted):
             self._burst_at = min(event.at, now)
             self._turn_at = self._burst_at if self._turn_at is None else self._turn_at
-        elif isinstance(event, UserFinal | UserInterim):
+        elif isinstance(event, WORDS):
             if isinstance(event, UserFinal) and event.audio_seconds:
                 heard = UsageRecord(stt_audio_seconds=event.audio_seconds)
                 self._journal.add_usage(heard)
@@ -80,7 +85,7 @@ class TurnBook:
 
     def decided(self, effects: Sequence[fx.Effect]) -> None:
         """Take what has been carried out."""
-        if any(isinstance(effect, fx.CommitUserTurn | fx.DropUserTurn | fx.AddBackchannel) for effect in effects):
+        if any(isinstance(effect, _ENDS_TURN) for effect in effects):
             self._turn_at = None
 
     @property

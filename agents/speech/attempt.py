@@ -36,6 +36,8 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+_TOKENS = (TextDelta, ToolCall)
+
 
 class Attempt:
     """Asks the model and, at will, the voice. Start `run` in the session's group.
@@ -175,7 +177,7 @@ class Attempt:
         self._text.close()
 
     def _keep(self, event: LLMEvent | AudioChunk) -> None:
-        if self.first_token is None and isinstance(event, TextDelta | ToolCall):
+        if self.first_token is None and isinstance(event, _TOKENS):
             self.first_token = self._host.clock.now() - self._asked_at
         if self.with_voice and isinstance(event, TextDelta):
             self._characters += len(event.text)
