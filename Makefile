@@ -38,7 +38,7 @@ test: .venv/.dev
 
 # Side by side. Calls are judged by the clock and mostly wait for sound: they have the machine when they want it.
 # What computes, and what holds under any load, runs in the idle class of the scheduler, in what they leave.
-IDLE := $(if $(shell command -v chrt),chrt --idle 0,nice -n 19)
+IDLE := $(if $(shell chrt --idle 0 echo can 2>/dev/null),chrt --idle 0,nice -n 19)
 PATIENT := $(addprefix tests/e2e/,room/test_livekit_client.py room/test_server_api.py room/test_two_processes.py \
 	test_dev.py test_examples.py test_livekit_microphone.py test_mcp_servers.py test_page_codec.py test_page_problems.py \
 	test_telemetry.py test_tools_and_mcp_example.py test_worker.py)
