@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from vivavoce.agents.agent import Agent, CompletedTurn, EmptyReply, StopResponse
     from vivavoce.agents.job import get_job_context
     from vivavoce.agents.mcp_servers import MCPServer, MCPServerHTTP, MCPServerStdio
+    from vivavoce.agents.observe.log_export import SessionLogHandler
     from vivavoce.agents.observe.options import TelemetryOptions
     from vivavoce.agents.observe.recording.options import RecordingOptions
     from vivavoce.agents.observe.telemetry import Telemetry
@@ -69,6 +70,7 @@ _PLACES = {
     "RecordingOptions": "vivavoce.agents.observe.recording.options",
     "RoomOptions": "vivavoce.agents.rooms.options",
     "RunContext": "vivavoce.agents.tools.context",
+    "SessionLogHandler": "vivavoce.agents.observe.log_export",
     "SessionOptions": "vivavoce.agents.session.options",
     "SessionReport": "vivavoce.agents.records",
     "SpeechHandle": "vivavoce.agents.speech.handle",
@@ -118,6 +120,7 @@ __all__ = [
     "RecordingOptions",
     "RoomOptions",
     "RunContext",
+    "SessionLogHandler",
     "SessionOptions",
     "SessionReport",
     "SpeechHandle",

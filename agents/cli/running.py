@@ -53,12 +53,15 @@ def need_packages(extra: str, packages: Sequence[str]) -> None:
 def configure_logging(level: int = logging.WARNING, form: str | None = None) -> None:
     """Log to stderr, from `level` on; LOG_LEVEL in the environment wins.
 
+    Where `OTEL_*` has logs sent, what `vivavoce` tells at INFO is made too, for the backend only.
+
     Args:
         form: `text`, or `json` for a JSON object a line; None: what LOG_FORMAT in the environment says.
     Raises:
         ConfigurationError: There is no such form.
     """
     from vivavoce.agents.observe.logs import ContextFilter, JsonFormatter, TextFormatter
+    from vivavoce.agents.observe.options import sends_logs_by_environment
 
     form = form or os.environ.get("LOG_FORMAT", "") or "text"
     if form not in ("text", "json"):
@@ -67,11 +70,11 @@ def configure_logging(level: int = logging.WARNING, form: str | None = None) -> 
     handler.addFilter(ContextFilter())
     handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
     name = os.environ.get("LOG_LEVEL", "").upper()
-    logging.basicConfig(
-        level=logging.getLevelNamesMapping().get(name, level),
-        handlers=[handler],
-        force=True,
-    )
+    shown = logging.getLevelNamesMapping().get(name, level)
+    handler.setLevel(shown)
+    logging.basicConfig(level=shown, handlers=[handler], force=True)
+    made = min(shown, logging.INFO) if sends_logs_by_environment() else logging.NOTSET
+    logging.getLogger("vivavoce").setLevel(made)
 
 
 def ignore_short_secrets() -> None:

@@ -1,8 +1,9 @@
-"""ExportThread: hands spans and metrics to their exporters, in one daemon thread, off every event loop.
+"""ExportThread: hands spans, log records and metrics to their exporters, in one daemon thread, off every event loop.
 
-The SDK's own batch processor has no flush with a limit and no count of what it drops, and a thread for each signal that
-a fork revives; so this one is ours, the exporters are the SDK's. What takes spans never waits: a full queue drops the
-newest and counts it. An exporter that hangs holds up this thread only; the interpreter does not wait for it either.
+The SDK's own batch processors have no flush with a limit and no count of what they drop, and a thread for each signal
+that a fork revives; so this one is ours, the exporters are the SDK's. What takes spans and records never waits: a full
+queue drops the newest and counts it. An exporter that hangs holds up this thread only; the interpreter does not wait
+for it either.
 """
 
 from __future__ import annotations
@@ -10,20 +11,23 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY, attach, set_value
+from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY, Context, attach, set_value
+from opentelemetry.sdk._logs import LogRecordProcessor, ReadableLogRecord, ReadWriteLogRecord
+from opentelemetry.sdk._logs.export import LogRecordExporter, LogRecordExportResult
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader, MetricExporter, MetricExportResult
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
+from vivavoce.agents.observe.export_queue import ExportQueue
 from vivavoce.pipelines.core.errors import describe
 
 if TYPE_CHECKING:
-    from opentelemetry.context import Context
+    from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import Span
 
 logger = logging.getLogger(__name__)
@@ -31,19 +35,21 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportLimits:
-    """How much waits and when it is sent: spans, spans, seconds, seconds."""
+    """How much waits (spans, log records) and when it is sent (seconds)."""
 
     max_queue: int = 2048
     max_batch: int = 512
-    span_delay: float = 5.0
+    max_logs: int = 2048
+    max_log_batch: int = 512
+    delay: float = 5.0
     metric_interval: float = 60.0
 
 
-class ExportThread(SpanProcessor):
-    """Takes ended spans, and collects metrics when they are due.
+class ExportThread(SpanProcessor, LogRecordProcessor):
+    """Takes ended spans and log records, and collects metrics when they are due.
 
     Args:
-        spans, metrics: Exporters; either may be absent.
+        spans, logs, metrics: Exporters; each may be absent.
         reader: What metrics are read from.
     """
 
@@ -52,26 +58,23 @@ class ExportThread(SpanProcessor):
         limits: ExportLimits,
         *,
         spans: SpanExporter | None,
+        logs: LogRecordExporter | None,
         metrics: MetricExporter | None,
         reader: InMemoryMetricReader | None,
         now: Callable[[], float],
     ) -> None:
         self._limits = limits
-        self._spans = spans
+        self._exporters = [exporter for exporter in (spans, logs, metrics) if exporter is not None]
         self._metrics = metrics
         self._reader = reader
         self._now = now
-        self._queue: deque[ReadableSpan] = deque()
+        self.spans = None if spans is None else _span_queue(spans, limits)
+        """What waits to be sent and what became of it; None: spans are not sent."""
+        self.logs = None if logs is None else _log_queue(logs, limits)
+        """Likewise."""
         self._wake = threading.Event()
         self._flushes: deque[Future[None]] = deque()
         self._is_closing = False
-        self._is_failing = False
-        self.dropped = 0
-        """Spans that found the queue full, or came after the end."""
-        self.lost = 0
-        """Spans that were handed to the exporter and could not be delivered."""
-        self.delivered = 0
-        """Spans that the endpoint took."""
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
@@ -89,19 +92,18 @@ class ExportThread(SpanProcessor):
 
     def on_end(self, span: ReadableSpan) -> None:
         """Take a span."""
-        if self._spans is None or not span.context.trace_flags.sampled:
-            return
-        if self._is_closing or len(self._queue) >= self._limits.max_queue:
-            self.dropped += 1
-            return
-        self._queue.append(span)
-        if len(self._queue) >= self._limits.max_batch:
+        if self.spans is not None and span.context.trace_flags.sampled and self.spans.put(span):
             self._wake.set()
 
-    @property
-    def waiting(self) -> int:
-        """Spans in the queue."""
-        return len(self._queue)
+    def on_emit(self, log_record: ReadWriteLogRecord) -> None:
+        """Take a log record, without the context that it was made in, which may hold much."""
+        if self.logs is None:
+            return
+        record, resource = log_record.log_record, log_record.resource
+        assert resource is not None  # the provider's own logger sets it
+        record.context = Context()
+        if self.logs.put(_readable(log_record, resource)):
+            self._wake.set()
 
     def nudge(self) -> None:
         """Ask for the spans so far to be sent now and not when they are due."""
@@ -121,6 +123,9 @@ class ExportThread(SpanProcessor):
         """As `flush()`, and let the thread end after that."""
         done = self.flush()
         self._is_closing = True
+        for queue in (self.spans, self.logs):
+            if queue is not None:
+                queue.close()
         self._wake.set()
         return done
 
@@ -144,11 +149,13 @@ class ExportThread(SpanProcessor):
         attach(set_value(_SUPPRESS_INSTRUMENTATION_KEY, True))  # an instrumented HTTP client must not trace its exports
         limits, metrics_due = self._limits, self._now() + self._limits.metric_interval
         while True:
-            self._wake.wait(limits.span_delay)
+            self._wake.wait(limits.delay)
             self._wake.clear()
             is_closing = self._is_closing
             flushes = [self._flushes.popleft() for _ in range(len(self._flushes))]
-            self._send_spans()
+            for queue in (self.spans, self.logs):
+                if queue is not None:
+                    queue.send()
             if flushes or is_closing or self._now() >= metrics_due:
                 metrics_due = self._now() + limits.metric_interval
                 self._send_metrics()
@@ -156,33 +163,8 @@ class ExportThread(SpanProcessor):
                 done.set_result(None)
             if is_closing and not self._flushes:
                 break
-        for exporter in (self._spans, self._metrics):
-            if exporter is not None:
-                self._end(exporter)
-
-    def _send_spans(self) -> None:
-        for _ in range(-(-len(self._queue) // self._limits.max_batch)):  # what comes meanwhile waits for the next time
-            size = min(len(self._queue), self._limits.max_batch)
-            batch = [self._queue.popleft() for _ in range(size)]
-            assert self._spans is not None
-            try:
-                is_delivered = self._spans.export(batch) is SpanExportResult.SUCCESS
-            except Exception as error:  # noqa: BLE001 - whatever an exporter raises, the call goes on
-                is_delivered = False
-                logger.debug("Exporting spans raised %s", describe(error))
-            self._note(is_delivered, size)
-
-    def _note(self, is_delivered: bool, size: int) -> None:
-        if is_delivered:
-            self.delivered += size
-        else:
-            self.lost += size
-        if is_delivered is self._is_failing:
-            self._is_failing = not is_delivered
-            if is_delivered:
-                logger.info("Telemetry is delivered again; %d spans were lost, %d dropped", self.lost, self.dropped)
-            else:
-                logger.warning("Telemetry cannot be delivered; calls go on, and this is said once")
+        for exporter in self._exporters:
+            self._end(exporter)
 
     def _send_metrics(self) -> None:
         if self._metrics is None or self._reader is None:
@@ -194,8 +176,31 @@ class ExportThread(SpanProcessor):
         except Exception as error:  # noqa: BLE001 - as above
             logger.debug("Exporting metrics raised %s", describe(error))
 
-    def _end(self, exporter: SpanExporter | MetricExporter) -> None:
+    def _end(self, exporter: SpanExporter | LogRecordExporter | MetricExporter) -> None:
         try:
             exporter.shutdown()
         except Exception as error:  # noqa: BLE001 - as above
             logger.debug("Closing an exporter raised %s", describe(error))
+
+
+def _span_queue(exporter: SpanExporter, limits: ExportLimits) -> ExportQueue[ReadableSpan]:
+    def export(batch: Sequence[ReadableSpan]) -> bool:
+        return exporter.export(batch) is SpanExportResult.SUCCESS
+
+    return ExportQueue("spans", export, max_queue=limits.max_queue, max_batch=limits.max_batch)
+
+
+def _log_queue(exporter: LogRecordExporter, limits: ExportLimits) -> ExportQueue[ReadableLogRecord]:
+    def export(batch: Sequence[ReadableLogRecord]) -> bool:
+        return exporter.export(batch) is LogRecordExportResult.SUCCESS
+
+    return ExportQueue("logs", export, max_queue=limits.max_logs, max_batch=limits.max_log_batch)
+
+
+def _readable(record: ReadWriteLogRecord, resource: Resource) -> ReadableLogRecord:
+    return ReadableLogRecord(
+        log_record=record.log_record,
+        resource=resource,
+        instrumentation_scope=record.instrumentation_scope,
+        limits=record.limits,
+    )

@@ -31,6 +31,8 @@ def job_span(telemetry: Telemetry | None, job: JobInfo, error: Callable[[], str]
     from opentelemetry.trace import SpanKind, Status, StatusCode, set_span_in_context
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+    from vivavoce.agents.observe.log_export import log_export
+
     attributes = {
         "vivavoce.kind": "job",
         "vivavoce.job.id": job.id,
@@ -41,9 +43,11 @@ def job_span(telemetry: Telemetry | None, job: JobInfo, error: Callable[[], str]
     parent = TraceContextTextMapPropagator().extract(_carrier(job))
     span = telemetry.tracer.start_span("job", parent, SpanKind.CONSUMER, attributes)
     token, telemetry_token = attach(set_span_in_context(span)), job_telemetry.set(telemetry)
+    log_token = log_export.set(telemetry.logs)
     try:
         yield
     finally:
+        log_export.reset(log_token)
         job_telemetry.reset(telemetry_token)
         detach(token)
         if failed := error():

@@ -1,9 +1,9 @@
 """Logs as structured records: each has the ids of its session, job, turn and trace; as text, or as a line of JSON.
 
-A library installs no handlers. `vivavoce start` (`--log-format json`, or LOG_FORMAT) sets one up; elsewhere put
-`ContextFilter()` on a handler of yours, and `JsonFormatter()` if you like. The ids travel in context variables that a
-session sets in its own task only, so that two sessions of a process never see each other's; nothing of logging itself
-is changed.
+A library installs no handlers that write. `vivavoce start` (`--log-format json`, or LOG_FORMAT) sets one up; elsewhere
+put `ContextFilter()` on a handler of yours, and `JsonFormatter()` if you like. The ids travel in context variables that
+a session sets in its own task only, so that two sessions of a process never see each other's; nothing of logging
+itself is changed. How they get into a backend: `vivavoce.agents.observe.log_export`.
 
 Messages of `vivavoce` hold no content. Tracebacks may quote some (a foreign error's text): without `capture_content`
 they keep their lines of code and lose that text. What looks like a secret is masked in every line.
@@ -48,23 +48,47 @@ def log_turn(turn_id: str) -> None:
     _turn.set(turn_id)
 
 
+def captures_content() -> bool:
+    """Whether the current session keeps content; False where there is none."""
+    session = _session.get()
+    return session is not None and session.captures_content
+
+
+def context_ids(record: logging.LogRecord) -> dict[str, str]:
+    """Return `CONTEXT_FIELDS` of where this is called; ids that the record was given stay."""
+    session = _session.get()
+    trace_id, span_id = _span_ids()
+    found = {
+        "session_id": "" if session is None else session.session_id,
+        "job_id": _job_id(),
+        "turn_id": _turn.get(),
+        "trace_id": trace_id,
+        "span_id": span_id,
+    }
+    return {name: getattr(record, name, "") or value for name, value in found.items()}
+
+
+def extras(record: logging.LogRecord) -> dict[str, str | int | float | bool]:
+    """Return what the record was given as `extra`: plain values as they are, others as text, secrets masked."""
+    found: dict[str, str | int | float | bool] = {}
+    for name, value in record.__dict__.items():
+        if name in _STANDARD or name in CONTEXT_FIELDS or value == "" or value is None:
+            continue
+        if _SECRET_NAME.search(name):
+            found[name] = MASK
+        else:
+            found[name] = value if isinstance(value, int | float) else mask(str(value))
+    return found
+
+
 class ContextFilter(logging.Filter):
     """Lets everything pass, with the ids of where it was logged; takes content out of tracebacks of `vivavoce`."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Add `CONTEXT_FIELDS` to the record; ids that it was given stay."""
         session = _session.get()
-        trace_id, span_id = _span_ids()
-        found = {
-            "session_id": "" if session is None else session.session_id,
-            "job_id": _job_id(),
-            "turn_id": _turn.get(),
-            "trace_id": trace_id,
-            "span_id": span_id,
-        }
-        for name, value in found.items():
-            if not getattr(record, name, ""):
-                setattr(record, name, value)
+        for name, value in context_ids(record).items():
+            setattr(record, name, value)
         is_ours = record.name.partition(".")[0] == "vivavoce"
         if is_ours and record.exc_info and session is not None and not session.captures_content:
             record.exc_text = without_content(record.exc_info[1])
@@ -84,11 +108,8 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        for name, value in record.__dict__.items():
-            if name in _STANDARD or value == "" or value is None:
-                continue
-            is_plain = isinstance(value, str | int | float | bool)
-            line[name] = MASK if _SECRET_NAME.search(name) else value if is_plain else str(value)
+        line |= {name: value for name in CONTEXT_FIELDS if (value := getattr(record, name, ""))}
+        line |= extras(record)
         if exception := _exception(self, record):
             line["exception"] = exception
         masked = {name: mask(value) if isinstance(value, str) else value for name, value in line.items()}

@@ -21,8 +21,8 @@
 | `vivavoce.sessions.closed` | counter, {session} | `vivavoce.close.reason` |
 | `vivavoce.sessions.active` | up-down counter, {session} | |
 | `vivavoce.speeches.open` | up-down counter, {speech} | |
-| `vivavoce.telemetry.waiting` | gauge, {span} | none |
-| `vivavoce.telemetry.dropped` | counter, {span} | none |
+| `vivavoce.telemetry.waiting` | gauge, {item} | none but `vivavoce.signal` (traces, logs) |
+| `vivavoce.telemetry.dropped` | counter, {item} | the same |
 
 Provider and model are `gen_ai.provider.name` and `gen_ai.request.model`: the component's own; for turns, interruptions
 and sessions the language model's, which is what calls are compared by.
@@ -55,12 +55,16 @@ LAG_INTERVAL = 0.5
 
 
 class Queue(Protocol):
-    """What sends spans."""
+    """What sends spans and log records."""
 
     @property
     def dropped_spans(self) -> int: ...
     @property
     def waiting_spans(self) -> int: ...
+    @property
+    def dropped_logs(self) -> int: ...
+    @property
+    def waiting_logs(self) -> int: ...
 
 
 class Meters:
@@ -93,11 +97,13 @@ class Meters:
         self.speeches = meter.create_up_down_counter(
             "vivavoce.speeches.open", "{speech}", "Speeches that wait for the floor or have it"
         )
+        waiting = _observing(lambda: (queue.waiting_spans, queue.waiting_logs))
         meter.create_observable_gauge(
-            "vivavoce.telemetry.waiting", [_observing(lambda: queue.waiting_spans)], "{span}", "Spans not sent yet"
+            "vivavoce.telemetry.waiting", [waiting], "{item}", "Spans and log records not sent yet"
         )
+        dropped = _observing(lambda: (queue.dropped_spans, queue.dropped_logs))
         meter.create_observable_counter(
-            "vivavoce.telemetry.dropped", [_observing(lambda: queue.dropped_spans)], "{span}", "Spans never delivered"
+            "vivavoce.telemetry.dropped", [dropped], "{item}", "Spans and log records never delivered"
         )
         self._loops: dict[asyncio.AbstractEventLoop, _LoopWatch] = {}
 
@@ -144,7 +150,7 @@ class _LoopWatch:
 
 
 class _Reading(Protocol):
-    def __call__(self) -> int: ...
+    def __call__(self) -> tuple[int, int]: ...
 
 
 class _Observing(Protocol):
@@ -153,7 +159,10 @@ class _Observing(Protocol):
 
 def _observing(read: _Reading) -> _Observing:
     def observe(options: CallbackOptions) -> Iterable[Observation]:
-        return [Observation(read())]
+        return [
+            Observation(value, {"vivavoce.signal": signal})
+            for signal, value in zip(("traces", "logs"), read(), strict=True)
+        ]
 
     return observe
 

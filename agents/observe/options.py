@@ -1,4 +1,4 @@
-"""TelemetryOptions: where traces and metrics of calls go. What is not said here, the `OTEL_*` variables say."""
+"""TelemetryOptions: where traces, metrics and logs of calls go. What is not said here, the `OTEL_*` variables say."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
+    from opentelemetry._logs import LoggerProvider
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import TracerProvider
 
@@ -22,6 +23,7 @@ ENDPOINTS = (
     "OTEL_EXPORTER_OTLP_ENDPOINT",
     "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
     "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT",
 )
 """Variables any of which turns telemetry on."""
 
@@ -31,11 +33,15 @@ class TelemetryOptions:
     """How a session is watched. Nothing of it can delay, break or gate a call.
 
     Spans carry what was said, instructions, and what tools took and returned, only with the session's
-    `capture_content`; metrics never do, and neither ever a key or a header.
+    `capture_content`; texts of foreign errors in log records likewise; metrics never do, and none ever a key or a
+    header. `OTEL_TRACES_EXPORTER`, `OTEL_METRICS_EXPORTER` and `OTEL_LOGS_EXPORTER` of `none` leave a signal out.
+
+    Log records are those of `vivavoce` that the level of its logger lets through, logged in sessions and jobs; for your
+    own put a `SessionLogHandler()` on a logger of yours.
     """
 
     endpoint: str | None = None
-    """An OTLP endpoint: `http://host:4318` (http/protobuf; `/v1/traces` and `/v1/metrics` are added) or
+    """An OTLP endpoint: `http://host:4318` (http/protobuf; `/v1/traces` and so on are added) or
     `http://host:4317` (grpc). None: `OTEL_EXPORTER_OTLP_ENDPOINT` and its kin."""
     protocol: Protocol | None = None
     """`grpc` needs the extra of that name. None: `OTEL_EXPORTER_OTLP_PROTOCOL`, else http/protobuf."""
@@ -46,9 +52,11 @@ class TelemetryOptions:
     service_name: str = ""
     """Empty: `OTEL_SERVICE_NAME`, else `vivavoce`."""
     attributes: Mapping[str, AttributeValue] = field(default_factory=dict)
-    """On every span of the session, such as a tenant; not on metrics, where each value would be a series."""
+    """On every span and log record of the session, such as a tenant; not on metrics, where each value would be a
+    series."""
     redact: Redact | None = field(default=None, repr=False)
-    """Asked for every attribute of every span; where it raises, the attribute is left out."""
+    """Asked for every attribute of every span and log record, and for a record's message by the name `body`; where it
+    raises, that is left out."""
     export_timeout: float = 10.0
     """Seconds for one export, tries included; in a thread, so that nobody waits for it."""
     flush_timeout: float = 1.0
@@ -56,14 +64,17 @@ class TelemetryOptions:
     most so long besides `close_timeout`. A session that shares a `Telemetry`, as those of a worker do, waits for
     nothing: whoever made it does, in `aclose()`."""
     max_queue: int | None = None
-    """Spans that may wait for the endpoint; more are dropped and counted. None: `OTEL_BSP_MAX_QUEUE_SIZE`, else
-    2048."""
+    """Spans that may wait for the endpoint, and log records; more are dropped and counted. None:
+    `OTEL_BSP_MAX_QUEUE_SIZE` and `OTEL_BLRP_MAX_QUEUE_SIZE`, else 2048."""
     tracer_provider: TracerProvider | None = field(default=None, repr=False)
     """One of your own in place of an endpoint; it is flushed at the end, in a thread, and never shut down."""
     meter_provider: MeterProvider | None = field(default=None, repr=False)
     """Likewise."""
+    logger_provider: LoggerProvider | None = field(default=None, repr=False)
+    """Likewise."""
     use_global: bool = False
-    """Whether to use the process's global providers, which you have set; vivavoce never sets them."""
+    """Whether to use the process's global tracer and meter providers, which you have set; vivavoce never sets them. A
+    global logger provider's own handler sees the records of `vivavoce` by itself."""
 
     def __post_init__(self) -> None:
         if self.protocol not in (None, "http/protobuf", "grpc"):
@@ -82,8 +93,9 @@ class TelemetryOptions:
 
     @property
     def has_providers(self) -> bool:
-        """Whether spans and metrics go to providers of the application's."""
-        return self.use_global or self.tracer_provider is not None or self.meter_provider is not None
+        """Whether telemetry goes to providers of the application's."""
+        given = (self.tracer_provider, self.meter_provider, self.logger_provider)
+        return self.use_global or any(provider is not None for provider in given)
 
 
 def options_from_environment() -> TelemetryOptions | None:
@@ -91,6 +103,11 @@ def options_from_environment() -> TelemetryOptions | None:
     if is_disabled() or not any(os.environ.get(name) for name in ENDPOINTS):
         return None
     return TelemetryOptions()
+
+
+def sends_logs_by_environment() -> bool:
+    """Whether `OTEL_*` alone has logs sent."""
+    return options_from_environment() is not None and os.environ.get("OTEL_LOGS_EXPORTER", "otlp") != "none"
 
 
 def is_disabled() -> bool:

@@ -20,6 +20,7 @@ from opentelemetry.trace import Span, SpanContext, SpanKind, get_current_span
 
 from vivavoce.agents import events as ev
 from vivavoce.agents.observe.components import Components
+from vivavoce.agents.observe.log_export import log_export
 from vivavoce.agents.observe.observer import SessionObserver, StepOf, Watch
 from vivavoce.agents.observe.session_metrics import SessionMetrics
 from vivavoce.agents.observe.spans import Attributes, Current, SpanMaker, SpanWatch
@@ -92,6 +93,7 @@ class SessionTelemetry(SessionObserver):
     def session(self, facts: Callable[[], Mapping[str, Any]]) -> AbstractContextManager[object]:
         """Begin the session's span, current in the calling task and all that it starts."""
         self._maker.begin()
+        log_export.set(self._telemetry.logs)  # in the session's own task, as the ids of its logs are
         self._facts = facts
         self._turns.session = span = self._maker.start("session", get_current(), attributes=self._told())
         self._metrics.begin()

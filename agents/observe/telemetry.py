@@ -1,4 +1,4 @@
-"""Telemetry: the providers that spans and metrics go to, and what sends them; shared by sessions, closed by its maker.
+"""Telemetry: where spans, metrics and log records go, and what sends them; shared by sessions, closed by its maker.
 
 Loading the SDK takes 0.2 s, once a process: a worker does so before it takes jobs. Make one `Telemetry` for many
 sessions of a process; a session that is given `TelemetryOptions` makes one of its own, with a thread and connections.
@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import ContextVar
@@ -19,16 +17,14 @@ import anyio
 
 from vivavoce.agents.observe.options import TelemetryOptions, is_disabled, options_from_environment
 from vivavoce.pipelines.core.clock import Clock, LoopClock
-from vivavoce.pipelines.core.errors import ConfigurationError
-from vivavoce.pipelines.core.ids import new_id
 
 if TYPE_CHECKING:
+    from opentelemetry._logs import LoggerProvider
     from opentelemetry.metrics import MeterProvider
-    from opentelemetry.sdk.metrics.export import MetricExporter
-    from opentelemetry.sdk.trace.export import SpanExporter
     from opentelemetry.trace import TracerProvider
 
-    from vivavoce.agents.observe.export_thread import ExportLimits, ExportThread
+    from vivavoce.agents.observe.export_thread import ExportThread
+    from vivavoce.agents.observe.log_export import LogExport
     from vivavoce.agents.observe.meters import Meters
 
 logger = logging.getLogger(__name__)
@@ -38,7 +34,7 @@ job_telemetry: ContextVar[Telemetry | None] = ContextVar("job_telemetry", defaul
 
 
 class Telemetry:
-    """Makes spans and metrics of sessions and sends them.
+    """Makes spans, metrics and log records of sessions and sends them.
 
     Args:
         options: What is not said there, the environment's `OTEL_*` variables say.
@@ -51,16 +47,30 @@ class Telemetry:
         self._thread: ExportThread | None = None
         self._meters: Meters | None = None
         self._is_closed = False
+        self.logger_provider: LoggerProvider | None
         if self.options.has_providers:
             self.tracer_provider, self.meter_provider = _given(self.options)
+            self.logger_provider = self.options.logger_provider
         else:
-            self.tracer_provider, self.meter_provider, self._thread = _made(self.options)
+            from vivavoce.agents.observe.otlp import make_senders
+
+            made = make_senders(self.options)
+            self.tracer_provider, self.meter_provider, self.logger_provider = made.tracers, made.meters, made.loggers
+            self._thread = made.thread
         self.tracer = self.tracer_provider.get_tracer("vivavoce")
+        self.logs: LogExport | None = None
+        """What takes log records of sessions and jobs; None: they are not sent."""
+        if self.logger_provider is not None:
+            from vivavoce.agents.observe.log_export import LogExport
+
+            self.logs = LogExport(self.logger_provider, self.options.attributes, self.options.redact)
 
     def begin(self) -> None:
         """A session or a job reports from now on: send, in a thread."""
         if self._thread is not None:
             self._thread.begin()
+        if self.logs is not None:
+            self.logs.begin()
 
     def __repr__(self) -> str:
         return f"Telemetry({self.options!r})"
@@ -77,12 +87,26 @@ class Telemetry:
     @property
     def dropped_spans(self) -> int:
         """Spans that found the queue full, or that the endpoint did not take; 0 with providers of your own."""
-        return 0 if self._thread is None else self._thread.dropped + self._thread.lost
+        queue = None if self._thread is None else self._thread.spans
+        return 0 if queue is None else queue.dropped + queue.lost
 
     @property
     def waiting_spans(self) -> int:
         """Spans that wait to be sent; 0 with providers of your own."""
-        return 0 if self._thread is None else self._thread.waiting
+        queue = None if self._thread is None else self._thread.spans
+        return 0 if queue is None else queue.waiting
+
+    @property
+    def dropped_logs(self) -> int:
+        """Log records that found the queue full, or that the endpoint did not take; 0 with providers of your own."""
+        queue = None if self._thread is None else self._thread.logs
+        return 0 if queue is None else queue.dropped + queue.lost
+
+    @property
+    def waiting_logs(self) -> int:
+        """Log records that wait to be sent; 0 with providers of your own."""
+        queue = None if self._thread is None else self._thread.logs
+        return 0 if queue is None else queue.waiting
 
     def nudge(self) -> None:
         """Have the spans so far sent soon; nobody waits."""
@@ -111,7 +135,8 @@ class Telemetry:
         from vivavoce.agents.observe.foreign import flush_providers
 
         timeout = int(self.options.flush_timeout * 1000)
-        return flush_providers((self.tracer_provider, self.meter_provider), timeout)
+        providers = (self.tracer_provider, self.meter_provider, self.logger_provider)
+        return flush_providers(providers, timeout)
 
     async def _wait(self, done: Future[None], limit: float | None, clock: Clock | None) -> bool:
         limit = self.options.flush_timeout if limit is None else limit
@@ -161,92 +186,3 @@ def _given(options: TelemetryOptions) -> tuple[TracerProvider, MeterProvider]:
     if options.use_global:
         tracers, meters = tracers or trace.get_tracer_provider(), meters or metrics.get_meter_provider()
     return tracers or trace.NoOpTracerProvider(), meters or metrics.NoOpMeterProvider()
-
-
-def _made(options: TelemetryOptions) -> tuple[TracerProvider, MeterProvider, ExportThread]:
-    from opentelemetry.sdk.metrics import MeterProvider
-    from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-    from opentelemetry.sdk.resources import Resource
-    from opentelemetry.sdk.trace import TracerProvider
-    from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
-
-    from vivavoce.agents.observe.export_thread import ExportThread
-
-    spans, metrics = _exporters(options)
-    reader = None
-    if metrics is not None:
-        reader = InMemoryMetricReader(metrics._preferred_temporality, metrics._preferred_aggregation)
-    thread = ExportThread(
-        _limits(options),
-        spans=spans,
-        metrics=metrics,
-        reader=reader,
-        now=LoopClock().wall,  # for intervals of minutes; it needs no loop
-    )
-    facts = {"service.instance.id": new_id("instance")}
-    name = options.service_name or os.environ.get("OTEL_SERVICE_NAME", "")
-    if name or "service.name=" not in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", ""):
-        facts["service.name"] = name or "vivavoce"
-    resource = Resource.create(facts)
-    sampler = None if options.sampling is None else ParentBased(TraceIdRatioBased(options.sampling))
-    tracers = TracerProvider(sampler, resource, shutdown_on_exit=False)
-    tracers.add_span_processor(thread)
-    meters = MeterProvider([reader] if reader is not None else [], resource, shutdown_on_exit=False)
-    return tracers, meters, thread
-
-
-def _exporters(options: TelemetryOptions) -> tuple[SpanExporter | None, MetricExporter | None]:
-    protocol = _protocol(options)
-    make_spans, make_metrics = _exporter_classes(protocol)
-    wants_spans = os.environ.get("OTEL_TRACES_EXPORTER", "otlp") != "none"
-    wants_metrics = os.environ.get("OTEL_METRICS_EXPORTER", "otlp") != "none"
-    headers = dict(options.headers) or None
-    timeout = options.export_timeout
-    endpoint = None if options.endpoint is None else options.endpoint.rstrip("/")
-
-    def at(path: str) -> str | None:
-        return f"{endpoint}/v1/{path}" if endpoint is not None and protocol == "http/protobuf" else endpoint
-
-    return (
-        make_spans(at("traces"), headers=headers, timeout=timeout) if wants_spans else None,
-        make_metrics(at("metrics"), headers=headers, timeout=timeout) if wants_metrics else None,
-    )
-
-
-def _protocol(options: TelemetryOptions) -> str:
-    return options.protocol or os.environ.get("OTEL_EXPORTER_OTLP_PROTOCOL", "") or "http/protobuf"
-
-
-def _exporter_classes(protocol: str) -> tuple[Callable[..., SpanExporter], Callable[..., MetricExporter]]:
-    if protocol == "http/protobuf":
-        from opentelemetry.exporter.otlp.proto.http import metric_exporter as http_metrics
-        from opentelemetry.exporter.otlp.proto.http import trace_exporter as http_spans
-
-        return http_spans.OTLPSpanExporter, http_metrics.OTLPMetricExporter
-    if protocol != "grpc":
-        raise ConfigurationError(f"OTEL_EXPORTER_OTLP_PROTOCOL must be http/protobuf or grpc, got {protocol!r}")
-    try:
-        from opentelemetry.exporter.otlp.proto.grpc import metric_exporter, trace_exporter
-    except ImportError as error:
-        raise ConfigurationError('OTLP over grpc needs the extra grpc: pip install "vivavoce[grpc]"') from error
-    return trace_exporter.OTLPSpanExporter, metric_exporter.OTLPMetricExporter
-
-
-def _limits(options: TelemetryOptions) -> ExportLimits:
-    from vivavoce.agents.observe.export_thread import ExportLimits
-
-    def number(name: str, default: float) -> float:
-        given = os.environ.get(name, "")
-        try:
-            return float(given) if given and float(given) > 0 else default
-        except ValueError:
-            logger.warning("%s must be a number above 0, got %r; %g is taken", name, given, default)
-            return default
-
-    queue = options.max_queue or int(number("OTEL_BSP_MAX_QUEUE_SIZE", 2048))
-    return ExportLimits(
-        max_queue=queue,
-        max_batch=min(queue, int(number("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", 512))),
-        span_delay=number("OTEL_BSP_SCHEDULE_DELAY", 5000) / 1000,
-        metric_interval=number("OTEL_METRIC_EXPORT_INTERVAL", 60_000) / 1000,
-    )

@@ -10,10 +10,12 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 from livekit import rtc
 
+from e2e_kit.demo_run import Ran, run_demo
 from e2e_kit.peer_process import PeerProcess
 from e2e_kit.room_endpoint import RoomEndpoint
 from e2e_kit.sdk_client import token
 from servers.livekit_server import running_livekit_server
+from servers.otel_collector import Collector, running_collector
 from vivavoce.agents.rooms.embedded import RoomProcess, RoomServerOptions
 
 ROOM_NUMBERS = count()
@@ -54,6 +56,33 @@ def room_server(request: pytest.FixtureRequest) -> RoomEndpoint:
     """Both servers, one after the other."""
     endpoint: RoomEndpoint = request.getfixturevalue(f"{request.param}_room")
     return endpoint
+
+
+@pytest.fixture(scope="session")
+def on_embedded(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    """The demo as a newcomer runs it; once for all tests that look at it."""
+    return run_demo(tmp_path_factory.mktemp("embedded"), "--port", "0")
+
+
+@pytest.fixture(scope="session")
+def demo_collector() -> Iterator[Collector]:
+    """What gets the telemetry of the demo on a real server."""
+    with running_collector() as collector:
+        yield collector
+
+
+@pytest.fixture(scope="session")
+def on_livekit(tmp_path_factory: pytest.TempPathFactory, livekit_room: RoomEndpoint, demo_collector: Collector) -> Ran:
+    """The same call on a real server, its secret and where its telemetry goes from the environment."""
+    return run_demo(
+        tmp_path_factory.mktemp("livekit"),
+        *("--url", livekit_room.url, "--api-key", livekit_room.api_key),
+        env={
+            "LIVEKIT_API_SECRET": livekit_room.api_secret,
+            "OTEL_EXPORTER_OTLP_ENDPOINT": demo_collector.http_url,
+            "OTEL_RESOURCE_ATTRIBUTES": "deployment.environment.name=test",
+        },
+    )
 
 
 @pytest.fixture

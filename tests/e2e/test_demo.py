@@ -8,17 +8,16 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pytest
 
+from e2e_kit.demo_run import COMMAND, Ran, demo_environment, run_demo
 from e2e_kit.peer_process import PeerProcess
 from e2e_kit.room_endpoint import RoomEndpoint
 from servers.scripted_openai import chat_answer, scripted_openai
@@ -29,55 +28,13 @@ from vivavoce.agents.cli.demo.place import DEPARTURE_TIMEOUT
 from vivavoce.pipelines.core.errors import RoomError
 from vivavoce.pipelines.media.wav import read_wav
 
-COMMAND = [sys.executable, "-c", "from vivavoce.agents.cli import main; main()", "demo"]
 END_LIMIT = 3.0
 """Seconds in which Ctrl-C ends everything."""
 
 
-@dataclass(frozen=True)
-class Ran:
-    """A demo that has ended."""
-
-    status: int
-    output: str
-    report: dict[str, Any]
-    wav: Path
-
-
-def _environment(**more: str) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("LIVEKIT_")}
-    return {**kept, **more}
-
-
-def _run_once(folder: Path, *options: str, env: Mapping[str, str] | None = None) -> Ran:
-    report, wav = folder / "out/report.json", folder / "out/call.wav"
-    command = [*COMMAND, "--once", "--report", str(report), "--wav", str(wav), *options]
-    done = subprocess.run(
-        command, env=_environment(**(env or {})), cwd=folder, capture_output=True, text=True, timeout=150, check=False
-    )
-    output = done.stdout + done.stderr
-    return Ran(done.returncode, output, json.loads(report.read_text()) if report.exists() else {}, wav)
-
-
-@pytest.fixture(scope="module")
-def on_embedded(tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    """The demo as a newcomer runs it."""
-    return _run_once(tmp_path_factory.mktemp("embedded"), "--port", "0")
-
-
-@pytest.fixture(scope="module")
-def on_livekit(tmp_path_factory: pytest.TempPathFactory, livekit_room: RoomEndpoint) -> Ran:
-    """The same call on a real server, its secret from the environment."""
-    return _run_once(
-        tmp_path_factory.mktemp("livekit"),
-        *("--url", livekit_room.url, "--api-key", livekit_room.api_key),
-        env={"LIVEKIT_API_SECRET": livekit_room.api_secret},
-    )
-
-
 @pytest.fixture(params=["on_embedded", "on_livekit"])
 def ran(request: pytest.FixtureRequest) -> Ran:
-    """The demo on both servers, run once each for all tests of this file."""
+    """The demo on both servers, run once each for all tests."""
     done: Ran = request.getfixturevalue(request.param)
     return done
 
@@ -171,7 +128,7 @@ def test_on_a_given_server_the_agent_has_a_name_of_its_own(on_livekit: Ran) -> N
 
 
 def test_a_wrong_key_is_said_in_words(room_server: RoomEndpoint, tmp_path: Path) -> None:
-    ran = _run_once(
+    ran = run_demo(
         tmp_path,
         *("--url", room_server.url, "--api-key", room_server.api_key),
         env={"LIVEKIT_API_SECRET": "not-the-secret-not-the-secret-not-the-secret"},
@@ -220,7 +177,7 @@ def _running(folder: Path, *options: str) -> Iterator[Running]:
     name, value = mark.split("=")
     process = subprocess.Popen(
         [*COMMAND, "--port", "0", *options],
-        env=_environment(**{name: value, "PYTHONUNBUFFERED": "1"}),
+        env=demo_environment(**{name: value, "PYTHONUNBUFFERED": "1"}),
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import threading
@@ -90,7 +91,10 @@ def tree(spans: list[dict[str, Any]], parent: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-async def test_the_collector_holds_the_tree_and_the_metrics_of_a_call(protocol: str) -> None:
+async def test_the_collector_holds_the_tree_the_metrics_and_the_logs_of_a_call(
+    protocol: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "vivavoce")
     with running_collector() as collector:
         url = collector.grpc_url if protocol == "grpc" else collector.http_url
         harness = make_call(url, protocol)
@@ -106,6 +110,16 @@ async def test_the_collector_holds_the_tree_and_the_metrics_of_a_call(protocol: 
             ["user_speech", "stt", "end_of_turn", "chat", "execute_tool look_up", "chat", "tts", "playout"]
         )
         assert len({span["traceId"] for span in spans}) == 1
+        (record,) = harness.session.turns
+        (line,) = [log for log in collector.logs() if log["body"].startswith(record.turn_id)]
+        assert (line["severityText"], line["logger"]) == ("INFO", "vivavoce.agents.session.turn_book")
+        assert line["attributes"]["vivavoce.session.id"] == harness.session.id
+        assert line["attributes"]["vivavoce.turn.id"] == record.turn_id
+        assert line["attributes"]["tenant"] == "a"
+        assert line["resource"]["service.name"] == "vivavoce"
+        assert line["traceId"] == spans[0]["traceId"]
+        assert SECRET not in repr(collector.logs())
+        assert "monday" not in repr(collector.logs()).lower()
         by_id = {span["spanId"]: span for span in spans}
         for span in spans:
             assert span["attributes"]["tenant"] == "a"
@@ -118,7 +132,6 @@ async def test_the_collector_holds_the_tree_and_the_metrics_of_a_call(protocol: 
                 assert int(span["endTimeUnixNano"]) <= int(parent["endTimeUnixNano"]), where
         assert SECRET not in repr(spans)
         (told,) = [span["attributes"] for span in spans if span["name"] == "turn"]
-        (record,) = harness.session.turns
         assert told["vivavoce.turn.e2e_latency"] == pytest.approx(record.e2e_latency)
         stages = sum(value for name, value in told.items() if name.startswith("vivavoce.stage."))
         assert stages == pytest.approx(record.e2e_latency)

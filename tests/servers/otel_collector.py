@@ -86,6 +86,21 @@ class Collector:
             for metric in scope["metrics"]
         }
 
+    def logs(self) -> list[dict[str, Any]]:
+        """Return what was received, each log record with its attributes as a dict and its text as `body`."""
+        return [
+            {
+                **record,
+                "attributes": _attributes(record),
+                "body": _value(record.get("body", {})),
+                "resource": _attributes(batch["resource"]),
+                "logger": scope["scope"]["name"],
+            }
+            for batch in self._batches("resourceLogs")
+            for scope in batch["scopeLogs"]
+            for record in scope["logRecords"]
+        ]
+
     def _batches(self, kind: str) -> Iterator[dict[str, Any]]:
         if not self._file.is_file():
             return
