@@ -1,4 +1,4 @@
-"""A worker written with livekit-agents holds a call with `vivavoce call`, through the embedded room."""
+"""A worker written with livekit-agents holds a call with `vivavoce call`, through both servers."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ expect = { silent_within = 2.0, words = "certainly" }
 
 
 async def test_a_livekit_agents_worker_is_called_answers_and_is_interrupted(
-    embedded_room: RoomEndpoint, room_name: str, tmp_path: Path
+    room_server: RoomEndpoint, room_name: str, tmp_path: Path
 ) -> None:
-    async with livekit_agents_worker(embedded_room, room_name, tmp_path) as log:
+    async with livekit_agents_worker(room_server, room_name, tmp_path) as log:
         arguments = ("--room", room_name, "--agent-name", room_name)
-        status, printed, result = await call(embedded_room, tmp_path, *arguments, script=SCRIPT)
+        status, printed, result = await call(room_server, tmp_path, *arguments, script=SCRIPT)
     assert status == 0, printed + log.read_text()[-3000:]
     assert len(checks(result)) == 6
