@@ -26,6 +26,7 @@ from e2e_kit.sdk_client import (
     tone,
     transport_in,
 )
+from vivavoce.agents.rooms.embedded import RoomProcess, RoomServerOptions
 from vivavoce.agents.rooms.livekit import LiveKitTransport
 from vivavoce.agents.rooms.livekit.outbound import TextSender
 from vivavoce.pipelines.core.errors import RoomError
@@ -425,6 +426,29 @@ async def test_session_goes_on_after_the_agents_connection_was_made_anew(
         await transport.aclose()
         tasks.cancel_scope.cancel()
     assert not any(each.startswith("closed") for each in heard.log)
+
+
+async def test_who_is_gone_is_judged_only_while_the_agent_itself_is_connected(room_name: str) -> None:
+    heard, agent_room, reconnecting = Heard(), rtc.Room(), anyio.Event()
+    async with RoomProcess(RoomServerOptions(port=0)) as room:
+        server = RoomEndpoint(url=room.url, api_key=room.api_key, api_secret=room.api_secret, kind="embedded")
+        await agent_room.connect(server.url, token(server, room_name, "agent", "agent"))
+        agent_room.on("reconnecting", reconnecting.set)
+        transport = transport_in(agent_room)
+        async with joined(server, room_name, "caller"), anyio.create_task_group() as tasks:
+            await tasks.start(transport.run, heard)
+            await heard.until(lambda: heard.log == ["linked caller"])
+            gone = anyio.Event()
+            agent_room.on("participant_disconnected", lambda _: gone.set())  # the SDK's words before it joins anew
+            room.kill()
+            with anyio.fail_after(LIMIT):
+                await reconnecting.wait()
+                await gone.wait()
+            assert heard.log == ["linked caller"]
+            async with RoomProcess(RoomServerOptions(port=int(room.url.rpartition(":")[2]))):
+                await heard.until(lambda: heard.log[1:] == ["left caller", "linked caller"])
+                await transport.aclose()
+                await agent_room.disconnect()
 
 
 async def test_two_sessions_in_one_room_clash_with_advice_and_follow_each_other_well(

@@ -95,6 +95,7 @@ async def _lose(url: str, key: str, secret: str, kill: object) -> None:
         kill()
         await caller.until("document.body.dataset.state === 'reconnecting'")
         await _title(caller, "The connection was lost")
+        await _title(caller, "The server cannot be reached")
         await _title(caller, "The connection to the server was lost")
         assert "whether the server still runs" in await caller.text("#banner-text")
         assert await caller.text("#health-text") == "Not connected"

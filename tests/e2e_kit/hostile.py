@@ -168,6 +168,7 @@ class Attack:
                         await client.send(rtc.SignalRequest(ping=1))
                         await client.next("pong", LIMIT)
         finally:
+            await _settled(peer)
             await peer.close()
 
     def _data(self) -> bytes:
@@ -355,6 +356,14 @@ async def _expect(response: ClientResponse, low: int, high: int) -> None:
     text = await response.text()
     if not low <= response.status < high:
         raise FoundError(f"status {response.status}, {low} to {high - 1} would be right: {text[:300]}")
+
+
+async def _settled(peer: RTCPeerConnection) -> None:
+    """Wait until ICE is through, well or badly: aioice leaves a task behind when it is closed while it connects."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(OPEN_LIMIT):
+            while peer.iceConnectionState == "checking":  # noqa: ASYNC110 - its event may have come before
+                await asyncio.sleep(0.01)
 
 
 async def _connection(client: SignalClient) -> tuple[tuple[str, int], str, str]:

@@ -74,7 +74,7 @@ class Peer:
                 "data",
                 identity=d.participant.identity if d.participant else "",
                 topic=d.topic,
-                payload=d.data.decode(),
+                payload=d.data.decode(errors="replace"),
                 reliable=d.kind == rtc.DataPacketKind.KIND_RELIABLE,
             ),
         )

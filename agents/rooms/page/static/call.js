@@ -11,6 +11,7 @@ import { explain } from './words.js';
 const INTERRUPT_METHOD = 'vivavoce.interrupt';
 const AGENT_LIMIT = 15_000;                              // ms without an agent after which the page says what to do
 const HUNG_UP_WAIT = 2_000, LOST_WAIT = 15_000;          // ms after an agent has left before the call is over
+const RETURN_WAIT = 30_000;                              // ms for the agent to come back too after the server was started anew
 const MEASURE_EVERY = 2_000;                             // ms
 const KEPT = 'vivavoce.call';                            // in sessionStorage: the call that a reload goes back into
 const KEPT_FOR = 8_000;                                  // ms: agents wait about ten seconds for a caller to come back
@@ -37,7 +38,7 @@ export class Call {
     this.turns = new Turns(this.view.turnParts);
     this.room = null;
     this.isMuted = this.isPushToTalk = this.isTalking = false;
-    this.hadAgent = this.isWaiting = this.isKept = false;
+    this.hadAgent = this.isWaiting = this.isKept = this.isReturning = false;
   }
 
   /** Show the lobby. */
@@ -99,6 +100,9 @@ export class Call {
       .on('track', ({ track, mid }) => this.sound.play(track, mid, () => this.#blocked()))
       .on('text', (stream) => this.#text(room, stream))
       .on('quality', (quality) => { this.#quality = quality; })
+      .on('unreachable', () => this.view.banner(explain({ code: 'coming-back' }), { isRepeated: true }))
+      .on('anew', () => this.#anew())
+      .on('rejoined', () => this.#rejoined(room))
       .on('muted', (isMuted) => this.setMuted(isMuted, { isTold: true }))
       .on('ended', (problem) => this.#ended(problem));
   }
@@ -169,12 +173,28 @@ export class Call {
     }
   }
 
+  /** The server was started anew: what was heard and said over it so far has come to its end. */
+  #anew() {
+    clearTimeout(this.#agentTimer);
+    this.sound.closePlayers();
+    this.captions.settle();
+    this.view.agent(null);
+  }
+
+  #rejoined(room) {
+    this.captions.note('The server was started anew. You are back in the call.');
+    if (room.agent) return;
+    this.isReturning = true;
+    this.#agentChanged(room, null);
+  }
+
   #agentChanged(room, agent) {
     clearTimeout(this.#agentTimer);
     this.view.agent(agent);
     if (agent) {
-      if (this.isWaiting) this.view.hideBanner();
-      this.isWaiting = false;
+      if (this.isWaiting || this.isReturning) this.view.hideBanner();
+      if (this.isReturning) this.view.status('The agent is back.');
+      this.isWaiting = this.isReturning = false;
       this.hadAgent = true;
       return;
     }
@@ -182,7 +202,10 @@ export class Call {
       if (room.state !== 'closed' && !room.agent) this.#end(room);
     };
     const hungUp = room.lastAgentReason === 'CLIENT_INITIATED';
-    if (this.hadAgent) {
+    if (this.hadAgent && this.isReturning) {
+      this.view.banner(explain({ code: 'agent-returning' }));
+      this.#agentTimer = setTimeout(end, RETURN_WAIT);
+    } else if (this.hadAgent) {
       this.view.agentGone('Has left the call');
       this.#agentTimer = setTimeout(end, hungUp ? HUNG_UP_WAIT : LOST_WAIT);
     } else this.#agentTimer = this.isKept ? setTimeout(() => this.#callAnew(room), KEPT_LIMIT) : setTimeout(() => this.#nobodyCame(), AGENT_LIMIT);
@@ -241,7 +264,7 @@ export class Call {
     for (const timer of this.#timers) clearInterval(timer);
     this.#timers.clear();
     this.room = null;
-    this.hadAgent = this.isWaiting = false;
+    this.hadAgent = this.isWaiting = this.isReturning = false;
     this.#quality = null;
     this.sound.close();
     this.view.levels({ spoken: 0, heard: 0 });

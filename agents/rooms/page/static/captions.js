@@ -102,6 +102,12 @@ export class Captions {
     return words ? answers.find((entry) => entry.querySelector('.words').textContent === words) : undefined;
   }
 
+  /** Nothing more comes of what is still open: it stays as it is. */
+  settle() {
+    for (const entry of this.#entries.values()) entry.dataset.final = 'true';
+    this.#entries.clear();
+  }
+
   /** Say something about the call itself. */
   note(text) {
     this.list.append(element('li', 'note', text));

@@ -1,17 +1,19 @@
 // Room: a call as the page sees it: joins, follows who is there, comes back after a lost connection, leaves.
 //
 // Events: state ('connecting' | 'connected' | 'reconnecting' | 'closed'), agent (ParticipantInfo or null), track, text,
-// quality, muted, heard, ended ({ code, detail }). Each is a CustomEvent whose `detail` is the value.
+// quality, muted, heard, unreachable (a try to come back found nobody), anew (all tracks and the agent so far are gone),
+// rejoined, ended ({ code, detail }). Each is a CustomEvent whose `detail` is the value.
 
 import { DataLink } from './data.js';
 import { Peer, iceServers } from './media.js';
 import { ConnectionQuality, DisconnectReason } from './schema.js';
-import { CallError, Signalling } from './signalling.js';
+import { CallError, LeaveAction, Signalling } from './signalling.js';
 
 const AGENT = 4;                                         // ParticipantInfo.kind
 const DISCONNECTED = 3;                                  // ParticipantInfo.state
 const SIGNAL_LOST = 1, MEDIA_LOST = 2;                   // ReconnectReason
-const RESUME_PAUSES = [0, 500, 1000, 2000, 4000];        // ms before each try
+const RETURN_PAUSES = [0, 500, 1000, 2000, 3000, 4000, 5000, 5000, 5000, 5000];  // ms before each try: a server starts in that time
+const TRIES_IN_SILENCE = 2;
 const CLIENT_INITIATED = 1;
 
 const pause = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
@@ -22,6 +24,7 @@ export class Room extends EventTarget {
   #data;
   #participants = new Map();                             // sid -> ParticipantInfo, others only
   #agent = null;
+  #microphone = null;
   #messages = Promise.resolve();
   #abort;
   #over = new Promise((_, reject) => { this.#abort = reject; });
@@ -41,7 +44,11 @@ export class Room extends EventTarget {
         else this.#recover(SIGNAL_LOST);
       },
     });
-    this.#data = new DataLink((bytes) => this.#sendData(bytes), (stream) => this.#emit('text', stream));
+    this.#data = this.#dataLink();
+  }
+
+  #dataLink() {
+    return new DataLink((bytes) => this.#sendData(bytes), (stream) => this.#emit('text', stream));
   }
 
   on(type, listener) {
@@ -59,24 +66,30 @@ export class Room extends EventTarget {
 
   /** Join; `microphone` is a MediaStream or null for none. Throws CallError. */
   async join(microphone) {
+    this.#microphone = microphone;
     this.#become('connecting');
     try {
       const { join } = await this.#soon(this.#signalling.open());
       if (!join) throw new CallError('refused', 'no join response');
-      this.me = join.participant;
-      this.name = join.room?.name ?? '';
-      this.#peer = new Peer(iceServers(this.url, join.ice_servers), this.#peerEvents());
-      this.#signalling.keepAlive(join.ping_interval, join.ping_timeout);
-      for (const participant of join.other_participants ?? []) this.#follow(participant);
-      if (microphone) this.#peer.publish(microphone);
-      await this.#peer.offer();
-      await this.#soon(this.#peer.ready());
+      await this.#enter(join);
     } catch (error) {
       this.#end(null);
       throw error;
     }
     this.#become('connected');
     this.#chooseAgent();
+  }
+
+  /** Build up what a join response is the beginning of: a peer connection, the microphone in it, data channels. */
+  async #enter(join) {
+    this.me = join.participant;
+    this.name = join.room?.name ?? '';
+    this.#peer = new Peer(iceServers(this.url, join.ice_servers), this.#peerEvents());
+    this.#signalling.keepAlive(join.ping_interval, join.ping_timeout);
+    for (const participant of join.other_participants ?? []) this.#follow(participant);
+    if (this.#microphone) this.#peer.publish(this.#microphone);
+    await this.#peer.offer();
+    await this.#soon(this.#peer.ready());
   }
 
   /** Wait for `promise`, but not longer than the call lasts. */
@@ -115,7 +128,8 @@ export class Room extends EventTarget {
   // --- what the server says, one message after another
 
   #queue(message) {
-    this.#messages = this.#messages.then(() => this.#take(message)).catch((error) => {
+    const peer = this.#peer;
+    this.#messages = this.#messages.then(() => (peer === this.#peer ? this.#take(message) : null)).catch((error) => {
       if (this.state !== 'closed') console.warn('a signalling message failed', Object.keys(message), error);
     });
   }
@@ -130,7 +144,12 @@ export class Room extends EventTarget {
     else if (message.track_subscribed) this.#emit('heard', message.track_subscribed.track_sid);
     else if (message.connection_quality) this.#rate(message.connection_quality.updates ?? []);
     else if (message.mute && message.mute.sid === this.#peer.published?.sid) this.#muted(!!message.mute.muted);
-    else if (message.leave) this.#end(new CallError('ended', DisconnectReason[message.leave.reason ?? 0]));
+    else if (message.leave) this.#left(message.leave);
+  }
+
+  #left({ action = LeaveAction.DISCONNECT, reason = 0 }) {
+    if (action === LeaveAction.DISCONNECT) this.#end(new CallError('ended', DisconnectReason[reason]));
+    else void this.#recover(SIGNAL_LOST, { isAnew: action === LeaveAction.RECONNECT });
   }
 
   #follow(participant) {
@@ -143,7 +162,7 @@ export class Room extends EventTarget {
       this.#participants.delete(participant.sid);
       if (known?.sid === this.#agent?.sid) this.lastAgentReason = DisconnectReason[participant.disconnect_reason ?? 0];
     } else if (!known || (known.version ?? 0) <= (participant.version ?? 0)) this.#participants.set(participant.sid, participant);
-    if (this.state !== 'connecting') this.#chooseAgent();
+    if (this.state === 'connected') this.#chooseAgent();
   }
 
   /** The agent is the newest one: while code is reloaded, the old one and the new one are both there for a moment. */
@@ -182,6 +201,7 @@ export class Room extends EventTarget {
 
   /** Send another microphone; the first one of a call that began without is published. */
   async setMicrophone(stream) {
+    this.#microphone = stream;
     if (this.#peer.published) await this.#peer.replace(stream.getAudioTracks()[0]);
     else {
       this.#peer.publish(stream);
@@ -212,39 +232,69 @@ export class Room extends EventTarget {
     this.#end(new CallError('left'));
   }
 
-  // --- a new websocket for the same participant, then an ICE restart; sound and data channels go on
+  // --- after a loss: a new websocket for the same participant, then an ICE restart; sound and data channels go on.
+  // A server that does not know the participant any more, since it was started anew, is joined as at the beginning.
 
-  async #recover(reason) {
+  async #recover(reason, { isAnew = false } = {}) {
     if (this.state !== 'connected') return;              // joining fails by itself; a recovery goes on
     this.#become('reconnecting');
     let problem = new CallError('lost');
-    for (const wait of RESUME_PAUSES) {
+    let mustRejoin = isAnew;
+    for (const [tries, wait] of RETURN_PAUSES.entries()) {
       await pause(wait);
       if (this.state !== 'reconnecting') return;
       try {
-        await this.#resume(reason);
-        if (this.state === 'reconnecting') this.#become('connected');
+        mustRejoin ||= !await this.#resume(reason);
+        if (mustRejoin) await this.#rejoin();
+        if (this.state !== 'reconnecting') return;
+        this.#become('connected');
+        this.#chooseAgent();
+        if (mustRejoin) this.#emit('rejoined');
         return;
       } catch (error) {
         if (this.state !== 'reconnecting') return;
-        console.info('resuming failed', error);
-        if (error.code === 'refused' || error.code === 'refused-token') {
-          problem = new CallError('lost', error.detail);
+        console.info('coming back failed', error);
+        if (error.isFinal) {
+          problem = new CallError(error.code === 'refused-token' ? error.code : 'lost', error.detail);
           break;
         }
+        if (tries >= TRIES_IN_SILENCE) this.#emit('unreachable');
       }
     }
     this.#end(problem);
   }
 
+  /** Go on as the same participant; false where the server wants it to join anew. */
   async #resume(reason) {
-    const { reconnect } = await this.#signalling.open({ reconnect: true, reconnect_reason: reason, participant_sid: this.me.sid });
+    let answer;
+    try {
+      answer = await this.#signalling.open({ reconnect: true, reconnect_reason: reason, participant_sid: this.me.sid });
+    } catch (error) {
+      if (error.action === LeaveAction.RECONNECT) return false;
+      throw error;
+    }
+    const { reconnect } = answer;
     if (!reconnect) throw new CallError('refused', 'no reconnect response');
     this.#signalling.keepAlive();
     if (reconnect.ice_servers) this.#peer.pc.setConfiguration({ iceServers: iceServers(this.url, reconnect.ice_servers) });
     this.#signalling.send({ sync_state: this.#peer.syncState(this.#data.received) });
     await this.#peer.restart();
     await this.#soon(this.#peer.ready());                // Chromium says 'failed' once more before 'connected'
+    return true;
+  }
+
+  /** Join under the same name, with the same microphone. */
+  async #rejoin() {
+    const { join } = await this.#soon(this.#signalling.open());
+    if (!join) throw new CallError('refused', 'no join response');
+    this.#peer.close();
+    this.#data.close();
+    this.#data = this.#dataLink();
+    this.#participants.clear();
+    this.#agent = null;
+    this.lastAgentReason = undefined;
+    this.#emit('anew');
+    await this.#enter(join);
   }
 
   #end(problem) {

@@ -7,12 +7,20 @@ const SDK_JS = 1;
 const PROTOCOL = 17;                                     // at 18 servers expect data channels with fixed ids
 const ANSWER_LIMIT = 10_000;                             // ms
 
-/** Something that ends or prevents a call; `code` is a key of words.js. */
+/** What a server that throws a participant out wants it to do: LeaveRequest.action. */
+export const LeaveAction = { DISCONNECT: 0, RESUME: 1, RECONNECT: 2 };
+
+/**
+ * Something that ends or prevents a call; `code` is a key of words.js.
+ * @param action What the server said with it, a LeaveAction; none where it said nothing.
+ */
 export class CallError extends Error {
-  constructor(code, detail = '') {
+  constructor(code, detail = '', { action, isFinal = false } = {}) {
     super(detail ? `${code}: ${detail}` : code);
     this.code = code;
     this.detail = detail;
+    this.action = action;
+    this.isFinal = isFinal;                              // trying again would not help
   }
 }
 
@@ -59,7 +67,8 @@ export class Signalling {
           isOpen = true;
           resolve(message);
         } else if (message.leave) {
-          reject(new CallError('refused', DisconnectReason[message.leave.reason ?? 0]));
+          const { reason = 0, action = LeaveAction.DISCONNECT } = message.leave;
+          reject(new CallError('refused', DisconnectReason[reason], { action, isFinal: action === LeaveAction.DISCONNECT }));
           this.close();
         }
       };
@@ -134,8 +143,8 @@ export class Signalling {
   async #whyRefused(query) {
     try {
       const answer = await fetch(`${this.url.replace(/^ws/, 'http')}/rtc/v1/validate?${query}`, { signal: AbortSignal.timeout(ANSWER_LIMIT) });
-      if (answer.status === 401 || answer.status === 403) return new CallError('refused-token', `${answer.status}`);
-      return new CallError('refused', `${answer.status}`);
+      if (answer.status === 401 || answer.status === 403) return new CallError('refused-token', `${answer.status}`, { isFinal: true });
+      return new CallError('refused', `${answer.status}`, { isFinal: answer.status < 500 });  // what stands before a server that starts says 502, 503
     } catch {
       return new CallError('unreachable');
     }

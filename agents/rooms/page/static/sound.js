@@ -42,7 +42,7 @@ export async function microphones() {
 
 export class Sound {
   #context = null;
-  #players = new Map();                                  // mid -> <audio>
+  #players = new Map();                                  // mid -> { audio, source }
   #heard = null;
   #input = null;
   #spoken = null;
@@ -104,8 +104,9 @@ export class Sound {
     audio.autoplay = true;
     audio.srcObject = stream;
     this.parent.append(audio);
-    this.#players.set(mid, audio);
-    this.#context.createMediaStreamSource(stream).connect(this.#heard.node);
+    const source = this.#context.createMediaStreamSource(stream);
+    source.connect(this.#heard.node);
+    this.#players.set(mid, { audio, source });
     audio.play().catch((error) => {
       if (error.name === 'NotAllowedError') onBlocked();
     });
@@ -114,7 +115,7 @@ export class Sound {
   /** Play what the browser held back, in a click. */
   unblock() {
     void this.#context?.resume();
-    for (const audio of this.#players.values()) audio.play().catch((error) => console.warn('still no sound', error));
+    for (const { audio } of this.#players.values()) audio.play().catch((error) => console.warn('still no sound', error));
   }
 
   /** How loud the caller and the agent are, 0 to 1 each. */
@@ -122,14 +123,20 @@ export class Sound {
     return { spoken: this.stream ? this.#spoken.read() : 0, heard: this.#heard?.read() ?? 0 };
   }
 
-  /** Stop everything; `start` begins anew. */
-  close() {
-    this.closeMicrophone();
-    for (const audio of this.#players.values()) {
+  /** Stop what is played; the microphone goes on. */
+  closePlayers() {
+    for (const { audio, source } of this.#players.values()) {
+      source.disconnect();
       audio.srcObject = null;
       audio.remove();
     }
     this.#players.clear();
+  }
+
+  /** Stop everything; `start` begins anew. */
+  close() {
+    this.closeMicrophone();
+    this.closePlayers();
     this.#heard = this.#spoken = null;
     void this.#context?.close();
     this.#context = null;

@@ -36,8 +36,13 @@ export class View {
     part('room-name').textContent = name ? `Room ${name}` : '';
   }
 
-  /** Say something above the conversation; `action` is the id of the one button that helps, if any. */
-  banner({ title, text }, { isBad = false, action = '' } = {}) {
+  /**
+   * Say something above the conversation.
+   * @param action The id of the one button that helps, if any.
+   * @param isRepeated Whether it may stand there already; it is not read aloud again then.
+   */
+  banner({ title, text }, { isBad = false, action = '', isRepeated = false } = {}) {
+    if (isRepeated && !part('banner').hidden && part('banner-title').textContent === title) return;
     part('banner-title').textContent = title;
     part('banner-text').textContent = text;
     part('banner').classList.toggle('bad', isBad);

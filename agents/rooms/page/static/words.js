@@ -53,6 +53,14 @@ const PROBLEMS = {
     title: 'The connection to the server was lost',
     text: 'Trying again did not help. Check your network, and whether the server still runs, then call again.',
   },
+  'coming-back': {
+    title: 'The server cannot be reached',
+    text: 'This page goes on trying for half a minute. If the server is being started again at the same address, the call goes on by itself.',
+  },
+  'agent-returning': {
+    title: 'You are back in the call',
+    text: 'The server was started anew. Waiting for the agent to come back too: it takes a few seconds.',
+  },
   'agent-left': {
     title: 'The agent has hung up',
     text: 'The call is over. What was said stays here until you call again.',
