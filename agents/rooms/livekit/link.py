@@ -43,6 +43,8 @@ class ParticipantLink:
         self._identity = identity
         self._participant: Participant | None = None
         self._left_at: float | None = None
+        self.is_suspended = False
+        """Whether the agent itself is out of the room for now: it looks empty then, and nobody counts as gone."""
 
     @property
     def identity(self) -> str | None:
@@ -63,6 +65,8 @@ class ParticipantLink:
         at once then, and a server tells only of the first subscription to the agent's track.
         """
         changes: list[LinkChange] = []
+        if self.is_suspended:
+            return changes
         if self._participant is not None and participants.get(self._participant.identity) is not self._participant:
             changes.append(LinkChange("left", self._participant.identity))
             self._participant = None
@@ -76,7 +80,7 @@ class ParticipantLink:
 
     def deadline(self, *, now: float) -> float | None:
         """Return when `update` should look again, though nothing happens in the room."""
-        over_at = self._grace_over_at()
+        over_at = None if self.is_suspended else self._grace_over_at()
         return over_at if over_at is not None and over_at > now else None
 
     def _grace_over_at(self) -> float | None:

@@ -75,7 +75,6 @@ class LiveKitTransport(Transport):
         self._states: StateSender | None = None
         self._closed_reason: str | None = None
         self._is_gone = False
-        self._is_away = False
         self._changed = anyio.Event()
         self._running = anyio.CancelScope()
         self._ended: anyio.Event | None = None
@@ -154,20 +153,6 @@ class LiveKitTransport(Transport):
             events.closed(reason)
         if self._is_gone:
             return
-        if not self._is_away:  # else the room looks empty, and nobody can tell who has really left
-            self._look_who_is_there(events, microphone, typed)
-        publication = self._microphone()
-        track = None if publication is None else publication.track
-        if publication is not None and isinstance(track, rtc.RemoteAudioTrack):
-            microphone.follow(track, is_muted=publication.muted)
-        else:
-            microphone.follow(None)
-        if self.is_audible:
-            waiting, self._on_audible = self._on_audible, []
-            for callback in waiting:
-                callback()
-
-    def _look_who_is_there(self, events: TransportEvents, microphone: MicrophoneReader, typed: TextReader) -> None:
         present = self._room.remote_participants
         for change in self._link.update(
             present, now=self._clock.now(), is_reachable=lambda identity: is_reachable(present[identity])
@@ -179,6 +164,16 @@ class LiveKitTransport(Transport):
             else:
                 events.participant_linked(change.identity)
                 typed.link(change.identity)
+        publication = self._microphone()
+        track = None if publication is None else publication.track
+        if publication is not None and isinstance(track, rtc.RemoteAudioTrack):
+            microphone.follow(track, is_muted=publication.muted)
+        else:
+            microphone.follow(None)
+        if self.is_audible:
+            waiting, self._on_audible = self._on_audible, []
+            for callback in waiting:
+                callback()
 
     def _microphone(self) -> rtc.RemoteTrackPublication | None:
         participant = self._room.remote_participants.get(self._link.identity or "")
@@ -202,10 +197,10 @@ class LiveKitTransport(Transport):
             self._changed.set()
 
     def _note_reconnecting(self) -> None:
-        self._is_away = True
+        self._link.is_suspended = True
 
     def _note_reconnected(self) -> None:
-        self._is_away = False
+        self._link.is_suspended = False
         if self._states is not None:
             self._states.show_again()
         self._changed.set()

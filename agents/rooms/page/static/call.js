@@ -1,6 +1,7 @@
 // Call: one call from the click that starts it to the words that end it. Wires room, sound, captions, turns and view.
 
 import { Captions } from './captions.js';
+import { keep, kept } from './kept.js';
 import { Room } from './room.js';
 import { CallError } from './signalling.js';
 import { Sound, microphones } from './sound.js';
@@ -13,16 +14,7 @@ const AGENT_LIMIT = 15_000;                              // ms without an agent 
 const HUNG_UP_WAIT = 2_000, LOST_WAIT = 15_000;          // ms after an agent has left before the call is over
 const RETURN_WAIT = 30_000;                              // ms for the agent to come back too after the server was started anew
 const MEASURE_EVERY = 2_000;                             // ms
-const KEPT = 'vivavoce.call';                            // in sessionStorage: the call that a reload goes back into
-const KEPT_FOR = 8_000;                                  // ms: agents wait about ten seconds for a caller to come back
 const KEPT_LIMIT = 3_000;                                // ms to find the agent of a kept call, before a new one is placed
-
-/** Return `{ room, identity }` of the call that this tab was in a moment ago, once. */
-function keptCall() {
-  const kept = JSON.parse(sessionStorage.getItem(KEPT) ?? '{}');
-  sessionStorage.removeItem(KEPT);
-  return kept.until > Date.now() ? kept : {};
-}
 
 export class Call {
   #timers = new Set();
@@ -71,9 +63,9 @@ export class Call {
   /** Ask whoever served this page for a token. The secret that signs it never comes here. */
   async #connection() {
     const wanted = new URLSearchParams(location.search).get('room');
-    const kept = keptCall();
-    this.isKept = !wanted && kept.room !== undefined;
-    const body = { room: wanted ?? kept.room ?? '', identity: kept.identity ?? '' };
+    const before = kept();
+    this.isKept = !wanted && before.room !== undefined;
+    const body = { room: wanted ?? before.room ?? '', identity: before.identity ?? '' };
     let answer;
     try {
       answer = await fetch('connection', { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) });
@@ -88,9 +80,8 @@ export class Call {
   /** The page goes, by a reload perhaps: leave at once, and remember the call for a moment. */
   unload() {
     if (!this.room) return;
-    const { room, identity } = this.given;
     this.leave();
-    sessionStorage.setItem(KEPT, JSON.stringify({ room, identity, until: Date.now() + KEPT_FOR }));
+    keep(this.given);
   }
 
   #follow(room) {
