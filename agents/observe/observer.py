@@ -57,6 +57,8 @@ class SessionObserver:
     """Listens to nothing. All methods are called on the session's event loop, never block and never raise."""
 
     is_on = False
+    trace_id = ""
+    """Of the session's trace, 32 hexadecimal digits; empty where it is not recorded."""
 
     # --- the session's life
 

@@ -96,6 +96,9 @@ class SessionTelemetry(SessionObserver):
         log_export.set(self._telemetry.logs)  # in the session's own task, as the ids of its logs are
         self._facts = facts
         self._turns.session = span = self._maker.start("session", get_current(), attributes=self._told())
+        context = span.get_span_context()
+        if context.is_valid and context.trace_flags.sampled:
+            self.trace_id = f"{context.trace_id:032x}"
         self._metrics.begin()
         return Current(span)
 

@@ -28,6 +28,7 @@ class TurnFrame:
     Args:
         session_start: Session clock at the session's start; the record's times count from it.
         agent_id: Who had the floor as the turn began.
+        trace_id: Of the session's trace; empty where it is not traced.
         captures_content: Whether texts go into the record.
         has_server_vad: Whether a model's server tells of the end of speech.
         vad_silence: Seconds by which the session's own VAD tells of it late.
@@ -36,6 +37,7 @@ class TurnFrame:
     session_start: float
     session_id: str = ""
     agent_id: str = ""
+    trace_id: str = ""
     captures_content: bool = True
     has_server_vad: bool = False
     vad_silence: float = 0.0
@@ -66,8 +68,6 @@ class TurnRecordBuilder:
         self.turn_id = turn_id
         self.kind = kind
         self.speech_id = speech_id
-        self.trace_id = ""
-        """Of the turn's span, as whoever traces sets it."""
         self.user_text = ""
         self.agent_text: list[str] = []
         self.heard_text: list[str] = []
@@ -156,7 +156,7 @@ class TurnRecordBuilder:
             session_id=frame.session_id,
             speech_id=self.speech_id,
             agent_id=frame.agent_id,
-            trace_id=self.trace_id,
+            trace_id=frame.trace_id,
             user_started_at=None if onset is None else onset - start,
             user_ended_at=None if onset is None or speech_ended_at is None else speech_ended_at - start,
             committed_at=None if timing is None else timing.committed_at - start,

@@ -136,6 +136,7 @@ class TurnBook:
             session_start=self._journal.started_at,
             session_id=self._journal.session_id,
             agent_id=agent_id,
+            trace_id=self._journal.observer.trace_id,
             captures_content=self._options.capture_content,
             has_server_vad=self._capabilities.decides_turns == "remote" and not self._has_vad,
             vad_silence=self._capabilities.vad_silence,

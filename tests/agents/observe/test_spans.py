@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
 from telemetry_kit import Watching, seconds_of
 from vivavoce.agents import Agent, SessionOptions
@@ -58,6 +59,25 @@ def test_a_plain_turn_is_a_tree_with_the_scenarios_times(make: Make, answer: Tim
     assert seconds_of(turn) == (0.5, 5.2)
     heard = [("user_speech", (0.5, 2.5)), ("stt", (0.5, 2.7)), ("end_of_turn", (2.5, 2.9))]
     assert [(span.name, seconds_of(span)) for span in watching.children(turn)] == [*heard, *answer]
+
+
+@pytest.mark.parametrize("make", [cascading, realtime])
+def test_a_turns_record_names_the_trace_that_its_span_is_in(make: Make) -> None:
+    watching = Watching()
+    harness = make(watching)
+    harness.caller.says("hello there", 0.5, 2.5, final_at=2.7)
+    harness.run(until=6.0)
+    (record,) = harness.session.turns
+    assert record.trace_id == f"{watching.one('turn').context.trace_id:032x}"
+
+
+def test_a_turn_of_a_call_that_is_not_sampled_names_no_trace() -> None:
+    tracers = TracerProvider(ALWAYS_OFF, shutdown_on_exit=False)
+    options = SessionOptions(telemetry=TelemetryOptions(tracer_provider=tracers))
+    harness = SessionHarness(Agent("Help."), ScriptedLLM("Hi."), options=options)
+    harness.caller.says("hello", 0.5, 1.0)
+    harness.run(until=4.0)
+    assert [record.trace_id for record in harness.session.turns] == [""]
 
 
 class _Broken(SpanProcessor):
