@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from vivavoce.agents.session.history_files import JsonLinesHistorySink, SqliteHistorySink
     from vivavoce.agents.session.history_sink import HistoryChange, HistorySink, MemoryHistorySink
     from vivavoce.agents.session.options import SessionOptions
+    from vivavoce.agents.session.pipeline_change import PipelineChange
     from vivavoce.agents.session.session import AgentSession
     from vivavoce.agents.speech.background import BackgroundAudioConfig
     from vivavoce.agents.speech.handle import SpeechHandle
@@ -67,6 +68,7 @@ _PLACES = {
     "MCPServerHTTP": "vivavoce.agents.mcp_servers",
     "MCPServerStdio": "vivavoce.agents.mcp_servers",
     "MemoryHistorySink": "vivavoce.agents.session.history_sink",
+    "PipelineChange": "vivavoce.agents.session.pipeline_change",
     "RecordingOptions": "vivavoce.agents.observe.recording.options",
     "RoomOptions": "vivavoce.agents.rooms.options",
     "RunContext": "vivavoce.agents.tools.context",
@@ -117,6 +119,7 @@ __all__ = [
     "MCPServerHTTP",
     "MCPServerStdio",
     "MemoryHistorySink",
+    "PipelineChange",
     "RecordingOptions",
     "RoomOptions",
     "RunContext",

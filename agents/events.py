@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
-from vivavoce.agents.records import CloseReport, TurnRecord
+from vivavoce.agents.records import CloseReport, ComponentRecord, TurnRecord
 from vivavoce.agents.states import AgentState, UserState
 from vivavoce.pipelines.llm.chat_context import ChatItem
 from vivavoce.pipelines.media.frame import AudioFrame
@@ -59,6 +59,20 @@ class AgentChanged(SessionEvent):
     name: ClassVar[str] = "agent_changed"
     old: str
     agent: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineChanged(SessionEvent):
+    """The session went from one pipeline to another, by their names; `session.pipeline` is the new one.
+
+    Args:
+        components: What the new one is made of.
+    """
+
+    name: ClassVar[str] = "pipeline_changed"
+    old: str
+    pipeline: str
+    components: tuple[ComponentRecord, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,6 +238,7 @@ EVENT_TYPES: tuple[type[SessionEvent], ...] = (
     HistoryItemAdded,
     HistoryItemRemoved,
     HistoryItemReplaced,
+    PipelineChanged,
     SpeechCreated,
     SpeechIn,
     SpeechOut,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from vivavoce.pipelines.media.frame import AudioFrame
+
 
 @dataclass(frozen=True, slots=True)
 class UserSpeechStarted:
@@ -124,11 +126,17 @@ class PipelineReplaced:
 
 @dataclass(frozen=True, slots=True)
 class PipelineFailed:
-    """Something broke beneath the connection. `recovered` tells whether it goes on (a stream was opened again)."""
+    """Something broke beneath the connection. `recovered` tells whether it goes on (a stream was opened again).
+
+    Args:
+        unheard: The caller's audio that nobody has understood, at the context's `input_rate`, oldest first: for what
+            takes the place of a pipeline that does not go on.
+    """
 
     error: Exception
     recovered: bool
     component: str = ""
+    unheard: tuple[AudioFrame, ...] = field(default=(), repr=False)
 
 
 PipelineEvent = (

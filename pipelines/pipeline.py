@@ -184,8 +184,14 @@ class PipelineConnection(ABC):
     def truncate(self, item_id: str, played_seconds: float, heard_text: str) -> None:
         """Tell the model how much of its answer was heard."""
 
-    def update(self, instructions: str, tools: Sequence[Tool[..., object]]) -> None:
-        """The agent, its instructions or its tools changed."""
+    def update(
+        self, instructions: str, tools: Sequence[Tool[..., object]], *, is_history_changed: bool = False
+    ) -> None:
+        """The agent, its instructions or its tools changed.
+
+        Args:
+            is_history_changed: Items that it was told are others now: a remote conversation has to begin anew.
+        """
 
     async def aclose(self) -> None:
         """Free what `run()` leaves behind; called after it has ended."""
@@ -195,6 +201,8 @@ class Pipeline(ABC):
     """A description of how a session listens, thinks and speaks."""
 
     name: str = "pipeline"
+    fallback: Pipeline | None = None
+    """Goes on with the session where this one cannot be opened, or is lost for good."""
 
     @property
     @abstractmethod

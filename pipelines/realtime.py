@@ -38,7 +38,7 @@ from anyio.abc import TaskStatus
 from vivavoce.pipelines import events as ev
 from vivavoce.pipelines.cascading import CascadingComponents, CascadingConnection, CascadingOptions, check_listening
 from vivavoce.pipelines.core.checks import check_number
-from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError, first_error
+from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError, ProviderError, first_error
 from vivavoce.pipelines.core.retry import RetryOptions, retry_stream
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent, TextDelta, Usage
 from vivavoce.pipelines.llm.chat_context import ChatItem
@@ -51,6 +51,7 @@ from vivavoce.pipelines.realtime_model import events as rt
 from vivavoce.pipelines.realtime_model.base import RealtimeModel, RealtimeSetup, TurnDetection
 from vivavoce.pipelines.realtime_model.link import RealtimeLink
 from vivavoce.pipelines.stt.base import STT
+from vivavoce.pipelines.tts.at_rate import at_rate
 from vivavoce.pipelines.tts.base import TTS, AudioChunk
 from vivavoce.pipelines.tts.sentences import SentenceOptions
 from vivavoce.pipelines.tts.text_filters import DEFAULT_TEXT_FILTERS, TextFilter, checked_filters
@@ -104,6 +105,7 @@ class RealtimePipeline(Pipeline):
         tts: Speaks `say`, and the answers of a model that makes text.
         vad: Tells when the user speaks, and has the session decide when a turn is over.
         turn_detector: Judges pauses; needs the vad, and the stt if it judges by words.
+        fallback: Goes on with the call where the model cannot be had, at the start or later, for example a cascade.
     Raises:
         ConfigurationError: Something is not what its name says.
         CapabilityError: The model, or what goes with it, cannot do what is asked for; the error names the remedy.
@@ -120,10 +122,14 @@ class RealtimePipeline(Pipeline):
         vad: VAD | None = None,
         turn_detector: TurnDetector | None = None,
         options: RealtimeOptions | None = None,
+        fallback: Pipeline | None = None,
     ) -> None:
         if not isinstance(model, RealtimeModel):
             raise ConfigurationError(f"model must be an instance of RealtimeModel, got {model!r}")
+        if fallback is not None and not isinstance(fallback, Pipeline):
+            raise ConfigurationError(f"fallback must be a Pipeline, got {fallback!r}; such as CascadingPipeline(...)")
         self.model = model
+        self.fallback = fallback
         self.components = CascadingComponents(stt=stt, tts=tts, vad=vad, turn_detector=turn_detector)
         self.options = options or RealtimeOptions()
         check_listening(self.components, self.name)
@@ -201,6 +207,7 @@ class RealtimePipelineConnection(PipelineConnection):
         self._is_local = pipeline.turn_detection == "local"
         self._instructions, self._tools = context.instructions, tuple(context.tools)
         self.is_closed = False
+        self._context_rate = context.input_rate
         self._to_model = Resampler(context.input_rate, self._can.input_rate)
         self._onset = RecentFrames(ONSET_SECONDS)
         self._is_heard = not self._is_local
@@ -221,7 +228,7 @@ class RealtimePipelineConnection(PipelineConnection):
             setup=self._setup,
             on_event=self._on_model_event,
             on_replaced=lambda gap, reason: context.emit(ev.PipelineReplaced("realtime_model", gap, reason)),
-            on_failure=lambda error, recovered: context.emit(ev.PipelineFailed(error, recovered, "realtime_model")),
+            on_failure=self._on_failure,
             clock=context.clock,
             retries=pipeline.options.reconnect,
             open_limit=context.open_limit,
@@ -323,7 +330,7 @@ class RealtimePipelineConnection(PipelineConnection):
     def speak(self, text: str | AsyncIterator[str]) -> AsyncGenerator[AudioChunk, None]:
         """Speak with one's own voice, else have the model say it, as soon as the text is whole."""
         if self._own is not None and self._pipeline.components.tts is not None:
-            return _at_rate(self._own.speak(text), self._pipeline.output_rate)
+            return at_rate(self._own.speak(text), self._pipeline.output_rate)
         return self._say(text)
 
     async def _say(self, text: str | AsyncIterator[str]) -> AsyncGenerator[AudioChunk, None]:
@@ -362,8 +369,14 @@ class RealtimePipelineConnection(PipelineConnection):
         if self._link.known.isdisjoint(said_as):
             self._link.append(item)
 
-    def update(self, instructions: str, tools: Sequence[Tool[..., object]]) -> None:
+    def update(
+        self, instructions: str, tools: Sequence[Tool[..., object]], *, is_history_changed: bool = False
+    ) -> None:
         """Pass on new instructions and tools, to be in force for the next answer."""
+        if is_history_changed:
+            self._instructions, self._tools = instructions, tuple(tools)
+            self._link.replace()
+            return
         if (instructions, tuple(tools)) == (self._instructions, self._tools):
             return
         self._instructions, self._tools = instructions, tuple(tools)
@@ -447,6 +460,13 @@ class RealtimePipelineConnection(PipelineConnection):
     def _on_problem(self, event: rt.RealtimeProblem) -> None:
         self._emit(ev.PipelineFailed(event.error, True, "realtime_model"))
 
+    def _on_failure(self, error: ProviderError, recovered: bool) -> None:
+        unheard: list[AudioFrame] = []
+        if not recovered and self._pipeline.components.stt is None:
+            to_caller = Resampler(self._can.input_rate, self._context_rate)
+            unheard = [to_caller.push(frame) for frame in self._link.take_unheard()]
+        self._emit(ev.PipelineFailed(error, recovered, "realtime_model", tuple(f for f in unheard if f.data)))
+
     def _on_usage(self, event: Usage) -> None:
         self._emit(
             ev.PipelineUsage(
@@ -470,17 +490,3 @@ _TAKES: dict[type, Callable[[RealtimePipelineConnection, Any], None]] = {
 
 def _is_answer(item: LLMEvent | AudioChunk) -> bool:
     return not isinstance(item, Usage)
-
-
-async def _at_rate(chunks: AsyncGenerator[AudioChunk, None], rate: int) -> AsyncGenerator[AudioChunk, None]:
-    """Yield the chunks with their audio at `rate`."""
-    resampler: Resampler | None = None
-    async with aclosing(chunks):
-        async for chunk in chunks:
-            if chunk.frame.sample_rate == rate:
-                yield chunk
-                continue
-            resampler = resampler or Resampler(chunk.frame.sample_rate, rate)
-            yield replace(chunk, frame=resampler.push(chunk.frame))
-    if resampler is not None:
-        yield AudioChunk(resampler.flush())

@@ -19,6 +19,11 @@ class Components:
         self._parts = {kind: (provider, model) for kind, provider, model in parts}
         self._attributes: dict[str, dict[str, str]] = {}
 
+    def change(self, parts: Sequence[tuple[str, str, str]]) -> None:
+        """The session has another pipeline."""
+        self._parts = {kind: (provider, model) for kind, provider, model in parts}
+        self._attributes = {}
+
     def has(self, kind: str) -> bool:
         """Whether the pipeline has that part, or one that stands in for it."""
         return kind in self._parts or STANDS_IN.get(kind, "") in self._parts

@@ -44,6 +44,17 @@ class SessionMetrics:
         self._meters.active.add(1, self._model)
         self._meters.watch_loop(self._clock)
 
+    def pipeline_changed(self) -> None:
+        """The session, and what is asked for in it, is counted for another model from now on."""
+        open_speeches = self._open_speeches
+        self.speeches(-open_speeches)
+        if self._is_on:
+            self._meters.active.add(-1, self._model)
+        self._model = self._components.attributes("llm")
+        if self._is_on:
+            self._meters.active.add(1, self._model)
+        self.speeches(open_speeches)
+
     def end(self, reason: str) -> None:
         """The session is over but for the flush."""
         if not self._is_on:

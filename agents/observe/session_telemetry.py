@@ -25,6 +25,7 @@ from vivavoce.agents.observe.observer import SessionObserver, StepOf, Watch
 from vivavoce.agents.observe.session_metrics import SessionMetrics
 from vivavoce.agents.observe.spans import Attributes, Current, SpanMaker, SpanWatch
 from vivavoce.agents.observe.turn_spans import TurnSpans
+from vivavoce.agents.records import ComponentRecord
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
 from vivavoce.pipelines.events import UserFinal
@@ -171,11 +172,23 @@ class SessionTelemetry(SessionObserver):
             self._metrics.speeches(-1)
         elif event is ev.ErrorOccurred:
             self._metrics.error(fields)
+        elif event is ev.PipelineChanged:
+            self._pipeline_changed(fields["components"])
 
     def asked(self, speech_id: str, kind: str) -> None:
         """Begin the span of a `say` or a `reply`."""
         self._turns.asked(speech_id, kind, self._links_to(get_current_span()))
         self._metrics.speeches(1)
+
+    def _pipeline_changed(self, components: Sequence[ComponentRecord]) -> None:
+        """Name the new parts from now on; the session's span has those that it ends with."""
+        self._components.change([(part.kind, part.provider, part.model) for part in components])
+        self._metrics.pipeline_changed()
+        self._turns.take_parts(
+            stt=self._components.attributes("stt") if self._components.has("stt") else None,
+            detector=self._components.attributes("turn_detector"),
+        )
+        self._maker.set(self._turns.session, self._told())
 
     # --- code that is not ours
 
@@ -231,7 +244,7 @@ class SessionTelemetry(SessionObserver):
     def hook(self, name: str, **attributes: str | int) -> Watch:
         """Watch a callback of the application, or a handoff; linked to the turn of `turn_id`, if it names one."""
         turn = self._turns.turn(str(attributes.pop("turn_id", "")))
-        kind = name if name in ("handoff", "wake_up") else "hook"
+        kind = name if name in ("handoff", "pipeline_change", "wake_up") else "hook"
         told = {f"vivavoce.{kind}.{key}": value for key, value in attributes.items()}
         links = [] if turn is None else self._links_to(turn)
         return SpanWatch(self._maker, self._maker.start(kind, get_current(), name=name, attributes=told, links=links))

@@ -103,6 +103,10 @@ class TurnSpans:
 
     # --- for the session's telemetry
 
+    def take_parts(self, *, stt: Attributes | None, detector: Attributes) -> None:
+        """Another pipeline's parts do the work from now on."""
+        self._stt, self._detector = stt, detector
+
     def speech(self, speech_id: str) -> Span:
         """Return the span of the turn, `say` or `reply` that this speech is, else the session's."""
         speech = self._speeches.get(speech_id)

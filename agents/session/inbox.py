@@ -13,7 +13,6 @@ import anyio.lowlevel
 from vivavoce.agents.turn import inputs as i
 from vivavoce.pipelines.core.clock import Clock, TimerHandle
 from vivavoce.pipelines.core.errors import SessionError
-from vivavoce.pipelines.events import PipelineFailed
 
 
 class Marker:
@@ -64,7 +63,7 @@ class InterruptedFromThread:
         )
 
 
-Entry = i.TurnInput | PipelineFailed | Marker
+Entry = i.TurnInput | Marker
 
 _REPORTS = (
     i.PlayoutStarted,

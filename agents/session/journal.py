@@ -158,6 +158,9 @@ _KEPT: dict[type[SessionEvent], Callable[[Journal, float, dict[str, Any]], None]
     ev.AgentChanged: lambda journal, at, fields: journal._mark(
         "agent_changed", at, f"{fields['old']} to {fields['agent']}"
     ),
+    ev.PipelineChanged: lambda journal, at, fields: journal._mark(
+        "pipeline_changed", at, f"{fields['old']} to {fields['pipeline']}"
+    ),
     ev.UserTurnLimitReached: lambda journal, at, fields: journal._mark("user_turn_limit_reached", at, fields["limit"]),
     ev.ConnectionReplaced: lambda journal, at, fields: journal._mark(
         "connection_replaced", at, f"{fields['component']}, {fields['reason']}, gap of {fields['gap']:.3f} s"

@@ -21,7 +21,7 @@ from vivavoce.agents.rooms.options import RoomOptions
 from vivavoce.agents.session.closing import UNWIND_SHARE, CloseSequence, Step
 from vivavoce.agents.session.emitter import SessionEmitter
 from vivavoce.agents.session.options import SessionOptions
-from vivavoce.agents.session.pipeline_reports import PipelineReports
+from vivavoce.agents.session.pipeline_room import PipelineRoom
 from vivavoce.agents.session.room_link import RoomLink
 from vivavoce.agents.session.runtime import SessionRuntime
 from vivavoce.agents.session.services import Service
@@ -32,8 +32,6 @@ from vivavoce.agents.tools.mcp.room import MCPRoom
 from vivavoce.agents.turn import inputs as i
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import SessionClosedError, SessionError, describe, first_error
-from vivavoce.pipelines.events import PipelineEvent, PipelineFailed
-from vivavoce.pipelines.pipeline import Pipeline, PipelineConnection, PipelineContext
 
 if TYPE_CHECKING:
     from vivavoce.pipelines.io import Transport
@@ -62,7 +60,7 @@ class SessionLifecycle:
     def __init__(
         self,
         session: Session,
-        pipeline: Pipeline,
+        pipelines: PipelineRoom,
         runtime: SessionRuntime,
         emitter: SessionEmitter,
         *,
@@ -70,12 +68,11 @@ class SessionLifecycle:
         options: SessionOptions,
     ) -> None:
         self._session = session
-        self._pipeline = pipeline
+        self._pipelines = pipelines
         self._runtime = runtime
         self._emitter = emitter
         self._clock = clock
         self._options = options
-        self._connection: PipelineConnection | None = None
         self._stops: dict[str, Callable[[], Awaitable[None]]] = {}
         """How to end the parts that were started, by name."""
         self._mcp: MCPRoom | None = None
@@ -124,6 +121,7 @@ class SessionLifecycle:
         if self.report is None:
             self.report = CloseReport(reason=CloseReason.USER_INITIATED.value, seconds=0.0)
             self._runtime.handoffs.close()
+            self._pipelines.close()
             self.closed.set()
         return self.report
 
@@ -170,7 +168,7 @@ class SessionLifecycle:
 
     def _facts(self) -> Mapping[str, Any]:
         runtime = self._runtime
-        return session_facts(runtime.handoffs.agent, self._pipeline, self._options, runtime.journal.room)
+        return session_facts(runtime.handoffs.agent, self._pipelines.pipeline, self._options, runtime.journal.room)
 
     def _note_end(self, error: BaseException) -> None:
         cause = error if isinstance(error, Exception) else None
@@ -230,26 +228,20 @@ class SessionLifecycle:
         take_over = resumed if callable(resumed) else None
         snapshot = None if callable(resumed) else resumed
         link.is_muted, link.is_waiting = self._is_muted, take_over is not None
-        capabilities = self._pipeline.capabilities
-        reports = PipelineReports(runtime.journal, runtime.history, post=runtime.post, run_soon=runtime.run_soon)
-        self._connection = self._pipeline.open(
-            PipelineContext(
-                clock=self._clock,
-                emit=partial(self._on_pipeline_event, reports),
-                session_id=self._session.id,
-                input_rate=link.transport.input_rate,
-                instructions=handoffs.agent.instructions,
-                tools=handoffs.agent.tools,
-                history=runtime.history.copy,
-            )
+        line = self._pipelines.open(
+            group,
+            linked=runtime,
+            ears=link,
+            input_rate=link.transport.input_rate,
+            on_lost=partial(self.request_close, CloseReason.ERROR),
         )
-        link.open(group, handoffs.agent, self._connection, capabilities)
+        link.open(group, handoffs.agent, line.connection, line.capabilities)
         if take_over is None:
             self._begin(group, snapshot)
         if runtime.history.feed is not None:
             runtime.history.feed.open(group)
         with watched("pipeline"):
-            await self._serve("pipeline", self._connection.run, group, limit)
+            await self._pipelines.start(limit)
         with watched("room audio"):
             await self._serve("room audio", link.run, group, limit)
         if handoffs.agent is not first:
@@ -311,11 +303,6 @@ class SessionLifecycle:
     def _on_mcp_error(self, error: Exception) -> None:
         self._runtime.report_error(error, "mcp", is_recovered=True)
 
-    def _on_pipeline_event(self, reports: PipelineReports, event: PipelineEvent) -> None:
-        if self._closing is not None and isinstance(event, PipelineFailed):
-            self._closing.note(event.error)
-        reports.take(event)
-
     def _on_room_closed(self, reason: str) -> None:
         logger.info("The room is gone: %s", reason)
         self.request_close(CloseReason.ROOM_CLOSED)
@@ -325,6 +312,8 @@ class SessionLifecycle:
     async def _close(self, group: TaskGroup) -> None:
         self._runtime.handoffs.close()
         self._closing = closing = CloseSequence(self._clock, self._options.close_timeout, group, self._watch_step)
+        self._pipelines.on_closing_error = closing.note
+        self._pipelines.close()
         with self._observer.phase("close"):
             steps = await closing.run(self._close_steps())
         self._runtime.step(i.SessionClosed())
@@ -374,7 +363,7 @@ class SessionLifecycle:
             steps.append(("background audio", self._runtime.background.aclose))
         if self._mcp is not None and self._mcp.has_servers:
             steps.append(("mcp", self._mcp.aclose))
-        steps.append(("pipeline", self._close_pipeline))
+        steps.append(("pipeline", self._pipelines.aclose))
         steps.append(("agent cleanup", partial(closing.side_by_side, handoffs.cleanups())))
         steps.append(("handlers", self._end_handlers))
         feed = self._runtime.history.feed
@@ -422,14 +411,6 @@ class SessionLifecycle:
         finally:
             self.accepts_speech = False
             self._runtime.step(i.SessionClosing())
-
-    async def _close_pipeline(self) -> None:
-        try:
-            if "pipeline" in self._stops:
-                await self._stops["pipeline"]()
-        finally:
-            if self._connection is not None:
-                await self._connection.aclose()
 
     async def _close_room_audio(self, link: RoomLink) -> None:
         try:

@@ -19,7 +19,7 @@ class PipelineReports:
     """Takes a pipeline's events for a session.
 
     Args:
-        post: Enqueues what the turn machine, or the runtime, decides on.
+        post: Enqueues what the turn machine decides on.
         run_soon: Has the session's loop do something, behind what it has been told before.
     """
 
@@ -28,7 +28,7 @@ class PipelineReports:
         journal: Journal,
         history: SessionHistory,
         *,
-        post: Callable[[i.TurnInput | PipelineFailed], None],
+        post: Callable[[i.TurnInput], None],
         run_soon: Callable[[Callable[[], None]], None],
     ) -> None:
         self._journal = journal
@@ -37,7 +37,7 @@ class PipelineReports:
         self._run_soon = run_soon
 
     def take(self, event: PipelineEvent) -> None:
-        """Take one event. Synchronous; decides nothing."""
+        """Take one event. Synchronous; decides nothing. Failures are the pipeline room's matter."""
         if isinstance(event, PipelineUsage):
             self._journal.add_usage(
                 UsageRecord(
@@ -52,5 +52,5 @@ class PipelineReports:
             self._journal.note(ConnectionReplaced, component=component, gap=gap, reason=reason)
         elif isinstance(event, AgentTranscript):
             self._run_soon(lambda: self._history.settle_cut(event.item_id, event.text))
-        else:
+        elif not isinstance(event, PipelineFailed):
             self._post(event)

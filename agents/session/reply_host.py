@@ -16,6 +16,7 @@ from vivavoce.agents.session.flow import FlowRoom
 from vivavoce.agents.session.history import SessionHistory
 from vivavoce.agents.session.journal import Journal
 from vivavoce.agents.session.options import SessionOptions
+from vivavoce.agents.session.reply_lane import ReplyLane
 from vivavoce.agents.session.request_window import RequestWindow
 from vivavoce.agents.session.tool_room import ToolRoom
 from vivavoce.agents.session.transcripts import TranscriptFeed
@@ -43,6 +44,7 @@ class Links:
     transport: Transport
     playout: Playout
     transcripts: TranscriptFeed
+    lane: ReplyLane
 
 
 class ReplyHost:

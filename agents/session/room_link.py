@@ -78,6 +78,11 @@ class RoomLink(TransportEvents):
             if self._limit is not None:
                 self._limit.cancel()
 
+    def hear_by(self, push: Callable[[AudioFrame], None]) -> None:
+        """Give the caller's frames to that one from now on, unless nothing is heard any more."""
+        if self._push is not None:
+            self._push = push
+
     def end_wait(self) -> None:
         """The session has the conversation now."""
         self.is_waiting = False

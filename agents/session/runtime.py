@@ -21,12 +21,14 @@ from vivavoce.agents.session.history import SessionHistory
 from vivavoce.agents.session.inbox import Entry, Errand, Inbox, Marker
 from vivavoce.agents.session.journal import Journal
 from vivavoce.agents.session.last_words import LastWords
+from vivavoce.agents.session.late_answers import LateAnswers
 from vivavoce.agents.session.options import SessionOptions
+from vivavoce.agents.session.pipeline_room import PipelineRoom
 from vivavoce.agents.session.reply_host import Links, ReplyHost
 from vivavoce.agents.session.reply_lane import ReplyLane
 from vivavoce.agents.session.tool_room import ToolRoom
 from vivavoce.agents.session.transcripts import TranscriptFeed
-from vivavoce.agents.session.turn_book import SILENCES, WORDS, TurnBook
+from vivavoce.agents.session.turn_book import SILENCES, WORDS, TurnBook, turn_of
 from vivavoce.agents.session.wake_up_call import WakeUpCall
 from vivavoce.agents.speech.handle import SpeechHandle
 from vivavoce.agents.speech.host import SpeechRequest
@@ -39,7 +41,7 @@ from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.machine import TurnMachine
 from vivavoce.pipelines.core.errors import SessionError
 from vivavoce.pipelines.core.ids import new_id
-from vivavoce.pipelines.events import PipelineFailed, UserFinal
+from vivavoce.pipelines.events import UserFinal
 from vivavoce.pipelines.io import Transport
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.pipeline import PipelineCapabilities, PipelineConnection
@@ -68,6 +70,8 @@ class SessionRuntime:
     ) -> None:
         clock = options.clock
         self.handoffs = handoffs
+        self.pipelines: PipelineRoom
+        """Opens and changes pipelines; set by the session."""
         self.flows = FlowRoom(limit=options.speech.hook_timeout, report_error=self.report_error)
         self.journal = journal
         self.history = history
@@ -95,8 +99,7 @@ class SessionRuntime:
         self.turn_book = TurnBook(journal, options)
         self._replies: dict[str, Reply] = {}
         self._held = ""
-        self._lane: ReplyLane | None = None
-        self._unanswered: list[ToolBatch] = []
+        self._late_answers = LateAnswers(self._answer_history)
         self.tell: Callable[[i.TurnInput], None] = self.post
         """As `post`, from any thread; the session, which knows its loop, sets it."""
         journal.on_noted = self._inbox.wake
@@ -113,7 +116,7 @@ class SessionRuntime:
         """Where speech goes."""
         return self._links.playout
 
-    def post(self, event: i.TurnInput | PipelineFailed) -> None:
+    def post(self, event: i.TurnInput) -> None:
         """Enqueue an input; nothing is decided on the caller's stack."""
         self._inbox.put(event)
 
@@ -150,10 +153,11 @@ class SessionRuntime:
             on_progress=transcripts.agent_progress,
         )
         self.history.to_model = connection.append
-        self._host.links = Links(group, agent, connection, capabilities, transport, playout, transcripts)
+        lane = ReplyLane(group)
+        self._host.links = Links(group, agent, connection, capabilities, transport, playout, transcripts, lane)
+        self.pipelines.on_taken = self._take_pipeline
         self.background.open(group, playout)
-        self._lane = ReplyLane(group)
-        self._lane.prepare()
+        lane.prepare()
 
     def take_agent(self, agent: Agent) -> None:
         """From the next model request on it is that agent who talks."""
@@ -161,11 +165,21 @@ class SessionRuntime:
         links.agent = agent
         links.connection.update(agent.instructions, agent.tools)
 
+    def _take_pipeline(self, connection: PipelineConnection, capabilities: PipelineCapabilities) -> None:
+        """From here on that one hears, thinks and speaks."""
+        links = self._links
+        links.connection, links.capabilities = connection, capabilities
+        self.turn_book.open(capabilities)
+        self.history.to_model = connection.append
+
     async def run(self) -> None:
         """Take inputs and deadlines until cancelled."""
         while True:
             while self._inbox:
                 self._step(self._inbox.take())
+            if self._machine.is_change_due:
+                self._step(i.PipelineChangeDue())
+                continue
             deadline = self._machine.next_deadline()
             if deadline is not None and deadline <= self._clock.now():
                 await anyio.lowlevel.checkpoint()  # what arrives at this very moment goes first
@@ -185,9 +199,6 @@ class SessionRuntime:
         if isinstance(event, Marker):
             event.reach()
             return
-        if isinstance(event, PipelineFailed):
-            self._on_pipeline_failed(event)
-            return
         self.turn_book.told(event)
         if isinstance(event, SILENCES):
             self._links.connection.audio_stopped()
@@ -196,8 +207,8 @@ class SessionRuntime:
         if self.journal.observer.is_on:
             self.journal.observer.step(event, effects, self._machine.open_turn_id)
         if isinstance(event, WORDS):
-            turn_id = _turn_of(effects, fx.AmendUserTurn) or open_before or self._machine.open_turn_id
-            turn_id = turn_id or _turn_of(effects, fx.CommitUserTurn)
+            turn_id = turn_of(effects, fx.AmendUserTurn) or open_before or self._machine.open_turn_id
+            turn_id = turn_id or turn_of(effects, fx.CommitUserTurn)
             self._on_user_words(event.text, turn_id, is_final=isinstance(event, UserFinal))
         for effect in effects:
             _APPLY[type(effect)](self, effect)
@@ -205,8 +216,8 @@ class SessionRuntime:
         if self.wake_up_call.is_running:
             self.wake_up_call.agent_is(busy=bool(self._replies))
         self.last_words.agent_is(busy=bool(self._replies))
-        if self._unanswered:
-            self._answer_unanswered()
+        if self._late_answers.are_owed:
+            self._answer_late()
 
     def request_speech(self, handle: SpeechHandle, request: SpeechRequest, asked: i.SpeechRequested) -> None:
         """Register a `say` or `reply` and ask for the floor."""
@@ -223,18 +234,15 @@ class SessionRuntime:
 
         Not if the answer to the user's next words has it by then.
         """
-        self._unanswered.append(batch)
-        self._answer_unanswered()
+        self._late_answers.add(batch)
+        self._answer_late()
 
-    def _answer_unanswered(self) -> None:
-        if self._machine.agent_state in (AgentState.CLOSING, AgentState.CLOSED):
-            self._unanswered.clear()
-        if self._replies or self._machine.open_turn_id:
-            return
-        is_wanted = any(not batch.is_carried for batch in self._unanswered)
-        self._unanswered.clear()
-        if not is_wanted:
-            return
+    def _answer_late(self) -> None:
+        is_closing = self._machine.agent_state in (AgentState.CLOSING, AgentState.CLOSED)
+        self._late_answers.give(is_closing=is_closing, is_silent=not (self._replies or self._machine.open_turn_id))
+
+    def _answer_history(self) -> None:
+        """Have the model answer what is in the history."""
         handle = SpeechHandle(new_id("speech"), "reply", interruptible=True, tell=self.tell)
         asked = i.SpeechRequested(speech_id=handle.id, kind="reply", when_busy="queue")
         self.request_speech(handle, SpeechRequest(), asked)
@@ -251,11 +259,6 @@ class SessionRuntime:
         return reply.handle if reply else None
 
     # --- inputs
-
-    def _on_pipeline_failed(self, event: PipelineFailed) -> None:
-        self.report_error(event.error, event.component or "pipeline", is_recovered=event.recovered)
-        if not event.recovered:
-            self._request_close(CloseReason.ERROR, event.error)
 
     def _on_user_words(self, text: str, turn_id: str, *, is_final: bool) -> None:
         if not text and not is_final:
@@ -344,8 +347,7 @@ class SessionRuntime:
         is_first = not reply.is_running
         reply.grant()
         if is_first:
-            assert self._lane is not None
-            self._lane.start(reply.run, f"speech {effect.speech_id}")
+            self._links.lane.start(reply.run, f"speech {effect.speech_id}")
 
     def _cancel_speech(self, effect: fx.CancelSpeech) -> None:
         reply = self._replies.get(effect.speech_id)
@@ -408,8 +410,8 @@ class SessionRuntime:
         if reply is None:
             return
         reply.drop_attempt()
-        if self._lane is not None:
-            self._lane.prepare()
+        if self._host.links is not None:
+            self._links.lane.prepare()
         if reply.is_withdrawn:
             return
         record = self.turn_book.close(reply.record, outcome)
@@ -469,10 +471,6 @@ class SessionRuntime:
             self._links.transcripts.turn(self.turn_book.discard(handle, self._links.agent.id))
 
 
-def _turn_of(effects: list[fx.Effect], kind: type[fx.CommitUserTurn | fx.AmendUserTurn]) -> str:
-    return next((effect.turn_id for effect in effects if isinstance(effect, kind)), "")
-
-
 _APPLY: dict[type, Callable[[SessionRuntime, Any], None]] = {
     fx.SetAgentState: SessionRuntime._set_agent_state,
     fx.SetUserState: SessionRuntime._set_user_state,
@@ -490,6 +488,8 @@ _APPLY: dict[type, Callable[[SessionRuntime, Any], None]] = {
     fx.ResumeSpeech: SessionRuntime._resume_speech,
     fx.BeginHandoff: lambda runtime, effect: runtime.handoffs.begin(effect.handoff_id),
     fx.DropHandoff: lambda runtime, effect: runtime.handoffs.drop(effect.handoff_id),
+    fx.TakePipeline: lambda runtime, effect: runtime.pipelines.take(effect.change_id),
+    fx.DropPipeline: lambda runtime, effect: runtime.pipelines.drop(effect.change_id, effect.reason),
     fx.PredictEndOfTurn: SessionRuntime._predict,
     fx.SettleAudio: lambda runtime, effect: runtime._links.connection.commit_audio(),
     fx.ClearAudio: lambda runtime, effect: runtime._links.connection.clear_audio(),

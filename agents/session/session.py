@@ -30,6 +30,8 @@ from vivavoce.agents.session.input import SessionInput
 from vivavoce.agents.session.journal import Journal
 from vivavoce.agents.session.lifecycle import SessionLifecycle, TakeOver
 from vivavoce.agents.session.options import SessionOptions
+from vivavoce.agents.session.pipeline_change import PipelineChange
+from vivavoce.agents.session.pipeline_room import PipelineRoom
 from vivavoce.agents.session.recording import SessionRecording
 from vivavoce.agents.session.runtime import SessionRuntime
 from vivavoce.agents.session.snapshot import Snapshot, read_snapshot, write_snapshot
@@ -106,7 +108,6 @@ class AgentSession(EventSource, SessionView, Generic[UserdataT]):
         self._telemetry = telemetry_for(options.telemetry)  # made here: it takes 0.5 s that no call is to wait for
         check_flow(conversation_flow, pipeline)
         self.id = id or new_id("session")
-        self.pipeline = pipeline
         self.userdata = userdata
         self._clock = options.clock
         self.created_at = self._clock.wall()
@@ -141,6 +142,9 @@ class AgentSession(EventSource, SessionView, Generic[UserdataT]):
             post=lambda event: self._runtime.post(event),
             report_error=self._report_error,
         )
+        self._pipelines = PipelineRoom(
+            self, pipeline, options=options, journal=self._journal, history=self.history, handoffs=self._handoffs
+        )
         self._runtime: SessionRuntime = SessionRuntime(
             self._machine,
             options=options,
@@ -151,14 +155,15 @@ class AgentSession(EventSource, SessionView, Generic[UserdataT]):
             wake_up_call=WakeUpCall(self._emitter, limit=options.callback_timeout, report_error=self._report_error),
             handoffs=self._handoffs,
         )
+        self._runtime.pipelines = self._pipelines
         self._runtime.flows.set(conversation_flow)
         self._runtime.background.configure(background_audio)
         self._lifecycle = SessionLifecycle(
-            self, pipeline, self._runtime, self._emitter, clock=self._clock, options=options
+            self, self._pipelines, self._runtime, self._emitter, clock=self._clock, options=options
         )
         self._door = SessionDoor(self._lifecycle, self._runtime)
         self._runtime.tell = self._door.post
-        self._speech = SpeechDesk(self, self._door, self._runtime)
+        self._speech = SpeechDesk(self, self._door, self._runtime, self._pipelines)
         self.input = SessionInput(self._door.post_checked, self._door.mute)
         self.wake_up_timer = WakeUpTimer(self._door.post_checked)
         self._task: asyncio.Task[None] | None = None
@@ -348,6 +353,22 @@ class AgentSession(EventSource, SessionView, Generic[UserdataT]):
         self._door.call(lambda: self._handoffs.request(handoff))
         return handoff
 
+    def change_pipeline(self, pipeline: Pipeline, *, within: float = 60.0) -> PipelineChange:
+        """Go on with another pipeline, from the next moment on in which nobody speaks; await the result to know.
+
+        The conversation goes on as it is: agent, history, tools. How it goes: `agents.session.pipeline_room`.
+
+        Args:
+            within: Seconds, from when the new pipeline is open, in which that moment must come.
+        Raises:
+            SessionNotStartedError, SessionClosedError: Nothing can be changed now.
+            ConfigurationError: It is no pipeline, or does not go with the session's flow or options.
+        """
+        self._door.check()
+        change = self._pipelines.wanted(pipeline, within, self.conversation_flow)
+        self._door.call(lambda: self._pipelines.request(change))
+        return change
+
     def set_conversation_flow(self, flow: ConversationFlow | None) -> None:
         """From the caller's next turn on answer by `flow`, or by the model; the flow before it is cleaned up.
 
@@ -356,7 +377,8 @@ class AgentSession(EventSource, SessionView, Generic[UserdataT]):
             SessionError: The flow is in another session.
             ConfigurationError: The pipeline cannot use a flow.
         """
-        check_flow(flow, self.pipeline)
+        for pipeline in (self.pipeline, *self._pipelines.to_come):
+            check_flow(flow, pipeline)
         if not self._door.was_opened and not self._door.is_closed:
             self._runtime.flows.set(flow)
             return

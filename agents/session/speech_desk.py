@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from vivavoce.agents.session.door import SessionDoor
 from vivavoce.agents.session.hooks import running_hook
+from vivavoce.agents.session.pipeline_room import PipelineRoom
 from vivavoce.agents.session.runtime import SessionRuntime
 from vivavoce.agents.session.wiring import check_speech
 from vivavoce.agents.speech.handle import SpeechHandle
@@ -28,11 +29,13 @@ WHEN_BUSY = get_args(i.WhenBusy)
 class SpeechDesk:
     """Makes a handle for each `say` and `reply` and has the runtime ask for the floor."""
 
-    def __init__(self, session: AgentSession[Any], door: SessionDoor, runtime: SessionRuntime) -> None:
+    def __init__(
+        self, session: AgentSession[Any], door: SessionDoor, runtime: SessionRuntime, pipelines: PipelineRoom
+    ) -> None:
         self._session = session
         self._door = door
         self._runtime = runtime
-        self._capabilities = session.pipeline.capabilities  # asked of all its parts each time
+        self._pipelines = pipelines
 
     def ask(
         self, kind: i.SpeechKind, request: SpeechRequest, *, interruptible: bool, priority: int, when_busy: i.WhenBusy
@@ -51,7 +54,7 @@ class SpeechDesk:
             raise ConfigurationError(f"when_busy must be one of {WHEN_BUSY}, got {when_busy!r}")
         if kind == "reply" and not request.instructions.strip():
             return self._discard(interruptible)
-        check_speech(self._capabilities, self._session.pipeline.name, request)
+        check_speech(self._pipelines.capabilities, self._pipelines.pipeline.name, request)
         handle = self._handle(kind, interruptible)
         hook = running_hook(self._session)
         if hook is not None:

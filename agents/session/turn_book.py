@@ -157,3 +157,8 @@ class TurnBook:
     def discard(self, handle: SpeechHandle, agent_id: str) -> TurnRecord:
         """A speech came to nothing before it asked for the floor."""
         return self.close(self.begin(handle, agent_id), "discarded")
+
+
+def turn_of(effects: Sequence[fx.Effect], kind: type[fx.CommitUserTurn | fx.AmendUserTurn]) -> str:
+    """Return the turn that the first effect of a kind is about; empty if there is none."""
+    return next((effect.turn_id for effect in effects if isinstance(effect, kind)), "")

@@ -8,6 +8,7 @@ from vivavoce.agents.session.flow import ConversationFlow
 from vivavoce.agents.session.handoff import HandoffRoom
 from vivavoce.agents.session.journal import Journal
 from vivavoce.agents.session.lifecycle import SessionLifecycle
+from vivavoce.agents.session.pipeline_room import PipelineRoom
 from vivavoce.agents.session.recording import SessionRecording
 from vivavoce.agents.session.runtime import SessionRuntime
 from vivavoce.agents.speech.handle import SpeechHandle
@@ -19,17 +20,22 @@ from vivavoce.pipelines.pipeline import Pipeline
 class SessionView:
     """Reads the session's parts, which the session makes."""
 
-    pipeline: Pipeline
     _machine: TurnMachine
     _journal: Journal
     _handoffs: HandoffRoom
     _runtime: SessionRuntime
     _lifecycle: SessionLifecycle
+    _pipelines: PipelineRoom
 
     @property
     def agent(self) -> Agent:
         """Who has the conversation."""
         return self._handoffs.agent
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """How it listens, thinks and speaks."""
+        return self._pipelines.pipeline
 
     @property
     def conversation_flow(self) -> ConversationFlow | None:

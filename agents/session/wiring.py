@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.events import ErrorOccurred
@@ -114,10 +114,27 @@ def wake_up_of(given: float | WakeUp | None) -> WakeUp | None:
     return WakeUp(after=given)
 
 
-def make_machine(
-    options: SessionOptions, pipeline: Pipeline, wake_up: WakeUp | None, trace: TraceWriter | None
-) -> TurnMachine:
-    """Return the turn machine for these options, and warn of waits that add up to more than the budget.
+class TurnTraits(TypedDict):
+    """Those of `TurnOptions` that are the pipeline's."""
+
+    detector_timeout: float | None
+    remote_decides: bool
+    hears_audio: bool
+    max_attempts: int
+
+
+def turn_traits(options: SessionOptions, capabilities: PipelineCapabilities) -> TurnTraits:
+    """Return what the turn machine is to know of a pipeline."""
+    return TurnTraits(
+        detector_timeout=capabilities.turn_detector_limit,
+        remote_decides=capabilities.decides_turns == "remote",
+        hears_audio=capabilities.hears_audio,
+        max_attempts=options.preemptive_attempts if options.preemptive and capabilities.can_preempt else 0,
+    )
+
+
+def check_turns(options: SessionOptions, pipeline: Pipeline) -> None:
+    """Refuse a pipeline that cannot take turns by these options, and warn of waits that are more than the budget.
 
     Raises:
         CapabilityError: Turns are to end by request only, and the pipeline's server ends them.
@@ -135,16 +152,24 @@ def make_machine(
             options.latency_budget,
             named,
         )
+
+
+def make_machine(
+    options: SessionOptions, pipeline: Pipeline, wake_up: WakeUp | None, trace: TraceWriter | None
+) -> TurnMachine:
+    """Return the turn machine for these options.
+
+    Raises:
+        CapabilityError: As `check_turns`.
+    """
+    check_turns(options, pipeline)
     turn_options = TurnOptions(
         endpointing=options.endpointing,
         interruption=options.interruption,
         wake_up=wake_up,
         away_after=options.away_after,
         max_errors=options.max_errors,
-        detector_timeout=capabilities.turn_detector_limit,
-        remote_decides=capabilities.decides_turns == "remote",
-        hears_audio=capabilities.hears_audio,
-        max_attempts=options.preemptive_attempts if options.preemptive and capabilities.can_preempt else 0,
+        **turn_traits(options, pipeline.capabilities),
     )
     return TurnMachine(turn_options) if trace is None else trace.recorded_machine(turn_options)
 

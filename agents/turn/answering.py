@@ -51,6 +51,11 @@ class Answering:
         self._answers = 0
         self._finals = OpenFinals()
 
+    def take_options(self, options: TurnOptions, preemption: Preemption | None, now: float) -> None:
+        """Another pipeline hears and answers from now on."""
+        self._options, self._preemption = options, preemption
+        self._finals.others_listen(now, options.endpointing.transcript_timeout)
+
     def is_deferred(self, turn: UserTurn) -> bool:
         """Whether the words of that turn have to wait for a speech that they may not cut."""
         active = self._floor.active

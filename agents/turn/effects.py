@@ -196,6 +196,21 @@ class DropHandoff:
 
 
 @dataclass(frozen=True, slots=True)
+class TakePipeline:
+    """Nobody speaks: from here on that pipeline hears, thinks and speaks."""
+
+    change_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class DropPipeline:
+    """Nothing comes of that change: the session closes, it was withdrawn, or somebody spoke all the time."""
+
+    change_id: str
+    reason: Literal["closed", "withdrawn", "no_moment"]
+
+
+@dataclass(frozen=True, slots=True)
 class PredictEndOfTurn:
     """Ask the turn detector about the pause going on."""
 
@@ -264,6 +279,8 @@ Effect = (
     | ResumeSpeech
     | BeginHandoff
     | DropHandoff
+    | TakePipeline
+    | DropPipeline
     | PredictEndOfTurn
     | SettleAudio
     | UserTurnLimitReached

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -99,16 +100,20 @@ class Floor:
         by_hook: bool = False,
     ) -> Speech:
         """Queue a new speech and return it."""
-        self._arrivals += 1
+        order = self.next_order()
         speech = self._speeches[speech_id] = Speech(
-            speech_id, kind, interruptible, priority, self._arrivals, turn_id=turn_id, text=text, by_hook=by_hook
+            speech_id, kind, interruptible, priority, order, turn_id=turn_id, text=text, by_hook=by_hook
         )
         return speech
 
     def add_handoff(self, handoff_id: str) -> None:
         """Queue a handoff."""
+        self.handoffs[handoff_id] = self.next_order()
+
+    def next_order(self) -> int:
+        """Return the place in the queue of what arrives now."""
         self._arrivals += 1
-        self.handoffs[handoff_id] = self._arrivals
+        return self._arrivals
 
     def get(self, speech_id: str) -> Speech | None:
         """Return the speech if it is not over."""
@@ -120,6 +125,11 @@ class Floor:
         if speech is not None:
             self.last_ended_at = now
         return speech
+
+    @property
+    def speeches(self) -> Iterable[Speech]:
+        """All that are not over."""
+        return self._speeches.values()
 
     @property
     def is_empty(self) -> bool:

@@ -24,6 +24,9 @@ __all__ = [
     "InterruptRequested",
     "ParticipantLeft",
     "ParticipantLinked",
+    "PipelineChangeDue",
+    "PipelineChangeRequested",
+    "PipelineChangeWithdrawn",
     "PlayoutFinished",
     "PlayoutStarted",
     "RemoteReplyCancelled",
@@ -220,6 +223,37 @@ class HandoffEnded:
     handoff_id: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineChangeRequested:
+    """Another pipeline is open and takes the conversation over when nobody speaks, from where on these hold.
+
+    Args:
+        within: Seconds in which that moment must come.
+        is_urgent: The present one is lost: there is nothing to wait for that it could still do.
+        detector_timeout, remote_decides, hears_audio, max_attempts: As in `TurnOptions`.
+    """
+
+    change_id: str
+    within: float
+    is_urgent: bool = False
+    detector_timeout: float | None = None
+    remote_decides: bool = False
+    hears_audio: bool = False
+    max_attempts: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineChangeDue:
+    """Everything that was told is taken: the pipeline that waits takes over, if it may now."""
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineChangeWithdrawn:
+    """That pipeline is lost before it could take over, or no longer wanted."""
+
+    change_id: str
+
+
 @dataclass(frozen=True, slots=True)
 class WakeUpPaused:
     """The application wants nobody woken up until `WakeUpResumed`."""
@@ -272,6 +306,9 @@ TurnInput = (
     | SpeechEnded
     | HandoffRequested
     | HandoffEnded
+    | PipelineChangeDue
+    | PipelineChangeRequested
+    | PipelineChangeWithdrawn
     | WakeUpPaused
     | WakeUpResumed
     | WakeUpReset

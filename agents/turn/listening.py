@@ -30,7 +30,8 @@ class Listening:
         endpointing: Endpointing,
         out: list[Effect],
     ) -> None:
-        self._options = options
+        self.options = options
+        """Those of the pipeline that hears."""
         self._floor = floor
         self._user = user
         self._interruption = interruption
@@ -52,6 +53,18 @@ class Listening:
         """Number user turns from there."""
         self._turns = turns
 
+    def lose_turn(self, now: float) -> None:
+        """What was heard is lost with its pipeline, but for words that have come; the user may be heard anew."""
+        self._end_speech(now)
+        turn, burst = self._user.turn, self._user.burst
+        if burst is not None:
+            burst.is_heard = False
+        if turn is not None:
+            turn.owes_final = turn.owed_before = False
+            if not turn.has_words:
+                self._answering.drop("cleared")
+        self._interruption.let_go_on()
+
     # --- voice
 
     def speech_started(self, at: float) -> None:
@@ -72,7 +85,7 @@ class Listening:
         if user.burst is None or not user.is_speaking:
             return
         self._end_burst(user.burst, at, now)
-        if self._options.hears_audio and not self._options.remote_decides:
+        if self.options.hears_audio and not self.options.remote_decides:
             self._hear(user.burst)
         self._interruption.speech_stopped()
         turn = user.turn
@@ -89,7 +102,7 @@ class Listening:
         if turn is None or turn.burst is not burst:
             return
         turn.owes_final = False
-        active, options = self._floor.active, self._options.interruption
+        active, options = self._floor.active, self.options.interruption
         if active is not None:
             limit = options.min_duration if active.is_playing else options.thinking_min_duration
             if burst.duration(burst.started_at) < limit:
@@ -154,7 +167,7 @@ class Listening:
             turn.predicted_at = now
 
     def _ask_detector(self, turn: UserTurn) -> None:
-        if self._options.detector_timeout is not None and not self._is_manual:
+        if self.options.detector_timeout is not None and not self._is_manual:
             self._out.append(PredictEndOfTurn(turn.text))
 
     # --- decided from outside
@@ -162,7 +175,7 @@ class Listening:
     def turn_ended(self, now: float, item_id: str = "") -> None:
         """The recogniser says that the turn is over, which without words has nothing to end yet; or the model's server
         does, which has heard it."""
-        if self._options.hears_audio and self._options.remote_decides:
+        if self.options.hears_audio and self.options.remote_decides:
             self._end_speech(now)
             self._open_turn(now).hear(now)
             if item_id:
@@ -178,7 +191,7 @@ class Listening:
         if not self._user.is_active and not (self._is_manual and self._user.burst is None):
             return
         turn = self._open_turn(now)
-        if self._options.hears_audio and turn.burst is not None:
+        if self.options.hears_audio and turn.burst is not None:
             turn.hear(now)
         turn.over = Over(now, leaves_audio=turn.has_words)
         if not turn.has_words:
@@ -256,7 +269,7 @@ class Listening:
             yield from self._limits.deadlines(turn)
             if self._user.is_speaking or (self._is_manual and turn.has_words):
                 return
-        yield Deadline(turn.ends_at(self._options, self._endpointing.min_delay), self._answering.finish)
+        yield Deadline(turn.ends_at(self.options, self._endpointing.min_delay), self._answering.finish)
 
     def _pause_since(self, at: float) -> float | None:
         """Return when the pause began that speech at `at` ends, if it is a pause within a turn."""
@@ -280,14 +293,14 @@ class Listening:
         turn, burst = self._open_turn(now), self._user.burst
         if burst is not None and burst.ended_at is not None:
             # Too late for its own turn, but of the last speech: the pause has been counting since that.
-            if now - burst.ended_at <= self._options.endpointing.max_delay:
+            if now - burst.ended_at <= self.options.endpointing.max_delay:
                 turn.burst = burst
         return turn
 
     def _was_requested(self, now: float) -> bool:
         """Whether these words are late ones of a turn that the application has ended: nothing has sounded since."""
         asked, burst = self._requested_at, self._user.burst
-        if asked is None or now - asked > self._options.endpointing.max_delay:
+        if asked is None or now - asked > self.options.endpointing.max_delay:
             return False
         return burst is None or burst.started_at <= asked
 

@@ -16,6 +16,7 @@ from vivavoce.agents.turn.hush import Hush
 from vivavoce.agents.turn.interruption import Interruption
 from vivavoce.agents.turn.listening import Listening
 from vivavoce.agents.turn.options import TurnOptions
+from vivavoce.agents.turn.pipeline_change import PipelineChange
 from vivavoce.agents.turn.preemption import Preemption
 from vivavoce.agents.turn.speeches import Speeches
 from vivavoce.agents.turn.user_turn import UserSide
@@ -39,8 +40,8 @@ class TurnMachine:
         self._hush = hush = Hush(self._floor, self._user, options.interruption.echo_warm_up)
         self._interruption = Interruption(options.interruption, self._floor, self._user, hush, self._out)
         endpointing = Endpointing(options.endpointing)
-        has_attempts = options.max_attempts > 0 and not options.remote_decides
-        self._preemption = Preemption(options, self._floor, self._user, self._out) if has_attempts else None
+        self._attempts = Preemption(options, self._floor, self._user, self._out)
+        self._preemption = self._attempts if _has_attempts(options) else None
         self._answering = Answering(
             options, self._floor, self._user, self._interruption, hush, endpointing, self._preemption, self._out
         )
@@ -49,6 +50,14 @@ class TurnMachine:
         )
         self._speeches = Speeches(self._floor, self._interruption, hush, self._out, max_errors=options.max_errors)
         self._wake_ups = WakeUps(options, self._floor, self._user, self._out)
+        self._change = PipelineChange(
+            options,
+            self._floor,
+            self._user,
+            take=self._take_options,
+            lose_turn=self._listening.lose_turn,
+            out=self._out,
+        )
         self._state = ConversationState(self._floor, self._user, self._out)
         self._phase: SessionPhase = "new"
         self._gone_until: float | None = None
@@ -80,6 +89,11 @@ class TurnMachine:
         """How many user turns have begun, those before a resumed session's start included."""
         return self._listening.turns
 
+    @property
+    def is_change_due(self) -> bool:
+        """Whether it wants `PipelineChangeDue`, once there is nothing else that it could be told."""
+        return self._change.waiting is not None and self._change.is_due
+
     def next_deadline(self) -> float | None:
         """Return when the machine wants a `Tick`, if nothing else comes."""
         return self._next_at
@@ -107,6 +121,8 @@ class TurnMachine:
             deadline = earliest(self._deadlines())
             if deadline is not None and deadline.at <= now:
                 deadline.act(now)
+            elif self._change.waiting is not None and self._change.holds_floor(now):
+                return earliest(self._deadlines())
             elif not self._speeches.grant_next(now) and not (self._preemption and self._preemption.update()):
                 return deadline
 
@@ -128,6 +144,8 @@ class TurnMachine:
             yield from self._preemption.deadlines()
         if self._gone_until is not None:
             yield Deadline(self._gone_until, self._on_gone)
+        if self._change.waiting is not None:
+            yield from self._change.deadlines()
 
     # --- dispatch
 
@@ -159,6 +177,12 @@ class TurnMachine:
                 self._speeches.handoff_requested(event, is_open=self._is_open)
             case i.HandoffEnded():
                 self._speeches.handoff_ended(event, now)
+            case i.PipelineChangeRequested():
+                self._change.requested(event, now, is_open=self._is_open or self._phase == "new")
+            case i.PipelineChangeDue():
+                self._change.begin(now)
+            case i.PipelineChangeWithdrawn():
+                self._change.withdrawn(event.change_id)
             case i.ToolsRunning():
                 self._wake_ups.tools_running(event, now)
             case i.WakeUpPaused() | i.WakeUpResumed() | i.WakeUpReset():
@@ -203,6 +227,13 @@ class TurnMachine:
                 self._interruption.caller_came(now)
                 self._wake_ups.caller_came(now)
 
+    def _take_options(self, options: TurnOptions, now: float) -> None:
+        self._attempts.limit(options.max_attempts)
+        self._preemption = self._attempts if _has_attempts(options) else None
+        self._listening.options = options
+        self._user.burst = None  # the new one has heard nothing yet
+        self._answering.take_options(options, self._preemption, now)
+
     # --- from start to close
 
     @property
@@ -245,7 +276,12 @@ class TurnMachine:
         self._hush.end()
         self._listening.close(now)
         self._speeches.cancel_all()
+        self._change.drop("closed")
 
     def _on_gone(self, now: float) -> None:
         self._gone_until = None
         self._out.append(CloseSession("participant_left"))
+
+
+def _has_attempts(options: TurnOptions) -> bool:
+    return options.max_attempts > 0 and not options.remote_decides

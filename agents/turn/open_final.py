@@ -189,6 +189,14 @@ class OpenFinals:
         """Whether that is the name of a committed turn's audio whose words are open."""
         return bool(item_id) and any(guess.item_id == item_id for _, guess in self._open)
 
+    def others_listen(self, now: float, timeout: float) -> None:
+        """Another pipeline hears from now on: what the one before still tells comes soon, and by its name."""
+        self.speech_began()
+        for _, guess in self._open:
+            guess.until = min(guess.until, now + timeout)
+        self._unnamed.clear()
+        self._name = ""
+
     def clear(self) -> None:
         """Wait for none any more."""
         self._open.clear()

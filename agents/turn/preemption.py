@@ -60,6 +60,13 @@ class Preemption:
         self._counted_turn = ""
         self._counted = 0
 
+    def limit(self, max_attempts: int) -> None:
+        """Another pipeline begins: what was begun with the one before is of no use."""
+        self._max_attempts = max_attempts
+        if self._attempt is not None:
+            self._out.append(DropAttempt(self._attempt.attempt_id))
+            self._attempt = None
+
     def adopt(self, turn: UserTurn) -> str:
         """That turn is committed: return the id of the attempt that answers it, empty if there is none."""
         attempt = self._attempt

@@ -153,6 +153,11 @@ class RealtimeLink(ReconnectingStream[RealtimeConnection, RealtimeEvent]):
         """The words of the turn are known: a new connection is told them, and need not hear them."""
         self._audio.settle()
 
+    def take_unheard(self) -> list[AudioFrame]:
+        """Return and forget the audio of turns whose words are not known."""
+        frames, self._turn_audio = [*self._turn_audio, *self._open_audio.drain()], []
+        return frames
+
     def append(self, item: ChatItem) -> None:
         """Add what the model has neither heard nor said."""
         if self.connection is not None and self._is_news(item):

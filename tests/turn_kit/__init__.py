@@ -166,6 +166,10 @@ def _short(effect: fx.Effect) -> tuple[str | int, ...]:
             return ("hand off", effect.handoff_id)
         case fx.DropHandoff():
             return ("drop handoff", effect.handoff_id)
+        case fx.TakePipeline():
+            return ("take pipeline", effect.change_id)
+        case fx.DropPipeline():
+            return ("drop pipeline", effect.change_id, effect.reason)
         case fx.WakeUser():
             return ("wake up", effect.level)
         case fx.UserTurnLimitReached():
