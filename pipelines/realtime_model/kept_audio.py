@@ -40,6 +40,11 @@ class KeptAudio:
         """The words of the turn are known."""
         self._turn = []
 
+    def take(self) -> list[AudioFrame]:
+        """Return and forget all of it: no connection will hear it any more."""
+        frames, self._turn = [*self._turn, *self._open.drain()], []
+        return frames
+
     def tell(self, connection: RealtimeConnection, *, also_heard: bool) -> None:
         """Have a new connection hear it: the turn, if none has heard it or `also_heard`, as an item; what is open."""
         if self._turn and (self._is_turn_unheard or also_heard):

@@ -155,8 +155,7 @@ class RealtimeLink(ReconnectingStream[RealtimeConnection, RealtimeEvent]):
 
     def take_unheard(self) -> list[AudioFrame]:
         """Return and forget the audio of turns whose words are not known."""
-        frames, self._turn_audio = [*self._turn_audio, *self._open_audio.drain()], []
-        return frames
+        return self._audio.take()
 
     def append(self, item: ChatItem) -> None:
         """Add what the model has neither heard nor said."""
