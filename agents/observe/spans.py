@@ -1,7 +1,9 @@
 """SpanMaker: spans with a session's attributes at a session's times; SpanWatch: one that is current while work goes on.
 
 Times are the session clock's, set on the wall clock once, so that spans contain each other to the nanosecond: none
-begins before the one it is in, nor ends before it begins, whatever times it is told. An error
+begins before the one it is in, nor ends before it begins or in the future, whatever times it is told. So what has ended
+before its parent ends within it; only code that is not ours (a provider that closes, a hook that is cancelled) may take
+its time beyond the turn that it was for, and its span tells so. An error
 is recorded by its type and by what `describe()` lets out, since foreign texts may quote content; its stack has no
 values in it.
 """
@@ -108,7 +110,7 @@ class SpanMaker:
                 span_kind,
                 {KIND: kind, **self._common, **self._cleaned(attributes or {})},
                 [Link(context) for context in links],
-                self._not_before(parent, at),
+                self._not_before(parent, self.nanoseconds(at)),
             )
         except Exception as error:  # noqa: BLE001 - a sampler or processor of the application's; the call goes on
             self._note_foreign(error)
@@ -128,16 +130,16 @@ class SpanMaker:
         """End it at `at`, by default now; nothing happens where it has ended."""
         if span.is_recording():
             try:
-                span.end(self._not_before(span, at))
+                now = self.nanoseconds()
+                span.end(now if at is None else self._not_before(span, min(self.nanoseconds(at), now)))
             except Exception as error:  # noqa: BLE001 - a processor of the application's; the call goes on
                 self._note_foreign(error)
 
-    def _not_before(self, other: Span | Context, at: float | None) -> int:
-        """Return the wall clock's time for `at`, or the start of `other` if that is later and known."""
-        began = getattr(
-            other, "start_time", None
-        )  # the SDK's spans tell; a foreign one, or a sampled-out one, does not
-        return self.nanoseconds(at) if began is None else max(began, self.nanoseconds(at))
+    @staticmethod
+    def _not_before(other: Span | Context, at: int) -> int:
+        """Return `at`, or the start of `other` if that is later and known."""
+        began = getattr(other, "start_time", None)  # of the SDK's spans, if they are sampled; others do not tell
+        return at if began is None else max(began, at)
 
     def _note_foreign(self, error: Exception) -> None:
         if not self._has_failed:

@@ -62,6 +62,13 @@ class _Speech:
 
 
 @dataclass(slots=True)
+class _Playout:
+    began_at: float
+    span: Span | None
+    """None while its first frame waits behind other sound."""
+
+
+@dataclass(slots=True)
 class _Interruption:
     span: Span
     began_at: float
@@ -97,7 +104,7 @@ class TurnSpans:
         self._on_interruption = on_interruption
         self._turns: dict[str, _Turn] = {}
         self._speeches: dict[str, _Speech] = {}
-        self._playouts: dict[str, Span] = {}
+        self._playouts: dict[str, _Playout] = {}
         self._interruptions: dict[str, _Interruption] = {}
         self._heard_at: float | None = None
 
@@ -159,8 +166,10 @@ class TurnSpans:
 
     def close(self) -> None:
         """The session ends: so does what is still open."""
-        for speech_id in [*self._interruptions, *self._playouts]:
-            self._end_speech(speech_id)
+        for speech_id in list(self._interruptions):
+            self._decide(speech_id, "interrupted", None)
+        for speech_id in list(self._playouts):
+            self._end_playout(speech_id, None, is_cut=True)
         for turn in self._turns.values():
             self._drop(turn, "closed")
         for speech in self._speeches.values():
@@ -315,7 +324,10 @@ class TurnSpans:
 
     def _played_first(self, event: i.PlayoutStarted, turn_id: str) -> None:
         if event.speech_id in self._speeches and event.speech_id not in self._playouts:
-            self._playouts[event.speech_id] = self._maker.start("playout", self.speech(event.speech_id), at=event.at)
+            span = None
+            if event.at <= self._maker.now():
+                span = self._maker.start("playout", self.speech(event.speech_id), at=event.at)
+            self._playouts[event.speech_id] = _Playout(event.at, span)
 
     def _played_last(self, event: i.PlayoutFinished, turn_id: str) -> None:
         self._end_playout(event.speech_id, event.at, is_cut=False)
@@ -329,10 +341,15 @@ class TurnSpans:
         self._speeches.pop(speech_id, None)
 
     def _end_playout(self, speech_id: str, at: float | None, *, is_cut: bool) -> None:
-        span = self._playouts.pop(speech_id, None)
-        if span is not None:
-            self._maker.set(span, {"vivavoce.playout.is_cut": is_cut})
-            self._maker.end(span, at=at)
+        playout = self._playouts.pop(speech_id, None)
+        if playout is None:
+            return
+        span = playout.span
+        if span is None:  # cut before its first frame was heard, perhaps
+            began = min(playout.began_at, self._maker.now())
+            span = self._maker.start("playout", self.speech(speech_id), at=began)
+        self._maker.set(span, {"vivavoce.playout.is_cut": is_cut})
+        self._maker.end(span, at=at)
 
     def _pause(self, speech_id: str) -> None:
         speech = self._speeches.get(speech_id)

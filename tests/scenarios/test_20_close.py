@@ -389,23 +389,23 @@ def test_everything_that_ignores_its_cancellation_together_holds_no_close() -> N
 async def test_code_that_swallows_its_cancellation_holds_no_close_on_a_real_loop() -> None:
     class Swallows(Agent):
         async def on_exit(self) -> None:
-            until = anyio.current_time() + 3.0
+            until = anyio.current_time() + 6.0
             while anyio.current_time() < until:
                 try:
-                    await anyio.sleep(3.0)
+                    await anyio.sleep(6.0)
                 except anyio.get_cancelled_exc_class():
                     continue
 
     clock = LoopClock()
     session: AgentSession[None] = AgentSession(
-        Swallows("x"), SessionHarness(Agent("x")).pipeline, options=SessionOptions(clock=clock, close_timeout=1.0)
+        Swallows("x"), SessionHarness(Agent("x")).pipeline, options=SessionOptions(clock=clock, close_timeout=4.0)
     )
     await session.start(LocalTransport(clock))
     began = clock.now()
-    report = await session.close()
-    assert clock.now() - began < 2.5
+    report = await session.close()  # 0.2 s are kept for each step behind on_exit: enough on a busy machine
+    assert clock.now() - began < 5.5
     assert [step.name for step in report.steps if step.error] == ["on_exit"]
-    await anyio.sleep(3.0)  # it ends by itself; the leak guard looks
+    await anyio.sleep(6.0)  # it ends by itself; the leak guard looks
 
 
 def test_an_async_handler_may_await_the_close_and_costs_it_nothing() -> None:

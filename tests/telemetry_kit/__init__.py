@@ -20,8 +20,8 @@ from vivavoce.agents.observe.options import TelemetryOptions
 from vivavoce.agents.observe.telemetry import Telemetry, job_telemetry
 from vivavoce.pipelines.testing.virtual_time import EPOCH
 
-OUTLIVES = {"tool", "tts", "llm"}
-"""May go on when the turn is over: tools by design, providers for as long as their close takes."""
+OUTLIVES = {"tool", "tts", "llm", "attempt", "flow", "hook"}
+"""May go on when the turn is over: tools by design, other code that is not ours for as long as its close takes."""
 
 
 class _Counted(IdGenerator):

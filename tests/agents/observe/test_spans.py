@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import anyio
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
@@ -12,8 +13,19 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from telemetry_kit import Watching, seconds_of
 from vivavoce.agents import Agent, SessionOptions
 from vivavoce.agents.observe.options import TelemetryOptions
+from vivavoce.agents.observe.spans import SpanMaker
 from vivavoce.agents.observe.telemetry import Telemetry, job_telemetry
-from vivavoce.agents.testing import ScriptedLLM, ScriptedRealtimeModel, ScriptedTTS, ScriptedTTSOptions, SessionHarness
+from vivavoce.agents.observe.turn_spans import TurnSpans
+from vivavoce.agents.testing import (
+    ScriptedLLM,
+    ScriptedRealtimeModel,
+    ScriptedTTS,
+    ScriptedTTSOptions,
+    SessionHarness,
+    VirtualClock,
+    run_virtual,
+)
+from vivavoce.agents.turn.inputs import PlayoutStarted
 from vivavoce.pipelines.realtime_model.base import RealtimeCapabilities
 
 ANSWER = "Sure, I can help you with that right away, madam."
@@ -124,3 +136,43 @@ def test_words_that_come_before_the_voice_is_sure_belong_to_the_speech_that_it_t
     assert seconds_of(turn)[0] == 0.5
     assert seconds_of(watching.one("user_speech")) == (0.5, 0.9)
     assert seconds_of(watching.one("stt")) == (0.5, 1.2)
+
+
+def test_an_answer_begun_ahead_whose_voice_closes_slowly_outlives_its_turn_and_says_so() -> None:
+    watching = Watching()
+    voice = ScriptedTTSOptions(duration=2.0, chunk_interval=0.1, close_delay=0.7)
+    harness = SessionHarness(
+        Agent("Be nice."),
+        ScriptedLLM(ANSWER),
+        tts=ScriptedTTS(first_byte=0.2, options=voice),
+        options=SessionOptions(telemetry=watching.telemetry, preemptive_tts=True),
+    )
+    harness.preemptive = True
+    harness.caller.says("hello there", 0.5, 2.5, final_at=2.7)
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(3.5)
+        await harness.session.interrupt()
+
+    harness.run(scenario, until=6.0)
+    watching.check()
+    attempt, turn = watching.one("attempt"), watching.one("turn")
+    assert seconds_of(turn) == (0.5, 3.5)
+    assert seconds_of(attempt)[1] == 4.2
+    assert (attempt.attributes or {})["vivavoce.outcome"] == "cancelled"
+
+
+def test_a_speech_that_is_cut_behind_the_sound_before_it_has_an_empty_playout_in_its_turn() -> None:
+    watching = Watching()
+
+    async def scenario() -> None:
+        maker = SpanMaker(watching.telemetry.tracer, clock := VirtualClock(), {"vivavoce.session.id": "s"}, None)
+        maker.begin()
+        spans = TurnSpans(maker, stt=None, detector={}, capture=False, on_interruption=lambda is_true, latency: None)
+        spans.asked("a", "say", [])
+        spans.step(PlayoutStarted("a", clock.now() + 0.04), [], "")
+        await anyio.sleep(0.01)
+        spans.close()
+
+    run_virtual(scenario())
+    assert [seconds_of(watching.one(kind)) for kind in ("say", "playout")] == [(0.0, 0.01), (0.01, 0.01)]
