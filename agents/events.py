@@ -127,6 +127,16 @@ class TurnCompleted(SessionEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ToolStarted(SessionEvent):
+    """A tool call begins; `ToolCalled` follows when it is settled."""
+
+    name: ClassVar[str] = "tool_started"
+    tool: str
+    call_id: str
+    arguments: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCalled(SessionEvent):
     """A tool call was settled."""
 
@@ -244,6 +254,7 @@ EVENT_TYPES: tuple[type[SessionEvent], ...] = (
     SpeechOut,
     Started,
     ToolCalled,
+    ToolStarted,
     TranscriptMissing,
     TurnCompleted,
     UserStateChanged,

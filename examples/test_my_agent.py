@@ -57,7 +57,7 @@ def test_its_greeting_stops_when_the_caller_speaks() -> None:
 def test_it_hands_bills_over() -> None:
     async def scenario(harness: SessionHarness) -> None:
         answer = await harness.user("my bill is wrong")  # typed; spoken=True says it
-        answer.no_tool_call("book").tool_call("to_billing").handoff(to="Billing").next_message(contains="number")
+        answer.no_tool_call("book").tool_call("to_billing").handoff(to=Billing).next_message(contains="number")
 
     SessionHarness(Host(), ScriptedLLM([HAND_OVER])).run(scenario)
 
@@ -66,7 +66,7 @@ def test_a_broken_voice_fails_one_turn_only() -> None:
     voice = ScriptedTTS(faults={1: TTSFault("before")})  # the second thing it says
 
     async def scenario(harness: SessionHarness) -> None:
-        (await harness.user("friday")).no_more()
+        (await harness.user("friday")).failure(contains="tts").no_more()
         (await harness.user("hello?")).next_message("I am here.")
 
     SessionHarness(Host(), ScriptedLLM("For how many?", "I am here."), tts=voice).run(scenario)

@@ -78,6 +78,10 @@ class ToolRoom:
         turn_id: str,
     ) -> ToolBatch:
         """Run `calls` for the speech of `handle` and return at once."""
+        for call in calls:
+            self._journal.note(
+                ev.ToolStarted, turn_id=turn_id, tool=call.name, call_id=call.call_id, arguments=call.arguments
+            )
         token = running_tool_of.set(handle.id)  # inherited by the tasks started here
         try:
             batch = self._executor.start(

@@ -8,6 +8,7 @@ import anyio
 
 from vivavoce.agents.events import AgentStateChanged, Closed, SpeechCreated, TurnCompleted, UserStateChanged
 from vivavoce.agents.states import AgentState, UserState
+from vivavoce.agents.testing.log import ConversationLog
 
 if TYPE_CHECKING:
     from vivavoce.agents.testing.harness import SessionHarness
@@ -42,7 +43,8 @@ async def exchange(harness: SessionHarness, text: str, *, spoken: bool, limit: f
     except TimeoutError:
         raise AssertionError(
             f"after the user's words no end came within {limit:g} s: the agent is {session.agent_state.value}, the "
-            f"user {session.user_state.value}; {_unfinished(harness)} speech(es) have no outcome"
+            f"user {session.user_state.value}; {_unfinished(harness)} speech(es) have no outcome\n"
+            f"the conversation:\n{ConversationLog(recording).told()}"
         ) from None
     finally:
         for kind in _TELLING:

@@ -14,9 +14,10 @@ import re
 from collections.abc import Callable
 from typing import Self
 
+from vivavoce.agents.agent import Agent
 from vivavoce.agents.records import TurnRecord
 from vivavoce.agents.testing.judging import JUDGE_LIMIT, Verdict, judge
-from vivavoce.agents.testing.log import Call, ConversationLog, E, Entry, Message, Passed, of_kind
+from vivavoce.agents.testing.log import Call, ConversationLog, E, Entry, Failure, Message, Passed, of_kind
 from vivavoce.pipelines.llm.base import LLM
 
 __tracebackhide__ = True  # pytest shows the line of the test that failed, not ours
@@ -63,14 +64,25 @@ class Expect:
         """
         return ExpectCall(self._log, self._next(Call, f"a {_asked(name, arguments)}", _call_test(name, arguments)))
 
-    def handoff(self, *, to: str, by: str | None = None) -> ExpectHandoff:
+    def handoff(self, *, to: str | type[Agent], by: str | type[Agent] | None = None) -> ExpectHandoff:
         """Expect the conversation to go over to another agent next.
 
         Args:
-            to, by: Ids of the new and the old agent; an agent's id is its class's name where it was given none.
+            to, by: The new and the old agent, each by its id, or by its class where it was given no id of its own: then
+                that is the class's name.
         """
-        wanted = _shown("a handoff", to=to, by=by)
-        return ExpectHandoff(self._log, self._next(Passed, wanted, lambda p: p.new == to and by in (None, p.old)))
+        new, old = _agent_id(to), _agent_id(by)
+        wanted = _shown("a handoff", to=new, by=old)
+        return ExpectHandoff(self._log, self._next(Passed, wanted, lambda p: p.new == new and old in (None, p.old)))
+
+    def failure(self, *, contains: str | None = None) -> Expect:
+        """Expect next that a turn (an answer, a `say`, a `reply`) or the session failed, of an error with these words.
+
+        A failure that no test expects is in the way of what it does expect, `no_more()` included.
+        """
+        wanted = _shown("a failure", contains=contains)
+        self._next(Failure, wanted, lambda failure: _fits_text(failure.error, None, contains, None))
+        return Expect(self._log)
 
     def skip(self, count: int = 1) -> Expect:
         """Pass by that many, whatever they are.
@@ -121,12 +133,13 @@ class Expect:
         """Expect such a call anywhere in what is left; return the first."""
         return ExpectCall(self._log, self._any(Call, f"a {_asked(name, arguments)}", _call_test(name, arguments)))
 
-    def contains_handoff(self, *, to: str) -> ExpectHandoff:
-        """Expect the conversation to go over to that agent anywhere in what is left."""
-        return ExpectHandoff(self._log, self._any(Passed, f"a handoff (to={to!r})", lambda p: p.new == to))
+    def contains_handoff(self, *, to: str | type[Agent]) -> ExpectHandoff:
+        """Expect the conversation to go over to that agent (its id, or its class) anywhere in what is left."""
+        new = _agent_id(to)
+        return ExpectHandoff(self._log, self._any(Passed, f"a handoff (to={new!r})", lambda p: p.new == new))
 
     def no_tool_call(self, name: str | None = None, /, **arguments: object) -> Expect:
-        """Expect that no such call, or no call at all, is in what is left."""
+        """Expect that no such call, or no call at all, is in what is left; one that still runs is one."""
         fits = _call_test(name, arguments)
         calls = [call for call in of_kind(self._log.rest(), Call) if fits(call)]
         if calls:
@@ -305,6 +318,10 @@ def _fits_text(text: str, exact: str | None, contains: str | None, matches: str 
         and (contains is None or contains.casefold() in text.casefold())
         and (matches is None or re.search(matches, text) is not None)
     )
+
+
+def _agent_id(agent: str | type[Agent] | None) -> str | None:
+    return agent.__name__ if isinstance(agent, type) else agent
 
 
 def _shown(what: str, **wanted: object) -> str:

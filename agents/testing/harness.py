@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
@@ -36,6 +37,7 @@ from vivavoce.pipelines.testing import (
     ScriptedSTT,
     ScriptedTTS,
     ScriptedVAD,
+    ScriptError,
     VirtualClock,
     VirtualTimeLoop,
     run_virtual,
@@ -104,7 +106,8 @@ class SessionHarness:
         self.model = model
         self.caller = Caller(_recogniser(self.stt, model))
         self.recording = Recording()
-        self.expect = Expect(ConversationLog(self.recording))
+        self._log = ConversationLog(self.recording)
+        self.expect = Expect(self._log)
         """Assertions on messages, tool calls and handoffs, one after the other."""
         self.pipeline = pipeline or self._make_pipeline(llm or self.llm)
         """What the session runs on; for a test with a session of its own too."""
@@ -142,14 +145,28 @@ class SessionHarness:
             limit: Virtual seconds after which the run is taken to be endless.
         Returns:
             The harness, so that `expect_…` can follow.
+        Raises:
+            ScriptError: The scripted model was asked for more than its script holds, whatever became of that.
+            RuntimeError: A loop runs already, or the harness has run.
         """
 
         async def main() -> None:
             async with self:
                 if scenario is not None:
-                    await scenario(self)
+                    going = scenario(self)
+                    if not inspect.isawaitable(going):
+                        raise TypeError(
+                            f"a scenario is an async function of the harness, got {scenario!r}, which returned "
+                            f"{going!r}: write `async def`"
+                        )
+                    await going
                 await self.until(until)
 
+        if _has_loop():
+            raise RuntimeError(
+                "run() brings a loop of virtual time of its own, and this test has a loop already: write `def` instead "
+                "of `async def`, or `async with SessionHarness(...) as harness:` without run()"
+            )
         run_virtual(main(), limit=limit)
         return self
 
@@ -184,6 +201,9 @@ class SessionHarness:
             return
         if self.caller.error is not None:
             raise self.caller.error
+        unscripted = self.llm.script_error or (self.model.script_error if self.model is not None else None)
+        if unscripted is not None:
+            raise ScriptError(self._with_conversation(str(unscripted))) from unscripted
         left = {task for task in asyncio.all_tasks() - self._tasks_before if not task.done()}
         if left:
             names = "\n".join(f"  {task.get_name()}: {task.get_coro()!r}" for task in left)
@@ -219,7 +239,11 @@ class SessionHarness:
             await came.wait()
         self.session.off(kind, note)
         if not found:
-            raise AssertionError(f"no {kind.name!r} came within {limit:g} s; since the start: {self._event_names()}")
+            raise AssertionError(
+                self._with_conversation(
+                    f"no {kind.name!r} came within {limit:g} s; since the start: {self._event_names()}"
+                )
+            )
         return found[0]
 
     async def user(self, text: str, *, spoken: bool = False, limit: float = 60.0) -> Expect:
@@ -309,8 +333,19 @@ class SessionHarness:
 
     def _expect(self, what: str, found: Sequence[object], expected: Sequence[object]) -> Self:
         if list(found) != list(expected):
-            raise AssertionError(f"{what}: expected {list(expected)!r}, got {list(found)!r}")
+            raise AssertionError(self._with_conversation(f"{what}: expected {list(expected)!r}, got {list(found)!r}"))
         return self
+
+    def _with_conversation(self, text: str) -> str:
+        return f"{text}\nthe conversation:\n{self._log.told()}"
+
+
+def _has_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _recogniser(stt: ScriptedSTT, model: ScriptedRealtimeModel | None) -> Recognises:

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from vivavoce.agents.events import HistoryItemAdded, TurnCompleted
+from vivavoce.agents.events import Closed, ErrorOccurred, HistoryItemAdded, ToolCalled, ToolStarted, TurnCompleted
 from vivavoce.agents.records import TurnRecord
-from vivavoce.agents.testing.recording import Recording
+from vivavoce.agents.states import CloseReason
+from vivavoce.agents.testing.recording import DIGITS, Recording
+from vivavoce.pipelines.core.errors import describe
 from vivavoce.pipelines.llm.chat_context import AgentHandoff, ChatMessage, FunctionCall, FunctionCallOutput
 from vivavoce.pipelines.llm.chat_units import pairs
 
@@ -72,6 +74,17 @@ class Passed(Entry):
         return f"handoff {self.old} -> {self.new}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure(Entry):
+    """A turn that failed (`kind`: "turn", "say", "reply"), or the session, by what."""
+
+    kind: str
+    error: str = field(repr=False)
+
+    def __str__(self) -> str:
+        return f"{self.kind} failed: {self.error}"
+
+
 class ConversationLog:
     """Reads what a recording holds; entries that a test has passed are known by id, so that changed ones stay passed.
 
@@ -88,24 +101,40 @@ class ConversationLog:
 
     def entries(self) -> list[Entry]:
         """Return everything said and done so far, as it stands now, a call with its output."""
-        times: dict[str, float] = {}
-        for event in self.recording.of(HistoryItemAdded):
-            times[event.item.id] = round(event.at, 6)
+        added = {
+            event.item.id: (number, round(event.at, DIGITS))
+            for number, event in enumerate(self.recording.events)
+            if isinstance(event, HistoryItemAdded)
+        }
         items = self.recording.items()
         outputs = {call: items[output] for call, output in pairs(items)}
-        found: list[Entry] = []
+        calls = _Calls(self.recording)
+        found: list[tuple[int, Entry]] = []
         for number, item in enumerate(items):
-            place = {"id": item.id, "turn_id": item.turn_id, "at": times.get(item.id, 0.0)}
+            noted, at = added.get(item.id, (-1, 0.0))
+            place = {"id": item.id, "turn_id": item.turn_id, "at": at}
             if isinstance(item, ChatMessage):
                 words = {"role": item.role, "text": item.content, "interrupted": item.interrupted}
-                found.append(Message(**place, **words))  # type: ignore[arg-type]  # mixed values
+                found.append((noted, Message(**place, **words)))  # type: ignore[arg-type]  # mixed values
             elif isinstance(item, FunctionCall):
                 output = outputs.get(number)
                 assert output is None or isinstance(output, FunctionCallOutput)
-                found.append(_call(item, output, at=times.get(item.id, 0.0)))
+                entry_id = calls.take(item.call_id) if item.id in added else item.id
+                found.append((noted, _call(item, output, entry_id=entry_id, at=at)))
             elif isinstance(item, AgentHandoff) and item.old_agent:
-                found.append(Passed(**place, old=item.old_agent, new=item.new_agent))  # type: ignore[arg-type]
-        return found
+                found.append((noted, Passed(**place, old=item.old_agent, new=item.new_agent)))  # type: ignore[arg-type]
+        for noted, entry in sorted([*calls.left(), *_failures(self.recording)], key=lambda pair: pair[0]):
+            place_after = max(
+                (
+                    n
+                    for n, (when, other) in enumerate(found, start=1)
+                    # A call comes after the words of its turn: so it will stand in the history.
+                    if when < noted or (isinstance(entry, Call) and other.turn_id == entry.turn_id)
+                ),
+                default=0,
+            )
+            found.insert(place_after, (noted, entry))
+        return [entry for _, entry in found]
 
     def rest(self) -> list[Entry]:
         """Return what the test has not passed."""
@@ -152,14 +181,23 @@ class ConversationLog:
     def told(self) -> str:
         """Return the whole conversation, a line an entry; `>` marks the first that the test has not passed."""
         entries = self.entries()
-        if not entries:
-            return "  (nothing was said or done)"
         rest = {entry.id for entry in self.rest()}
         first = next((entry.id for entry in entries if entry.id in rest), None)
-        return "\n".join(
+        lines = [
             f"{'>' if entry.id == first else ' '} {number:>3}. {entry.at:>7.2f} s  {entry}"
             for number, entry in enumerate(entries, start=1)
-        )
+        ]
+        return "\n".join((lines or ["  (nothing was said or done)"]) + self._errors_besides(entries))
+
+    def _errors_besides(self, entries: Sequence[Entry]) -> list[str]:
+        """Return lines of the errors that are in no entry: of hooks, handlers, or mended by another try."""
+        shown = {entry.error for entry in of_kind(entries, Failure)}
+        lines = [
+            f"       {event.at:>7.2f} s  {_told_error(event)}{' (mended)' if event.is_recovered else ''}"
+            for event in self.recording.of(ErrorOccurred)
+            if event.source != "tool" and _told_error(event) not in shown
+        ]
+        return ["errors besides:", *lines] if lines else []
 
 
 def of_kind(entries: Sequence[Entry], kind: type[E]) -> list[E]:
@@ -167,13 +205,72 @@ def of_kind(entries: Sequence[Entry], kind: type[E]) -> list[E]:
     return [entry for entry in entries if isinstance(entry, kind)]
 
 
-def _call(item: FunctionCall, output: FunctionCallOutput | None, *, at: float) -> Call:
+class _Calls:
+    """The tool calls that were started, in order: those that stand in the history, and those that do not yet.
+
+    A call has one id, running and settled, so that a test that has passed it does not meet it again. Models may use a
+    call id twice.
+    """
+
+    def __init__(self, recording: Recording) -> None:
+        self._started: dict[str, list[tuple[int, ToolStarted]]] = {}
+        self._settled: dict[str, list[ToolCalled]] = {}
+        self._taken: dict[str, int] = {}
+        for number, event in enumerate(recording.events):
+            if isinstance(event, ToolStarted):
+                self._started.setdefault(event.call_id, []).append((number, event))
+            elif isinstance(event, ToolCalled):
+                self._settled.setdefault(event.call_id, []).append(event)
+
+    def take(self, call_id: str) -> str:
+        """The next call with this id stands in the history: return the id of its entry."""
+        count = self._taken.get(call_id, 0)
+        self._taken[call_id] = count + 1
+        return f"{call_id}/{count}"
+
+    def left(self) -> list[tuple[int, Entry]]:
+        """Return the calls that nobody took, each with the number of the event of its start."""
+        found: list[tuple[int, Entry]] = []
+        for call_id, started in self._started.items():
+            settled = self._settled.get(call_id, [])
+            for count, (number, event) in enumerate(started):
+                if count >= self._taken.get(call_id, 0):
+                    result = settled[count] if count < len(settled) else None
+                    item = FunctionCall(
+                        call_id=call_id, name=event.tool, arguments=event.arguments, turn_id=event.turn_id
+                    )
+                    at = round(event.at, DIGITS)
+                    found.append((number, _call(item, result, entry_id=f"{call_id}/{count}", at=at)))
+        return found
+
+
+def _failures(recording: Recording) -> list[tuple[int, Entry]]:
+    """Return what failed and was not mended: turns, and the session itself; each with the number of its event."""
+    found: list[tuple[int, Entry]] = []
+    texts: dict[str, str] = {}
+    for number, event in enumerate(recording.events):
+        place = {"id": f"failure/{event.sequence}", "turn_id": event.turn_id, "at": round(event.at, DIGITS)}
+        if isinstance(event, ErrorOccurred):
+            texts[describe(event.error)] = _told_error(event)  # what a turn's record says of it, without content
+        elif isinstance(event, TurnCompleted) and event.record.outcome == "failed":
+            error = texts.get(event.record.error, event.record.error)
+            found.append((number, Failure(**place, kind=event.record.kind, error=error)))  # type: ignore[arg-type]
+        elif isinstance(event, Closed) and event.report.reason == CloseReason.ERROR:
+            found.append((number, Failure(**place, kind="session", error=event.report.error)))  # type: ignore[arg-type]
+    return found
+
+
+def _told_error(event: ErrorOccurred) -> str:
+    return f"{event.source}: {describe(event.error, quotes_foreign=True)}"
+
+
+def _call(item: FunctionCall, output: FunctionCallOutput | ToolCalled | None, *, entry_id: str, at: float) -> Call:
     try:
         arguments = json.loads(item.arguments)
     except ValueError:
         arguments = None
     return Call(
-        id=item.id,
+        id=entry_id,
         turn_id=item.turn_id,
         at=at,
         name=item.name,

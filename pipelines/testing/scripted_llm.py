@@ -43,6 +43,8 @@ class ScriptedLLM(LLM):
         """Loop times of the requests."""
         self.cancelled: list[int] = []
         """Indexes of the requests that were closed before their step had ended."""
+        self.script_error: ScriptError | None = None
+        """What a request was told for which the script has no step; the code under test may have swallowed it."""
 
     @property
     def capabilities(self) -> LLMCapabilities:
@@ -82,7 +84,8 @@ class ScriptedLLM(LLM):
         if index < len(self._steps):
             return self._steps[index]
         if self._default is None:
-            raise ScriptError(
+            self.script_error = ScriptError(
                 f"ScriptedLLM got request {index + 1}, its script has {len(self._steps)} step(s); add one, or default="
             )
+            raise self.script_error
         return self._default

@@ -75,6 +75,8 @@ class ScriptedRealtimeModel(RealtimeModel):
         """What was asked, oldest first, over all connections."""
         self.connections: list[ScriptedRealtimeConnection] = []
         """All connections ever opened, oldest first."""
+        self.script_error: ScriptError | None = None
+        """What a request was told for which the script has no step; the code under test may have swallowed it."""
 
     @property
     def capabilities(self) -> RealtimeCapabilities:
@@ -313,7 +315,11 @@ class ScriptedRealtimeConnection(RealtimeConnection):
         """
         self._model.requests.append(request)
         if not self._model.steps:
-            raise ScriptError(f"got request {len(self._model.requests)}, but the script has run out; add a step")
+            text = (
+                f"ScriptedRealtimeModel got request {len(self._model.requests)}, but the script has run out; add a step"
+            )
+            self._model.script_error = ScriptError(text)
+            raise self._model.script_error
         return self._play(self._model.steps.pop(0))
 
     def accept(self, reply_id: str) -> AsyncGenerator[LLMEvent | AudioChunk, None]:

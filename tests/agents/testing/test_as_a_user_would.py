@@ -9,7 +9,14 @@ import pytest
 
 from vivavoce.agents import Agent, AgentSession, RunContext, function_tool
 from vivavoce.agents.events import TurnCompleted
-from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, ScriptError, SessionHarness, run_virtual
+from vivavoce.agents.testing import (
+    ScriptedLLM,
+    ScriptedRealtimeModel,
+    ScriptedTTS,
+    ScriptError,
+    SessionHarness,
+    run_virtual,
+)
 from vivavoce.pipelines.core.errors import ProviderError
 from vivavoce.pipelines.llm.tools import ToolCall
 
@@ -144,6 +151,32 @@ def test_a_mistake_in_the_script_reaches_the_test() -> None:
     harness.caller.is_recognised("before anybody listens", 0.0)
     with pytest.raises(ScriptError, match="needed an open stream"):
         harness.run(until=1.0)
+
+
+@pytest.mark.parametrize("is_realtime", [False, True])
+def test_a_script_that_has_run_out_fails_the_test_and_shows_the_conversation(is_realtime: bool) -> None:
+    model = ScriptedRealtimeModel("Hi.") if is_realtime else None
+    harness = SessionHarness(Agent("x"), ScriptedLLM("Hi."), model=model)
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.user("hello")
+        await harness.user("hello again")
+
+    with pytest.raises(ScriptError, match=r"got request 2, .*\nthe conversation:\n(.*\n)+.*turn failed: .*request 2"):
+        harness.run(scenario)
+
+
+async def test_run_in_an_async_test_says_what_to_write_instead() -> None:
+    with pytest.raises(RuntimeError, match=r"write `def` instead of `async def`, or `async with SessionHarness"):
+        SessionHarness(Agent("x")).run(until=1.0)
+
+
+def test_a_scenario_that_is_not_async_says_so() -> None:
+    def scenario(harness: SessionHarness) -> None:
+        harness.caller.types("hello")
+
+    with pytest.raises(TypeError, match=r"a scenario is an async function of the harness, got .*: write `async def`"):
+        SessionHarness(Agent("x")).run(scenario)  # type: ignore[arg-type]
 
 
 def test_a_harness_runs_once() -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from vivavoce.agents import Agent, StopResponse, function_tool
 from vivavoce.agents.agent import CompletedTurn
-from vivavoce.agents.testing import ScriptedLLM, SessionHarness, ToolCall
+from vivavoce.agents.events import Closed
+from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, SessionHarness, ToolCall, TTSFault
 from vivavoce.pipelines.core.errors import ProviderError
 from vivavoce.pipelines.llm.base import LLM, Done, GenerateRequest, LLMEvent, TextDelta
 
@@ -257,13 +258,116 @@ def test_a_turn_without_an_end_fails_at_the_limit() -> None:
     SessionHarness(Stubborn("x"), ScriptedLLM("Hi.")).run(scenario, until=15.0)
 
 
-def test_a_failed_turn_is_an_end_too() -> None:
-    harness = SessionHarness(Desk("x"), ScriptedLLM([ProviderError("overloaded", provider="scripted")]))
+def test_a_failed_turn_is_an_end_too_and_in_the_way_of_what_is_expected() -> None:
+    harness = SessionHarness(Desk("x"), ScriptedLLM([ProviderError("overloaded", provider="scripted")], "Here I am."))
 
     async def scenario(harness: SessionHarness) -> None:
-        (await harness.user("hello")).no_more()
+        expect = await harness.user("hello")
+        with pytest.raises(
+            AssertionError, match=r"expected nothing more\ncame instead: 1 more, first turn failed: llm:"
+        ):
+            expect.no_more()
+        with pytest.raises(AssertionError, match=r"expected a failure \(contains='lost'\)\ncame instead: turn failed"):
+            expect.failure(contains="lost")
+        expect.failure(contains="Overloaded").no_more()
+        (await harness.user("hello?")).next_message("Here I am.").no_more()
 
-    harness.run(scenario).expect_outcomes("completed", "failed")
+    harness.run(scenario).expect_outcomes("completed", "failed", "completed")
+    with pytest.raises(
+        AssertionError, match=r"outcomes: expected .*\nthe conversation:\n(.*\n)+.*turn failed: llm: Prov"
+    ):
+        harness.expect_outcomes()
+
+
+def test_a_say_that_fails_stands_where_it_was_to_be_heard() -> None:
+    no_voice = ProviderError("no voice", provider="scripted")
+    harness = SessionHarness(Desk("x"), tts=ScriptedTTS(faults={0: TTSFault("before", no_voice)}))
+    harness.run(until=2.0).expect.failure(contains="no voice").no_more()
+
+
+def test_a_session_that_ends_by_an_error_says_so() -> None:
+    harness = SessionHarness(Agent("x"))
+
+    async def scenario(harness: SessionHarness) -> None:
+        harness.stt.fail(ProviderError("no such account", provider="scripted"))
+        await harness.next(Closed)
+        harness.expect.failure(contains="no such account")
+
+    harness.run(scenario)
+
+
+def test_an_error_that_fails_no_turn_is_shown_below_the_conversation() -> None:
+    class Broken(Agent):
+        async def on_user_turn_completed(self, turn: CompletedTurn) -> None:
+            raise LookupError("my own mistake")
+
+    harness = SessionHarness(Broken("x"), ScriptedLLM("Hello."))
+    harness.caller.types("hi", 1.0)
+    expect = harness.run(until=3.0).expect.next_message("hi").next_message("Hello.")
+    with pytest.raises(AssertionError, match=r"errors besides:\n +1.00 s  hook: LookupError: my own mistake$"):
+        expect.next_message()
+
+
+# --- calls that run
+
+
+class Slow(Agent):
+    """Its tool takes 4 s."""
+
+    @function_tool
+    async def look_up(self, day: str) -> str:
+        """Look a day up."""
+        await anyio.sleep(4.0)
+        return f"free on {day}"
+
+
+def test_a_call_that_still_runs_is_a_call_and_stays_passed_when_it_has_settled() -> None:
+    looks_up = ToolCall(call_id="c1", name="look_up", arguments='{"day": "friday"}')
+    harness = SessionHarness(Slow("x"), ScriptedLLM(["One moment.", looks_up], "Friday is free."))
+
+    async def scenario(harness: SessionHarness) -> None:
+        harness.caller.types("is friday free")
+        await harness.until(2.0)
+        expect = harness.expect.skip_user()
+        with pytest.raises(AssertionError, match=r"came instead: tool call look_up\(day='friday'\) -> still runs"):
+            expect.no_tool_call("look_up")
+        call = expect.next_message("One moment.").tool_call("look_up", day="friday")
+        with pytest.raises(AssertionError, match="expected 'look_up' to return"):
+            call.returned()
+        await harness.until(8.0)
+        expect.next_message("Friday is free.").no_more()
+
+    harness.run(scenario)
+
+
+def test_calls_with_one_id_that_run_one_after_the_other_are_two() -> None:
+    def looks_up(day: str) -> list[ToolCall]:
+        return [ToolCall(call_id="same", name="look_up", arguments=f'{{"day": "{day}"}}')]
+
+    harness = SessionHarness(Slow("x"), ScriptedLLM(looks_up("friday"), looks_up("monday"), "Both are free."))
+
+    async def scenario(harness: SessionHarness) -> None:
+        harness.caller.types("friday or monday")
+        await harness.until(5.0)
+        expect = harness.expect.skip_user()
+        expect.tool_call("look_up", day="friday").returned("free on friday").tool_call(
+            "look_up", day="monday"
+        ).no_more()
+        await harness.until(12.0)
+        expect.next_message("Both are free.").no_more()
+
+    harness.run(scenario)
+
+
+# --- handoffs by class
+
+
+def test_a_handoff_is_expected_by_class_or_by_id() -> None:
+    expect = conversation().expect
+    expect.contains_handoff(to=Billing)
+    with pytest.raises(AssertionError, match=r"expected a handoff \(to='Desk'\) in what is left"):
+        expect.contains_handoff(to=Desk)
+    expect.skip(6).handoff(to=Billing, by=Desk)
 
 
 class Parrot(LLM):
