@@ -431,7 +431,7 @@ def test_an_async_handler_may_await_the_close_and_costs_it_nothing() -> None:
 
 
 def test_async_handlers_end_their_work_before_the_session_closes() -> None:
-    harness = SessionHarness(Agent("x"))
+    harness = SessionHarness(Agent("x"), ScriptedLLM("Hi."))
     done: list[str] = []
 
     async def scenario(harness: SessionHarness) -> None:
