@@ -36,6 +36,10 @@ class Expect:
     def __init__(self, log: ConversationLog) -> None:
         self._log = log
 
+    def conversation(self) -> str:
+        """Return all that was said, done and failed, a line each with its time, as failing expectations show it."""
+        return self._log.told()
+
     # --- the next one, in order
 
     def next_message(
@@ -186,7 +190,7 @@ class Expect:
         raise self._failed(f"{wanted} in what is left", "none like it")
 
     def _failed(self, wanted: str, came: str) -> AssertionError:
-        return AssertionError(f"expected {wanted}\ncame instead: {came}\nthe conversation:\n{self._log.told()}")
+        return AssertionError(f"expected {wanted}\ncame instead: {came}\nthe conversation:\n{self.conversation()}")
 
 
 class ExpectEntry(Expect):

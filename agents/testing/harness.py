@@ -106,8 +106,7 @@ class SessionHarness:
         self.model = model
         self.caller = Caller(_recogniser(self.stt, model))
         self.recording = Recording()
-        self._log = ConversationLog(self.recording)
-        self.expect = Expect(self._log)
+        self.expect = Expect(ConversationLog(self.recording))
         """Assertions on messages, tool calls and handoffs, one after the other."""
         self.pipeline = pipeline or self._make_pipeline(llm or self.llm)
         """What the session runs on; for a test with a session of its own too."""
@@ -337,7 +336,7 @@ class SessionHarness:
         return self
 
     def _with_conversation(self, text: str) -> str:
-        return f"{text}\nthe conversation:\n{self._log.told()}"
+        return f"{text}\nthe conversation:\n{self.expect.conversation()}"
 
 
 def _has_loop() -> bool:
