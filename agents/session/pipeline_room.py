@@ -274,10 +274,13 @@ class PipelineRoom:
                     if line.pipeline is change.pipeline:
                         line.leaves.set()
                         await line.ended.wait()  # bounded by CLOSE_LIMIT
-                run.line = self._make(change.pipeline)
-                await run.line.start(place.group, self._options.start_step)
+                begins_at = self._options.clock.now() + ONSET_SECONDS
                 if self._kept is None:
                     self._keep(ONSET_SECONDS)
+                run.line = self._make(change.pipeline)
+                await run.line.start(place.group, self._options.start_step)
+                if not change.is_urgent:
+                    await anyio.sleep(max(0.0, begins_at - self._options.clock.now()))
                 self._ask(run, place.linked.post)
                 await run.decided.wait()  # within `change.within`, by the turn machine
                 if (error := self._why_not(run)) is not None:

@@ -329,7 +329,7 @@ class Reply:
         self._calls, self._utterance = [], None
         batch: ToolBatch | None = None
         channel = TextChannel()
-        host = self._host
+        host, makes_audio = self._host, self._host.capabilities.generates_audio  # the pipeline may change meanwhile
         self._asked_at = host.clock.now()
         assert self._scope is not None
         async with anyio.create_task_group() as group:
@@ -338,7 +338,7 @@ class Reply:
             try:
                 self.record.mark("unattributed", "runtime", host.clock.now())  # what the loop took to come here
                 watchdog.arm(host.limits.llm_first_token)
-                if not host.capabilities.generates_audio:  # while the model is waited for, its start costs nothing
+                if not makes_audio:  # while the model is waited for, its start costs nothing
                     group.start_soon(self._speak_channel, channel, attempt)
                 with watch, self._blaming(component):
                     async with aclosing(source) as events:
@@ -350,13 +350,13 @@ class Reply:
                             self._take(event, channel)
                 await self._unless_cut()
                 watchdog.disarm()
-                self._generation_ended()
+                self._generation_ended(makes_audio=makes_audio)
                 if self._calls:
                     batch = self._start_tools(self._calls)
                 channel.close()
             finally:
                 watchdog.close()
-        if self._utterance is not None and host.capabilities.generates_audio:
+        if self._utterance is not None and makes_audio:
             await self._utterance.done.wait()
         return batch
 
@@ -405,11 +405,11 @@ class Reply:
         elif isinstance(event, Usage):
             self._host.add_usage(event, record=self.record)
 
-    def _generation_ended(self) -> None:
+    def _generation_ended(self, *, makes_audio: bool) -> None:
         is_last = not self._calls
         if self._utterance is not None:
             self._utterance.is_last = is_last
-            if self._host.capabilities.generates_audio:
+            if makes_audio:
                 self._utterance.finish()
         if not self._request.wait_for_playback and is_last:
             self.handle.resolve()

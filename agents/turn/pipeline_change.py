@@ -103,11 +103,10 @@ class PipelineChange:
             self._begin(self.waiting, now)
 
     def deadlines(self) -> Iterator[Deadline]:
-        """Yield until when its moment must have come."""
-        if self.waiting is not None:
-            yield Deadline(self._until, self._on_limit)
-            if self._next_since is not None and self._is_patient:
-                yield Deadline(self._next_since + WIND_DOWN, self._on_wound_down)
+        """Yield until when the moment of the one that waits must have come, and what is over have wound down."""
+        yield Deadline(self._until, self._on_limit)
+        if self._next_since is not None and self._is_patient:
+            yield Deadline(self._next_since + WIND_DOWN, self._on_wound_down)
 
     def _begin(self, change: PipelineChangeRequested, now: float) -> None:
         self.waiting = None
