@@ -16,7 +16,12 @@ from vivavoce.pipelines.core.errors import ConfigurationError
 
 def dev(
     file: Annotated[Path, typer.Argument(help="A Python file with a Worker, an entrypoint, or an Agent.")],
-    port: Annotated[int, typer.Option(help="Port of the embedded room; 0 takes a free one.")] = 7880,
+    port: Annotated[
+        int | None,
+        typer.Option(
+            help="Where the room listens (7880), or, for a given server, the page (7890); 0 takes a free port."
+        ),
+    ] = None,
     url: Url = None,
     api_key: ApiKey = None,
     api_secret: ApiSecret = None,
@@ -26,9 +31,9 @@ def dev(
 ) -> None:
     """Talk to an agent while you write it: a room, a page, a live log, and new code at every save.
 
-    Without --url (or LIVEKIT_URL) it runs a room on this machine. A save replaces the agent's code in the middle of
-    the call: the caller stays in the room and the conversation goes on. Code that does not load is shown, and the old
-    code goes on.
+    Without --url (or LIVEKIT_URL) it runs a room on this machine; for a given server it serves the page alone. A save
+    replaces the agent's code in the middle of the call: the caller stays in the room and the conversation goes on.
+    Code that does not load is shown, and the old code goes on. A process that dies is started again.
     """
     from rich.console import Console
 

@@ -4,94 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from e2e_kit.command import Running, running
-from e2e_kit.listener import Listener, listening
-from e2e_kit.room_endpoint import RoomEndpoint
+from e2e_kit.dev_app import hears, seen, token_for, url_of, write_app, write_folder
+from e2e_kit.listener import listening
 from e2e_kit.talker import record
-from vivavoce.agents.rooms.embedded import DEV_API_KEY, DEV_API_SECRET
-from vivavoce.pipelines.media.frame import AudioFrame
-from vivavoce.pipelines.media.wav import write_wav
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
 
-APP = """
-from pathlib import Path
-
-from vivavoce.agents import Agent, AgentSession, JobContext, function_tool
-from vivavoce.pipelines import CascadingPipeline
-from vivavoce.plugins import espeak, pocketsphinx, rules, silero
-
-HERE = Path(__file__).parent
-CALLER = "#JSGF V1.0; grammar caller; public <turn> = [on] (friday | saturday) | at (seven | eight) | goodbye;"
-DIALOGUE = rules.Dialogue(
-    slots=(
-        rules.Slot(name="day", parser=rules.days(), ask="For which day?"),
-        rules.Slot(name="time", parser=rules.times(), ask="At what time?", say=rules.time_in_words),
-    ),
-    tool="book",
-    done="{words} {{day}} at {{time}}.",
-)
-
-
-class Host(Agent):
-    def __init__(self):
-        super().__init__("You take table bookings. Be brief.")
-
-    @function_tool
-    async def book(self, day: str, time: str) -> str:
-        "Book a table."
-        self.session.userdata["booked"] = f"{{day}} {{time}}"
-        return "booked"
-
-    async def on_enter(self):
-        self.session.userdata["entered"] = True
-        log("enter")
-        await self.session.say("Hello! For which day?")
-
-    async def on_exit(self):
-        log("exit")
-
-
-def log(text):
-    with (HERE / "log.txt").open("a") as file:
-        print("{version}", text, file=file)
-
-
-async def entrypoint(ctx: JobContext):
-    tts = espeak.TTS()
-    ctx.add_shutdown_callback(tts.aclose)
-    pipeline = CascadingPipeline(
-        vad=silero.VAD(), stt=pocketsphinx.STT(grammar=CALLER), llm=rules.LLM(DIALOGUE), tts=tts
-    )
-    session = AgentSession(Host(), pipeline, userdata={{}}, background_audio=HERE / "tone.wav")
-    await session.start()
-    log(f"started {{sorted(session.userdata)}}")
-"""
 MAX_SILENCE = 1.0
 END_LIMIT = 15.0
 """Seconds in which Ctrl-C has ended everything, on a machine that may be loaded."""
 
 
-def write_app(folder: Path, version: str, words: str, *, before: str = "") -> None:
-    (folder / "app.py").write_text(before + APP.format(version=version, words=words))
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with an app, and a tone that sounds for as long as anybody has the call."""
-    times = np.arange(16000 * 2) / 16000
-    tone = (3000 * np.sin(2 * np.pi * 300 * times)).astype(np.int16)
-    write_wav(tmp_path / "tone.wav", AudioFrame(tone.tobytes(), 16000))
-    write_app(tmp_path, "v1", "The old code booked")
+    write_folder(tmp_path)
     return tmp_path
 
 
@@ -102,29 +36,11 @@ def dev(folder: Path) -> Iterator[Running]:
         yield command
 
 
-def url_of(command: Running) -> str:
-    (url,) = re.findall(r"^room +(\S+)", command.seen, re.MULTILINE)
-    return str(url)
-
-
-def token_for(command: Running) -> str:
-    server = RoomEndpoint(url=url_of(command), api_key=DEV_API_KEY, api_secret=DEV_API_SECRET, kind="embedded")
-    return server.token("caller", "kitchen")
-
-
 def wait_for_nobody(command: Running, limit: float) -> None:
     """Wait until no process of the command is left."""
     while command.family() and time.monotonic() < limit:
         time.sleep(0.05)
     assert command.family() == {}
-
-
-async def seen(command: Running, text: str, *, times: int = 1) -> None:
-    await asyncio.to_thread(command.read_until, text, times=times)
-
-
-async def hears(caller: Listener, words: str) -> None:
-    await caller.until(lambda: any(words in text for text in caller.texts.values()))
 
 
 async def test_a_save_keeps_the_caller_and_the_conversation_and_is_heard_without_a_gap(

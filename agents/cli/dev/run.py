@@ -22,9 +22,11 @@ from vivavoce.agents.cli.demo.place import Place, embedded_place
 from vivavoce.agents.cli.dev.agent_process import AgentProcess
 from vivavoce.agents.cli.dev.child import ChildRequest
 from vivavoce.agents.cli.dev.reload import begin_anew, move_calls
+from vivavoce.agents.cli.dev.restarts import Restarts
 from vivavoce.agents.cli.dev.wire import Message
 from vivavoce.agents.cli.live.view import View
 from vivavoce.agents.records import TurnRecord
+from vivavoce.agents.rooms.page.server import PageServer
 from vivavoce.agents.states import AgentState, UserState
 from vivavoce.pipelines.core.errors import WorkerError
 from vivavoce.pipelines.core.ids import new_id
@@ -32,7 +34,16 @@ from vivavoce.pipelines.core.ids import new_id
 LOAD_LIMIT = 60.0
 """Seconds for an app to be imported and prewarmed."""
 REGISTER_LIMIT = 30.0
+ROOM_PORT, PAGE_PORT = 7880, 7890
 TURN_RECORD = TypeAdapter(TurnRecord)
+
+
+def death(status: int) -> str:
+    """Return what a process' status says of its end: `status 3`, `killed by SIGKILL`."""
+    try:
+        return f"killed by {signal.Signals(-status).name}" if status < 0 else f"status {status}"
+    except ValueError:
+        return f"killed by signal {-status}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,14 +52,14 @@ class DevOptions:
 
     Args:
         place: A LiveKit server; None starts the embedded room.
-        port: Of the embedded room; 0 takes a free one.
+        port: Of the embedded room, or of the page for `place`; 0 takes a free one, None the usual one.
         watched: Folders whose Python files are watched.
         reloads: Whether a save reloads.
     """
 
     file: Path
     place: Place | None = None
-    port: int = 7880
+    port: int | None = None
     agent_name: str | None = None
     watched: Sequence[Path] = ()
     reloads: bool = True
@@ -69,7 +80,13 @@ class Dev:
         self._shown_room = ""
         self._count = 0
         self._current: AgentProcess | None = None
-        self._saved = anyio.Event()
+        self._page: PageServer | None = None
+        self._due = anyio.Event()
+        """A save, or a crash."""
+        self._has_saved = False
+        self._restarts = Restarts()
+        self._crash_pause = 0.0
+        self._began = 0.0
         self._children: list[AgentProcess] = []
         """Those that run: the current one, one that is being loaded, and old ones with calls that could not move."""
         self._orphans: dict[str, dict[str, Any]] = {}
@@ -89,7 +106,6 @@ class Dev:
                     children.start_soon(self._watch)
                 with self._view:
                     async with self._place() as place:
-                        self._show_place(place)
                         await self._serve(place, children)
             children.cancel_scope.cancel()
         return 0
@@ -104,10 +120,15 @@ class Dev:
 
     @asynccontextmanager
     async def _place(self) -> AsyncIterator[Place]:
-        if self._options.place is not None:
-            yield self._options.place
+        place, port = self._options.place, self._options.port
+        if place is None:
+            async with embedded_place(ROOM_PORT if port is None else port) as embedded:
+                self._show_place(embedded, f"{embedded.url.replace('ws', 'http', 1)}/")
+                yield embedded
             return
-        async with embedded_place(self._options.port) as place:
+        page_port = PAGE_PORT if port is None else port
+        async with PageServer(place.url, place.api_key, place.api_secret, port=page_port) as self._page:
+            self._show_place(place, self._page.address)
             yield place
 
     # --- children
@@ -116,7 +137,7 @@ class Dev:
         self._current = await self._load(place, children)
         if self._current is not None:
             name = await self._register(self._current)
-            if self._options.place is not None:
+            if self._options.place is not None and name is not None:
                 room = new_id("dev")
                 token = replace(place, agent_name=name).join_token(room, "guest")
                 notices.show_token(self._console, room, token)
@@ -144,19 +165,30 @@ class Dev:
             if answer["note"]:
                 self._note(answer["note"])
             return child
-        self._problem(answer.get("error") or f"the agent's process died with status {answer['status']}")
+        self._problem(answer.get("error") or f"the agent's process died ({death(answer['status'])})")
         await child.stop()
         return None
 
-    async def _register(self, child: AgentProcess) -> str:
-        """Have it take new calls; return the name that they are dispatched to."""
+    async def _register(self, child: AgentProcess, *, is_first: bool = True) -> str | None:
+        """Have it take new calls; return the name that they are dispatched to, or None if it died.
+
+        Args:
+            is_first: Whether no other code is registered, so that the registration is worth a line.
+        Raises:
+            WorkerError: The server does not take it.
+        """
         await child.tell("register")
         answer = await child.answer("registered", "failed", limit=REGISTER_LIMIT)
+        if answer["is"] == "died":
+            return None  # it is started again
         if answer["is"] != "registered":
-            raise WorkerError(answer.get("error") or "the agent's process died")
-        if self._current is None or self._current is child:
+            raise WorkerError(answer["error"])
+        if is_first:
             notices.show_registered(self._console, answer["agent_name"])
         name: str = answer["agent_name"]
+        if self._page is not None:
+            self._page.agent_name = name
+        self._began = anyio.current_time()
         return name
 
     async def _end_all(self) -> None:
@@ -168,8 +200,15 @@ class Dev:
 
     async def _follow_saves(self, place: Place, children: TaskGroup) -> None:
         while True:
-            await self._saved.wait()
-            self._saved = anyio.Event()
+            await self._due.wait()
+            self._due = anyio.Event()
+            pause, self._crash_pause = self._crash_pause, 0.0
+            if not self._has_saved and self._current is not None:
+                continue  # what died has been replaced meanwhile
+            if not self._has_saved:
+                with anyio.move_on_after(pause):
+                    await self._due.wait()  # a save
+            self._has_saved = False
             await self._reload(place, children)
 
     async def _watch(self) -> None:
@@ -177,7 +216,8 @@ class Dev:
         folders = [self._options.file.resolve().parent, *self._options.watched]
         async for changes in awatch(*folders, watch_filter=PythonFilter(), raise_interrupt=False):
             self._note(f"saved: {', '.join(sorted({Path(path).name for _, path in changes}))}")
-            self._saved.set()
+            self._has_saved = True
+            self._due.set()
 
     async def _reload(self, place: Place, children: TaskGroup) -> None:
         old = self._current
@@ -193,14 +233,21 @@ class Dev:
             self._note("The old code goes on.")
             await new.stop()
             return
-        for room, job in self._orphans.items():
-            await begin_anew(room, job, new, place)
+        have_moved = {one.room for one in moved if not one.error}
+        orphans = {room: job for room, job in self._orphans.items() if room not in have_moved}
         self._orphans.clear()
-        await self._register(new)
+        for room, job in orphans.items():
+            await begin_anew(room, job, new, place)
         self._current = new
-        self._note(f"The new code talks now ({len([one for one in moved if not one.error])} calls moved).")
+        name = await self._register(new, is_first=old is None)
         if old is not None:
             await self._retire(old, has_calls=any(one.error for one in moved))
+        if name is None:
+            return
+        if old is not None:
+            self._note(f"The new code talks now ({len(have_moved)} calls moved).")
+        else:
+            self._note("It runs now." + (f" Begun anew: the call in {', '.join(orphans)}." if orphans else ""))
 
     async def _retire(self, old: AgentProcess, *, has_calls: bool) -> None:
         """End the old code, or let it finish what could not be moved."""
@@ -225,10 +272,13 @@ class Dev:
                 self._on_death(child, message["status"])
 
     def _on_death(self, child: AgentProcess, status: int) -> None:
-        if child is self._current and not child.is_ending:
-            self._problem(f"The agent's process died with status {status}; save to start it again.")
-            self._orphans |= child.jobs
-            self._current = None
+        if child is not self._current or child.is_ending:
+            return
+        self._orphans |= child.jobs
+        self._current = None
+        pause = self._crash_pause = self._restarts.pause(ran=anyio.current_time() - self._began)
+        self._problem(f"The agent's process died ({death(status)}); it starts again in {pause:g} s, or when you save.")
+        self._due.set()
 
     def _known_rooms(self, child: AgentProcess) -> set[str]:
         return {room for other in self._children if other is not child for room in other.jobs}
@@ -252,12 +302,10 @@ class Dev:
 
     # --- words
 
-    def _show_place(self, place: Place) -> None:
+    def _show_place(self, place: Place, page: str) -> None:
         kind = "embedded development room" if self._options.place is None else "LiveKit server"
         self._console.print(f"[bold]room    [/bold]{place.url}   [dim]{kind}[/dim]", highlight=False)
-        if self._options.place is None:
-            page = place.url.replace("ws", "http", 1)
-            self._console.print(f"[bold]page    [/bold]{page}/   [dim]open it and talk[/dim]", highlight=False)
+        self._console.print(f"[bold]page    [/bold]{page}   [dim]open it and talk[/dim]", highlight=False)
 
     def _note(self, text: str) -> None:
         self._view.note(text)

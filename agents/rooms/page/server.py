@@ -22,11 +22,15 @@ class PageServer:
         api_key: Its key.
         api_secret: Its secret; it never leaves this process.
         port: Where it listens; 0 takes a free one.
-        agent_name: The agent to dispatch to each call; empty where the server gives every room one.
+        agent_name: The agent to dispatch to each call; empty where the server gives every room one. The attribute of
+            that name may be changed for later calls.
     """
 
     def __init__(self, url: str, api_key: str, api_secret: str, *, port: int = 0, agent_name: str = "") -> None:
-        self._door = PageDoor(mint_with(api_key, api_secret, agent_name=agent_name), url=url)
+        self.agent_name = agent_name
+        self._door = PageDoor(
+            lambda room, identity: mint_with(api_key, api_secret, agent_name=self.agent_name)(room, identity), url=url
+        )
         self._wanted_port = port
         self._runner: web.AppRunner | None = None
 

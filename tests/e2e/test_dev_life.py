@@ -1,0 +1,140 @@
+"""`vivavoce dev` beyond one call: several calls moved at once, a process that dies, a LiveKit server that is given."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio
+import pytest
+
+from e2e_kit.command import Running, running
+from e2e_kit.dev_app import hears, seen, token_for, url_of, write_app, write_folder
+from e2e_kit.listener import Listener, listening
+from e2e_kit.room_endpoint import RoomEndpoint
+from page_kit.caller import calling
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
+
+MAX_SILENCE = 1.0
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_folder(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def dev(folder: Path) -> Iterator[Running]:
+    with running(folder, "dev", "app.py", "--port", "0") as command:
+        command.read_until("registered")
+        yield command
+
+
+async def moved(caller: Listener, first: str) -> float:
+    """Wait until another agent than `first` is heard, and half a second more; return when that one was heard first."""
+    await caller.until(lambda: len(caller.agents) == 1 and caller.agents != [first])
+    (second,) = caller.agents
+    await caller.until(lambda: bool(caller.heard.get(second)))
+    since = caller.heard[second][0]
+    await caller.until(lambda: caller.loud_at[-1] > since + 0.5)
+    return since
+
+
+async def test_several_calls_are_moved_by_one_save_each_with_its_own_conversation(dev: Running, folder: Path) -> None:
+    days = {"kitchen": "friday", "hall": "saturday"}
+    async with (
+        listening(url_of(dev), token_for(dev, "kitchen")) as kitchen,
+        listening(url_of(dev), token_for(dev, "hall")) as hall,
+    ):
+        callers = {"kitchen": kitchen, "hall": hall}
+        firsts: dict[str, str] = {}
+        for room, caller in callers.items():
+            await hears(caller, "For which day?")
+            await caller.room.local_participant.send_text(f"on {days[room]}", topic="lk.chat")
+            await hears(caller, "At what time?")
+            (firsts[room],) = caller.agents
+        since = time.monotonic()
+        write_app(folder, "v2", "The new code booked")
+        await seen(dev, "The new code talks now (2 calls moved)")
+        async with anyio.create_task_group() as tasks:
+            for room, caller in callers.items():
+                tasks.start_soon(moved, caller, firsts[room])
+        for room, caller in callers.items():
+            silence = caller.longest_silence(since, caller.loud_at[-1])
+            print(f"{room}: longest silence {silence:.3f} s")
+            assert silence <= MAX_SILENCE
+        for room, caller in callers.items():
+            await caller.room.local_participant.send_text("at seven", topic="lk.chat")
+            await hears(caller, f"The new code booked {days[room]} at seven")
+    log = (folder / "log.txt").read_text().splitlines()
+    assert [line for line in log if "enter" in line.split()] == ["v1 enter"] * 2
+    assert dev.end() == 0
+    assert "Traceback" not in dev.seen
+    assert dev.family() == {}
+
+
+async def greeted(caller: Listener, times: int) -> None:
+    await caller.until(lambda: sum("For which day?" in text for text in caller.texts.values()) == times)
+
+
+def kill_agent(dev: Running) -> None:
+    (pid,) = [pid for pid, line in dev.family().items() if "vivavoce.agents.cli.dev.child" in line]
+    os.kill(pid, signal.SIGKILL)
+
+
+async def test_a_process_that_dies_is_started_again_in_the_same_rooms(dev: Running, folder: Path) -> None:
+    async with listening(url_of(dev), token_for(dev)) as caller:
+        await hears(caller, "For which day?")
+        kill_agent(dev)
+        await seen(dev, "The agent's process died (killed by SIGKILL); it starts again in 1 s, or when you save.")
+        await seen(dev, "It runs now. Begun anew: the call in kitchen.")
+        await greeted(caller, 2)
+        await caller.room.local_participant.send_text("on friday at seven", topic="lk.chat")
+        await hears(caller, "The old code booked friday at seven")
+        kill_agent(dev)  # within a minute: the pause is longer, and a save ends it
+        await seen(dev, "it starts again in 2 s, or when you save.")
+        write_app(folder, "v2", "The new code booked")
+        await seen(dev, "It runs now. Begun anew: the call in kitchen.", times=2)
+        await greeted(caller, 3)
+        await caller.room.local_participant.send_text("on friday at eight", topic="lk.chat")
+        await hears(caller, "The new code booked friday at eight")
+        log = (folder / "log.txt").read_text().splitlines()
+        assert [line for line in log if "enter" in line.split()] == ["v1 enter", "v1 enter", "v2 enter"]
+    assert dev.end() == 0
+    assert "Traceback" not in dev.seen
+    assert dev.family() == {}
+
+
+async def test_on_a_given_server_the_page_is_served_and_meets_the_agent(
+    folder: Path, livekit_room: RoomEndpoint, room_name: str
+) -> None:
+    account = {
+        "LIVEKIT_URL": livekit_room.url,
+        "LIVEKIT_API_KEY": livekit_room.api_key,
+        "LIVEKIT_API_SECRET": livekit_room.api_secret,
+    }
+    name = f"dev-{room_name}"
+    with running(folder, "dev", "app.py", "--port", "0", "--agent-name", name, **account) as dev:
+        await seen(dev, f"registered as {name}")
+        (page,) = re.findall(r"^page +(http\S+)", dev.seen, re.MULTILINE)
+        async with calling(page) as caller:
+            await caller.click("join-typing")
+            await caller.caption("agent", "Hello! For which day?")
+            await caller.type("on friday")
+            await caller.caption("agent", "At what time?")
+            write_app(folder, "v2", "The new code booked")
+            await seen(dev, "The new code talks now (1 calls moved)")
+            await caller.type("at seven")
+            await caller.until(
+                "window.seen.some(([, text, isFinal]) => isFinal && text.startsWith('The new code booked friday at'))"
+            )
+            await caller.click("leave")
+        assert dev.end() == 0
+        assert livekit_room.api_secret not in dev.seen
+        assert "Traceback" not in dev.seen
