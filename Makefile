@@ -36,25 +36,27 @@ test: .venv/.dev
 	$(BIN)/coverage report --include='agents/turn/*' --fail-under=100 || failed="$$failed coverage-of-agents/turn"; \
 	if [ -n "$$failed" ]; then echo "make test: failed:$$failed" >&2; exit 1; fi
 
-# Side by side. Calls are judged by the clock and mostly wait for sound: they have the machine when they want it.
-# What computes, and what holds under any load, runs in the idle class of the scheduler, in what they leave.
+# Side by side. Calls are judged by the clock and mostly wait for sound: they have the machine when they want it, and
+# run as they do for a user, without coverage. What computes, and what holds under any load, runs with it in the idle
+# class of the scheduler, in what they leave.
 IDLE := $(if $(shell chrt --idle 0 echo can 2>/dev/null),chrt --idle 0,nice -n 19)
 PATIENT := $(addprefix tests/e2e/,room/test_livekit_client.py room/test_server_api.py room/test_two_processes.py \
 	test_dev.py test_examples.py test_livekit_microphone.py test_mcp_servers.py test_page_codec.py test_page_problems.py \
 	test_telemetry.py test_tools_and_mcp_example.py test_worker.py)
-PYTEST := $(BIN)/coverage run $(BIN)/pytest -p no:cacheprovider
+PATIENTLY := $(IDLE) $(BIN)/coverage run $(BIN)/pytest -p no:cacheprovider --timeout=120
+CALLS := $(BIN)/pytest -p no:cacheprovider
 
 .test-units:
-	@VIVAVOCE_TRACED_SCENARIOS=1 $(IDLE) $(PYTEST) tests --ignore=tests/e2e --ignore=tests/soak
+	@VIVAVOCE_TRACED_SCENARIOS=1 $(PATIENTLY) tests --ignore=tests/e2e --ignore=tests/soak
 
 .test-calls:
 	@echo "Calls are held beside the other tests; so far: $(LOGS)/calls.log"
 	@mkdir -p $(LOGS); failed=0; \
-	{ $(PYTEST) tests/soak || failed=1; $(PYTEST) tests/e2e $(PATIENT:%=--ignore=%) || failed=1; } >$(LOGS)/calls.log 2>&1; \
+	{ $(CALLS) tests/soak || failed=1; $(CALLS) tests/e2e $(PATIENT:%=--ignore=%) || failed=1; } >$(LOGS)/calls.log 2>&1; \
 	cat $(LOGS)/calls.log; exit $$failed
 
 .test-patient:
-	@mkdir -p $(LOGS); failed=0; $(IDLE) $(PYTEST) $(PATIENT) >$(LOGS)/patient.log 2>&1 || failed=1; \
+	@mkdir -p $(LOGS); failed=0; $(PATIENTLY) $(PATIENT) >$(LOGS)/patient.log 2>&1 || failed=1; \
 	cat $(LOGS)/patient.log; exit $$failed
 
 # By hand, on a quiet machine: nothing else needs its packages, so that dev does not bring them.
