@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from vivavoce.agents.observe.report.markup import Child, Element, clock, el, milliseconds, table, words
-from vivavoce.agents.records import SessionReport
+from vivavoce.agents.records import SessionReport, TurnRecord
 
 PERCENTILES = (50, 90, 95, 99)
 
@@ -49,10 +49,11 @@ def latency(report: SessionReport) -> Element | None:
     if not answered:
         return None
     columns: dict[str, list[float]] = {"end to end": [turn.e2e_latency or 0.0 for turn in answered]}
+    columns |= {name: [] for name in _stage_order(answered)}
     owners: dict[str, str] = {}
     for turn in answered:
         for stage in turn.stages:
-            columns.setdefault(stage.name, []).append(stage.seconds)
+            columns[stage.name].append(stage.seconds)
             owners[stage.name] = stage.owner
     rows: list[list[Child]] = []
     for name, values in columns.items():
@@ -60,8 +61,20 @@ def latency(report: SessionReport) -> Element | None:
         rows.append([words(name), words(owners.get(name, "")), str(len(values)), *shares, milliseconds(max(values))])
     headings = ["stage", "owner", "turns", *(f"p{share}" for share in PERCENTILES), "worst"]
     note = el("p", "A stage's numbers are of the turns that have it.", class_="note")
-    shown = table(headings, rows, caption="Latency by stage", numbers_from=2)
+    shown = table(headings, rows, caption="Latency by stage", numbers=range(2, len(headings)))
     return el("section", el("h2", "Latency"), shown, note, id="latency")
+
+
+def _stage_order(turns: Sequence[TurnRecord]) -> list[str]:
+    """Return the stages of all turns in the order of a turn: one that others lack stands behind what it follows."""
+    order: list[str] = []
+    for turn in turns:
+        place = 0
+        for stage in turn.stages:
+            if stage.name not in order:
+                order.insert(place, stage.name)
+            place = order.index(stage.name) + 1
+    return order
 
 
 def usage(report: SessionReport) -> Element:
@@ -75,9 +88,8 @@ def usage(report: SessionReport) -> Element:
         ["speech made", f"{used.tts_audio_seconds:.1f} s"],
         ["speech recognised", f"{used.stt_audio_seconds:.1f} s"],
     ]
-    return el(
-        "section", el("h2", "Usage"), table(["what", "how much"], rows, caption="Of the whole session"), id="usage"
-    )
+    shown = table(["what", "how much"], rows, caption="Of the whole session", numbers=(1,))
+    return el("section", el("h2", "Usage"), shown, id="usage")
 
 
 def errors(report: SessionReport) -> Element:
@@ -88,7 +100,7 @@ def errors(report: SessionReport) -> Element:
         [clock(each.at), each.source, each.error, "yes" if each.is_recovered else "no"] for each in report.errors
     ]
     more = f"{report.errors_left_out} more were not kept." if report.errors_left_out else ""
-    shown = table(["when", "where", "what", "went on"], rows, caption="In order", numbers_from=4)
+    shown = table(["when", "where", "what", "went on"], rows, caption="In order")
     return el("section", el("h2", "Errors"), shown, el("p", more) if more else None, id="errors")
 
 
@@ -100,7 +112,7 @@ def close(report: SessionReport) -> Element:
     line = f"{words(ended.reason).capitalize()}, closed in {milliseconds(ended.seconds)}."
     problem = el("p", ended.error, class_="problem") if ended.error else None
     rows: list[list[Child]] = [[step.name, milliseconds(step.seconds), step.error or "–"] for step in ended.steps]
-    steps = table(["step", "took", "problem"], rows, caption="Steps of the close") if rows else None
+    steps = table(["step", "took", "problem"], rows, caption="Steps of the close", numbers=(1,)) if rows else None
     return el("section", el("h2", "Close"), el("p", line), problem, steps, id="close")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from xml.etree import ElementTree
 
 Element = ElementTree.Element
@@ -37,9 +38,9 @@ def to_html(element: Element) -> str:
     return ElementTree.tostring(element, encoding="unicode", method="html")
 
 
-def table(headings: list[str], rows: list[list[Child]], *, caption: str, numbers_from: int = 1) -> Element:
-    """Return a table that scrolls by itself on a narrow screen; columns from `numbers_from` on hold numbers."""
-    kinds = ["" if column < numbers_from else "number" for column in range(len(headings))]
+def table(headings: list[str], rows: list[list[Child]], *, caption: str, numbers: Collection[int] = ()) -> Element:
+    """Return a table that scrolls by itself on a narrow screen; the columns of `numbers`, from 0, hold numbers."""
+    kinds = ["number" if column in numbers else "" for column in range(len(headings))]
     head = el(
         "tr", *(el("th", text, scope="col", class_=kind or None) for text, kind in zip(headings, kinds, strict=True))
     )

@@ -14,13 +14,14 @@ Who = Literal["user", "agent"]
 
 PIXELS_A_SECOND = 34.0
 MAX_WIDTH = 24_000
-MIN_WIDTH = 320
+MIN_WIDTH = 1040
+"""A short call fills the page of a desktop, too."""
 TICKS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600)
 """Seconds that two labels of the axis may be apart."""
-HEIGHT = 286
+HEIGHT = 300
 LANE = 34
 """Half of a lane's height."""
-CALLER, GAP, TOOLS, AGENT, EVENTS = 74, 126, 144, 208, 274
+CALLER, GAP, TOOLS, AGENT, EVENTS = 74, 126, 144, 208, 288
 """Where the rows are: middles of the lanes, tops of the others."""
 
 
@@ -54,7 +55,6 @@ def timeline(report: SessionReport, peaks: Peaks | None) -> Element:
     scale = Scale(seconds, max(pixels, MIN_WIDTH / seconds))
     drawing = el(
         "svg",
-        el("title", f"Timeline of the call, {clock(report.seconds)}"),
         _hatch(),
         *_axis(scale),
         *_states(report, scale),
@@ -68,16 +68,16 @@ def timeline(report: SessionReport, peaks: Peaks | None) -> Element:
         viewBox=f"0 0 {scale.width} {HEIGHT}",
         width=scale.width,
         height=HEIGHT,
-        role="img",
+        role="group",
+        aria_label=f"Timeline of the call, {clock(report.seconds)}",
         data_pixels=round(scale.pixels, 4),
         id="timeline-drawing",
     )
     rows = (("caller", CALLER), ("latency", GAP + 7), ("tools", TOOLS + 8), ("agent", AGENT), ("events", EVENTS))
     labels = el("div", *(el("span", name, style=f"top:{y}px") for name, y in rows), class_="rows", aria_hidden="true")
     scroller = el("div", drawing, class_="scroll", tabindex="0", role="region", aria_label="Timeline, scrolls sideways")
-    return el(
-        "section", el("h2", "Timeline"), el("div", labels, scroller, class_="timeline"), _key(peaks), id="timeline"
-    )
+    heading = el("h2", "Timeline", el("small", " scrolls sideways"))
+    return el("section", heading, el("div", labels, scroller, class_="timeline"), _key(peaks), id="timeline")
 
 
 def _key(peaks: Peaks | None) -> Element:
@@ -151,13 +151,13 @@ def _said(turns: Sequence[TurnRecord], scale: Scale) -> Iterator[Element]:
     asked = [turn for turn in turns if turn.user_started_at is not None]
     for turn, until in zip(asked, [*(turn.user_started_at for turn in asked[1:]), scale.seconds], strict=False):
         if turn.user_text and turn.user_started_at is not None and until is not None:
-            yield _words(turn.user_text, turn.user_started_at, until, CALLER - LANE - 17, scale)
+            yield _words(turn.user_text, turn.user_started_at, until, "user", scale)
     heard = [turn for turn in turns if turn.first_audio_at is not None]
     for turn, until in zip(heard, [*(turn.first_audio_at for turn in heard[1:]), scale.seconds], strict=False):
         assert turn.first_audio_at is not None
         assert until is not None
         if turn.heard_text:
-            yield _words(turn.heard_text, turn.first_audio_at, until, AGENT + LANE + 1, scale)
+            yield _words(turn.heard_text, turn.first_audio_at, until, "agent", scale)
         stops = [each.stopped_at for each in turn.interruptions if each.stopped_at is not None]
         lost = turn.generated_seconds - turn.played_seconds
         if lost > 0.05 and stops and turn.outcome != "completed":
@@ -174,10 +174,11 @@ def _said(turns: Sequence[TurnRecord], scale: Scale) -> Iterator[Element]:
             )
 
 
-def _words(text: str, start: float, until: float, top: int, scale: Scale) -> Element:
+def _words(text: str, start: float, until: float, who: Who, scale: Scale) -> Element:
     width = max(8.0, scale.x(until) - scale.x(start) - 6)
-    label = el("text", text, x=1, y=12, class_="words")
-    return el("svg", el("title", text), label, x=scale.x(start), y=top, width=width, height=17)
+    top, height = (CALLER - LANE - 17, 17) if who == "user" else (AGENT + LANE + 1, 31)
+    label = el("div", text, class_=f"words {who}")
+    return el("g", el("title", text), el("foreignObject", label, x=scale.x(start), y=top, width=width, height=height))
 
 
 def _gaps(turns: Sequence[TurnRecord], scale: Scale) -> Iterator[Element]:

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vivavoce.agents.observe.report.markup import Child, Element, clock, el, milliseconds, words
-from vivavoce.agents.records import InterruptionRecord, SessionReport, TurnRecord
+from vivavoce.agents.records import InterruptionRecord, SessionReport, StageOwner, TurnRecord
+
+OWNERS: dict[StageOwner, str] = {
+    "config": "your settings",
+    "provider": "the provider",
+    "network": "the network",
+    "user_code": "your code",
+    "runtime": "vivavoce",
+}
 
 NO_TEXT = "(the text was not kept: capture_content is off)"
 
@@ -15,7 +23,17 @@ def turns(report: SessionReport) -> Element:
     longest = max((turn.e2e_latency or 0.0 for turn in report.turns), default=0.0)
     cards = [_card(number, turn, longest) for number, turn in enumerate(report.turns, start=1)]
     body: list[Child] = [el("ol", *cards, class_="turns")] if cards else [el("p", "Nobody said anything.")]
-    return el("section", el("h2", "Turns"), *body, id="turns")
+    return el("section", el("h2", "Turns"), _owners(report), *body, id="turns")
+
+
+def _owners(report: SessionReport) -> Element | None:
+    """Return what the colours of the waterfalls mean: who could make a stage shorter."""
+    owners = {stage.owner for turn in report.turns for stage in turn.stages if turn.e2e_latency is not None}
+    shown = [(owner, meaning) for owner, meaning in OWNERS.items() if owner in owners]
+    if not shown:
+        return None
+    entries = [el("span", el("i", class_=f"swatch {owner}"), meaning) for owner, meaning in shown]
+    return el("p", "Who could shorten a wait: ", *entries, class_="key owners")
 
 
 def _card(number: int, turn: TurnRecord, longest: float) -> Element:
@@ -65,7 +83,7 @@ def _waterfall(turn: TurnRecord, longest: float) -> Element | None:
             )
         )
         at += stage.seconds
-    head = el("tr", *(el("th", text, scope="col") for text in ("stage", "", "time", "who could shorten it")))
+    head = el("tr", *(el("th", text, scope="col") for text in ("stage", "share", "time", "who could shorten it")))
     caption = el("caption", f"Where the {milliseconds(turn.e2e_latency)} went")
     return el("table", caption, el("thead", head, class_="unseen"), el("tbody", *rows), class_="waterfall")
 
