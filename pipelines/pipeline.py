@@ -113,6 +113,26 @@ class PipelineContext:
     open_limit: float = 10.0
 
 
+class RemoteConversation:
+    """What a model that keeps a conversation of its own is told of the session's.
+
+    What keeps none is sent the history with each request, and need not care: so does this class.
+    """
+
+    def append(self, item: ChatItem, said_as: Sequence[str] = ()) -> None:
+        """The history got an item that the model has not heard.
+
+        Args:
+            said_as: What the model that said it calls it; its present connection may not be the one that did.
+        """
+
+    def bind_turn(self, turn_id: str, remote_reply_id: str) -> None:
+        """What was heard and committed so far is the user's turn of that id; the remote answer, if any, is to it."""
+
+    def remove(self, item: ChatItem) -> None:
+        """An item was taken out of the history: the model is to forget it, if it can."""
+
+
 class PipelineConnection(ABC):
     """One session's connection. All methods are called on the session's event loop."""
 
@@ -159,14 +179,6 @@ class PipelineConnection(ABC):
     def drop_audio(self) -> None:
         """The open turn came to nothing, or was a mere sign of listening: its audio is not to be answered."""
 
-    def append(self, item: ChatItem, said_as: Sequence[str] = ()) -> None:
-        """The history got an item that a remote model has not heard. What keeps no conversation of its own is sent the
-        history with each request, and need not care.
-
-        Args:
-            said_as: What the model that said it calls it; its present connection may not be the one that did.
-        """
-
     def predict_end_of_turn(self, text: str, agent_text: str) -> None:
         """Ask the turn detector, if any; the verdict comes as `UserTurnPredicted`."""
 
@@ -183,6 +195,11 @@ class PipelineConnection(ABC):
 
     def truncate(self, item_id: str, played_seconds: float, heard_text: str) -> None:
         """Tell the model how much of its answer was heard."""
+
+    @property
+    def conversation(self) -> RemoteConversation:
+        """What the model is told of the history."""
+        return RemoteConversation()
 
     def update(
         self, instructions: str, tools: Sequence[Tool[..., object]], *, is_history_changed: bool = False

@@ -19,7 +19,8 @@ Where it differs from a cascade, and why:
   dropped as a sign of listening. Noise cannot be told from speech. With an stt all is as in a cascade.
 * An answer cannot be begun ahead (`preemptive`): the remote conversation keeps what it was asked.
 * What `on_user_turn_completed` makes of the words enters the history; the model has heard the caller itself. What the
-  hook adds as instructions, it is told. A turn that the hook drops stays in the remote conversation.
+  hook adds as instructions, it is told. A turn that the hook drops (`StopResponse`), or a message that an application
+  takes out of the history, is taken out of the remote conversation where the model can (`deletes`); else it stays.
 * A `ConversationFlow` is refused: the model answers what it hears.
 * A tool that still runs is not shown as such: the model keeps the open call.
 """
@@ -41,7 +42,6 @@ from vivavoce.pipelines.core.checks import check_number
 from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError, ProviderError, first_error
 from vivavoce.pipelines.core.retry import RetryOptions, retry_stream
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent, TextDelta, Usage
-from vivavoce.pipelines.llm.chat_context import ChatItem
 from vivavoce.pipelines.llm.tools import Tool, ToolCall
 from vivavoce.pipelines.media.buffer import RecentFrames
 from vivavoce.pipelines.media.frame import AudioFrame
@@ -49,6 +49,7 @@ from vivavoce.pipelines.media.resample import Resampler
 from vivavoce.pipelines.pipeline import Pipeline, PipelineCapabilities, PipelineConnection, PipelineContext
 from vivavoce.pipelines.realtime_model import events as rt
 from vivavoce.pipelines.realtime_model.base import RealtimeModel, RealtimeSetup, TurnDetection
+from vivavoce.pipelines.realtime_model.conversation import LinkedConversation
 from vivavoce.pipelines.realtime_model.link import RealtimeLink
 from vivavoce.pipelines.stt.base import STT
 from vivavoce.pipelines.tts.at_rate import at_rate
@@ -233,6 +234,7 @@ class RealtimePipelineConnection(PipelineConnection):
             retries=pipeline.options.reconnect,
             open_limit=context.open_limit,
         )
+        self._conversation = LinkedConversation(self._link)
 
     async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
         """Connect and take events until cancelled."""
@@ -364,10 +366,10 @@ class RealtimePipelineConnection(PipelineConnection):
         if self._link.connection is not None and self._can.truncates and item_id in self._link.known:
             self._link.connection.truncate(item_id, played_seconds, heard_text)
 
-    def append(self, item: ChatItem, said_as: Sequence[str] = ()) -> None:
-        """Tell the model of what its present connection has neither heard nor said."""
-        if self._link.known.isdisjoint(said_as):
-            self._link.append(item)
+    @property
+    def conversation(self) -> LinkedConversation:
+        """What the model is told of the history."""
+        return self._conversation
 
     def update(
         self, instructions: str, tools: Sequence[Tool[..., object]], *, is_history_changed: bool = False
@@ -443,6 +445,7 @@ class RealtimePipelineConnection(PipelineConnection):
             self.refuse(event.reply_id)
         else:
             self._link.user_is(silent=True)
+            self._conversation.reply_began(event.reply_id, event.item_id)
             self._emit(ev.RemoteReplyStarted(event.reply_id, event.item_id))
 
     def _on_turn_ended(self, event: rt.RealtimeTurnEnded) -> None:

@@ -24,6 +24,7 @@ from vivavoce.pipelines.llm.chat_context import (
 )
 from vivavoce.pipelines.llm.tools import ToolCall, ToolOutput
 from vivavoce.pipelines.media.frame import VideoFrame
+from vivavoce.pipelines.pipeline import RemoteConversation
 
 
 class _Stamp(TypedDict):
@@ -57,8 +58,8 @@ class SessionHistory:
         }
         self._sequence = 0
         self._cut: dict[str, tuple[ChatMessage, float]] = {}
-        self.to_model: Callable[[ChatItem, Sequence[str]], None] | None = None
-        """Told of what the model has not heard, where it keeps a conversation of its own, and as what it said it."""
+        self.model: RemoteConversation | None = None
+        """Told of what the model has not heard, and is to forget, where it keeps a conversation of its own."""
         self.loop = LoopBound()
         """Where changes are made."""
         self.feed = feed
@@ -162,10 +163,18 @@ class SessionHistory:
             self.replace_text(message, " ".join(words[: int(len(words) * share)]))
 
     def remove(self, item: ChatItem) -> None:
-        """Take an item out, if it is there."""
+        """Take an item out, if it is there; the next model step is not sent it.
+
+        A realtime model that can take things out of its own conversation (`RealtimeCapabilities.deletes`) does.
+        """
         if self._has(item):
-            self._context.remove(item.id)
-            self._tell("removed", item)
+            self._take_out(item)
+            if self.model is not None:
+                self.model.remove(item)
+
+    def _take_out(self, item: ChatItem) -> None:
+        self._context.remove(item.id)
+        self._tell("removed", item)
 
     async def summarise(self, by: Summariser, *, keep_items: int = 10, limit: float = 30.0) -> None:
         """Put one summary in the place of all but the newest items; see `ChatContext.summarise`.
@@ -187,7 +196,8 @@ class SessionHistory:
             self._context.insert(summary, before=gone[-1].id)
             self._tell("added", summary)
         for item in gone:
-            self.remove(item)
+            if self._has(item):
+                self._take_out(item)
 
     def user_item(self, turn_id: str) -> ChatMessage | None:
         """Return the user's message of a turn."""
@@ -242,8 +252,8 @@ class SessionHistory:
     def _add(self, item: ChatItem, *, in_model: bool = False, said_as: Sequence[str] = ()) -> None:
         self._context.append(item)
         self._tell("added", item)
-        if self.to_model is not None and not in_model:
-            self.to_model(item, said_as)
+        if self.model is not None and not in_model:
+            self.model.append(item, said_as)
 
     def _tell(self, kind: ChangeKind, item: ChatItem) -> None:
         self._told[kind](item)

@@ -69,7 +69,7 @@ class PipelineLine:
             return
         for item in items:
             if item.id not in self._told:
-                self.connection.append(item)
+                self.connection.conversation.append(item)
 
     async def aclose(self) -> None:
         """End it; the caller bounds it."""

@@ -152,7 +152,7 @@ class SessionRuntime:
             on_written=on_written,
             on_progress=transcripts.agent_progress,
         )
-        self.history.to_model = connection.append
+        self.history.model = connection.conversation
         lane = ReplyLane(group)
         self._host.links = Links(group, agent, connection, capabilities, transport, playout, transcripts, lane)
         self.pipelines.on_taken = self._take_pipeline
@@ -170,7 +170,7 @@ class SessionRuntime:
         links = self._links
         links.connection, links.capabilities = connection, capabilities
         self.turn_book.open(capabilities)
-        self.history.to_model = connection.append
+        self.history.model = connection.conversation
 
     async def run(self) -> None:
         """Take inputs and deadlines until cancelled."""
@@ -296,6 +296,7 @@ class SessionRuntime:
     def _commit_user_turn(self, effect: fx.CommitUserTurn) -> None:
         if effect.settles_audio:
             self._links.connection.commit_audio()
+        self._links.connection.conversation.bind_turn(effect.turn_id, effect.remote_reply_id)
         item = self.history.user_item(effect.turn_id) if effect.merged else None
         if item is not None:
             item = self.history.replace_text(item, effect.text)
@@ -409,7 +410,7 @@ class SessionRuntime:
             self._release_hold()
         if reply is None:
             return
-        reply.drop_attempt()
+        reply.let_go()
         if self._host.links is not None:
             self._links.lane.prepare()
         if reply.is_withdrawn:

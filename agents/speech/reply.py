@@ -107,6 +107,11 @@ class Reply:
         if self._scope is not None:
             self._scope.cancel()
 
+    def let_go(self) -> None:
+        """It is over: what was begun for it, here or by the model's server, is thrown away where nobody took it."""
+        self.drop_attempt()
+        self._host.connection.refuse(self._request.remote_reply_id)
+
     def drop_attempt(self) -> None:
         """Throw away what was begun before the turn was over, and count what nobody used of it."""
         if self._attempt is not None:
@@ -382,14 +387,11 @@ class Reply:
         """Take one event of the model."""
         if isinstance(event, TextDelta):
             self._model_answered()
-            if self._utterance is None:
-                if not event.text.strip():
-                    return
-                self._open_utterance()
-                self.record.agent_text.append("")
-            assert self._utterance is not None
-            self._utterance.items.note(event.item_id, self._utterance.total, len(self._utterance.heard.text))
-            self._utterance.heard.add_text(event.text)
+            if self._utterance is None and not event.text.strip():
+                return
+            utterance = self._answer()
+            utterance.items.note(event.item_id, utterance.total, len(utterance.heard.text))
+            utterance.heard.add_text(event.text)
             self.record.agent_text[-1] += event.text
             channel.push(event.text)
         elif isinstance(event, ToolCall):
@@ -397,11 +399,7 @@ class Reply:
             self._calls.append(event)
         elif isinstance(event, AudioChunk):
             self._model_answered()
-            if self._utterance is None:
-                self._open_utterance()
-                self.record.agent_text.append("")
-            assert self._utterance is not None
-            self._utterance.push(event)
+            self._answer().push(event)
         elif isinstance(event, Usage):
             self._host.add_usage(event, record=self.record)
 
@@ -438,6 +436,11 @@ class Reply:
         self._utterance = Utterance(self.handle.id, playout.rate)
         playout.play(self._utterance)
         return self._utterance
+
+    def _answer(self) -> Utterance:
+        if self._utterance is None:
+            self.record.agent_text.append("")
+        return self._utterance or self._open_utterance()
 
     def _stop_utterance(self) -> None:
         utterance, self._utterance = self._utterance, None

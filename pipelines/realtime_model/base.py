@@ -77,6 +77,7 @@ class RealtimeCapabilities:
         generates_text: Whether it can answer with text alone, for a voice of one's own.
         says_verbatim: Whether `say()` speaks given text word for word, rather than being asked to.
         truncates: Whether `truncate()` changes the remote conversation.
+        deletes: Whether `delete()` takes items out of it.
         sends_transcripts: Whether it transcribes the user, if `RealtimeSetup.transcribe` wants it to.
         supports_tools: Whether it calls tools.
         supports_images: Whether `append()` takes messages with pictures.
@@ -94,6 +95,7 @@ class RealtimeCapabilities:
     generates_text: bool = False
     says_verbatim: bool = False
     truncates: bool = True
+    deletes: bool = False
     sends_transcripts: bool = True
     supports_tools: bool = True
     supports_images: bool = False
@@ -221,6 +223,14 @@ class RealtimeConnection(ABC):
     def append(self, item: ChatItem) -> None:
         """Add an item at the end of the remote conversation, without asking for an answer: typed words, words said in
         another voice, the output of a tool call. Items that a model is not sent (`AgentHandoff` …) do not come."""
+
+    def delete(self, item_id: str) -> None:
+        """Take an item out of the remote conversation, as if it had never been. Only with the capability `deletes`.
+
+        Args:
+            item_id: As `RealtimeInputCommitted` named it, or the `ChatItem.id` of what `append()` brought. Unknown ones
+                are fine.
+        """
 
     def update(self, instructions: str, tools: Sequence[Tool[..., object]]) -> None:
         """Change standing instructions and tools, for every answer asked for from now on. Only with `updates`."""

@@ -128,6 +128,7 @@ def _common(models: Sequence[RealtimeModel]) -> RealtimeCapabilities:
         generates_text=makes_text,
         says_verbatim=all(one.says_verbatim for one in all_of),
         truncates=all(one.truncates for one in all_of),
+        deletes=all(one.deletes for one in all_of),
         sends_transcripts=all(one.sends_transcripts for one in all_of),
         supports_tools=all(one.supports_tools for one in all_of),
         supports_images=all(one.supports_images for one in all_of),

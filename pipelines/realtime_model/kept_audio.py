@@ -45,13 +45,20 @@ class KeptAudio:
         frames, self._turn = [*self._turn, *self._open.drain()], []
         return frames
 
-    def tell(self, connection: RealtimeConnection, *, also_heard: bool) -> None:
-        """Have a new connection hear it: the turn, if none has heard it or `also_heard`, as an item; what is open."""
+    def tell(self, connection: RealtimeConnection, *, also_heard: bool) -> bool:
+        """Have a new connection hear it: the turn, if none has heard it or `also_heard`, as an item; what is open.
+
+        Returns:
+            Whether the turn was committed.
+        """
+        is_committed = False
         if self._turn and (self._is_turn_unheard or also_heard):
             self._is_turn_unheard = False
             for frame in self._turn:
                 connection.push(frame)
             connection.commit()
+            is_committed = True
         for frame in self._open.drain():
             self._open.push(frame)  # the next connection may be lost too
             connection.push(frame)
+        return is_committed

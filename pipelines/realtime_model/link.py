@@ -8,7 +8,7 @@ before the old one is left.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Literal, TypeAlias
@@ -38,6 +38,7 @@ from vivavoce.pipelines.realtime_model.events import (
     RealtimeTranscript,
 )
 from vivavoce.pipelines.realtime_model.kept_audio import KeptAudio
+from vivavoce.pipelines.realtime_model.turn_items import TurnItems
 
 logger = logging.getLogger(__name__)
 
@@ -90,8 +91,8 @@ class RealtimeLink(ReconnectingStream[RealtimeConnection, RealtimeEvent]):
         self._resume = ""
         self._next: RealtimeConnection | None = None
         self._replaced: RealtimeConnection | None = None
-        self._left_at: float | None = None
-        self._left_for: ReplacedFor = "limit"
+        self._left: tuple[float, ReplacedFor] | None = None
+        self._items = TurnItems()
         self._busy = 0
         self._is_due = self._must_replace = False
         self._has_given_up = False
@@ -142,12 +143,14 @@ class RealtimeLink(ReconnectingStream[RealtimeConnection, RealtimeEvent]):
         self._audio.commit(is_heard=self.connection is not None)
         if self.connection is not None:
             self.connection.commit()
+        self._items.committed(is_told=self.connection is not None)
 
     def clear(self) -> None:
         """Forget the open turn's audio."""
         self._audio.clear()
         if self.connection is not None:
             self.connection.clear()
+        self._delete(self._items.drop_open())
 
     def settle(self) -> None:
         """The words of the turn are known: a new connection is told them, and need not hear them."""
@@ -161,6 +164,21 @@ class RealtimeLink(ReconnectingStream[RealtimeConnection, RealtimeEvent]):
         """Add what the model has neither heard nor said."""
         if self.connection is not None and self._is_news(item):
             self.connection.append(item)
+
+    def bind(self, turn_id: str, last_item_id: str = "") -> None:
+        """What was committed is of this turn, up to the item that the server named, if it named one."""
+        self._items.bind(turn_id, last_item_id)
+
+    def remove(self, turn_id: str, item_ids: Sequence[str]) -> None:
+        """Take a turn's audio out of the remote conversation, and these items."""
+        if self._items.is_last(turn_id):
+            self._audio.settle()  # a new connection need not hear it either
+        self._delete([*self._items.drop(turn_id), *item_ids])
+
+    def _delete(self, item_ids: Sequence[str]) -> None:
+        if self.connection is not None and self._model.capabilities.deletes:
+            for item_id in item_ids:
+                self.connection.delete(item_id)
 
     @contextmanager
     def answering(self) -> Iterator[None]:
@@ -205,7 +223,7 @@ class RealtimeLink(ReconnectingStream[RealtimeConnection, RealtimeEvent]):
             await self._leave_for_next(self.connection, "update" if must else "limit")
 
     async def _leave_for_next(self, old: RealtimeConnection, reason: ReplacedFor) -> None:
-        self._replaced, self._left_at, self._left_for = old, self._clock.now(), reason
+        self._replaced, self._left = old, (self._clock.now(), reason)
         self.connection = None  # what comes now waits for the next one
         await self._close(old)  # which ends its events
         with anyio.move_on_after(LEAVING_LIMIT):
@@ -265,13 +283,13 @@ class RealtimeLink(ReconnectingStream[RealtimeConnection, RealtimeEvent]):
         self.connection = stream
         self.known = set()
         self._bring_up_to_date(stream)
-        self._audio.tell(stream, also_heard=self._replaced is None)
+        self._items.begin(has_last=self._audio.tell(stream, also_heard=self._replaced is None))
         limit = self._model.capabilities.max_seconds
         self._end_in(None if limit is None else limit * RENEWAL_SHARE)
         self._replaced = None
-        if self._left_at is not None:
-            gap, self._left_at = self._clock.now() - self._left_at, None
-            self._on_replaced(gap, self._left_for)
+        if self._left is not None:
+            (at, reason), self._left = self._left, None
+            self._on_replaced(self._clock.now() - at, reason)
         self._notify()
 
     def _take(self, event: RealtimeEvent) -> None:
@@ -282,13 +300,16 @@ class RealtimeLink(ReconnectingStream[RealtimeConnection, RealtimeEvent]):
         else:
             if isinstance(event, RealtimeTranscript) and event.is_final and event.role == "user":
                 self.settle()
-            elif isinstance(event, RealtimeInputCommitted) and not self._audio.has_turn:
-                self._audio.clear()
+            elif isinstance(event, RealtimeInputCommitted):
+                if not self._audio.has_turn:
+                    self._audio.clear()
+                if not self._items.named(event.item_id):
+                    self._delete([event.item_id])
             self._on_event(event)
 
     def _end(self) -> None:
-        if self._left_at is None:
-            self._left_at, self._left_for = self._clock.now(), "lost"
+        if self._left is None:
+            self._left = (self._clock.now(), "lost")
         self.connection = None
         self._set_timer(None)
 

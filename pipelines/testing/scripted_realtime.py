@@ -183,6 +183,7 @@ class RealtimeRecord:
     updates: list[tuple[str, tuple[Tool[..., object], ...]]] = field(default_factory=list)
     """Instructions and tools; the first is what it was opened with."""
     appended: list[ChatItem] = field(default_factory=list)
+    deleted: list[str] = field(default_factory=list)
     pictures: list[VideoFrame] = field(default_factory=list)
 
 
@@ -230,9 +231,9 @@ class ScriptedServer:
         """
         return self._replies.pop(reply_id)
 
-    def refuse(self, reply_id: str) -> None:
-        """Forget an answer."""
-        self._replies.pop(reply_id, None)
+    def refuse(self, reply_id: str) -> bool:
+        """Forget an answer that nobody took; return whether there was one."""
+        return self._replies.pop(reply_id, None) is not None
 
     def streams(self, reply_id: str) -> anyio.Event:
         """An answer is being streamed; return what is set when it is cut."""
@@ -333,9 +334,9 @@ class ScriptedRealtimeConnection(RealtimeConnection):
         return self._play(step, reply_id)
 
     def refuse(self, reply_id: str) -> None:
-        """Note it."""
-        self.server.refuse(reply_id)
-        self.record.refused.append(reply_id)
+        """Note it, if there is such an answer."""
+        if self.server.refuse(reply_id):
+            self.record.refused.append(reply_id)
 
     async def say(self, text: str) -> AsyncGenerator[AudioChunk, None]:
         """Speak, outside of the conversation."""
@@ -368,6 +369,10 @@ class ScriptedRealtimeConnection(RealtimeConnection):
     def append(self, item: ChatItem) -> None:
         """Note it."""
         self.record.appended.append(item)
+
+    def delete(self, item_id: str) -> None:
+        """Note it."""
+        self.record.deleted.append(item_id)
 
     def update(self, instructions: str, tools: Sequence[Tool[..., object]]) -> None:
         """Note it."""

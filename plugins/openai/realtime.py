@@ -29,7 +29,7 @@ from vivavoce.pipelines.tts.base import AudioChunk
 from vivavoce.plugins.openai.client import Client, checked_model
 from vivavoce.plugins.openai.failures import Redaction
 from vivavoce.plugins.openai.realtime_answer import RealtimeAnswer
-from vivavoce.plugins.openai.realtime_messages import RATE
+from vivavoce.plugins.openai.realtime_messages import RATE, delete_item
 from vivavoce.plugins.openai.realtime_options import RealtimeOptions
 from vivavoce.plugins.openai.realtime_wire import RealtimeWire
 from vivavoce.plugins.openai.sockets import Socket, open_socket
@@ -91,6 +91,7 @@ class RealtimeModel(RealtimeModelPort):
             output_rate=RATE,
             generates_text=True,
             supports_images=True,
+            deletes=True,
             max_seconds=self._options.max_seconds,
         )
 
@@ -187,6 +188,11 @@ class OpenAIRealtimeConnection(RealtimeConnection):
     def append(self, item: ChatItem) -> None:
         self._said = ChatContext((*self._said.items[-9:], item))
         self._wire.append(item)
+
+    def delete(self, item_id: str) -> None:
+        if item_id in self._wire.items:
+            self._wire.items.discard(item_id)
+            self._post(delete_item(item_id))
 
     def update(self, instructions: str, tools: Sequence[Tool[..., object]]) -> None:
         self._wire.update(instructions, tools)

@@ -94,6 +94,11 @@ def create_item(item: Message, previous: str | None = None) -> Message:
     return {"type": "conversation.item.create", "item": item, **drop_nones(previous_item_id=previous)}
 
 
+def delete_item(item_id: str) -> Message:
+    """Return the event that takes an item out."""
+    return {"type": "conversation.item.delete", "item_id": item_id}
+
+
 def heard_item(text: str) -> Message:
     """Return what a text answer is cut to."""
     return {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}

@@ -80,6 +80,8 @@ class RealtimeWire:
         self._pushed = 0.0
         self._uncommitted = 0.0
         self._committed_item = ""
+        self.items: set[str] = set()
+        """Ids of what can be taken out of the conversation: the user's audio, what was appended, answers."""
         self.is_ready = False
         """Whether what the connection was opened with is in force."""
 
@@ -111,8 +113,12 @@ class RealtimeWire:
 
     def append(self, item: ChatItem) -> None:
         """Add to the conversation."""
-        for new in messages.new_items(item):
-            self._post(messages.create_item(new))
+        new = messages.new_items(item)
+        if len(new) == 1:  # under its own name, by which it can be taken out
+            new[0]["id"] = item.id
+            self.items.add(item.id)
+        for one in new:
+            self._post(messages.create_item(one))
 
     def update(self, instructions: str, tools: Sequence[Tool[..., object]]) -> None:
         """Change standing instructions and tools."""
@@ -175,7 +181,7 @@ class RealtimeWire:
             return
         if self._setup.answers == "text" and heard_text.strip():  # the server cuts audio only
             self._post(messages.create_item(messages.heard_item(heard_text), item_id))
-        self._post({"type": "conversation.item.delete", "item_id": item_id})
+        self._post(messages.delete_item(item_id))
 
     def lose(self, error: ProviderError) -> None:
         """The connection is lost: no answer will come any more."""
@@ -215,6 +221,7 @@ class RealtimeWire:
         elif kind == "input_audio_buffer.committed":
             self._uncommitted = 0.0
             self._committed_item = text_of(event.get("item_id"), "item_id")
+            self.items.add(self._committed_item)
             self._report(RealtimeInputCommitted(self._committed_item))
         elif kind == "session.updated":
             self.is_ready = True
@@ -237,6 +244,7 @@ class RealtimeWire:
             answer.add_audio(event)
         elif kind == "response.output_item.added":
             answer.add_item(event.get("item"))
+            self.items.update(answer.item_ids)
         elif kind == "response.output_item.done":
             answer.finish_item(event.get("item"))
         elif kind == "response.done":
@@ -279,7 +287,7 @@ class RealtimeWire:
 
     def _delete(self, answer: RealtimeAnswer) -> None:
         for item_id in answer.item_ids:
-            self._post({"type": "conversation.item.delete", "item_id": item_id})
+            self._post(messages.delete_item(item_id))
 
     def _take_transcript(self, kind: str, event: dict[str, Any]) -> None:
         item_id = text_of(event.get("item_id"), "item_id")

@@ -293,6 +293,26 @@ async def test_words_pictures_and_outputs_are_appended_in_order() -> None:
     assert usage.output_tokens > usage.cached_tokens > 0
 
 
+async def test_what_was_heard_or_appended_is_taken_out_by_its_name_and_nothing_else_is_asked_for() -> None:
+    async with ScriptedRealtimeServer(mind=lambda _: "Sure.") as server, session(server) as opened:
+        server.hears("a secret")
+        opened.speak(0.5)
+        opened.connection.commit()
+        await opened.until(lambda: opened.of(RealtimeInputCommitted))
+        [heard] = opened.of(RealtimeInputCommitted)
+        typed = ChatMessage(role="user", content="another one")
+        opened.connection.append(typed)
+        opened.connection.append(ChatMessage(role="user", content="this stays"))
+        for item_id in (heard.item_id, typed.id, typed.id, "item_of_another_connection"):
+            opened.connection.delete(item_id)
+        await opened.answer()
+        assert opened.of(RealtimeProblem) == []
+
+    assert [event["item_id"] for event in server.events("conversation.item.delete")] == [heard.item_id, typed.id]
+    assert server.connection.conversation.texts == [("user", "this stays"), ("assistant", "Sure.")]
+    assert [item["role"] for item in server.asked[0].items] == ["user"]
+
+
 async def test_a_given_text_is_asked_for_beside_the_conversation() -> None:
     async with ScriptedRealtimeServer(mind=lambda _: "Hello there.") as server, session(server) as opened:
         with anyio.fail_after(LIMIT):

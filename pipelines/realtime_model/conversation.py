@@ -1,0 +1,37 @@
+"""LinkedConversation: what is added to a session's history and taken out of it, told to a realtime model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vivavoce.pipelines.llm.chat_context import ChatItem, ChatMessage
+from vivavoce.pipelines.pipeline import RemoteConversation
+from vivavoce.pipelines.realtime_model.link import RealtimeLink
+
+
+class LinkedConversation(RemoteConversation):
+    """Knows what the model calls the session's items."""
+
+    def __init__(self, link: RealtimeLink) -> None:
+        self._link = link
+        self._answered: dict[str, str] = {}
+        self._told: dict[str, tuple[str, ...]] = {}
+
+    def append(self, item: ChatItem, said_as: Sequence[str] = ()) -> None:
+        """Tell the model of what its present connection has neither heard nor said."""
+        if self._link.known.isdisjoint(said_as):
+            self._link.append(item)
+        self._told[item.id] = tuple(said_as) or (item.id,)
+
+    def reply_began(self, reply_id: str, item_id: str) -> None:
+        """The model's server answers that item by itself."""
+        self._answered[reply_id] = item_id
+
+    def bind_turn(self, turn_id: str, remote_reply_id: str) -> None:
+        """Note which of the model's items are that turn."""
+        self._link.bind(turn_id, self._answered.pop(remote_reply_id, ""))
+
+    def remove(self, item: ChatItem) -> None:
+        """Have the model forget a message."""
+        if isinstance(item, ChatMessage):
+            self._link.remove(item.turn_id if item.role == "user" else "", self._told.pop(item.id, ()))
