@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from vivavoce.agents import Agent
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness
-from vivavoce.pipelines import CascadingPipeline
 from vivavoce.pipelines.stt.base import STTCapabilities
-from vivavoce.pipelines.testing import ScriptedSTT, ScriptedTTS, ScriptedVAD
+from vivavoce.pipelines.testing import ScriptedSTT
 
 LINE = "one two three four five six seven eight nine ten."
 
@@ -59,8 +58,7 @@ def test_audio_that_stops_in_mid_speech_does_not_hold_the_agent() -> None:
 def test_words_said_before_and_after_typing_reach_a_recogniser_that_needs_a_vad_as_one_utterance() -> None:
     stt = ScriptedSTT(["six seven eight"], capabilities=STTCapabilities(needs_flush=True))
     llm = ScriptedLLM("Never heard.", "All right.", delay=0.1)
-    pipeline = CascadingPipeline(stt=stt, llm=llm, tts=ScriptedTTS(), vad=ScriptedVAD())
-    harness = SessionHarness(Agent("Help."), llm, stt=stt, pipeline=pipeline)
+    harness = SessionHarness(Agent("Help."), llm, stt=stt)
     harness.caller.makes_noise(0.5, 2.5)
     harness.caller.types("hello", 1.5)
     harness.run(until=6.0)

@@ -17,10 +17,8 @@ from vivavoce.agents.testing import (
     ScriptedRealtimeModel,
     ScriptedSTT,
     ScriptedTTS,
-    ScriptedVAD,
     SessionHarness,
 )
-from vivavoce.pipelines.cascading import CascadingPipeline
 from vivavoce.pipelines.core.errors import ProviderConnectionError
 from vivavoce.pipelines.llm.base import Usage
 from vivavoce.pipelines.llm.tools import ToolCall
@@ -239,7 +237,7 @@ def test_records_hold_no_content_unless_asked_to() -> None:
     async def call(captures: bool) -> AgentSession[None]:
         clock, stt = VirtualClock(), ScriptedSTT()
         llm = ScriptedLLM([LOOK_UP], ["That is a secret."])
-        pipeline = CascadingPipeline(stt=stt, llm=llm, tts=ScriptedTTS(), vad=ScriptedVAD())
+        pipeline = SessionHarness.pipeline_of(llm, stt, ScriptedTTS())
         options = SessionOptions(clock=clock, capture_content=captures)
         session = AgentSession[None](Finder("Secret orders."), pipeline, options=options)
         async with session:
