@@ -29,7 +29,8 @@ from vivavoce.pipelines.events import (
     UserTurnPredicted,
 )
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent
-from vivavoce.pipelines.llm.chat_context import ChatContext, ChatItem
+from vivavoce.pipelines.llm.chat_context import ChatContext
+from vivavoce.pipelines.llm.remote_conversation import RemoteConversation
 from vivavoce.pipelines.llm.tools import Tool
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.tts.base import AudioChunk
@@ -41,6 +42,7 @@ __all__ = [
     "PipelineContext",
     "PipelineEvent",
     "PipelineFailed",
+    "RemoteConversation",
     "RemoteReplyStarted",
     "UserFinal",
     "UserInterim",
@@ -111,26 +113,6 @@ class PipelineContext:
     tools: Sequence[Tool[..., object]] = ()
     history: Callable[[], ChatContext] = ChatContext
     open_limit: float = 10.0
-
-
-class RemoteConversation:
-    """What a model that keeps a conversation of its own is told of the session's.
-
-    What keeps none is sent the history with each request, and need not care: so does this class.
-    """
-
-    def append(self, item: ChatItem, said_as: Sequence[str] = ()) -> None:
-        """The history got an item that the model has not heard.
-
-        Args:
-            said_as: What the model that said it calls it; its present connection may not be the one that did.
-        """
-
-    def bind_turn(self, turn_id: str, remote_reply_id: str) -> None:
-        """What was heard and committed so far is the user's turn of that id; the remote answer, if any, is to it."""
-
-    def remove(self, item: ChatItem) -> None:
-        """An item was taken out of the history: the model is to forget it, if it can."""
 
 
 class PipelineConnection(ABC):

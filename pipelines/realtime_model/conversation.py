@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vivavoce.pipelines.llm.chat_context import ChatItem, ChatMessage
-from vivavoce.pipelines.pipeline import RemoteConversation
+from vivavoce.pipelines.llm.remote_conversation import RemoteConversation
 from vivavoce.pipelines.realtime_model.link import RealtimeLink
 
 
