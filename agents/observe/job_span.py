@@ -12,6 +12,7 @@ from contextlib import contextmanager
 
 from vivavoce.agents.job import JobInfo
 from vivavoce.agents.observe.telemetry import Telemetry, job_telemetry
+from vivavoce.pipelines.core.clock import LoopClock
 
 CARRIED = ("traceparent", "tracestate")
 
@@ -21,27 +22,29 @@ def job_span(telemetry: Telemetry | None, job: JobInfo, error: Callable[[], str]
     """Hold the job's span current, and its telemetry that of the job's sessions.
 
     Args:
-        error: Returns what the job failed with, when it is over; empty if it did not.
+        error: Returns what the job failed with, when it is over, without foreign text; empty if it did not.
     """
     if telemetry is None:
         yield
         return
     telemetry.begin()
     from opentelemetry.context import attach, detach
-    from opentelemetry.trace import SpanKind, Status, StatusCode, set_span_in_context
+    from opentelemetry.trace import SpanKind, set_span_in_context
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
     from vivavoce.agents.observe.log_export import log_export
+    from vivavoce.agents.observe.spans import SpanMaker
 
     attributes = {
-        "vivavoce.kind": "job",
         "vivavoce.job.id": job.id,
         "vivavoce.room": job.room,
         "vivavoce.job.agent_name": job.agent_name,
         "vivavoce.job.dispatch_id": job.dispatch_id,
     }
     parent = TraceContextTextMapPropagator().extract(_carrier(job))
-    span = telemetry.tracer.start_span("job", parent, SpanKind.CONSUMER, attributes)
+    maker = SpanMaker(telemetry.tracer, _WallClock(), {}, telemetry.options.redact)
+    maker.begin()
+    span = maker.start("job", parent, attributes=attributes, span_kind=SpanKind.CONSUMER)
     token, telemetry_token = attach(set_span_in_context(span)), job_telemetry.set(telemetry)
     log_token = log_export.set(telemetry.logs)
     try:
@@ -51,8 +54,15 @@ def job_span(telemetry: Telemetry | None, job: JobInfo, error: Callable[[], str]
         job_telemetry.reset(telemetry_token)
         detach(token)
         if failed := error():
-            span.set_status(Status(StatusCode.ERROR, failed))
-        span.end()
+            maker.set_failed(span, failed)
+        maker.end(span)
+
+
+class _WallClock(LoopClock):
+    """A job may outlive clock changes; its sessions have clocks of their own."""
+
+    def now(self) -> float:
+        return self.wall()
 
 
 def _carrier(job: JobInfo) -> dict[str, str]:

@@ -15,6 +15,9 @@
 | `vivavoce.session.duration` | histogram, s | `vivavoce.close.reason` |
 | `vivavoce.turns` | counter, {turn} | `vivavoce.turn.kind`, `vivavoce.turn.outcome` |
 | `vivavoce.interruptions` | counter, {interruption} | `vivavoce.interruption.is_false` |
+| `vivavoce.tool.calls` | counter, {call} | as `vivavoce.tool.duration` |
+| `vivavoce.fallbacks` | counter, {fallback} | `vivavoce.component`, `error.type`; provider and model passed over |
+| `vivavoce.audio.dropped` | counter, {frame} | `vivavoce.component` (stt: of the caller's, room: of the agent's) |
 | `vivavoce.provider.errors` | counter, {error} | `vivavoce.component`, `error.type`, `vivavoce.is_recovered` |
 | `vivavoce.speech.seconds` | counter, s | `vivavoce.component` (stt: recognised, tts: made) |
 | `vivavoce.speech.characters` | counter, {character} | `vivavoce.component` |
@@ -89,6 +92,9 @@ class Meters:
         self.session = histogram("vivavoce.session.duration", "A session", bounds=LONG_SECONDS)
         self.turns = counter("vivavoce.turns", "{turn}", "Turns by outcome")
         self.interruptions = counter("vivavoce.interruptions", "{interruption}", "Interruptions")
+        self.tool_calls = counter("vivavoce.tool.calls", "{call}", "Tool calls")
+        self.fallbacks = counter("vivavoce.fallbacks", "{fallback}", "Components that another one took the place of")
+        self.dropped = counter("vivavoce.audio.dropped", "{frame}", "Frames of 20 ms that came too late for anybody")
         self.errors = counter("vivavoce.provider.errors", "{error}", "What components failed with")
         self.speech = counter("vivavoce.speech.seconds", "s", "Speech recognised and made")
         self.characters = counter("vivavoce.speech.characters", "{character}", "Text spoken")

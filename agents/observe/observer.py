@@ -112,8 +112,8 @@ class SessionObserver:
         """Watch a synthesis."""
         return NO_WATCH
 
-    def tool(self, call: ToolCall) -> Watch:
-        """Watch a tool call."""
+    def tool(self, call: ToolCall, *, is_known: bool = True) -> Watch:
+        """Watch a tool call; `is_known`: whether there is such a tool."""
         return NO_WATCH
 
     def hook(self, name: str, **attributes: str | int) -> Watch:

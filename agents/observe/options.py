@@ -67,7 +67,9 @@ class TelemetryOptions:
     """Spans that may wait for the endpoint, and log records; more are dropped and counted. None:
     `OTEL_BSP_MAX_QUEUE_SIZE` and `OTEL_BLRP_MAX_QUEUE_SIZE`, else 2048."""
     tracer_provider: TracerProvider | None = field(default=None, repr=False)
-    """One of your own in place of an endpoint; it is flushed at the end, in a thread, and never shut down."""
+    """One of your own in place of an endpoint; it is flushed at the end, in a thread, and never shut down.
+    Its processors run on the event loop: one that sends each span as it ends (`SimpleSpanProcessor` with an exporter of
+    the network) holds up every call of the process, which is warned of; use `BatchSpanProcessor`."""
     meter_provider: MeterProvider | None = field(default=None, repr=False)
     """Likewise."""
     logger_provider: LoggerProvider | None = field(default=None, repr=False)

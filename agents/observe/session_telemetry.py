@@ -28,6 +28,7 @@ from vivavoce.agents.observe.turn_spans import TurnSpans
 from vivavoce.agents.records import ComponentRecord
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
+from vivavoce.pipelines.core.incidents import on_dropped_frames, on_fallback
 from vivavoce.pipelines.events import UserFinal
 from vivavoce.pipelines.llm.base import Done, LLMEvent, TextDelta, Usage
 from vivavoce.pipelines.llm.tools import ToolCall, ToolOutput
@@ -36,6 +37,9 @@ from vivavoce.pipelines.tts.base import AudioChunk
 if TYPE_CHECKING:
     from vivavoce.agents.observe.telemetry import Telemetry
     from vivavoce.pipelines.core.clock import Clock
+
+UNKNOWN = "_unknown"
+"""The name, in metrics and of spans, of tools that do not exist."""
 
 _ROOM_EVENTS: dict[type, str] = {
     i.ParticipantLinked: "participant_linked",
@@ -84,7 +88,8 @@ class SessionTelemetry(SessionObserver):
             capture=self._capture,
             on_interruption=self._metrics.interruption,
         )
-        self._attempts: dict[str, SpanContext] = {}
+        self._attempts: dict[str, tuple[str, SpanContext]] = {}
+        """Turn and context of those that a turn may still go on with."""
         self._phases: dict[StepOf, Span] = {}
         self._closing: Watch | None = None
         self._facts: Callable[[], Mapping[str, Any]] = dict
@@ -94,7 +99,10 @@ class SessionTelemetry(SessionObserver):
     def session(self, facts: Callable[[], Mapping[str, Any]]) -> AbstractContextManager[object]:
         """Begin the session's span, current in the calling task and all that it starts."""
         self._maker.begin()
-        log_export.set(self._telemetry.logs)  # in the session's own task, as the ids of its logs are
+        # All in the session's own task, as the ids of its logs are.
+        log_export.set(self._telemetry.logs)
+        on_fallback.set(self._fallback)
+        on_dropped_frames.set(self._metrics.dropped_frames)
         self._facts = facts
         self._turns.session = span = self._maker.start("session", get_current(), attributes=self._told())
         context = span.get_span_context()
@@ -102,6 +110,16 @@ class SessionTelemetry(SessionObserver):
             self.trace_id = f"{context.trace_id:032x}"
         self._metrics.begin()
         return Current(span)
+
+    def _fallback(self, component: str, provider: str, model: str, error: Exception) -> None:
+        told = {
+            "vivavoce.component": component,
+            "gen_ai.provider.name": provider,
+            "gen_ai.request.model": model or None,
+            "error.type": type(error).__qualname__,
+        }
+        self._maker.event(self._turns.session, "fallback", told)
+        self._metrics.fallback(component, provider, model, error)
 
     def _told(self) -> Attributes:
         told = {**self._components.facts(), **self._facts()}
@@ -168,6 +186,8 @@ class SessionTelemetry(SessionObserver):
         """Take the outcomes of turns, and errors."""
         if event is ev.TurnCompleted:
             self._turns.completed(fields["record"])
+            for attempt_id in [one for one, (turn, _) in self._attempts.items() if turn == turn_id]:
+                del self._attempts[attempt_id]  # nobody took it
             self._metrics.turn(fields["record"])
             self._metrics.speeches(-1)
         elif event is ev.ErrorOccurred:
@@ -215,12 +235,12 @@ class SessionTelemetry(SessionObserver):
         """Watch an answer begun ahead, in the turn that is still open."""
         parent = self._turns.turn(turn_id) or self._turns.session
         span = self._maker.start("attempt", parent, attributes={"vivavoce.attempt.id": attempt_id})
-        self._attempts[attempt_id] = span.get_span_context()
+        self._attempts[attempt_id] = turn_id, span.get_span_context()
         return SpanWatch(self._maker, span)
 
     def attempt_taken(self, attempt_id: str, speech_id: str) -> None:
         """Link the turn to the attempt that it goes on with."""
-        context = self._attempts.pop(attempt_id, None)
+        _, context = self._attempts.pop(attempt_id, ("", None))
         if context is not None:
             self._turns.speech(speech_id).add_link(context, {"vivavoce.link": "attempt"})
 
@@ -230,16 +250,17 @@ class SessionTelemetry(SessionObserver):
         span = self._maker.start("tts", get_current(), attributes=attributes, span_kind=SpanKind.CLIENT)
         return _VoiceWatch(self._maker, span, self._metrics)
 
-    def tool(self, call: ToolCall) -> Watch:
-        """Watch a tool call."""
+    def tool(self, call: ToolCall, *, is_known: bool = True) -> Watch:
+        """Watch a tool call. A name that no tool has is the model's words: content, and no end of series."""
+        name = call.name if is_known else UNKNOWN
         attributes: Attributes = {
             "gen_ai.operation.name": "execute_tool",
-            "gen_ai.tool.name": call.name,
+            "gen_ai.tool.name": call.name if self._capture else name,
             "gen_ai.tool.call.id": call.call_id,
             "gen_ai.tool.call.arguments": call.arguments if self._capture else None,
         }
-        span = self._maker.start("tool", get_current(), name=f"execute_tool {call.name}", attributes=attributes)
-        return _ToolWatch(self._maker, span, self._metrics, call.name, capture=self._capture)
+        span = self._maker.start("tool", get_current(), name=f"execute_tool {name}", attributes=attributes)
+        return _ToolWatch(self._maker, span, self._metrics, name, capture=self._capture)
 
     def hook(self, name: str, **attributes: str | int) -> Watch:
         """Watch a callback of the application, or a handoff; linked to the turn of `turn_id`, if it names one."""

@@ -162,7 +162,12 @@ class SpanMaker:
             },
         )
         self.set(span, {"error.type": name})
-        span.set_status(Status(StatusCode.ERROR, str(self._clean("error.message", describe(error)) or "")))
+        self.set_failed(span, describe(error))
+
+    def set_failed(self, span: Span, message: str) -> None:
+        """Set the status, with what `redact` leaves of the message as `error.message`."""
+        if span.is_recording():
+            span.set_status(Status(StatusCode.ERROR, str(self._clean("error.message", message) or "")))
 
     def mark_failed(self, span: Span, kind: str) -> None:
         """Say that it failed in an expected way, of which there is no exception."""

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+NETWORK_EXPORTERS = "opentelemetry.exporter."
+"""The package of the exporters that talk to somebody; the SDK's own write to memory and to the console."""
+
 job_telemetry: ContextVar[Telemetry | None] = ContextVar("job_telemetry", default=None)
 """The worker's, in its jobs: for sessions that are given none."""
 
@@ -179,10 +182,26 @@ def telemetry_for(given: TelemetryOptions | Telemetry | None) -> tuple[Telemetry
     return Telemetry(options), True
 
 
+def _blocking_exporter(provider: object) -> str:
+    """Return the network exporter that the SDK's provider calls as a span ends; empty if it has none that is known."""
+    processors = getattr(getattr(provider, "_active_span_processor", None), "_span_processors", ())
+    for processor in processors:
+        exporter = type(getattr(processor, "span_exporter", None))
+        if type(processor).__name__ == "SimpleSpanProcessor" and exporter.__module__.startswith(NETWORK_EXPORTERS):
+            return exporter.__name__
+    return ""
+
+
 def _given(options: TelemetryOptions) -> tuple[TracerProvider, MeterProvider]:
     from opentelemetry import metrics, trace
 
     tracers, meters = options.tracer_provider, options.meter_provider
     if options.use_global:
         tracers, meters = tracers or trace.get_tracer_provider(), meters or metrics.get_meter_provider()
+    if tracers is not None and (exporter := _blocking_exporter(tracers)):
+        logger.warning(
+            "The tracer provider sends each span with %s as it ends, on the event loop, and all calls wait for that: "
+            "use BatchSpanProcessor in place of SimpleSpanProcessor",
+            exporter,
+        )
     return tracers or trace.NoOpTracerProvider(), meters or metrics.NoOpMeterProvider()

@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from opentelemetry.trace import Span, SpanContext, Status, StatusCode
+from opentelemetry.trace import Span, SpanContext
 
 from vivavoce.agents.observe.spans import NO_SPAN, Attributes, SpanMaker
 from vivavoce.agents.turn import effects as fx
@@ -160,8 +160,8 @@ class TurnSpans:
             attributes["vivavoce.turn.agent_text"] = record.agent_text
             attributes["vivavoce.turn.heard_text"] = record.heard_text
         self._maker.set(span, attributes)
-        if record.outcome == "failed" and span.is_recording():
-            span.set_status(Status(StatusCode.ERROR, record.error))
+        if record.outcome == "failed":
+            self._maker.set_failed(span, record.error)
         self._maker.end(span)
 
     def close(self) -> None:

@@ -48,6 +48,7 @@ from vivavoce.agents.session.wiring import check_flow, check_turns, check_wiring
 from vivavoce.agents.turn import inputs as i
 from vivavoce.pipelines.core.checks import check_number
 from vivavoce.pipelines.core.errors import SessionError, describe, located
+from vivavoce.pipelines.core.incidents import passed_over
 from vivavoce.pipelines.core.owned_call import OwnedCall
 from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
 from vivavoce.pipelines.events import AgentTranscript, PipelineFailed, PipelineUsage, RemoteReplyStarted, UserFinal
@@ -207,6 +208,7 @@ class PipelineRoom:
                 if (fallback := line.pipeline.fallback) is None:
                     raise
                 line.failure = error
+                _tell_passed_over(line.pipeline, error)
                 self._place.linked.report_error(error, "pipeline", is_recovered=True)
             line = self._make(fallback)
             self._run = run = _Run(PipelineChange(fallback, is_urgent=True), line)
@@ -395,6 +397,7 @@ class PipelineRoom:
         fallback = self.pipeline.fallback
         if not self._waiting and fallback is not None and fallback is not but:
             self._waiting.append(PipelineChange(fallback))
+            _tell_passed_over(self.pipeline, error)
         if not self._waiting:
             self._place.on_lost(error)
             return
@@ -481,3 +484,10 @@ def _unlinked(connection: PipelineConnection, capabilities: PipelineCapabilities
 
 def _nobody(event: PipelineEvent) -> None:
     """The line puts its own taker in this place."""
+
+
+def _tell_passed_over(pipeline: Pipeline, error: Exception) -> None:
+    """Have the fallback counted for the model that was lost."""
+    parts = {kind: (provider, model) for kind, provider, model in pipeline.capabilities.components}
+    provider, model = parts.get("realtime_model") or parts.get("llm") or ("", "")
+    passed_over("pipeline", provider, model, error)

@@ -58,6 +58,8 @@ class SessionRecording:
         self._session_start = 0.0
         self._recorder: Recorder | None = None
         self._recorders: list[Recorder] = []
+        self._end: anyio.Event | None = None
+        """Of the last recording that was stopped."""
         self._is_asking = False
         self._is_closed = False
 
@@ -107,7 +109,12 @@ class SessionRecording:
         """End the recording; fine if there is none. What it holds is on disk then."""
         recorder = self._take()
         if recorder is not None:
-            await self._watch(recorder, recorder.finish)
+            assert self._group is not None
+            self._end = anyio.Event()
+            # In the session's group: whoever called stop() may be cancelled, and the file is to have its end.
+            self._group.start_soon(self._finish, recorder, self._end, name="recording")
+        if self._end is not None:
+            await self._end.wait()
 
     def pause(self) -> None:
         """Record silence on both sides, such as while a card number is said; fine if nothing is recorded."""
@@ -140,7 +147,7 @@ class SessionRecording:
     def begin_close(self) -> bool:
         """Let no other recording begin; tell whether one is to be ended by `stop()` when nobody speaks any more."""
         self._is_closed = True
-        return self._recorder is not None
+        return self._recorder is not None or (self._end is not None and not self._end.is_set())
 
     async def _start_by_itself(self) -> None:
         try:
@@ -187,6 +194,12 @@ class SessionRecording:
         logger.info("The call is recorded to %s", recorder.record.path)
         self._group.start_soon(self._watch, recorder, recorder.run, name="recording")
         return True
+
+    async def _finish(self, recorder: Recorder, end: anyio.Event) -> None:
+        try:
+            await self._watch(recorder, recorder.finish)
+        finally:
+            end.set()
 
     async def _watch(self, recorder: Recorder, work: Callable[[], Any]) -> bool:
         """Do something with the file; what goes wrong ends that recording and nothing else."""

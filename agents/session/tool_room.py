@@ -64,7 +64,7 @@ class ToolRoom:
             options.clock,
             timeout=options.tool_timeout,
             max_threads=options.max_tool_threads,
-            watch=lambda call: journal.observer.tool(call),
+            watch=lambda call, is_known: journal.observer.tool(call, is_known=is_known),
             on_settled=self._on_settled,
             on_error=lambda error: report_error(error, "tool"),
         )

@@ -166,7 +166,7 @@ class ToolExecutor:
     Args:
         timeout: Seconds for a tool without a timeout of its own.
         max_threads: Sync tools that run at a time; more wait.
-        watch: Makes what watches a call.
+        watch: Makes what watches a call, which it is told with whether there is such a tool.
         on_settled: Told of each settled call with its seconds.
         on_error: Told of what a tool raised, other than a `ToolError`.
     """
@@ -177,7 +177,7 @@ class ToolExecutor:
         *,
         timeout: float,
         max_threads: int,
-        watch: Callable[[ToolCall], ToolWatch],
+        watch: Callable[[ToolCall, bool], ToolWatch],
         on_settled: SettledCallback,
         on_error: Callable[[Exception], None],
     ) -> None:
@@ -219,7 +219,8 @@ class ToolExecutor:
             scope.cancel()
 
     async def _run(self, batch: ToolBatch, index: int, tools: dict[str, Tool[..., Any]], context: ToolContext) -> None:
-        with self._watch(batch.calls[index]) as watch:
+        call = batch.calls[index]
+        with self._watch(call, call.name in tools) as watch:
             await self._settle(batch, index, tools, context, watch)
 
     async def _settle(

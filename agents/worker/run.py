@@ -58,6 +58,7 @@ class JobRun:
         self._tasks = tasks
         self._is_forced = False
         self._error = ""
+        self._failure: BaseException | None = None
         self._id = context.job.id
         self._entrypoint = OwnedCall(f"the entrypoint of job {self._id}", partial(entrypoint, context), self._failed)
 
@@ -77,7 +78,7 @@ class JobRun:
         """Run the job to its end; errors of the job's code end up in `error`."""
         logger.info("job %s: begins in room %s", self._id, self._context.job.room)
         try:
-            with job_scope(self._context), job_span(self._telemetry, self._context.job, lambda: self._error):
+            with job_scope(self._context), job_span(self._telemetry, self._context.job, self._told):
                 self._tasks.start_soon(self._entrypoint.run)
                 await self._context.wait_ended()
                 logger.info("job %s: ends (%s)", self._id, self._context.reason)
@@ -115,11 +116,14 @@ class JobRun:
         if scope.cancelled_caught:
             logger.error("job %s: leaving the room took longer than %.1f s", self._id, LEAVE_LIMIT)
 
+    def _told(self) -> str:
+        return "" if self._failure is None else describe(self._failure)
+
     def _failed(self, error: BaseException) -> None:
         if self._context.reason and isinstance(error, VoiceError):  # told that the job is over, as it should be
             logger.info("job %s: the entrypoint stopped: %s", self._id, describe(error))
             return
-        self._error = describe(error, quotes_foreign=True)
+        self._failure, self._error = error, describe(error, quotes_foreign=True)
         logger.error("job %s: the entrypoint failed: %s\n%s", self._id, self._error, own_traceback(error))
         logger.debug("job %s: the entrypoint failed here", self._id, exc_info=error)
         self._context.end(f"the entrypoint failed: {self._error}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from vivavoce.pipelines.media.frame import BYTES_PER_SAMPLE, FRAME_SECONDS, AudioFrame
 
@@ -48,10 +48,14 @@ class RecentFrames:
     """The newest frames up to `seconds`; older ones are dropped and counted.
 
     For a stage that must wait, such as a speech recogniser that is being connected again.
+
+    Args:
+        on_drop: Told of each frame dropped, where that is a loss.
     """
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, on_drop: Callable[[], None] | None = None) -> None:
         self._limit = seconds
+        self._on_drop = on_drop
         self._frames: deque[AudioFrame] = deque()
         self._seconds = 0.0
         self.dropped = 0
@@ -63,6 +67,8 @@ class RecentFrames:
         while self._seconds > self._limit and len(self._frames) > 1:
             self._seconds -= self._frames.popleft().duration
             self.dropped += 1
+            if self._on_drop is not None:
+                self._on_drop()
 
     def drain(self) -> list[AudioFrame]:
         """Return and forget all kept frames, oldest first."""

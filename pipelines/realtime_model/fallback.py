@@ -11,6 +11,7 @@ import anyio
 from vivavoce.pipelines.core.checks import check_number
 from vivavoce.pipelines.core.clock import Clock, LoopClock
 from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError, ProviderError, ProviderTimeoutError
+from vivavoce.pipelines.core.incidents import passed_over
 from vivavoce.pipelines.realtime_model.base import (
     RealtimeCapabilities,
     RealtimeConnection,
@@ -89,6 +90,7 @@ class FallbackRealtime(RealtimeModel):
             except ProviderError as error:
                 logger.warning("No connection to %s, the next model is tried: %s", model.provider, error)
                 self._failed_at[number], last = self._clock.now(), error
+                passed_over("realtime_model", model.provider, model.model, error)
                 continue
             self._failed_at.pop(number, None)
             self._in_use = model

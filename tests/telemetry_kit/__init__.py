@@ -107,19 +107,16 @@ class Watching:
         below = [self.tree(child) for child in self.children(parent)]
         return [parent.name, *(each[0] if len(each) == 1 else each for each in below)]
 
+    @property
+    def metrics(self) -> list[Any]:
+        """The metrics by now."""
+        data = self._reader.get_metrics_data()
+        resources = () if data is None else data.resource_metrics
+        return [metric for resource in resources for scope in resource.scope_metrics for metric in scope.metrics]
+
     def points(self, name: str) -> list[Any]:
         """Return the data points of a metric by now; none if nothing was recorded."""
-        data = self._reader.get_metrics_data()
-        if data is None:
-            return []
-        return [
-            point
-            for resource in data.resource_metrics
-            for scope in resource.scope_metrics
-            for metric in scope.metrics
-            if metric.name == name
-            for point in metric.data.data_points
-        ]
+        return [point for metric in self.metrics if metric.name == name for point in metric.data.data_points]
 
     def check(self) -> None:
         """Check what holds of every call.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -50,6 +51,8 @@ class Recorder:
         self._written = 0
         self._is_over = False
         self._lock = anyio.Lock()
+        self._guard = threading.Lock()
+        self._is_at_work = self._is_abandoned = False
         self.is_paused = False
         """Whether silence is recorded, on both sides."""
         self.error = ""
@@ -60,7 +63,7 @@ class Recorder:
         Raises:
             OSError, ImportError, SessionError: It cannot be made, or not in time.
         """
-        self._file = await self._in_thread(partial(create, self._path, self._rate))
+        await self._in_thread(self._create)
         self._begin = self._clock.now()
 
     @property
@@ -113,11 +116,12 @@ class Recorder:
         """
         until = self._clock.now() - self._begin
         was_over, self._is_over = self._is_over, True
-        async with self._lock:
-            if was_over or self._file is None:
-                return
-            await self._write(until, is_last=True)
-            await self._in_thread(self._file.close)
+        with anyio.CancelScope(shield=True):  # bounded by WRITE_LIMIT; a file cut here would lack its end
+            async with self._lock:
+                if was_over or self._file is None:
+                    return
+                await self._write(until, is_last=True)
+                await self._in_thread(self._file.close)
 
     def fail(self, error: str) -> None:
         """It is over by that error: nothing more is taken or written."""
@@ -125,13 +129,38 @@ class Recorder:
         self.error = error
 
     async def abandon(self) -> None:
-        """Close the file of a recording that failed, if the disk lets it be closed."""
-        if self._file is None:
-            return
+        """Close the file of a recording that failed, if the disk lets it be closed.
+
+        A thread that is still at work on it closes it itself, whenever it is done: codecs bear one thread at a time.
+        """
+        with self._guard:
+            self._is_abandoned = True
+            if self._is_at_work:
+                return
         try:
-            await self._in_thread(self._file.close)
+            await self._in_thread(self._close)
         except (OSError, SessionError) as error:
             logger.debug("A recording that failed could not be closed either: %s", error)
+
+    def _close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def _work(self, work: Callable[[], T]) -> T:
+        """In the thread."""
+        with self._guard:
+            self._is_at_work = True
+        try:
+            return work()
+        finally:
+            with self._guard:
+                self._is_at_work = False
+                is_left = self._is_abandoned
+            if is_left:
+                self._close()
+
+    def _create(self) -> None:
+        self._file = create(self._path, self._rate)
 
     async def _write(self, until: float, *, is_last: bool = False) -> None:
         if until <= 0 or self._file is None:
@@ -155,6 +184,6 @@ class Recorder:
         with self._clock.hold():
             try:
                 with anyio.fail_after(WRITE_LIMIT):
-                    return await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
+                    return await anyio.to_thread.run_sync(self._work, work, abandon_on_cancel=True)
             except TimeoutError as error:
                 raise SessionError(f"the disk did not take the recording within {WRITE_LIMIT:g} s") from error

@@ -11,6 +11,7 @@ from livekit import rtc
 from vivavoce.agents.rooms.pacing import PacedQueue
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import ConfigurationError, RoomError
+from vivavoce.pipelines.core.incidents import dropped_frames
 from vivavoce.pipelines.io import AudioSink, SinkCapabilities
 from vivavoce.pipelines.media.frame import AudioFrame
 
@@ -74,7 +75,7 @@ class LiveKitSink(AudioSink):
         self._waiting_samples += frame.samples
         while self._waiting_samples > MAX_WAITING_SECONDS * rate:
             self._waiting_samples -= self._waiting.popleft().samples
-            self.dropped_frames += 1
+            self._drop()
         self._written.set()
 
     def queued(self) -> int:
@@ -113,8 +114,12 @@ class LiveKitSink(AudioSink):
         if clearings != self._clearings and not self._is_stopped:
             source.clear_queue()  # this frame was on its way when the queue was cleared, and has arrived after it
 
-    def _report(self, error: Exception) -> None:
+    def _drop(self) -> None:
         self.dropped_frames += 1
+        dropped_frames("room")
+
+    def _report(self, error: Exception) -> None:
+        self._drop()
         if not self._is_failing:  # once a streak: there are 50 frames a second
             self._is_failing = True
             cause = "no answer in time" if isinstance(error, TimeoutError) else str(error)

@@ -27,7 +27,7 @@ class Room:
             VirtualClock(),
             timeout=timeout,
             max_threads=max_threads,
-            watch=lambda call: NO_WATCH,
+            watch=lambda call, is_known: NO_WATCH,
             on_settled=self._settled,
             on_error=self.errors.append,
         )
@@ -204,7 +204,7 @@ def test_a_thread_past_its_timeout_is_abandoned_and_counted() -> None:
             LoopClock(),
             timeout=30,
             max_threads=1,
-            watch=lambda call: NO_WATCH,
+            watch=lambda call, is_known: NO_WATCH,
             on_settled=lambda call, output, seconds: settled.append(output.output),
             on_error=lambda error: None,
         )

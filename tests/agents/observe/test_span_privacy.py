@@ -1,0 +1,182 @@
+"""What spans and metrics may tell: no content unless it is asked for, nothing that `redact` keeps back."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import pytest
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor
+from opentelemetry.trace import StatusCode
+
+from telemetry_kit import Watching
+from vivavoce.agents import Agent, AgentSession, SessionOptions, Telemetry, TelemetryOptions, function_tool
+from vivavoce.agents.rooms.local import LocalTransport
+from vivavoce.agents.testing import (
+    ScriptedLLM,
+    ScriptedRealtimeModel,
+    ScriptedSTT,
+    ScriptedTTS,
+    ScriptedVAD,
+    SessionHarness,
+    VirtualClock,
+    run_virtual,
+)
+from vivavoce.pipelines.cascading import CascadingPipeline
+from vivavoce.pipelines.core.errors import ProviderStatusError
+from vivavoce.pipelines.llm.tools import ToolCall
+from vivavoce.pipelines.pipeline import Pipeline
+from vivavoce.pipelines.realtime import RealtimePipeline
+from vivavoce.pipelines.realtime_model.base import RealtimeCapabilities
+
+SECRETS = ["ginger", "saffron", "nutmeg", "cardamom", "turmeric", "cinnamon", "vanilla"]
+"""Words of the user, the agent, its instructions, a tool's arguments, its result, what it raises, a hook's error."""
+CALLS = [
+    ToolCall(call_id="c1", name="look_up", arguments='{"what": "cardamom"}'),
+    ToolCall(call_id="c2", name="break_down", arguments="{}"),
+    ToolCall(call_id="c3", name="ginger_please", arguments="{}"),
+]
+
+
+class Cook(Agent):
+    async def on_exit(self) -> None:
+        raise RuntimeError("".join(["van", "illa"]))  # the line itself is in the stack
+
+    @function_tool
+    async def look_up(self, what: str) -> str:
+        """Look it up."""
+        return "turmeric"
+
+    @function_tool
+    async def break_down(self) -> str:
+        """Fail."""
+        raise ValueError("".join(["cinna", "mon"]))
+
+
+def cascading() -> Pipeline:
+    llm = ScriptedLLM([*CALLS], "Take saffron.")
+    return CascadingPipeline(stt=ScriptedSTT(), llm=llm, tts=ScriptedTTS(), vad=ScriptedVAD())
+
+
+def realtime() -> Pipeline:
+    capabilities = RealtimeCapabilities(turn_detection=frozenset({"local"}))
+    model = ScriptedRealtimeModel([*CALLS], "Take saffron.", capabilities=capabilities)
+    return RealtimePipeline(model, vad=ScriptedVAD())
+
+
+Make = Callable[[], Pipeline]
+
+
+def call(make: Make, watching: Watching, *, capture: bool = False) -> None:
+    async def main() -> None:
+        clock = VirtualClock()
+        options = SessionOptions(clock=clock, capture_content=capture, telemetry=watching.telemetry)
+        async with AgentSession[None](Cook("Speak of nutmeg."), make(), options=options) as session:
+            await session.start(LocalTransport(clock))
+            session.input.text("ginger please")
+            await anyio.sleep(4.0)
+
+    run_virtual(main())
+    watching.check()
+
+
+def told(watching: Watching) -> str:
+    """All that leaves the process: names, attributes, events and status of spans; names and attributes of metrics."""
+    spans = [
+        (
+            span.name,
+            dict(span.attributes or {}),
+            span.status.description,
+            [(e.name, dict(e.attributes or {})) for e in span.events],
+        )
+        for span in watching.spans
+    ]
+    return repr(spans) + repr(
+        [
+            (metric.name, [dict(point.attributes or {}) for point in metric.data.data_points])
+            for metric in watching.metrics
+        ]
+    )
+
+
+@pytest.mark.parametrize("make", [cascading, realtime])
+def test_without_capture_content_no_word_of_anybody_is_told(make: Make, caplog: pytest.LogCaptureFixture) -> None:
+    watching = Watching()
+    with caplog.at_level(logging.INFO):
+        call(make, watching)
+    assert len(watching.of("tool")) == 3
+    assert [word for word in SECRETS if word in told(watching)] == []
+    assert [word for word in SECRETS if word in "\n".join(caplog.messages)] == []
+
+
+@pytest.mark.parametrize("make", [cascading, realtime])
+def test_with_capture_content_spans_have_the_words_and_metrics_never(make: Make) -> None:
+    watching = Watching()
+    call(make, watching, capture=True)
+    spans = repr([dict(span.attributes or {}) for span in watching.spans])
+    assert [word for word in SECRETS if word not in spans] == ["cinnamon", "vanilla"]  # foreign errors' texts
+    points = repr([[dict(point.attributes or {}) for point in metric.data.data_points] for metric in watching.metrics])
+    assert [word for word in SECRETS if word in points] == []
+
+
+@pytest.mark.parametrize("make", [cascading, realtime])
+def test_a_tool_that_does_not_exist_has_no_name_of_its_own(make: Make) -> None:
+    watching = Watching()
+    call(make, watching)
+    assert [span.name for span in watching.of("tool")][-1] == "execute_tool _unknown"
+    for metric in ("vivavoce.tool.calls", "vivavoce.tool.duration"):
+        names = {point.attributes["gen_ai.tool.name"] for point in watching.points(metric)}
+        assert names == {"look_up", "break_down", "_unknown"}
+
+
+@pytest.mark.parametrize("make", [cascading, realtime])
+def test_a_redact_that_raises_keeps_back_what_it_cannot_judge_and_harms_nothing(make: Make) -> None:
+    def redact(name: str, value: Any) -> Any:
+        if name.startswith("gen_ai.tool"):
+            raise ValueError(value)
+        return value
+
+    watching = Watching(redact=redact)
+    call(make, watching, capture=True)
+    for span in watching.of("tool"):
+        attributes = dict(span.attributes or {})
+        assert "vivavoce.tool.is_error" in attributes
+        assert not [name for name in attributes if name.startswith("gen_ai.tool")]
+
+
+def test_redact_is_asked_for_the_message_of_a_status() -> None:
+    asked: list[Any] = []
+
+    def redact(name: str, value: Any) -> Any:
+        if name == "error.message":
+            asked.append(value)
+            return "kept back"
+        return value
+
+    watching = Watching(redact=redact)
+    llm = ScriptedLLM([ProviderStatusError("no such key sk-1", provider="x", status=401)])
+    harness = SessionHarness(Agent("x"), llm, options=SessionOptions(telemetry=watching.telemetry))
+    harness.caller.says("hello", 0.5, 1.5)
+    harness.run(until=6.0)
+    failed = [span for span in watching.spans if span.status.status_code is StatusCode.ERROR]
+    assert {span.name for span in failed} >= {"turn", "chat"}
+    assert {span.status.description for span in failed} == {"kept back"}
+    assert asked
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_warned"), [(SimpleSpanProcessor, True), (BatchSpanProcessor, False)], ids=["simple", "batch"]
+)
+def test_a_provider_that_would_hold_up_the_loop_is_warned_of(
+    kind: Callable[[OTLPSpanExporter], Any], is_warned: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    tracers = TracerProvider(shutdown_on_exit=False)
+    processor = kind(OTLPSpanExporter("http://127.0.0.1:9/v1/traces"))
+    tracers.add_span_processor(processor)
+    Telemetry(TelemetryOptions(tracer_provider=tracers))
+    processor.shutdown()
+    assert any("SimpleSpanProcessor" in message for message in caplog.messages) is is_warned
