@@ -23,7 +23,7 @@ STAGES = {
     "first_sentence": "llm",
     "tts_first_byte": "tts",
 }
-"""Whose provider and model a stage carries; the others are ours or the application's, and carry the model's."""
+"""Whose provider and model a stage carries; those without, ours and the application's, carry the model's."""
 
 
 class SessionMetrics:
@@ -85,7 +85,7 @@ class SessionMetrics:
         if record.e2e_latency is not None:
             meters.e2e_latency.record(record.e2e_latency, self._model)
         for stage in record.stages:
-            attributes = self._components.attributes(STAGES.get(stage.name, "llm"))
+            attributes = self._components.attributes(STAGES.get(stage.name, "llm")) or self._model
             told = {"vivavoce.stage": stage.name, "vivavoce.stage.owner": stage.owner}
             meters.stage.record(stage.seconds, {**attributes, **told})
 

@@ -44,6 +44,28 @@ def test_importing_a_front_door_loads_nothing_heavy(package: str, tmp_path: Path
     assert sorted(heavy & {name.split(".")[0] for name in loaded}) == []
 
 
+@pytest.mark.parametrize("package", ["vivavoce.agents", "vivavoce.pipelines", "vivavoce.agents.session.session"])
+def test_importing_loads_no_sdk_of_opentelemetry_and_no_exporter(package: str, tmp_path: Path) -> None:
+    loaded = json.loads(_run(f"import sys, json, {package}; print(json.dumps(sorted(sys.modules)))", tmp_path))
+    heavy = ("opentelemetry.sdk", "opentelemetry.exporter", "opentelemetry.proto", "opentelemetry.instrumentation")
+    assert [name for name in loaded if name.startswith(heavy)] == []
+
+
+@pytest.mark.timeout(60)
+def test_a_call_without_telemetry_loads_nothing_of_opentelemetry_but_its_interface(tmp_path: Path) -> None:
+    code = (
+        "import sys\n"
+        "from vivavoce.agents import Agent\n"
+        "from vivavoce.agents.testing import ScriptedLLM, SessionHarness\n"
+        "harness = SessionHarness(Agent('x'), ScriptedLLM('Hi.'))\n"
+        "harness.caller.says('hello', 0.5, 1.0)\n"
+        "harness.run(until=4.0)\n"
+        "assert harness.session.turns\n"
+        "print([name for name in sys.modules if name.startswith(('opentelemetry.sdk', 'opentelemetry.exporter'))])"
+    )
+    assert _run(code, tmp_path).strip() == "[]"
+
+
 @pytest.mark.parametrize("package", ["vivavoce.agents", "vivavoce.pipelines"])
 def test_public_names_are_sorted_and_each_can_be_imported(package: str) -> None:
     module = importlib.import_module(package)

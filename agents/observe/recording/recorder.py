@@ -135,7 +135,7 @@ class Recorder:
         """
         with self._guard:
             self._is_abandoned = True
-            if self._is_at_work:
+            if self._is_at_work or self._file is None:
                 return
         try:
             await self._in_thread(self._close)

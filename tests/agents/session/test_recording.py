@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,10 @@ import pytest
 from vivavoce.agents import Agent, SessionOptions
 from vivavoce.agents.events import ErrorOccurred
 from vivavoce.agents.observe.recording.options import RecordingOptions
+from vivavoce.agents.observe.recording.recorder import Recorder
 from vivavoce.agents.observe.recording.track import Track
 from vivavoce.agents.testing import ScriptedLLM, ScriptedRealtimeModel, SessionHarness
+from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.core.errors import ConfigurationError, SessionClosedError, SessionError
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.media.wav import read_wav
@@ -315,3 +318,69 @@ def test_who_asks_for_a_recording_and_is_cancelled_while_consent_is_asked_for_is
     harness.run(scenario)
     assert ended == ["cancelled"]
     assert harness.recording.of(ErrorOccurred) == []
+
+
+@pytest.mark.parametrize("way", ["a scope", "the task"])
+def test_who_stops_a_recording_and_is_cancelled_leaves_a_whole_file(way: str, tmp_path: Path) -> None:
+    harness = cascading(options(tmp_path / "call.wav"))
+    harness.caller.makes_noise(0.0, 2.0)
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(1.9)
+        stop = harness.session.recording.stop()
+        if way == "a scope":
+            with anyio.move_on_after(0):
+                await stop
+        else:
+            task = asyncio.create_task(stop)
+            await anyio.lowlevel.checkpoint()
+            task.cancel()
+            await asyncio.wait({task})
+            assert task.cancelled()
+        assert not harness.session.recording.is_on
+
+    harness.run(scenario, until=3.0)
+    (record,) = harness.session.report().recordings
+    assert record.error == ""
+    assert record.seconds == pytest.approx(1.9, abs=0.05)
+    caller, _ = sides(tmp_path / "call.wav")
+    assert len(caller) / RATE == pytest.approx(record.seconds)
+    assert sounds(caller)[-1][1] == pytest.approx(1.9, abs=0.05)
+
+
+class HangingFile:
+    """As one whose disk takes nothing, until it does."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.may_write = threading.Event()
+        self.was_closed = threading.Event()
+        self.calls: list[tuple[str, int]] = []
+
+    def write(self, data: bytes) -> None:
+        self.may_write.wait(20)
+        self.calls.append(("write", threading.get_ident()))
+
+    def close(self) -> None:
+        self.calls.append(("close", threading.get_ident()))
+        self.was_closed.set()
+
+
+async def test_a_file_that_hangs_is_closed_by_the_thread_that_writes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = HangingFile(tmp_path / "call.ogg")
+    monkeypatch.setattr("vivavoce.agents.observe.recording.recorder.create", lambda path, rate: file)
+    monkeypatch.setattr("vivavoce.agents.observe.recording.recorder.WRITE_LIMIT", 0.2)
+    recorder = Recorder(file.path, RATE, LoopClock(), began_at=0.0)
+    await recorder.open()
+    await anyio.sleep(0.1)
+    with pytest.raises(SessionError, match="did not take"):
+        await recorder.finish()
+    recorder.fail("it hangs")
+    await recorder.abandon()
+    assert file.calls == []
+    file.may_write.set()
+    assert await anyio.to_thread.run_sync(file.was_closed.wait, 10)
+    assert [what for what, _ in file.calls] == ["write", "close"]
+    assert len({thread for _, thread in file.calls}) == 1
