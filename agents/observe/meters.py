@@ -34,7 +34,7 @@ and sessions the language model's, which is what calls are compared by.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
@@ -70,6 +70,23 @@ class Queue(Protocol):
     def waiting_logs(self) -> int: ...
 
 
+class _Tools:
+    """Of tool calls."""
+
+    def __init__(self, histogram: Callable[..., Histogram], counter: Callable[..., Counter]) -> None:
+        self.duration = histogram("vivavoce.tool.duration", "A tool call")
+        self.calls = counter("vivavoce.tool.calls", "{call}", "Tool calls")
+
+
+class _Failures:
+    """Of what goes wrong."""
+
+    def __init__(self, counter: Callable[..., Counter]) -> None:
+        self.errors = counter("vivavoce.provider.errors", "{error}", "What components failed with")
+        self.fallbacks = counter("vivavoce.fallbacks", "{fallback}", "Components that another one took the place of")
+        self.dropped = counter("vivavoce.audio.dropped", "{frame}", "Frames of 20 ms that came too late for anybody")
+
+
 class Meters:
     """The instruments, shared by the sessions of one Telemetry."""
 
@@ -86,16 +103,13 @@ class Meters:
         self.interruption = histogram(
             "vivavoce.interruption.latency", "From the user's first sound to the agent's silence"
         )
-        self.tool = histogram("vivavoce.tool.duration", "A tool call")
+        self.tools = _Tools(histogram, counter)
         self.lag = histogram("vivavoce.event_loop.lag", "How late the event loop is")
         self.phase = histogram("vivavoce.session.phase.duration", "A session's start or close, by step")
         self.session = histogram("vivavoce.session.duration", "A session", bounds=LONG_SECONDS)
         self.turns = counter("vivavoce.turns", "{turn}", "Turns by outcome")
         self.interruptions = counter("vivavoce.interruptions", "{interruption}", "Interruptions")
-        self.tool_calls = counter("vivavoce.tool.calls", "{call}", "Tool calls")
-        self.fallbacks = counter("vivavoce.fallbacks", "{fallback}", "Components that another one took the place of")
-        self.dropped = counter("vivavoce.audio.dropped", "{frame}", "Frames of 20 ms that came too late for anybody")
-        self.errors = counter("vivavoce.provider.errors", "{error}", "What components failed with")
+        self.failures = _Failures(counter)
         self.speech = counter("vivavoce.speech.seconds", "s", "Speech recognised and made")
         self.characters = counter("vivavoce.speech.characters", "{character}", "Text spoken")
         self.closed = counter("vivavoce.sessions.closed", "{session}", "Sessions by close reason")

@@ -102,7 +102,7 @@ class SessionMetrics:
             "error.type": type(fields["error"]).__qualname__,
             "vivavoce.is_recovered": bool(fields.get("is_recovered", False)),
         }
-        self._meters.errors.add(1, {**self._components.attributes(component), **told})
+        self._meters.failures.errors.add(1, {**self._components.attributes(component), **told})
 
     def model_step(
         self, seconds: float, first_chunk: float | None, usage: Usage | None, error: BaseException | None
@@ -133,17 +133,17 @@ class SessionMetrics:
     def tool(self, name: str, seconds: float, error: str) -> None:
         """A tool call is settled; `error` says of what kind it failed, if it did."""
         attributes = {**self._model, "gen_ai.tool.name": name, **({"error.type": error} if error else {})}
-        self._meters.tool.record(seconds, attributes)
-        self._meters.tool_calls.add(1, attributes)
+        self._meters.tools.duration.record(seconds, attributes)
+        self._meters.tools.calls.add(1, attributes)
 
     def fallback(self, component: str, provider: str, model: str, error: Exception) -> None:
         """That component was passed over."""
         told = {"gen_ai.provider.name": provider, "gen_ai.request.model": model}
         attributes = {name: value for name, value in told.items() if value}
         kind = type(error).__qualname__
-        self._meters.fallbacks.add(1, {**attributes, "vivavoce.component": component, "error.type": kind})
+        self._meters.failures.fallbacks.add(1, {**attributes, "vivavoce.component": component, "error.type": kind})
 
     def dropped_frames(self, component: str, frames: int) -> None:
         """Audio was lost on its way to that component."""
         attributes = self._components.attributes(component) if component == "stt" else self._model
-        self._meters.dropped.add(frames, {**attributes, "vivavoce.component": component})
+        self._meters.failures.dropped.add(frames, {**attributes, "vivavoce.component": component})
