@@ -56,6 +56,11 @@ class Answering:
         self._options, self._preemption = options, preemption
         self._finals.others_listen(now, options.endpointing.transcript_timeout)
 
+    @property
+    def owed_until(self) -> float:
+        """Until when a recogniser may still settle something that was committed."""
+        return self._finals.owed_until
+
     def is_deferred(self, turn: UserTurn) -> bool:
         """Whether the words of that turn have to wait for a speech that they may not cut."""
         active = self._floor.active

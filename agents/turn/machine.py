@@ -55,6 +55,7 @@ class TurnMachine:
             self._floor,
             self._user,
             take=self._take_options,
+            owed_until=lambda: self._answering.owed_until,
             lose_turn=self._listening.lose_turn,
             out=self._out,
         )

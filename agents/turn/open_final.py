@@ -189,6 +189,11 @@ class OpenFinals:
         """Whether that is the name of a committed turn's audio whose words are open."""
         return bool(item_id) and any(guess.item_id == item_id for _, guess in self._open)
 
+    @property
+    def owed_until(self) -> float:
+        """Until when a recogniser may still settle something that was committed; in the past where it owes nothing."""
+        return max((guess.until for _, guess in self._open if not guess.is_remote), default=float("-inf"))
+
     def others_listen(self, now: float, timeout: float) -> None:
         """Another pipeline hears from now on: what the one before still tells comes soon, and by its name."""
         self.speech_began()

@@ -1,8 +1,9 @@
 """PipelineChange: when another pipeline, which is open and waits, takes the conversation over.
 
-Whoever has heard a turn answers it, and whoever speaks finishes: the change waits until no turn is open, nothing
-speaks and what was asked for before it is over. What is asked for afterwards, and speeches that wait for their tools,
-go on with the new pipeline. A handoff's hooks may wait for a change, so that it does not wait for what waits for them.
+Whoever has heard a turn answers it, and whoever speaks finishes: the change waits until no turn is open, the recogniser
+owes no words, nothing speaks and what was asked for before it is over. What is asked for afterwards, and speeches that
+wait for their tools, go on with the new pipeline. A handoff's hooks may wait for a change, so that it does not wait for
+what waits for them.
 
 An urgent change is one from a pipeline that is lost: nothing that it was to say can come any more. It waits for the
 open turn only where that is still heard, by a recogniser of one's own; else the turn ends where its words do.
@@ -17,7 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Literal
 
-from vivavoce.agents.turn.deadlines import Deadline
+from vivavoce.agents.turn.deadlines import NANOSECOND_DIGITS, Deadline
 from vivavoce.agents.turn.effects import DropPipeline, Effect, TakePipeline
 from vivavoce.agents.turn.floor import Floor, Speech
 from vivavoce.agents.turn.inputs import PipelineChangeRequested
@@ -33,6 +34,7 @@ class PipelineChange:
 
     Args:
         take: Gives the machine's parts their options, those of the new pipeline.
+        owed_until: Returns until when the present recogniser may still settle words that were committed.
         lose_turn: Ends what a lost pipeline was hearing.
         out: Effects go here.
     """
@@ -44,6 +46,7 @@ class PipelineChange:
         user: UserSide,
         *,
         take: Callable[[TurnOptions, float], None],
+        owed_until: Callable[[], float],
         lose_turn: Callable[[float], None],
         out: list[Effect],
     ) -> None:
@@ -51,6 +54,8 @@ class PipelineChange:
         self._floor = floor
         self._user = user
         self._take = take
+        self._owed_until = owed_until
+        self._now = 0.0
         self._lose_turn = lose_turn
         self._out = out
         self._order = 0
@@ -90,7 +95,7 @@ class PipelineChange:
 
     def holds_floor(self, now: float) -> bool:
         """Whether nothing may begin to speak before it: only what is winding down goes before it."""
-        change = self.waiting
+        change, self._now = self.waiting, now
         if change is None or not (change.is_urgent or self._is_next):
             self._next_since = None
         elif self._next_since is None:
@@ -105,6 +110,8 @@ class PipelineChange:
     def deadlines(self) -> Iterator[Deadline]:
         """Yield until when the moment of the one that waits must have come, and what is over have wound down."""
         yield Deadline(self._until, self._on_limit)
+        if self._is_owed:
+            yield Deadline(self._owed_until(), self._on_settled)
         if self._next_since is not None and self._is_patient:
             yield Deadline(self._next_since + WIND_DOWN, self._on_wound_down)
 
@@ -133,7 +140,13 @@ class PipelineChange:
 
     @property
     def _is_next(self) -> bool:
-        return not self._user.is_active and not any(self._goes_first(speech) for speech in self._floor.live)
+        if self._user.is_active or self._is_owed:
+            return False
+        return not any(self._goes_first(speech) for speech in self._floor.live)
+
+    @property
+    def _is_owed(self) -> bool:
+        return round(self._owed_until(), NANOSECOND_DIGITS) > self._now
 
     def _goes_first(self, speech: Speech) -> bool:
         if speech.phase != "queued":
@@ -144,6 +157,9 @@ class PipelineChange:
         if self._floor.handoff and not speech.by_hook:
             return is_turn and self._options.hears_audio
         return is_turn or speech.order < self._order
+
+    def _on_settled(self, now: float) -> None:
+        self._now = now
 
     def _on_wound_down(self, now: float) -> None:
         self._is_patient = False

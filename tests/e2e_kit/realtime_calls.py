@@ -13,6 +13,7 @@ from e2e_kit.talker import Talker, calling, record
 from vivavoce.agents import Agent, AgentSession
 from vivavoce.agents.testing import Recording
 from vivavoce.pipelines import RealtimePipeline
+from vivavoce.pipelines.pipeline import Pipeline
 from vivavoce.pipelines.testing.realtime_server import ScriptedRealtimeServer
 from vivavoce.plugins import openai, silero
 
@@ -45,11 +46,15 @@ async def caller_and_realtime_agent(
         lines = await record(LINES)
 
         async def call(
-            server: ScriptedRealtimeServer, agent: Agent | None = None, *, is_local: bool = True
+            server: ScriptedRealtimeServer,
+            agent: Agent | None = None,
+            *,
+            is_local: bool = True,
+            fallback: Pipeline | None = None,
         ) -> RealtimeCall:
             await stack.enter_async_context(server)
             model = await stack.enter_async_context(openai.RealtimeModel(model="scripted", base_url=server.url))
-            pipeline = RealtimePipeline(model, vad=vad if is_local else None)
+            pipeline = RealtimePipeline(model, vad=vad if is_local else None, fallback=fallback)
             session = AgentSession[object](agent or Agent("Be brief."), pipeline, options=OPTIONS)
             stack.push_async_callback(session.close)
             recording = Recording()

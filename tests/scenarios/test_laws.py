@@ -15,6 +15,7 @@ import anyio
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from realtime_kit import realtime_of
 
 from vivavoce.agents import (
     Agent,
@@ -22,6 +23,7 @@ from vivavoce.agents import (
     ContextWindow,
     Handoff,
     MemoryHistorySink,
+    PipelineChange,
     SessionOptions,
     SpeechHandle,
     WakeUp,
@@ -38,11 +40,12 @@ from vivavoce.agents.events import (
     UserTranscript,
     WakeUpFired,
 )
-from vivavoce.agents.testing import Played, ScriptedLLM, ScriptedTTS, SessionHarness
+from vivavoce.agents.testing import Caller, Played, ScriptedLLM, ScriptedTTS, SessionHarness
 from vivavoce.agents.turn.replay import read_trace, replay
 from vivavoce.pipelines.llm.chat_context import AgentHandoff, FunctionCall, FunctionCallOutput
 from vivavoce.pipelines.llm.tools import ToolCall
-from vivavoce.pipelines.testing import StepItem
+from vivavoce.pipelines.pipeline import Pipeline
+from vivavoce.pipelines.testing import ScriptedSTT, StepItem
 
 pytestmark = pytest.mark.timeout(90)  # a loaded machine; the signal in mid-step would look like a broken law
 
@@ -82,7 +85,19 @@ class Greeter(Desk):
 class Action:
     """What happens at `at`, a multiple of 0.1; `length` is how long it sounds or how many words it has."""
 
-    kind: Literal["says", "noise", "types", "say", "protected", "reply", "cuts_in", "interrupt", "force", "hands_off"]
+    kind: Literal[
+        "says",
+        "noise",
+        "types",
+        "say",
+        "protected",
+        "reply",
+        "cuts_in",
+        "interrupt",
+        "force",
+        "hands_off",
+        "changes",
+    ]
     at: float
     length: int
     delay: float
@@ -108,6 +123,7 @@ actions = st.lists(
                 "interrupt",
                 "force",
                 "hands_off",
+                "changes",
             ]
         ),
         at=st.integers(1, 80).map(lambda tenths: tenths / 10),
@@ -176,6 +192,7 @@ class Call:
         self.words: list[str] = []
         self.handles: list[SpeechHandle] = []
         self.handoffs: list[Handoff] = []
+        self.changes: list[PipelineChange] = []
         self.snapshots: list[dict[str, Any]] = []
         self.sink = MemoryHistorySink()
         traces = TemporaryDirectory()
@@ -192,6 +209,8 @@ class Call:
             ),
             wake_up=setting.wake_up,
         )
+        self.ears: dict[Pipeline, ScriptedSTT] = {self.harness.pipeline: self.harness.stt}
+        self.harness.caller = Caller(self._recognise)
         self.harness.preemptive = setting.ahead != "nothing"
         free_from, typed = 0.0, list[Action]()
         for action in plan:
@@ -215,6 +234,18 @@ class Call:
             (path,) = Path(traces.name).iterdir()
             with path.open(encoding="utf-8", newline="\n") as file:
                 self.trace = read_trace(file)
+
+    def _recognise(self, text: str, is_final: bool, item_id: str) -> None:
+        stt = self.ears[self.harness.session.pipeline]  # who listens now
+        (stt.final if is_final else stt.interim)(text)
+
+    def _new_pipeline(self, action: Action) -> Pipeline:
+        """A cascade, or a realtime model with ears of one's own: all share the model's script and the voice."""
+        make = realtime_of if action.length % 2 else SessionHarness.pipeline_of
+        stt = ScriptedSTT()
+        pipeline = make(self.harness.llm, stt, self.harness.tts)
+        self.ears[pipeline] = stt
+        return pipeline
 
     def _new_words(self, length: int) -> str:
         new = [f"u{len(self.words) + number}" for number in range(1 + length // 3)]
@@ -242,6 +273,8 @@ class Call:
                     _ = session.interrupt()
                 case "force":
                     _ = session.interrupt(force=True)
+                case "changes":
+                    self.changes.append(session.change_pipeline(self._new_pipeline(action), within=action.delay * 20))
                 case "hands_off":
                     self.handoffs.append(session.update_agent(Greeter("Help.")))
 
@@ -273,6 +306,8 @@ def test_whatever_happens_the_laws_of_a_session_hold(
     assert harness.close_report.is_clean
     assert all(handle.is_done and handle.outcome is not None for handle in call.handles)
     assert {handoff.outcome for handoff in call.handoffs} <= {"completed", "cancelled"}
+    assert {change.outcome for change in call.changes} <= {"completed", "failed", "cancelled"}
+    assert all(change.is_done for change in call.changes)
     check_handoffs(harness)
     check_outcomes(harness)
     check_user_words(call)

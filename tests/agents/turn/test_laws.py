@@ -147,6 +147,10 @@ class TurnLaws(RuleBasedStateMachine):
             self.attempts.sees_effect(effect)
             self.states.sees_effect(effect, self.now)
             self.silence.sees_effect(effect, self.now)
+        if self.machine.is_change_due and not isinstance(event, i.PipelineChangeDue):
+            taken = self._feed(i.PipelineChangeDue())
+            assert any(isinstance(effect, fx.TakePipeline) for effect in taken)
+            assert not self.machine.is_change_due
         return effects
 
     def _number(self) -> int:
@@ -274,6 +278,23 @@ class TurnLaws(RuleBasedStateMachine):
             self._feed(i.HandoffEnded(self.floor.handoff or "ghost"))
         else:
             self._feed(kind(self._pick(pick)))
+
+    @rule(within=st.sampled_from([0.1, 1.0, 60.0]), is_urgent=st.booleans(), is_withdrawn=st.booleans())
+    def change_pipeline(self, within: float, is_urgent: bool, is_withdrawn: bool) -> None:
+        """One of the same traits, so that all else that holds goes on to hold."""
+        options, change = self.options, f"change_{self._number()}"
+        request = i.PipelineChangeRequested(
+            change_id=change,
+            within=within,
+            is_urgent=is_urgent and not options.hears_audio,  # else what was heard is lost, as it has to be
+            detector_timeout=options.detector_timeout,
+            remote_decides=options.remote_decides,
+            hears_audio=options.hears_audio,
+            max_attempts=options.max_attempts,
+        )
+        self._feed(request)
+        if is_withdrawn:
+            self._feed(i.PipelineChangeWithdrawn(change))
 
     @rule(
         pick=st.integers(0, 99),

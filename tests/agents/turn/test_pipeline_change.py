@@ -97,6 +97,18 @@ def test_a_turn_that_a_model_has_heard_itself_is_answered_by_it_even_after_a_han
     assert due(talk.played(4.0)).take() == [(3.0, "grant", "answer_1"), (4.0, *TAKEN)]
 
 
+def test_words_that_the_recogniser_still_owes_are_waited_for() -> None:
+    talk = Conversation().starts(1.0).at(1.5, i.UserInterim(text="hello")).stops(2.0).until(3.0)
+    talk.at(3.05, i.SpeechEnded("answer_1", "completed"))
+    assert asks(talk, 3.1).take()[:1] == [(3.0, "commit", "turn_1", "hello")]
+    assert due(talk.until(3.9)).take() == []
+    assert due(talk.until(4.0)).take() == [(4.0, *TAKEN)]
+
+    talk = Conversation().starts(1.0).at(1.5, i.UserInterim(text="hello")).stops(2.0).until(3.0)
+    asks(talk.at(3.05, i.SpeechEnded("answer_1", "completed")), 3.1).take()
+    assert due(talk.at(3.2, i.UserFinal(text="hello there"))).take()[-1] == (3.2, *TAKEN)
+
+
 def test_without_a_moment_in_time_nothing_comes_of_it() -> None:
     talk = Conversation().speaking()
     asks(talk, 1.5, within=2.0).until(3.5)
