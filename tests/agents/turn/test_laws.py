@@ -269,31 +269,41 @@ class TurnLaws(RuleBasedStateMachine):
 
     @rule(
         pick=st.integers(0, 99),
-        kind=st.sampled_from([i.ToolsStarted, i.ToolsAwaited, i.ToolsFinished, i.HandoffRequested, i.HandoffEnded]),
+        kind=st.sampled_from(
+            [
+                i.ToolsStarted,
+                i.ToolsAwaited,
+                i.ToolsFinished,
+                i.HandoffRequested,
+                i.HandoffEnded,
+                i.PipelineChangeRequested,
+            ]
+        ),
     )
     def use_tools_and_hand_off(self, pick: int, kind: type) -> None:
-        if kind is i.HandoffRequested:
+        if kind is i.PipelineChangeRequested:
+            self._change_pipeline(pick)
+        elif kind is i.HandoffRequested:
             self._feed(i.HandoffRequested(f"handoff_{self._number()}"))
         elif kind is i.HandoffEnded:
             self._feed(i.HandoffEnded(self.floor.handoff or "ghost"))
         else:
             self._feed(kind(self._pick(pick)))
 
-    @rule(within=st.sampled_from([0.1, 1.0, 60.0]), is_urgent=st.booleans(), is_withdrawn=st.booleans())
-    def change_pipeline(self, within: float, is_urgent: bool, is_withdrawn: bool) -> None:
-        """One of the same traits, so that all else that holds goes on to hold."""
+    def _change_pipeline(self, pick: int) -> None:
+        """For one of the same traits, so that all else that holds goes on to hold."""
         options, change = self.options, f"change_{self._number()}"
         request = i.PipelineChangeRequested(
             change_id=change,
-            within=within,
-            is_urgent=is_urgent and not options.hears_audio,  # else what was heard is lost, as it has to be
+            within=[0.1, 1.0, 60.0][pick % 3],
+            is_urgent=pick % 5 == 0 and not options.hears_audio,  # else what was heard is lost, as it has to be
             detector_timeout=options.detector_timeout,
             remote_decides=options.remote_decides,
             hears_audio=options.hears_audio,
             max_attempts=options.max_attempts,
         )
         self._feed(request)
-        if is_withdrawn:
+        if pick % 7 == 0:
             self._feed(i.PipelineChangeWithdrawn(change))
 
     @rule(
