@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NoReturn
+
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.records import SessionReport, TurnRecord, UsageRecord
 from vivavoce.agents.session.flow import ConversationFlow
 from vivavoce.agents.session.handoff import HandoffRoom
 from vivavoce.agents.session.journal import Journal
 from vivavoce.agents.session.lifecycle import SessionLifecycle
+from vivavoce.agents.session.livekit_names import unknown_attribute
 from vivavoce.agents.session.pipeline_room import PipelineRoom
 from vivavoce.agents.session.recording import SessionRecording
 from vivavoce.agents.session.runtime import SessionRuntime
@@ -26,6 +29,11 @@ class SessionView:
     _runtime: SessionRuntime
     _lifecycle: SessionLifecycle
     _pipelines: PipelineRoom
+
+    if not TYPE_CHECKING:  # type checkers would take any name as one of the session's
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise unknown_attribute(self, name)
 
     @property
     def agent(self) -> Agent:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from typer.main import get_command
+from typer.testing import CliRunner
 
 from vivavoce import agents, pipelines
 from vivavoce.agents import Agent, AgentSession
 from vivavoce.agents.cli.app import app
-from vivavoce.agents.cli.call.script import read_script
-from vivavoce.pipelines.testing import ScriptedTTS
+from vivavoce.agents.cli.call.script import CallScript, Ears, Expectation, Step, Voice, read_script
+from vivavoce.agents.job import JobInfo
+from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, SessionHarness
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -25,7 +31,7 @@ def blocks(language: str) -> list[str]:
 
 
 def test_the_agent_shown_is_the_example_that_the_tests_run() -> None:
-    (shown,) = blocks("python")
+    shown, _, _ = blocks("python")
     assert shown == (ROOT / "examples" / "hello.py").read_text(encoding="utf-8")
 
 
@@ -49,8 +55,45 @@ def test_the_caller_s_script_shown_is_one(tmp_path: Path) -> None:
     path = tmp_path / "booking.toml"
     path.write_text(shown, encoding="utf-8")
     script = read_script(path)
-    assert [step.say for step in script.steps] == ["table for friday please", "stop please"]
-    assert script.steps[1].barge_in_after == 2.0
+    assert [step.say for step in script.steps] == ["on friday", "at seven", "goodbye"]  # tests/e2e places the call
+    assert script.steps[2].barge_in_after == 1.0
+
+
+def test_the_keys_of_a_script_are_those_told() -> None:
+    keys = {*CallScript.model_fields, *Step.model_fields, *Expectation.model_fields, *Ears.model_fields}
+    (told,) = re.findall(r"^\| key \|.*\n\|.*\n((?:\|.*\n)+)", README, flags=re.M)
+    assert {*keys, *Voice.model_fields} <= set(re.findall(r"`(\w+)`", told))
+
+
+def test_the_test_shown_passes_beside_the_agent_shown(tmp_path: Path) -> None:
+    hello, test, _ = blocks("python")
+    (tmp_path / "hello.py").write_text(hello, encoding="utf-8")
+    (tmp_path / "test_hello.py").write_text(test, encoding="utf-8")
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:asyncio"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 passed" in done.stdout
+
+
+def test_the_report_shown_is_kept_and_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names: dict[str, Any] = {"json": json, "Path": Path, "JobContext": agents.JobContext, "AgentSession": AgentSession}
+    exec(blocks("python")[2], names)
+    harness = SessionHarness(Agent("x"), ScriptedLLM("Fine."))
+    jobs: list[agents.JobContext] = []
+
+    async def scenario(harness: SessionHarness) -> None:
+        job = agents.JobContext(JobInfo(id="job", room="r"), url="", token="", shared={}, tasks=None)  # type: ignore[arg-type]
+        jobs.append(job)
+        names["keep_report"](job, harness.session)
+        await harness.user("how are you")
+
+    harness.run(scenario)
+    monkeypatch.chdir(tmp_path)
+    (callback,) = jobs[0].take_callbacks()
+    callback("the call is over")
+    assert CliRunner().invoke(app, ["report", "report.json", "-o", "call.html"]).exit_code == 0
+    assert "<html" in (tmp_path / "call.html").read_text()
 
 
 def test_every_path_named_exists() -> None:
@@ -65,7 +108,7 @@ INLINE = re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", README, flags=re.
 def test_every_class_named_is_public() -> None:
     named = {name for code in INLINE for name in re.findall(r"(?<!\.)\b[A-Z][a-z]+(?:[A-Z][A-Za-z]*)+\b", code)}
     assert {"AgentSession", "WakeUp", "ConversationFlow"} <= named
-    assert named <= {*agents.__all__, *pipelines.__all__}
+    assert named <= {*agents.__all__, *pipelines.__all__, "SessionHarness"}
 
 
 def test_every_name_of_a_plugin_exists() -> None:

@@ -15,10 +15,13 @@ import pytest
 
 from e2e_kit.caller_command import call, checks
 from e2e_kit.room_endpoint import RoomEndpoint
+from e2e_kit.working import Working
+from vivavoce.agents.cli.app_file import load_worker, with_options
 from vivavoce.pipelines.media.wav import read_wav
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(150)]
 
+README = Path(__file__).parents[2] / "README.md"
 AGENT = Path(__file__).parents[1] / "e2e_kit/call_agent.py"
 SCRIPT = """
 [ears]
@@ -82,6 +85,21 @@ async def test_an_agent_as_it_should_be_passes(room_server: RoomEndpoint, room_n
     caller, agent = np.sqrt(np.mean(spoken**2, axis=0))
     assert caller > 10 * max(agent, 1.0)  # left is the caller, right the agent
     assert "1 of 1 calls passed" in printed
+
+
+async def test_the_readme_s_script_passes_against_the_readme_s_agent(
+    embedded_room: RoomEndpoint, room_name: str, tmp_path: Path
+) -> None:
+    (script,) = re.findall(r"^```toml\n(.*?)^```", README.read_text(encoding="utf-8"), flags=re.M | re.S)
+    account = {"url": embedded_room.url, "api_key": embedded_room.api_key, "api_secret": embedded_room.api_secret}
+    hello = load_worker(README.parent / "examples/hello.py")
+    async with Working(with_options(hello, **account, agent_name=room_name, health_port=None)):
+        status, printed, result = await call(
+            embedded_room, tmp_path, "--room", room_name, "--agent-name", room_name, script=script
+        )
+    assert status == 0, printed
+    assert [line["line"] for line in result["calls"][0]["lines"]] == ["(greeting)", "on friday", "at seven", "goodbye"]
+    assert len(checks(result)) == 6
 
 
 @pytest.mark.parametrize(
