@@ -14,8 +14,10 @@ from realtime_kit import realtime_of, text_realtime_of
 
 from telemetry_kit import Watching
 from vivavoce.agents.testing import SessionHarness
-from vivavoce.pipelines.pipeline import PipelineContext
+from vivavoce.pipelines.llm.base import LLM
+from vivavoce.pipelines.pipeline import Pipeline, PipelineContext
 from vivavoce.pipelines.realtime import RealtimePipeline, RealtimePipelineConnection
+from vivavoce.pipelines.testing import ScriptedSTT, ScriptedTTS
 
 WAYS = ["traced"] if os.environ.get("VIVAVOCE_TRACED_SCENARIOS") == "1" else ["plain"]
 
@@ -95,6 +97,12 @@ def on_pipeline(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 
     open_as_ever = RealtimePipeline.open
     monkeypatch.setattr(RealtimePipeline, "open", open_and_note)
-    monkeypatch.setattr(SessionHarness, "pipeline_of", staticmethod(make))
+    made: list[Pipeline] = []
+
+    def make_and_note(llm: LLM, stt: ScriptedSTT, tts: ScriptedTTS) -> Pipeline:
+        made.append(make(llm, stt, tts))
+        return made[-1]
+
+    monkeypatch.setattr(SessionHarness, "pipeline_of", staticmethod(make_and_note))
     yield
-    assert opened, "it ran on no realtime pipeline: say why in DIFFERENT"
+    assert made or opened, "it ran on no realtime pipeline: say why in DIFFERENT"
