@@ -164,7 +164,7 @@ class PipelineRoom:
     @property
     def to_come(self) -> list[Pipeline]:
         """Those that were asked for and do not serve yet."""
-        running = [] if self._run is None else [self._run.change.pipeline]
+        running = [] if self._run is None or self._run.decided.is_set() else [self._run.change.pipeline]
         return [*running, *(change.pipeline for change in self._waiting)]
 
     # --- start
@@ -388,10 +388,10 @@ class PipelineRoom:
         if self._run is None:
             self._replace_lost(error)
             self._next()
-            return
-        self._run.change.is_urgent = True
-        if self._run.is_asked:
-            self._ask(self._run, self._place.linked.post)
+        elif not self._run.decided.is_set():  # else `_go_on`, which comes next, sees the loss
+            self._run.change.is_urgent = True
+            if self._run.is_asked:
+                self._ask(self._run, self._place.linked.post)
 
     def _replace_lost(self, error: Exception, *, but: Pipeline | None = None) -> None:
         fallback = self.pipeline.fallback

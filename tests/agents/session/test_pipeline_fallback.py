@@ -7,9 +7,11 @@ import pytest
 from vivavoce.agents import Agent
 from vivavoce.agents.events import ErrorOccurred, PipelineChanged, TurnCompleted
 from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, SessionHarness
-from vivavoce.pipelines.cascading import CascadingPipeline
+from vivavoce.pipelines.cascading import CascadingConnection, CascadingPipeline
 from vivavoce.pipelines.core.errors import ConfigurationError, ProviderConnectionError, VoiceError
-from vivavoce.pipelines.pipeline import Pipeline
+from vivavoce.pipelines.events import PipelineFailed
+from vivavoce.pipelines.media.frame import AudioFrame
+from vivavoce.pipelines.pipeline import Pipeline, PipelineContext
 from vivavoce.pipelines.realtime import RealtimePipeline
 from vivavoce.pipelines.realtime_model.fallback import FallbackRealtime
 from vivavoce.pipelines.testing import ScriptedRealtimeModel, ScriptedSTT, ScriptedVAD, Step
@@ -181,6 +183,44 @@ def test_a_change_that_is_under_way_when_the_model_is_lost_takes_over_at_once() 
 
     call.harness.run(scenario, until=5.0)
     assert call.harness.session.pipeline is own
+
+
+class Breaking(CascadingPipeline):
+    """Is lost for good by the first frame that it is given, which is at the very moment in which it takes over."""
+
+    def open(self, context: PipelineContext) -> CascadingConnection:
+        """Return its connection."""
+
+        def fail(frame: AudioFrame) -> None:
+            connection.push_audio = push  # type: ignore[method-assign]
+            context.emit(PipelineFailed(DOWN, False, "stt"))
+            push(frame)
+
+        connection = super().open(context)
+        push, connection.push_audio = connection.push_audio, fail  # type: ignore[method-assign]
+        return connection
+
+
+@pytest.mark.parametrize("has_fallback", [True, False])
+def test_one_that_is_lost_as_it_takes_over_is_followed_by_its_fallback_or_ends_the_session(has_fallback: bool) -> None:
+    call = Call(ScriptedRealtimeModel(), "Five.")
+    breaking = Breaking(stt=ScriptedSTT(), llm=ScriptedLLM(), tts=ScriptedTTS(), vad=ScriptedVAD())
+    breaking.fallback = call.cascade if has_fallback else None
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(1.0)
+        await harness.session.change_pipeline(breaking)
+        if has_fallback:
+            await harness.until(2.0)
+            await harness.session.reply("Say it.")
+        else:
+            report = await harness.session.wait_closed()
+            assert report.reason == "error"
+
+    call.harness.run(scenario)
+    assert call.errors == [("stt", has_fallback)]
+    assert call.changes == [("realtime", "cascading"), ("cascading", "cascading")][: 1 + has_fallback]
+    call.harness.expect_history(*[("assistant", "Five.")] * has_fallback)
 
 
 def test_a_fallback_that_cannot_be_had_either_ends_the_session() -> None:
