@@ -26,9 +26,9 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Literal, Protocol
+from typing import Literal
 
 import anyio
 from anyio.abc import TaskGroup
@@ -43,6 +43,7 @@ from vivavoce.agents.session.journal import Journal
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.pipeline_change import PipelineChange
 from vivavoce.agents.session.pipeline_line import PipelineLine
+from vivavoce.agents.session.pipeline_place import Ears, Linked, PipelinePlace
 from vivavoce.agents.session.pipeline_reports import PipelineReports
 from vivavoce.agents.session.wiring import check_flow, check_turns, check_wiring, turn_traits
 from vivavoce.agents.turn import inputs as i
@@ -51,7 +52,15 @@ from vivavoce.pipelines.core.errors import SessionError, describe, located
 from vivavoce.pipelines.core.incidents import passed_over
 from vivavoce.pipelines.core.owned_call import OwnedCall
 from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
-from vivavoce.pipelines.events import AgentTranscript, PipelineFailed, PipelineUsage, RemoteReplyStarted, UserFinal
+from vivavoce.pipelines.events import (
+    AgentTranscript,
+    PipelineFailed,
+    PipelineUsage,
+    RemoteReplyStarted,
+    UserFinal,
+    UserSpeechEnded,
+    UserSpeechStarted,
+)
 from vivavoce.pipelines.media.buffer import RecentFrames
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.pipeline import (
@@ -76,34 +85,6 @@ FALLBACK_WITHIN = 5.0
 """Seconds for which a fallback lets what is still heard without the lost pipeline come to its end."""
 
 DropReason = Literal["closed", "withdrawn", "no_moment"]
-
-
-class Ears(Protocol):
-    """Where the caller's audio comes from."""
-
-    def hear_by(self, push: Callable[[AudioFrame], None]) -> None:
-        """Give the caller's frames to that one from now on."""
-
-
-class Linked(Protocol):
-    """The session's loop, and its parts that work with the pipeline."""
-
-    def post(self, event: i.TurnInput) -> None: ...
-    def step(self, event: i.TurnInput) -> None: ...
-    def run_soon(self, do: Callable[[], None]) -> None: ...
-    def report_error(self, error: Exception, source: str, *, is_recovered: bool = False) -> None: ...
-
-
-@dataclass(slots=True, eq=False)
-class _Place:
-    """Where pipelines are opened: a session that runs."""
-
-    group: TaskGroup
-    linked: Linked
-    ears: Ears
-    reports: PipelineReports
-    input_rate: int
-    on_lost: Callable[[Exception], None]
 
 
 @dataclass(slots=True, eq=False)
@@ -144,12 +125,14 @@ class PipelineRoom:
         self._journal = journal
         self._history = history
         self._handoffs = handoffs
-        self._in: _Place | None = None
+        self._in: PipelinePlace | None = None
         self._line: PipelineLine | None = None
         self._leaving: list[PipelineLine] = []
         self._waiting: deque[PipelineChange] = deque()
         self._run: _Run | None = None
         self._kept: RecentFrames | None = None
+        self._behind = 0.0
+        """Seconds of kept audio that follow the frame that the new pipeline is given."""
         self._is_closing = False
         self.on_taken: Callable[[PipelineConnection, PipelineCapabilities], None] = _unlinked
         """Gives the session's parts the connection that takes over; the runtime sets it."""
@@ -157,7 +140,7 @@ class PipelineRoom:
         """Told, while the session closes, of what a pipeline reports as broken."""
 
     @property
-    def _place(self) -> _Place:
+    def _place(self) -> PipelinePlace:
         assert self._in is not None, "the room is used before open()"
         return self._in
 
@@ -186,7 +169,7 @@ class PipelineRoom:
             ConfigurationError: The pipeline is attached to a session already.
         """
         reports = PipelineReports(self._journal, self._history, post=linked.post, run_soon=linked.run_soon)
-        self._in = _Place(group, linked, ears, reports, input_rate, on_lost)
+        self._in = PipelinePlace(group, linked, ears, reports, input_rate, on_lost)
         self._line = line = self._make(self.pipeline)
         if self._waiting:
             linked.run_soon(self._next)
@@ -332,8 +315,12 @@ class PipelineRoom:
         logger.info("The session went from the %s to the %s pipeline", old.pipeline.name, new.pipeline.name)
         kept, self._kept = self._kept, None
         place.ears.hear_by(new.connection.push_audio)
-        for frame in () if kept is None else kept.drain():
+        frames = [] if kept is None else kept.drain()
+        self._behind = sum(frame.duration for frame in frames)
+        for frame in frames:
+            self._behind -= frame.duration
             new.connection.push_audio(frame)
+        self._behind = 0.0
         self._leave(old, linger=0.0 if old.failure is not None else LATE_WORDS)
         run.decided.set()
         if new.failure is not None:
@@ -354,6 +341,8 @@ class PipelineRoom:
                 self.on_closing_error(event.error)
             self._place.linked.run_soon(partial(self._on_failed, line, event))
         elif line is self._line or isinstance(event, PipelineUsage):
+            if isinstance(event, UserSpeechStarted | UserSpeechEnded):
+                event = replace(event, at=event.at - self._behind)
             self._place.reports.take(event)
         elif isinstance(event, RemoteReplyStarted):
             line.connection.refuse(event.remote_reply_id)

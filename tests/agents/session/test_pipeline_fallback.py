@@ -118,6 +118,23 @@ def test_a_turn_whose_words_are_not_known_when_the_model_is_lost_is_heard_and_an
     assert call.harness.messages[-2:] == [("user", "what is two and three"), ("assistant", "Five.")]
 
 
+def test_such_a_turn_is_as_long_for_a_model_that_is_given_it_at_once_as_it_was() -> None:
+    first = ScriptedRealtimeModel([5.0, "Never said."], delay=0.1)
+    second = ScriptedRealtimeModel("Five.", hears=["what is two and three"], delay=0.1, open_delay=0.2)
+    spare = RealtimePipeline(second, vad=ScriptedVAD())
+    pipeline = RealtimePipeline(first, vad=ScriptedVAD(), fallback=spare)
+    harness = SessionHarness(Agent("Help."), model=first, pipeline=pipeline)
+    harness.caller.makes_noise(1.0, 2.0)
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(3.0)
+        first.fail_open(*[DOWN] * 9)
+        first.fail(DOWN)
+
+    harness.run(scenario, until=6.0)
+    harness.expect_history(("user", "what is two and three"), ("assistant", "Five."))
+
+
 @pytest.mark.parametrize(
     ("answer", "heard", "outcome"),
     [
