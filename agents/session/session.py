@@ -277,6 +277,7 @@ class AgentSession(EventSource, SessionView, Generic[UserdataT]):
         """Speak `text` as it is, without the model. Awaiting the handle means "played out".
 
         Args:
+            text: Whole, or piece by piece: then of at most 100,000 characters, beyond which the speech fails.
             audio: Played instead of a synthesis of `text`, which it says: a frame, an async iterator of frames, or the
                 path of a file (WAV; with the extra `audio` any kind). One that turns out broken fails the speech.
             interruptible: Whether the caller's words may cut it.

@@ -7,6 +7,11 @@ from collections.abc import AsyncIterator, Callable
 
 import anyio.lowlevel
 
+from vivavoce.pipelines.core.errors import ConfigurationError
+
+MAX_TEXT = 100_000
+"""Characters of a text that comes piece by piece, about two hours of speech; an endless one would fill the memory."""
+
 
 class TextChannel(AsyncIterator[str]):
     """Pieces pushed while nobody reads are joined into one."""
@@ -26,10 +31,20 @@ class TextChannel(AsyncIterator[str]):
     async def feed(self, text: AsyncIterator[str], on_piece: Callable[[str], None]) -> None:
         """Push all of `text`, telling `on_piece` of each piece before, and close; `text` is closed in any case.
 
-        It may take as long as it likes, for it is the application's own.
+        It may take as long as it likes, for it is the application's own. It is not held back while the voice is behind:
+        a voice that hangs is told from one that waits for text by whether all text is in.
+
+        Raises:
+            ConfigurationError: It goes on beyond `MAX_TEXT`.
         """
+        length = 0
         try:
             async for piece in text:
+                length += len(piece)
+                if length > MAX_TEXT:
+                    raise ConfigurationError(
+                        f"one say() takes a text of at most {MAX_TEXT} characters, got more; say it in parts"
+                    )
                 on_piece(piece)
                 self.push(piece)
                 await anyio.lowlevel.checkpoint()  # a text that never waits must not hold the loop
