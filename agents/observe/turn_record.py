@@ -10,7 +10,6 @@ from vivavoce.agents.observe.stages import Stages, configured_waits
 from vivavoce.agents.records import (
     HandoffRecord,
     RetryRecord,
-    StageOwner,
     ToolRecord,
     TurnOutcome,
     TurnRecord,
@@ -79,6 +78,8 @@ class TurnRecordBuilder:
         self.llm_first_token: float | None = None
         self.tts_first_byte: float | None = None
         self.stages = Stages(now)
+        self.mark = self.stages.mark
+        """Ends a stage; each frame of a voice asks for it, so that it costs one call."""
         self.interruptions = InterruptionLog(frame.policy, session_start=frame.session_start)
         self.usage = UsageRecord()
         self.audio = Heard()
@@ -95,10 +96,6 @@ class TurnRecordBuilder:
         self.user_text = user_text
         self._user = _User(timing, speech_started_at)
         self.stages.committed(timing, is_server_vad=self._frame.has_server_vad)
-
-    def mark(self, name: str, owner: StageOwner, at: float | None) -> None:
-        """End a stage at `at`; it began where the one before ended. Stages of one name add up."""
-        self.stages.mark(name, owner, at)
 
     def played(self, at: float) -> None:
         """The first frame of a step is played; only the turn's first one counts."""

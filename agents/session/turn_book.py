@@ -52,7 +52,7 @@ class TurnBook:
         self._clock = options.clock
         self._journal = journal
         self._capabilities = PipelineCapabilities()
-        self._cause = Cause(by="voice")
+        self._by: InterruptedBy = "voice"
         self._burst_at: float | None = None
         """Onset of the user's last speech."""
         self._turn_at: float | None = None
@@ -80,13 +80,17 @@ class TurnBook:
                 self._heard = UsageRecord(stt_audio_seconds=self._heard.stt_audio_seconds + event.audio_seconds)
             if event.text and self._turn_at is None and not self._has_vad:
                 self._turn_at = self._burst_at = now
-        by = _BY.get(type(event), "voice")
-        self._cause = Cause(by=by, candidate_at=self._burst_at if by == "voice" else None)
+        self._by = _BY.get(type(event), "voice")
 
     def decided(self, effects: Sequence[fx.Effect]) -> None:
         """Take what has been carried out."""
-        if any(isinstance(effect, _ENDS_TURN) for effect in effects):
+        if effects and self._turn_at is not None and any(isinstance(effect, _ENDS_TURN) for effect in effects):
             self._turn_at = None
+
+    @property
+    def _cause(self) -> Cause:
+        """Who led to what is decided just now; made where it is asked for, since it is asked for seldom."""
+        return Cause(by=self._by, candidate_at=self._burst_at if self._by == "voice" else None)
 
     @property
     def _has_vad(self) -> bool:

@@ -21,6 +21,7 @@ class RecordedSink(AudioSink):
     def __init__(self, sink: AudioSink) -> None:
         self._sink = sink
         self.listener: Listener | None = None
+        self.queued = sink.queued  # type: ignore[method-assign]  # asked thrice a frame, and nothing of it is told
 
     @property
     def capabilities(self) -> SinkCapabilities:
