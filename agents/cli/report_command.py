@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def report(
-    path: Annotated[Path, typer.Argument(help="A report.json, such as `vivavoce demo` writes.")],
+    path: Annotated[Path, typer.Argument(help="A report.json: of `vivavoce demo`, or of VIVAVOCE_REPORT=reports/.")],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="The page [default: beside it, .html].")] = None,
     wav: Annotated[
         Path | None,
@@ -42,19 +42,11 @@ def write_page(
     Raises:
         ReportError: The recording cannot be read, or the page cannot be written.
     """
-    from vivavoce.agents.observe.report.page import render
-    from vivavoce.agents.observe.report.peaks import read_peaks
+    from vivavoce.agents.observe.report.files import page_of
     from vivavoce.pipelines.core.errors import ReportError
 
-    recording = next((each for each in report.recordings if each.path.endswith(".wav")), None)
-    if wav is None and recording is not None:
-        named = Path(recording.path)
-        wav = next((file for file in (named, *([beside / named.name] if beside else ())) if file.is_file()), None)
-    peaks = None if wav is None else read_peaks(wav, offset=0.0 if recording is None else recording.started_at)
-    if with_audio and wav is None:
-        raise ReportError("there is no recording to put into the page; give one with --wav, or leave out --audio")
-    sound = wav.read_bytes() if with_audio and wav is not None else None
+    text = page_of(report, wav=wav, beside=beside, with_audio=with_audio)
     try:
-        page.write_text(render(report, peaks=peaks, audio=sound), encoding="utf-8")
+        page.write_text(text, encoding="utf-8")
     except OSError as error:
         raise ReportError(f"cannot write '{page}': {error.strerror}") from error

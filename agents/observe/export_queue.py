@@ -21,10 +21,20 @@ class ExportQueue(Generic[Item]):
     Args:
         what: What the items are, for people: "spans".
         export: Hands a batch over and tells whether it was taken; it may block, and raise.
+        remedy: What to do about an endpoint that never takes any.
     """
 
-    def __init__(self, what: str, export: Callable[[Sequence[Item]], bool], *, max_queue: int, max_batch: int) -> None:
+    def __init__(
+        self,
+        what: str,
+        export: Callable[[Sequence[Item]], bool],
+        *,
+        max_queue: int,
+        max_batch: int,
+        remedy: str = "",
+    ) -> None:
         self._what = what
+        self._remedy = f" ({remedy})" if remedy else ""
         self._export = export
         self._max_queue = max_queue
         self._max_batch = min(max_queue, max_batch)
@@ -80,4 +90,5 @@ class ExportQueue(Generic[Item]):
                 told = "Telemetry is delivered again; %d %s were lost, %d dropped"
                 logger.info(told, self.lost, self._what, self.dropped)
             else:
-                logger.warning("Telemetry (%s) cannot be delivered; calls go on, and this is said once", self._what)
+                told = "Telemetry (%s) cannot be delivered; calls go on, and this is said once%s"
+                logger.warning(told, self._what, self._remedy)

@@ -194,7 +194,13 @@ def _log_queue(exporter: LogRecordExporter, limits: ExportLimits) -> ExportQueue
     def export(batch: Sequence[ReadableLogRecord]) -> bool:
         return exporter.export(batch) is LogRecordExportResult.SUCCESS
 
-    return ExportQueue("logs", export, max_queue=limits.max_logs, max_batch=limits.max_log_batch)
+    return ExportQueue(
+        "logs",
+        export,
+        max_queue=limits.max_logs,
+        max_batch=limits.max_log_batch,
+        remedy="for an endpoint that takes none: OTEL_LOGS_EXPORTER=none",
+    )
 
 
 def _readable(record: ReadWriteLogRecord, resource: Resource) -> ReadableLogRecord:

@@ -22,6 +22,7 @@ from vivavoce.agents.session.closing import UNWIND_SHARE, CloseSequence, Step
 from vivavoce.agents.session.emitter import SessionEmitter
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.pipeline_room import PipelineRoom
+from vivavoce.agents.session.report_file import report_file, write_report
 from vivavoce.agents.session.room_link import RoomLink
 from vivavoce.agents.session.runtime import SessionRuntime
 from vivavoce.agents.session.services import Service
@@ -326,6 +327,7 @@ class SessionLifecycle:
         )
         self._runtime.journal.note(ev.Closed, report=self.report)
         self._runtime.journal.flush()
+        await self._write_report()
         await self._end_telemetry()
         self._set_closed()
         with anyio.move_on_after(closing.seconds_left * UNWIND_SHARE):
@@ -379,6 +381,13 @@ class SessionLifecycle:
 
     def _watch_step(self, name: str) -> Watch:
         return self._observer.phase_step("close", name)
+
+    async def _write_report(self) -> None:
+        path = report_file(self._options.report_path, self._session.id)
+        if path is not None:
+            session = self._session
+            report = self._runtime.journal.report(self.report, pipeline=session.pipeline, agent_id=session.agent.id)
+            await write_report(path, report, self._clock)
 
     async def _end_telemetry(self) -> None:
         """End what is told of the session; the flush has a limit of its own, whatever the steps have used up."""

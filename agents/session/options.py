@@ -9,6 +9,7 @@ from vivavoce.agents.observe.options import TelemetryOptions
 from vivavoce.agents.observe.recording.options import RecordingOptions
 from vivavoce.agents.observe.telemetry import Telemetry
 from vivavoce.agents.session.history_sink import HistorySink
+from vivavoce.agents.session.report_file import report_file
 from vivavoce.agents.speech.host import SpeechLimits
 from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions
 from vivavoce.pipelines.core.checks import check_flag, check_instance, check_number, check_text, check_whole
@@ -33,12 +34,19 @@ class WatchOptions:
     """Where a trace of the turn machine is written, for `vivavoce replay`; it holds what the user says. None: where
     `VIVAVOCE_TRACE` says; "": nowhere. How files are named: `vivavoce.agents.session.trace_writer`."""
 
+    report_path: str | Path | None = None
+    """Where the report of a session is written when it has closed: a folder, or a name in .json or .html (the page).
+    None: where `VIVAVOCE_REPORT` says; "": nowhere. How files are named: `vivavoce.agents.session.report_file`."""
+
     def __post_init__(self) -> None:
         if self.telemetry is not None and not isinstance(self.telemetry, TelemetryOptions | Telemetry):
             raise ConfigurationError(f"telemetry must be TelemetryOptions(…) or Telemetry(…), got {self.telemetry!r}")
         check_flag("capture_content", self.capture_content)
-        if self.trace_path is not None and not isinstance(self.trace_path, str | Path):
-            raise ConfigurationError(f"trace_path must be a str, a Path or None, got {self.trace_path!r}")
+        for name in ("trace_path", "report_path"):
+            given = getattr(self, name)
+            if given is not None and not isinstance(given, str | Path):
+                raise ConfigurationError(f"{name} must be a str, a Path or None, got {given!r}")
+        report_file(self.report_path, "session")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@
 | `markup` | HTML and SVG elements; everything that goes into them is escaped |
 | `timeline`, `turns`, `figures` | the parts of the page |
 | `page` | the page |
+| `files` | both as files, the page with the recording that belongs to it |
 
 Nothing here is imported by a session: a report costs nothing until it is asked for.
 """
