@@ -1,0 +1,173 @@
+"""What telemetry costs a call: CPU a session-minute, exporters included, and voice-to-voice latency.
+
+    PYTHONPATH=.paths .venv/bin/python tests/bench/tracing_cost.py                   # ~ 7 minutes on a quiet machine
+    PYTHONPATH=.paths .venv/bin/python tests/bench/tracing_cost.py --seconds 20 --rounds 1 --sessions 4
+
+Sessions with scripted providers hold conversations in real time, side by side in one process, without telemetry and
+with traces, metrics and logs to an OTLP endpoint over HTTP, by turns. The endpoint is another process, so that its
+work does not count; the export thread's does. A turn takes about 6 s, every third has a tool call. `e2e_latency` is what
+the session measured from the true end of speech to the first frame played. The exit status says whether both bars hold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import logging
+import statistics
+import subprocess
+import sys
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import anyio
+
+from vivavoce.agents import Agent, SessionOptions, Telemetry, TelemetryOptions, function_tool
+from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, ScriptedTTSOptions, SessionHarness
+from vivavoce.pipelines.llm.tools import ToolCall
+
+CPU_BAR = 10.0
+"""Milliseconds a session-minute."""
+LATENCY_BAR = 0.2
+"""Milliseconds, between the medians."""
+TURN = 6.0
+"""Seconds from one turn of the caller to the next."""
+ANSWER = "There is a table at the window for you. Shall I book it?"
+
+
+class Desk(Agent):
+    """Answers, and looks a table up now and then."""
+
+    @function_tool
+    async def look_up(self, day: str) -> str:
+        """Look a day up."""
+        return f"{day} is free"
+
+
+def make_call(seconds: float, offset: float, options: SessionOptions) -> SessionHarness:
+    """Return a call of so many seconds; calls are apart by their offsets, so that turns do not all come at once."""
+    asks = ToolCall(call_id="c1", name="look_up", arguments='{"day": "Monday"}')
+    starts = [offset + TURN * number for number in range(int((seconds - offset) // TURN))]
+    script: list[Any] = []
+    for number in range(len(starts)):
+        script += [[0.05, asks]] if number % 3 == 2 else []
+        script.append([0.05, ANSWER])
+    tts = ScriptedTTS(first_byte=0.05, options=ScriptedTTSOptions(duration=2.0))
+    harness = SessionHarness(Desk("Be brief."), ScriptedLLM(*script), tts=tts, options=options)
+    for start in starts:
+        harness.caller.says("is there a table on monday", start + 0.2, start + 1.4, final_at=start + 1.5)
+    return harness
+
+
+async def have(harness: SessionHarness, seconds: float) -> list[float]:
+    """Have the call, and return its latencies in seconds."""
+    async with harness:
+        await anyio.sleep(seconds)
+    return [turn.e2e_latency for turn in harness.session.turns if turn.e2e_latency is not None]
+
+
+async def measure(endpoint: str, sessions: int, seconds: float) -> dict[str, Any]:
+    """Return CPU seconds and latencies of so many calls side by side; without an endpoint nothing is traced."""
+    telemetry = Telemetry(TelemetryOptions(endpoint=endpoint)) if endpoint else None
+    options = SessionOptions(telemetry=telemetry)
+    logging.getLogger("vivavoce").setLevel(logging.INFO if endpoint else logging.WARNING)
+    logging.getLogger().addHandler(logging.NullHandler())
+    await have(make_call(TURN + 0.5, 0.0, options), TURN + 0.5)  # loads and warms what the first call would
+    calls = [make_call(seconds, TURN * number / sessions, options) for number in range(sessions)]
+    latencies: list[float] = []
+
+    async def one(call: SessionHarness) -> None:
+        latencies.extend(await have(call, seconds))
+
+    gc.collect()
+    began = time.process_time()
+    async with anyio.create_task_group() as group:
+        for call in calls:
+            group.start_soon(one, call)
+    if telemetry is not None:
+        assert await telemetry.aclose(10.0)
+        assert telemetry.dropped_spans == telemetry.dropped_logs == 0
+    return {"cpu": time.process_time() - began, "latencies": latencies}
+
+
+class Sink(BaseHTTPRequestHandler):
+    """Takes everything."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers.get("content-length", 0)))
+        self.send_response(200)
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing."""
+
+
+def serve() -> None:
+    """Be the endpoint, and print where."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Sink)
+    print(server.server_address[1], flush=True)
+    server.serve_forever()
+
+
+def child(endpoint: str, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Measure in a process of its own."""
+    command = [sys.executable, __file__, "--sessions", str(arguments.sessions), "--seconds", str(arguments.seconds)]
+    done = subprocess.run([*command, "--measure", endpoint], capture_output=True, text=True, check=True)
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def compare(arguments: argparse.Namespace) -> int:
+    """Measure by turns, say what was found, and return the exit status."""
+    sink = subprocess.Popen([sys.executable, __file__, "--serve"], stdout=subprocess.PIPE, text=True)
+    try:
+        assert sink.stdout is not None
+        endpoint = f"http://127.0.0.1:{int(sink.stdout.readline())}"
+        found: dict[str, list[dict[str, Any]]] = {"": [], endpoint: []}
+        for number in range(arguments.rounds):
+            for where in sorted(found, reverse=bool(number % 2)):  # neither always goes first
+                found[where].append(child(where, arguments))
+    finally:
+        sink.terminate()
+        sink.wait(10)
+    minutes = arguments.sessions * arguments.seconds / 60
+    cpu = {where: statistics.median(run["cpu"] for run in runs) * 1000 / minutes for where, runs in found.items()}
+    latency = {
+        where: statistics.median(each for run in runs for each in run["latencies"]) * 1000
+        for where, runs in found.items()
+    }
+    turns = {where: sum(len(run["latencies"]) for run in runs) for where, runs in found.items()}
+    for where in found:
+        name = "traced" if where else "plain "
+        print(f"{name} {cpu[where]:8.1f} ms CPU/session-min {latency[where]:9.3f} ms latency ({turns[where]} turns)")
+    cpu_cost, latency_cost = cpu[endpoint] - cpu[""], latency[endpoint] - latency[""]
+    print(f"cost   {cpu_cost:8.1f} (bar {CPU_BAR:g}) {latency_cost:22.3f} (bar {LATENCY_BAR:g})")
+    assert turns[""] == turns[endpoint] > 0, "a call lost a turn"
+    return 0 if cpu_cost <= CPU_BAR and latency_cost < LATENCY_BAR else 1
+
+
+def main() -> int:
+    """Read the arguments."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sessions", type=int, default=20, help="side by side in a process")
+    parser.add_argument("--seconds", type=float, default=60.0, help="of each call")
+    parser.add_argument("--rounds", type=int, default=3, help="each measures both")
+    parser.add_argument("--measure", metavar="ENDPOINT", help=argparse.SUPPRESS)
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.serve:
+        serve()
+        return 0
+    if arguments.measure is not None:
+        print(json.dumps(anyio.run(measure, arguments.measure, arguments.sessions, arguments.seconds)))
+        return 0
+    return compare(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
