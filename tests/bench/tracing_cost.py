@@ -24,7 +24,8 @@ from typing import Any
 
 import anyio
 
-from vivavoce.agents import Agent, SessionOptions, Telemetry, TelemetryOptions, function_tool
+from vivavoce.agents import Agent, AgentSession, SessionOptions, Telemetry, TelemetryOptions, function_tool
+from vivavoce.agents.rooms.local import LocalTransport
 from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, ScriptedTTSOptions, SessionHarness
 from vivavoce.pipelines.llm.tools import ToolCall
 
@@ -46,8 +47,8 @@ class Desk(Agent):
         return f"{day} is free"
 
 
-def make_call(seconds: float, offset: float, options: SessionOptions) -> SessionHarness:
-    """Return a call of so many seconds; calls are apart by their offsets, so that turns do not all come at once."""
+def make_parts(seconds: float, offset: float) -> SessionHarness:
+    """Return the caller and the pipeline of a call; offsets keep the turns of calls apart."""
     asks = ToolCall(call_id="c1", name="look_up", arguments='{"day": "Monday"}')
     starts = [offset + TURN * number for number in range(int((seconds - offset) // TURN))]
     script: list[Any] = []
@@ -55,31 +56,36 @@ def make_call(seconds: float, offset: float, options: SessionOptions) -> Session
         script += [[0.05, asks]] if number % 3 == 2 else []
         script.append([0.05, ANSWER])
     tts = ScriptedTTS(first_byte=0.05, options=ScriptedTTSOptions(duration=2.0))
-    harness = SessionHarness(Desk("Be brief."), ScriptedLLM(*script), tts=tts, options=options)
+    harness = SessionHarness(Desk("Be brief."), ScriptedLLM(*script), tts=tts)
     for start in starts:
         harness.caller.says("is there a table on monday", start + 0.2, start + 1.4, final_at=start + 1.5)
     return harness
 
 
-async def have(harness: SessionHarness, seconds: float) -> list[float]:
-    """Have the call, and return its latencies in seconds."""
-    async with harness:
+async def have(parts: SessionHarness, seconds: float, options: SessionOptions) -> list[float]:
+    """Have the call in a session that nobody else watches, and return its latencies in seconds."""
+    transport = LocalTransport(options.clock, participant=parts.caller.identity)
+    async with AgentSession[None](parts.agent, parts.pipeline, options=options) as session:
+        parts.caller.begin(transport, options.clock)
+        await session.start(transport)
         await anyio.sleep(seconds)
-    return [turn.e2e_latency for turn in harness.session.turns if turn.e2e_latency is not None]
+        parts.caller.stop()
+    assert parts.caller.error is None
+    return [turn.e2e_latency for turn in session.turns if turn.e2e_latency is not None]
 
 
 async def measure(endpoint: str, sessions: int, seconds: float) -> dict[str, Any]:
     """Return CPU seconds and latencies of so many calls side by side; without an endpoint nothing is traced."""
     telemetry = Telemetry(TelemetryOptions(endpoint=endpoint)) if endpoint else None
-    options = SessionOptions(telemetry=telemetry)
+    options = SessionOptions(telemetry=telemetry, preemptive=False)
     logging.getLogger("vivavoce").setLevel(logging.INFO if endpoint else logging.WARNING)
     logging.getLogger().addHandler(logging.NullHandler())
-    await have(make_call(TURN + 0.5, 0.0, options), TURN + 0.5)  # loads and warms what the first call would
-    calls = [make_call(seconds, TURN * number / sessions, options) for number in range(sessions)]
+    await have(make_parts(3 * TURN, 0.0), 3 * TURN, options)  # loads and warms what the first call would
+    calls = [make_parts(seconds, TURN * number / sessions) for number in range(sessions)]
     latencies: list[float] = []
 
-    async def one(call: SessionHarness) -> None:
-        latencies.extend(await have(call, seconds))
+    async def one(parts: SessionHarness) -> None:
+        latencies.extend(await have(parts, seconds, options))
 
     gc.collect()
     began = time.process_time()
