@@ -5,8 +5,9 @@
 
 Sessions with scripted providers hold conversations in real time, side by side in one process, without telemetry and
 with traces, metrics and logs to an OTLP endpoint over HTTP, by turns. The endpoint is another process, so that its
-work does not count; the export thread's does. A turn takes about 6 s, every third has a tool call. `e2e_latency` is what
-the session measured from the true end of speech to the first frame played. The exit status says whether both bars hold.
+work does not count; the export thread's does. A turn takes about 6 s, every third has a tool call. `e2e_latency` is
+what the session measured from the true end of speech to the first frame played. The exit status says whether both bars
+hold.
 """
 
 from __future__ import annotations
