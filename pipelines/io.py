@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskStatus
 
-from vivavoce.pipelines.media.frame import AudioFrame
+from vivavoce.pipelines.media.frame import AudioFrame, VideoFrame
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +59,12 @@ class TransportEvents(Protocol):
 
     def audio_stopped(self) -> None:
         """No more frames come for now: the linked participant's microphone is muted, unpublished or lost."""
+
+    def wants_video(self) -> bool:
+        """Whether a picture is wanted now; ask before making one, and hand it over if it is."""
+
+    def video(self, frame: VideoFrame) -> None:
+        """What the linked participant shows, when `wants_video()` has said so."""
 
     def text(self, text: str) -> None:
         """The linked participant typed something."""

@@ -68,6 +68,7 @@ class PipelineCapabilities:
         truncates: `truncate()` tells the model what was heard of an interrupted answer.
         sends_transcripts: User transcripts are to be expected.
         supports_images: `generate()` takes messages with pictures.
+        takes_video: What answers sees the pictures that `conversation.show()` is given.
         can_preempt: `generate()` may be asked before the user has stopped speaking, and closing it leaves no trace.
         takes_flow: Its answer's text may come from a ConversationFlow.
         output_rate: Hz of the audio that it makes.
@@ -85,6 +86,7 @@ class PipelineCapabilities:
     truncates: bool = False
     sends_transcripts: bool = True
     supports_images: bool = False
+    takes_video: bool = False
     can_preempt: bool = False
     takes_flow: bool = True
     output_rate: int = 24000

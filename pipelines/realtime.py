@@ -166,6 +166,7 @@ class RealtimePipeline(Pipeline):
             truncates=model.truncates,
             sends_transcripts=own.stt is not None or model.sends_transcripts,
             supports_images=model.supports_images,
+            takes_video=model.takes_video,
             takes_flow=False,
             output_rate=self.output_rate,
             vad_silence=own.vad.capabilities.min_silence if own.vad else 0.0,

@@ -13,7 +13,7 @@ from vivavoce.agents.rooms.pacing import PacedQueue
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import ConfigurationError, RoomError
 from vivavoce.pipelines.io import AudioSink, SinkCapabilities, TranscriptSegment, Transport, TransportEvents
-from vivavoce.pipelines.media.frame import BYTES_PER_SAMPLE, AudioFrame
+from vivavoce.pipelines.media.frame import BYTES_PER_SAMPLE, AudioFrame, VideoFrame
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +198,11 @@ class LocalTransport(Transport):
         """Let the caller's microphone go away; it is back with the next `push_audio`."""
         if self._events is not None and self._linked in self._present:
             self._events.audio_stopped()
+
+    def push_video(self, frame: VideoFrame) -> None:
+        """Let the caller show something: a picture of a camera or a screen; the session takes those that it wants."""
+        if self._events is not None and self._linked in self._present and self._events.wants_video():
+            self._events.video(frame)
 
     def send_text(self, text: str) -> None:
         """Let the caller type something."""

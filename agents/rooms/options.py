@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from vivavoce.pipelines.core.checks import check_number
 from vivavoce.pipelines.core.errors import ConfigurationError
 
 PARTICIPANT_KINDS = frozenset({"standard", "ingress", "egress", "sip", "agent", "connector", "bridge"})
@@ -19,6 +20,13 @@ class RoomOptions:
 
     audio_input: bool = True
     """Listen to the linked participant's microphone."""
+    video_input: bool = False
+    """Show what the linked participant's shared screen, else its camera, shows to a realtime model that takes video.
+    Another pipeline refuses it. In a LiveKit room it needs Pillow: `pip install 'vivavoce[video]'`."""
+    video_fps: float = 1.0
+    """Pictures a second that the model is shown, at most; those between are dropped."""
+    video_max_size: int = 1024
+    """Pixels of a picture's longer side; a larger one is made smaller."""
     text_input: bool = True
     """Take what the linked participant types (text streams on topic `lk.chat`) as user turns."""
     transcription: bool = True
@@ -50,6 +58,8 @@ class RoomOptions:
         for name in ("participant_grace", "audible_limit"):
             if getattr(self, name) < 0:
                 raise ConfigurationError(f"{name} must be 0 s or more, got {getattr(self, name)!r}")
+        check_number("video_fps", self.video_fps, above=0, unit="pictures a second")
+        check_number("video_max_size", self.video_max_size, above=0, unit="pixels")
         if self.publish_limit <= 0:
             raise ConfigurationError(f"publish_limit must be more than 0 s, got {self.publish_limit!r}")
         if unknown := set(self.participant_kinds) - PARTICIPANT_KINDS:

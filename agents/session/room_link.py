@@ -15,9 +15,9 @@ from vivavoce.agents.session.emitter import SessionEmitter
 from vivavoce.agents.session.runtime import SessionRuntime
 from vivavoce.agents.turn import inputs as i
 from vivavoce.pipelines.core.clock import Clock, TimerHandle
-from vivavoce.pipelines.core.errors import located
+from vivavoce.pipelines.core.errors import CapabilityError, located
 from vivavoce.pipelines.io import Transport, TransportEvents
-from vivavoce.pipelines.media.frame import AudioFrame
+from vivavoce.pipelines.media.frame import AudioFrame, VideoFrame
 from vivavoce.pipelines.pipeline import PipelineCapabilities, PipelineConnection
 
 logger = logging.getLogger(__name__)
@@ -53,11 +53,19 @@ class RoomLink(TransportEvents):
         self._is_heard: _AudioHook | None = None
         self._limit: TimerHandle | None = None
         self._is_audible = False
+        self._next_picture_at = 0.0
 
     def open(
         self, group: TaskGroup, agent: Agent, connection: PipelineConnection, capabilities: PipelineCapabilities
     ) -> None:
-        """Link the runtime to this room and to `connection`."""
+        """Link the runtime to this room and to `connection`.
+
+        Raises:
+            CapabilityError: The room is to be seen, and nothing here sees.
+        """
+        if self._options.video_input and not capabilities.takes_video:
+            remedy = "use a RealtimePipeline with a model that takes video, or leave out RoomOptions.video_input"
+            raise CapabilityError("the pipeline", "takes_video", remedy)
         self._observe_for(agent)
         self._push = connection.push_audio
         self._runtime.open(
@@ -121,6 +129,22 @@ class RoomLink(TransportEvents):
         """The caller's microphone is gone for now."""
         if self._push is not None:
             self._runtime.post(i.UserAudioStopped())
+
+    def wants_video(self) -> bool:
+        """Whether a picture is due, and somebody may see it."""
+        if not self._options.video_input or self._push is None or self.is_muted or self.is_waiting:
+            return False
+        now = self._clock.now()
+        if now < self._next_picture_at:
+            return False
+        self._next_picture_at = now + 1 / self._options.video_fps
+        return True
+
+    def video(self, frame: VideoFrame) -> None:
+        """A picture of what the caller shows."""
+        model = self._runtime.history.model
+        if model is not None and self._push is not None and not self.is_muted:
+            model.show(frame)
 
     def text(self, text: str) -> None:
         """The caller typed something."""

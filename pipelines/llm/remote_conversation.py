@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vivavoce.pipelines.llm.chat_context import ChatItem
+from vivavoce.pipelines.media.frame import VideoFrame
 
 
 class RemoteConversation:
@@ -22,6 +23,9 @@ class RemoteConversation:
 
     def bind_turn(self, turn_id: str, remote_reply_id: str) -> None:
         """What was heard and committed so far is the user's turn of that id; the remote answer, if any, is to it."""
+
+    def show(self, frame: VideoFrame) -> None:
+        """This is to be seen now; it is no part of the history."""
 
     def remove(self, item: ChatItem) -> None:
         """An item was taken out of the history: the model is to forget it, if it can."""

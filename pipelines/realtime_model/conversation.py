@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from vivavoce.pipelines.llm.chat_context import ChatItem, ChatMessage
 from vivavoce.pipelines.llm.remote_conversation import RemoteConversation
+from vivavoce.pipelines.media.frame import VideoFrame
 from vivavoce.pipelines.realtime_model.link import RealtimeLink
 
 
@@ -30,6 +31,10 @@ class LinkedConversation(RemoteConversation):
     def bind_turn(self, turn_id: str, remote_reply_id: str) -> None:
         """Note which of the model's items are that turn."""
         self._link.bind(turn_id, self._answered.pop(remote_reply_id, ""))
+
+    def show(self, frame: VideoFrame) -> None:
+        """Show it to a model that takes video; while there is no connection it is dropped."""
+        self._link.show(frame)
 
     def remove(self, item: ChatItem) -> None:
         """Have the model forget a message."""

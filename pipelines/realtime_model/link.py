@@ -28,7 +28,7 @@ from vivavoce.pipelines.core.errors import (
 from vivavoce.pipelines.core.reconnect import ReconnectingStream
 from vivavoce.pipelines.core.retry import RetryOptions
 from vivavoce.pipelines.llm.chat_context import ChatContext, ChatItem, ChatMessage, FunctionCall, FunctionCallOutput
-from vivavoce.pipelines.media.frame import AudioFrame
+from vivavoce.pipelines.media.frame import AudioFrame, VideoFrame
 from vivavoce.pipelines.realtime_model.base import RealtimeConnection, RealtimeModel, RealtimeSetup
 from vivavoce.pipelines.realtime_model.events import (
     RealtimeEnding,
@@ -159,6 +159,11 @@ class RealtimeLink(ReconnectingStream[RealtimeConnection, RealtimeEvent]):
     def take_unheard(self) -> list[AudioFrame]:
         """Return and forget the audio of turns whose words are not known."""
         return self._audio.take()
+
+    def show(self, frame: VideoFrame) -> None:
+        """Show a picture of what is going on now; it is dropped where nobody sees it."""
+        if self.connection is not None and self._model.capabilities.takes_video:
+            self.connection.push_video(frame)
 
     def append(self, item: ChatItem) -> None:
         """Add what the model has neither heard nor said."""

@@ -16,7 +16,7 @@ from e2e_kit.room_endpoint import RoomEndpoint
 from vivavoce.agents.rooms.livekit import LiveKitTransport
 from vivavoce.agents.rooms.options import RoomOptions
 from vivavoce.pipelines.core.clock import LoopClock
-from vivavoce.pipelines.media.frame import AudioFrame
+from vivavoce.pipelines.media.frame import AudioFrame, VideoFrame
 
 LIMIT = 15.0
 """Seconds for anything that must come true; most of it takes well under one."""
@@ -61,6 +61,12 @@ class Heard(Watched):
     def interrupt(self) -> None:
         self.log.append("interrupt")
         self.changed()
+
+    def wants_video(self) -> bool:
+        return False
+
+    def video(self, frame: VideoFrame) -> None:
+        raise AssertionError("nobody wanted a picture")
 
     def audio_stopped(self) -> None:
         self.stops.append(len(self.frames))

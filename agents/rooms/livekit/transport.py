@@ -16,6 +16,7 @@ from vivavoce.agents.rooms.livekit.link import ParticipantLink, find_microphone,
 from vivavoce.agents.rooms.livekit.outbound import StateSender, TextSender
 from vivavoce.agents.rooms.livekit.remote import interrupt_method
 from vivavoce.agents.rooms.livekit.sink import LiveKitSink
+from vivavoce.agents.rooms.livekit.video import VideoReader, check_encoder, find_video
 from vivavoce.agents.rooms.options import RoomOptions
 from vivavoce.pipelines.core.clock import Clock, TimerHandle
 from vivavoce.pipelines.core.errors import RoomError
@@ -68,7 +69,7 @@ class LiveKitTransport(Transport):
         self._publication: rtc.LocalTrackPublication | None = None
         self._takes_text = False
         self._microphone_sid: str | None = None
-        self._requested_sid: str | None = None
+        self._requested: set[str] = set()
         self._is_subscribed = False
         self._on_audible: list[Callable[[], None]] = []
         self._texts: TextSender | None = None
@@ -94,6 +95,8 @@ class LiveKitTransport(Transport):
             raise RoomError(
                 "the room is not connected; await ctx.connect() or room.connect(url, token) before the session starts"
             )
+        if self._options.video_input:
+            check_encoder()
         self._ended = anyio.Event()
         self._texts = TextSender(self._room.local_participant)
         self._states = StateSender(self._room.local_participant)
@@ -111,6 +114,7 @@ class LiveKitTransport(Transport):
         assert self._states is not None
         microphone = MicrophoneReader(self._options.input_rate, events.audio, events.audio_stopped)
         typed = TextReader(self._link.identity, events.text)
+        video = VideoReader(events.wants_video, events.video, max_size=self._options.video_max_size)
         self._register(typed)
         await self._publish()
         async with anyio.create_task_group() as tasks:
@@ -121,22 +125,27 @@ class LiveKitTransport(Transport):
                 tasks.start_soon(microphone.run)
             if self._options.text_input:
                 tasks.start_soon(typed.run)
+            if self._options.video_input:
+                tasks.start_soon(video.run)
             with interrupt_method(
                 self._room.local_participant,
                 events.interrupt if self._options.remote_interrupt else None,
                 is_allowed=lambda identity: identity == self._link.identity,
             ):
                 task_status.started()
-                await self._follow(events, microphone, typed)
+                await self._follow(events, microphone, typed, video)
 
     # --- the room, as it is now
 
-    async def _follow(self, events: TransportEvents, microphone: MicrophoneReader, typed: TextReader) -> None:
+    async def _follow(
+        self, events: TransportEvents, microphone: MicrophoneReader, typed: TextReader, video: VideoReader
+    ) -> None:
         timer: TimerHandle | None = None
         try:
             while True:
                 self._changed = anyio.Event()
                 self._look(events, microphone, typed)
+                video.follow(self._shown())
                 if timer is not None:
                     timer.cancel()
                 deadline = self._link.deadline(now=self._clock.now())
@@ -175,14 +184,27 @@ class LiveKitTransport(Transport):
             for callback in waiting:
                 callback()
 
+    def _shown(self) -> rtc.RemoteVideoTrack | None:
+        """Return what the linked participant shows, if it is to be looked at."""
+        participant = self._room.remote_participants.get(self._link.identity or "")
+        if not self._options.video_input or participant is None or self._is_gone:
+            return None
+        publication = find_video(participant)
+        if publication is None:
+            return None
+        if publication.track is None and publication.sid not in self._requested:
+            self._requested.add(publication.sid)
+            publication.set_subscribed(True)  # the room may have been connected with auto_subscribe off
+        return publication.track if isinstance(publication.track, rtc.RemoteVideoTrack) else None
+
     def _microphone(self) -> rtc.RemoteTrackPublication | None:
         participant = self._room.remote_participants.get(self._link.identity or "")
         publication = None if participant is None else find_microphone(participant)
         if publication is None:
             return None
         self._microphone_sid = publication.sid
-        if publication.track is None and self._options.audio_input and self._requested_sid != publication.sid:
-            self._requested_sid = publication.sid
+        if publication.track is None and self._options.audio_input and publication.sid not in self._requested:
+            self._requested.add(publication.sid)
             publication.set_subscribed(True)  # the room may have been connected with auto_subscribe off
         return publication
 

@@ -17,7 +17,7 @@ from vivavoce.agents.rooms.console.typed import TypedTransport
 from vivavoce.agents.rooms.console.wav import WavEnds
 from vivavoce.agents.testing import VirtualClock, run_virtual
 from vivavoce.pipelines.core.errors import ConfigurationError, RoomError
-from vivavoce.pipelines.media.frame import AudioFrame
+from vivavoce.pipelines.media.frame import AudioFrame, VideoFrame
 from vivavoce.pipelines.media.wav import read_wav, write_wav
 
 
@@ -34,6 +34,12 @@ class Ears:
 
     def audio_stopped(self) -> None:
         self.log.append("stopped")
+
+    def wants_video(self) -> bool:
+        return False
+
+    def video(self, frame: VideoFrame) -> None:
+        raise AssertionError("nobody wanted a picture")
 
     def text(self, text: str) -> None:
         self.texts.append(text)

@@ -10,7 +10,7 @@ import pytest
 from vivavoce.agents.rooms.local import LocalTransport, VirtualSink
 from vivavoce.pipelines.core.errors import ConfigurationError, RoomError
 from vivavoce.pipelines.io import TranscriptSegment
-from vivavoce.pipelines.media.frame import AudioFrame
+from vivavoce.pipelines.media.frame import AudioFrame, VideoFrame
 from vivavoce.pipelines.testing.virtual_time import VirtualClock, run_virtual
 
 RATE = 24000
@@ -94,6 +94,12 @@ class Told:
 
     def audio(self, frame: AudioFrame) -> None:
         self.log.append(f"audio {frame.samples}")
+
+    def wants_video(self) -> bool:
+        return False
+
+    def video(self, frame: VideoFrame) -> None:
+        raise AssertionError("nobody wanted a picture")
 
     def text(self, text: str) -> None:
         self.log.append(f"text {text}")
