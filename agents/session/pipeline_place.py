@@ -8,6 +8,7 @@ from typing import Protocol
 
 from anyio.abc import TaskGroup
 
+from vivavoce.agents.session.pipeline_line import PipelineLine
 from vivavoce.agents.session.pipeline_reports import PipelineReports
 from vivavoce.agents.turn import inputs as i
 from vivavoce.pipelines.media.frame import AudioFrame
@@ -27,6 +28,13 @@ class Linked(Protocol):
     def step(self, event: i.TurnInput) -> None: ...
     def run_soon(self, do: Callable[[], None]) -> None: ...
     def report_error(self, error: Exception, source: str, *, is_recovered: bool = False) -> None: ...
+
+
+class Taken(Protocol):
+    """What is called when a pipeline takes over."""
+
+    def __call__(self, line: PipelineLine, *, owes_answer: bool) -> None:
+        """Use that one; `owes_answer`: the one before was lost over the caller's last words, which are known."""
 
 
 @dataclass(slots=True, eq=False)

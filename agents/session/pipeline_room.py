@@ -18,7 +18,8 @@ What was decided here:
   `failed`, and there is an `error` event.
 * A pipeline that is lost for good (`PipelineFailed` that was not recovered) ends the session, unless it has a
   `fallback`, or a change is under way: then that one takes over at once. What the caller has said and nobody has
-  understood is given to it, up to ten seconds. The present answer fails, as every one does whose model is lost.
+  understood is given to it, up to ten seconds. The present answer fails, as every one does whose model is lost; words
+  that are known, and of whose answer nothing was heard, are answered by the new one.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from vivavoce.agents.session.journal import Journal
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.pipeline_change import PipelineChange
 from vivavoce.agents.session.pipeline_line import PipelineLine
-from vivavoce.agents.session.pipeline_place import Ears, Linked, PipelinePlace
+from vivavoce.agents.session.pipeline_place import Ears, Linked, PipelinePlace, Taken
 from vivavoce.agents.session.pipeline_reports import PipelineReports
 from vivavoce.agents.session.wiring import check_flow, check_turns, check_wiring, turn_traits
 from vivavoce.agents.turn import inputs as i
@@ -61,12 +62,11 @@ from vivavoce.pipelines.events import (
     UserSpeechEnded,
     UserSpeechStarted,
 )
+from vivavoce.pipelines.llm.chat_context import ChatMessage
 from vivavoce.pipelines.media.buffer import RecentFrames
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.pipeline import (
     Pipeline,
-    PipelineCapabilities,
-    PipelineConnection,
     PipelineContext,
     PipelineEvent,
 )
@@ -134,8 +134,8 @@ class PipelineRoom:
         self._behind = 0.0
         """Seconds of kept audio that follow the frame that the new pipeline is given."""
         self._is_closing = False
-        self.on_taken: Callable[[PipelineConnection, PipelineCapabilities], None] = _unlinked
-        """Gives the session's parts the connection that takes over; the runtime sets it."""
+        self.on_taken: Taken = _unlinked
+        """Gives the session's parts what takes over; the runtime sets it."""
         self.on_closing_error: Callable[[Exception], None] | None = None
         """Told, while the session closes, of what a pipeline reports as broken."""
 
@@ -308,8 +308,8 @@ class PipelineRoom:
             return
         self._line = new = run.line
         self.pipeline, self.capabilities = new.pipeline, new.capabilities
-        self.on_taken(new.connection, new.capabilities)
         new.bring_up_to_date(self._handoffs.agent)
+        self.on_taken(new, owes_answer=old.failure is not None and self._is_unanswered)
         parts = tuple(ComponentRecord(*part) for part in new.capabilities.components)
         self._journal.note(ev.PipelineChanged, old=old.pipeline.name, pipeline=new.pipeline.name, components=parts)
         logger.info("The session went from the %s to the %s pipeline", old.pipeline.name, new.pipeline.name)
@@ -325,6 +325,17 @@ class PipelineRoom:
         run.decided.set()
         if new.failure is not None:
             place.linked.run_soon(partial(self._lose, new, new.failure))
+
+    @property
+    def _is_unanswered(self) -> bool:
+        """Whether the last turn's words are known and nothing of an answer was heard."""
+        turns, items = self._journal.turns, self._history.items
+        if not (turns and items) or turns[-1].kind != "turn" or turns[-1].outcome != "failed" or turns[-1].heard_text:
+            return False
+        last = items[-1]
+        if not isinstance(last, ChatMessage) or last.role != "user" or last.turn_id != turns[-1].turn_id:
+            return False
+        return last.content != ""
 
     def drop(self, change_id: str, reason: DropReason) -> None:
         """The turn machine does not wait for that change's moment any more."""
@@ -467,7 +478,7 @@ def _both(first: Callable[[AudioFrame], None], then: Callable[[AudioFrame], None
     then(frame)
 
 
-def _unlinked(connection: PipelineConnection, capabilities: PipelineCapabilities) -> None:
+def _unlinked(line: PipelineLine, *, owes_answer: bool) -> None:
     """Before the session has its parts, there is nobody to tell."""
 
 

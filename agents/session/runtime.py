@@ -23,6 +23,7 @@ from vivavoce.agents.session.journal import Journal
 from vivavoce.agents.session.last_words import LastWords
 from vivavoce.agents.session.late_answers import LateAnswers
 from vivavoce.agents.session.options import SessionOptions
+from vivavoce.agents.session.pipeline_line import PipelineLine
 from vivavoce.agents.session.pipeline_room import PipelineRoom
 from vivavoce.agents.session.reply_host import Links, ReplyHost
 from vivavoce.agents.session.reply_lane import ReplyLane
@@ -165,12 +166,13 @@ class SessionRuntime:
         links.agent = agent
         links.connection.update(agent.instructions, agent.tools)
 
-    def _take_pipeline(self, connection: PipelineConnection, capabilities: PipelineCapabilities) -> None:
+    def _take_pipeline(self, line: PipelineLine, *, owes_answer: bool) -> None:
         """From here on that one hears, thinks and speaks."""
-        links = self._links
-        links.connection, links.capabilities = connection, capabilities
-        self.turn_book.open(capabilities)
-        self.history.model = connection.conversation
+        self._links.connection, self._links.capabilities = line.connection, line.capabilities
+        self.turn_book.open(line.capabilities)
+        self.history.model = line.connection.conversation
+        if owes_answer and not self._machine.open_turn_id:
+            self._answer_history()
 
     async def run(self) -> None:
         """Take inputs and deadlines until cancelled."""
@@ -436,9 +438,7 @@ class SessionRuntime:
         """Wait until the sink has played what it holds, a fade included, if nothing else is being played."""
         if self._host.links is None or self.playout.current is not None:
             return
-        remaining = self.playout.silent_at() - self._clock.now()
-        if remaining > 0:
-            await anyio.sleep(remaining)
+        await anyio.sleep(max(0.0, self.playout.silent_at() - self._clock.now()))
 
     async def apologise(self) -> None:
         """Say the apology that is due and wait for its end; the caller bounds it."""

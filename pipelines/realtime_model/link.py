@@ -126,7 +126,8 @@ class RealtimeLink(ReconnectingStream[RealtimeConnection, RealtimeEvent]):
         """
         while self.connection is None or (self._is_due and self._must_replace):
             if self._has_given_up:
-                raise ProviderConnectionError("not connected, and no try is left", provider=self._provider)
+                problem = "not connected, and no try is left"
+                raise ProviderConnectionError(problem, provider=self._provider, retryable=False)
             await self._change()
         return self.connection
 

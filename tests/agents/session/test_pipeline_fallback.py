@@ -161,6 +161,21 @@ def test_the_answer_that_is_being_made_ends_as_its_stream_does_and_the_next_turn
     assert call.harness.session.pipeline is call.cascade
 
 
+def test_words_that_are_known_and_were_not_answered_are_answered_by_the_cascade() -> None:
+    call = Call(ScriptedRealtimeModel([1.5, DOWN], hears=["what is two and three"], delay=0.1), "Five.")
+    call.caller.makes_noise(1.0, 2.0)
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(3.9)  # the words have come; the answer fails at 4.0
+        call.stt.fail_open(ProviderConnectionError("not yet", provider="stt"))  # for half a second
+        call.fails()
+
+    call.harness.run(scenario, until=7.0)
+    call.harness.expect_history(("user", "what is two and three"), ("assistant", "Five."))
+    assert call.changes == [("realtime", "cascading")]
+    assert [turn.outcome for turn in call.harness.session.turns] == ["failed", "completed"]
+
+
 def test_the_fallback_among_models_comes_before_that_of_the_pipeline() -> None:
     second = ScriptedRealtimeModel()
     call = Call(ScriptedRealtimeModel(), "Five.", second=second)
