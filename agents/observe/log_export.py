@@ -122,7 +122,7 @@ class _OwnHandler(SessionLogHandler):
 
     def handle(self, record: logging.LogRecord) -> bool:
         export = log_export.get()
-        if export is not None:
+        if export is not None and not getattr(record, "is_local", False):
             export.take(record)
         # An application that has set up no logging sees warnings on stderr; that this handler is there changes nothing.
         last = logging.lastResort

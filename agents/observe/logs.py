@@ -48,6 +48,10 @@ def log_turn(turn_id: str) -> None:
     _turn.set(turn_id)
 
 
+LOCAL = {"is_local": True}
+"""The `extra` of a record that quotes an application's own error: for who runs the process, and not sent to anyone."""
+
+
 def captures_content() -> bool:
     """Whether the current session keeps content; False where there is none."""
     session = _session.get()
@@ -186,4 +190,11 @@ def _span_ids() -> tuple[str, str]:
     return f"{context.trace_id:032x}", f"{context.span_id:016x}"
 
 
-_STANDARD = {*logging.LogRecord("", 0, "", 0, "", None, None).__dict__, "message", "asctime", "place", "taskName"}
+_STANDARD = {
+    *logging.LogRecord("", 0, "", 0, "", None, None).__dict__,
+    "message",
+    "asctime",
+    "place",
+    "taskName",
+    *LOCAL,
+}

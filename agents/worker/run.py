@@ -18,10 +18,11 @@ from anyio.abc import TaskGroup
 
 from vivavoce.agents.job import job_scope
 from vivavoce.agents.observe.job_span import job_span
+from vivavoce.agents.observe.logs import LOCAL
 from vivavoce.agents.observe.telemetry import Telemetry
 from vivavoce.agents.worker.job import JobContext
 from vivavoce.agents.worker.options import WorkerOptions
-from vivavoce.pipelines.core.errors import VoiceError, describe, own_traceback
+from vivavoce.pipelines.core.errors import VoiceError, describe, located, own_traceback
 from vivavoce.pipelines.core.owned_call import OwnedCall, finish_all
 
 logger = logging.getLogger(__name__)
@@ -81,7 +82,7 @@ class JobRun:
             with job_scope(self._context), job_span(self._telemetry, self._context.job, self._told):
                 self._tasks.start_soon(self._entrypoint.run)
                 await self._context.wait_ended()
-                logger.info("job %s: ends (%s)", self._id, self._context.reason)
+                logger.info("job %s: ends (%s)", self._id, self._told() or self._context.reason)
                 await self._close_sessions()
                 await self._entrypoint.finish(0.0 if self._is_forced else self._options.entrypoint_timeout)
                 await self._close_sessions()
@@ -124,7 +125,8 @@ class JobRun:
             logger.info("job %s: the entrypoint stopped: %s", self._id, describe(error))
             return
         self._failure, self._error = error, describe(error, quotes_foreign=True)
-        logger.error("job %s: the entrypoint failed: %s\n%s", self._id, self._error, own_traceback(error))
+        logger.error("job %s: the entrypoint failed: %s", self._id, located(error))
+        logger.error("job %s: the error of its code:\n%s", self._id, own_traceback(error), extra=LOCAL)
         logger.debug("job %s: the entrypoint failed here", self._id, exc_info=error)
         self._context.end(f"the entrypoint failed: {self._error}")
 

@@ -31,6 +31,9 @@ from vivavoce.agents.observe.log_export import SessionLogHandler, log_export
 from vivavoce.agents.observe.options import options_from_environment
 from vivavoce.agents.rooms.local import LocalTransport
 from vivavoce.agents.testing import ScriptedLLM, ScriptedRealtimeModel, ScriptedSTT, ScriptedTTS, ScriptedVAD
+from vivavoce.agents.worker.job import JobContext
+from vivavoce.agents.worker.options import WorkerOptions
+from vivavoce.agents.worker.run import JobRun
 from vivavoce.pipelines.cascading import CascadingPipeline
 from vivavoce.pipelines.llm.tools import ToolCall
 from vivavoce.pipelines.pipeline import Pipeline
@@ -226,6 +229,26 @@ def test_what_a_job_logs_goes_with_the_job_and_nothing_before_or_after_it() -> N
     (record,) = backend.records
     assert (record.log_record.body, told(record)["vivavoce.job.id"]) == ("in the job", "AJ_1")
     assert record.log_record.trace_id == backend.span("job").context.trace_id
+
+
+def test_what_a_job_s_own_error_says_is_for_who_runs_the_worker_and_is_not_sent(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    backend = Backend()
+
+    async def entrypoint(ctx: JobContext) -> None:
+        pin = 4000 + 815  # lines of code are sent
+        raise ValueError(f"the caller said: my pin is {pin}")
+
+    async def main() -> None:
+        async with anyio.create_task_group() as tasks:
+            context = JobContext(JobInfo(id="AJ_1", room="r"), url="", token="", shared={}, tasks=tasks)
+            await JobRun(context, entrypoint, WorkerOptions(), tasks, backend.telemetry).run()
+
+    run_virtual(main())
+    assert "my pin is 4815" in caplog.text
+    assert any(text.startswith("job AJ_1: the entrypoint failed: ValueError") for text in backend.texts)
+    assert not any("4815" in text for text in (*backend.texts, *(str(told(record)) for record in backend.records)))
 
 
 def test_a_session_without_logs_of_its_own_sends_none_to_its_jobs() -> None:
