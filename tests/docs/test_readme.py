@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
 from typer.main import get_command
@@ -19,7 +17,6 @@ from vivavoce import agents, pipelines
 from vivavoce.agents import Agent, AgentSession
 from vivavoce.agents.cli.app import app
 from vivavoce.agents.cli.call.script import CallScript, Ears, Expectation, Step, Voice, read_script
-from vivavoce.agents.job import JobInfo
 from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, SessionHarness
 
 ROOT = Path(__file__).parents[2]
@@ -31,7 +28,7 @@ def blocks(language: str) -> list[str]:
 
 
 def test_the_agent_shown_is_the_example_that_the_tests_run() -> None:
-    shown, _, _ = blocks("python")
+    shown, _ = blocks("python")
     assert shown == (ROOT / "examples" / "hello.py").read_text(encoding="utf-8")
 
 
@@ -66,7 +63,7 @@ def test_the_keys_of_a_script_are_those_told() -> None:
 
 
 def test_the_test_shown_passes_beside_the_agent_shown(tmp_path: Path) -> None:
-    hello, test, _ = blocks("python")
+    hello, test = blocks("python")
     (tmp_path / "hello.py").write_text(hello, encoding="utf-8")
     (tmp_path / "test_hello.py").write_text(test, encoding="utf-8")
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
@@ -74,26 +71,6 @@ def test_the_test_shown_passes_beside_the_agent_shown(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 passed" in done.stdout
-
-
-def test_the_report_shown_is_kept_and_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    names: dict[str, Any] = {"json": json, "Path": Path, "JobContext": agents.JobContext, "AgentSession": AgentSession}
-    exec(blocks("python")[2], names)
-    harness = SessionHarness(Agent("x"), ScriptedLLM("Fine."))
-    jobs: list[agents.JobContext] = []
-
-    async def scenario(harness: SessionHarness) -> None:
-        job = agents.JobContext(JobInfo(id="job", room="r"), url="", token="", shared={}, tasks=None)  # type: ignore[arg-type]
-        jobs.append(job)
-        names["keep_report"](job, harness.session)
-        await harness.user("how are you")
-
-    harness.run(scenario)
-    monkeypatch.chdir(tmp_path)
-    (callback,) = jobs[0].take_callbacks()
-    callback("the call is over")
-    assert CliRunner().invoke(app, ["report", "report.json", "-o", "call.html"]).exit_code == 0
-    assert "<html" in (tmp_path / "call.html").read_text()
 
 
 def test_every_path_named_exists() -> None:
@@ -129,6 +106,21 @@ def test_every_option_shown_is_taken() -> None:
     assert shown
     for code in shown:
         assert isinstance(eval(code, vars_of(agents)), agents.SessionOptions)
+
+
+def test_the_reports_of_one_s_own_calls_are_where_the_option_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (shown,) = [code for code in INLINE if code.startswith('SessionOptions(report_path="calls/"')]
+    harness = SessionHarness(Agent("x"), ScriptedLLM("Fine."), options=eval(shown, vars_of(agents)))
+    harness.caller.types("how are you", 1.0)
+    harness.run(until=3.0)
+    (written,) = (tmp_path / "calls").iterdir()
+    assert CliRunner().invoke(app, ["report", str(written), "-o", "call.html"]).exit_code == 0
+    page = (tmp_path / "call.html").read_text()
+    assert "how are you" in page
+    assert "Fine." in page
 
 
 def vars_of(module: ModuleType) -> dict[str, object]:
