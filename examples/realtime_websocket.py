@@ -76,22 +76,20 @@ class SpeechConnection(rt.RealtimeConnection):
         return self.reported.items()
 
     def generate(self, request: GenerateRequest) -> AsyncGenerator[Any, None]:
-        return self.ask("answer", request.extra_instructions)
+        return self.ask("answer", request.extra_instructions, object)
 
-    async def say(self, text: str) -> AsyncGenerator[AudioChunk, None]:
-        async with aclosing(self.ask("say", text)) as items:
-            async for item in items:
-                if isinstance(item, AudioChunk):
-                    yield item
+    def say(self, text: str) -> AsyncGenerator[AudioChunk, None]:
+        return self.ask("say", text, AudioChunk)
 
-    async def ask(self, kind: str, text: str) -> AsyncGenerator[Any, None]:
+    async def ask(self, kind: str, text: str, wanted: type) -> AsyncGenerator[Any, None]:
         answer_id, answer = new_id("answer"), Feed[Any]()
         self.answers[answer_id] = answer
         self.tell(kind, id=answer_id, text=text)
         try:
             async with aclosing(answer.items()) as items:
                 async for item in items:
-                    yield item
+                    if isinstance(item, wanted):
+                        yield item
         finally:
             del self.answers[answer_id]
             if not answer.has_ended:
@@ -111,14 +109,15 @@ class SpeechConnection(rt.RealtimeConnection):
         self.end(error)
 
     def take(self, message: dict[str, Any]) -> None:
-        answer, item = self.answers.get(message.get("id", "")), message.get("item", "")
-        if message["type"] == "committed":
+        kind, item = message["type"], message.get("item", "")
+        answer = self.answers.get(message.get("id", ""), Feed[Any]())  # one that was given up: nobody reads it
+        if kind == "committed":
             self.reported.put(rt.RealtimeInputCommitted(item))
-        elif answer is not None and message["type"] == "text":
+        elif kind == "text":
             answer.put(TextDelta(message["text"], item))
-        elif answer is not None and message["type"] == "audio":
+        elif kind == "audio":
             answer.put(AudioChunk(AudioFrame(base64.b64decode(message["pcm"]), RATE), item_id=item))
-        elif answer is not None and message["type"] == "done":
+        elif kind == "done":
             answer.put(Done())
             answer.end()
 
