@@ -236,7 +236,8 @@ class AgentSession(EventSource, SessionView, Generic[UserdataT]):
     async def close(self, reason: CloseReason = CloseReason.USER_INITIATED) -> CloseReport:
         """Close, once; concurrent callers wait for the same close and get the same report.
 
-        Within `close_timeout`, even when a step hangs; the report names it.
+        Within `close_timeout`, even when a step hangs; the report names it. Telemetry of its own is sent after that,
+        within its `flush_timeout`.
         """
         return await self._end(reason, leave=False)
 

@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
 
 Span = dict[str, Any]
 
-OUTLIVES = {"tool", "tts", "llm"}
+OUTLIVES = {"tool", "tts", "llm", "attempt", "flow", "hook"}
 """May go on when the turn is over: tools by design, providers for as long as their close takes."""
 
 
