@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import re
-import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from e2e_kit.called_agent import running_agent
 from e2e_kit.caller_command import call, checks
 from e2e_kit.room_endpoint import RoomEndpoint
 from e2e_kit.working import Working
@@ -22,7 +18,6 @@ from vivavoce.pipelines.media.wav import read_wav
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(150)]
 
 README = Path(__file__).parents[2] / "README.md"
-AGENT = Path(__file__).parents[1] / "e2e_kit/call_agent.py"
 SCRIPT = """
 [ears]
 words = "transcription"
@@ -39,25 +34,6 @@ say = "stop please"
 barge_in_after = 2.0
 expect = { silent_within = 1.5, words = "certainly" }
 """
-
-
-@asynccontextmanager
-async def running_agent(server: RoomEndpoint, name: str, fault: str = "") -> AsyncIterator[None]:
-    account = {"url": server.url, "api_key": server.api_key, "api_secret": server.api_secret}
-    arguments = json.dumps({**account, "agent_name": name, "fault": fault, "drain_timeout": 0.2})
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, str(AGENT), arguments, stdout=asyncio.subprocess.PIPE
-    )
-    assert process.stdout is not None
-    try:
-        async with asyncio.timeout(40):
-            assert await process.stdout.readline() == b"registered\n"
-        yield
-    finally:
-        if process.returncode is None:
-            process.terminate()
-        async with asyncio.timeout(20):
-            await process.communicate()
 
 
 async def test_an_agent_as_it_should_be_passes(room_server: RoomEndpoint, room_name: str, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import sys
 from collections.abc import Callable, Coroutine
@@ -26,8 +27,10 @@ from vivavoce.agents.session.session import AgentSession
 from vivavoce.agents.states import AgentState, CloseReason, UserState
 from vivavoce.agents.worker.job import JobContext
 from vivavoce.agents.worker.run import JobRun
-from vivavoce.pipelines.core.errors import VoiceError
+from vivavoce.pipelines.core.errors import SessionError, VoiceError
 from vivavoce.pipelines.core.ids import new_id
+
+logger = logging.getLogger(__name__)
 
 ROOM = "console"
 METER_SECONDS = 0.1
@@ -165,14 +168,21 @@ class Conversation:
         self.end("the input has ended")
 
     def _on_key(self, key: str) -> None:
-        session = self._session
         if key in ("q", "\x04"):
             self.end("ended by key")
-        elif session is None or not self._has_session.is_set() or session.agent_state is AgentState.CLOSED:
             return
-        elif key == "m":
+        try:
+            self._obey(key)
+        except SessionError as error:  # it does not take calls yet, or no more
+            logger.debug("key %r does nothing: %s", key, error)
+
+    def _obey(self, key: str) -> None:
+        session = self._session
+        if session is None:
+            return
+        if key == "m":
+            session.input.mute(not self._is_muted)
             self._is_muted = not self._is_muted
-            session.input.mute(self._is_muted)
             self._view.note("the microphone is muted" if self._is_muted else "the microphone is on")
         elif key in (" ", "i"):
             _ = session.interrupt()
