@@ -66,12 +66,13 @@ class Terminal:
         """Return where what is shown from now on begins in `seen`."""
         return len(self.seen)
 
-    def until(self, text: str, *, since: int = 0) -> None:
-        """Wait until `text` has been shown."""
+    def until(self, *texts: str, since: int = 0) -> None:
+        """Wait until one of these texts has been shown."""
         limit = time.monotonic() + READ_LIMIT
-        while text not in self.seen[since:]:
-            assert self.process.poll() is None or text in self.seen[since:], f"ended without {text!r}:\n{self.seen}"
-            assert time.monotonic() < limit, f"no {text!r} in {READ_LIMIT} s:\n{self.seen[-4000:]}"
+        while not any(text in self.seen[since:] for text in texts):
+            is_over = self.process.poll() is not None
+            assert not is_over or any(text in self.seen for text in texts), f"ended without {texts}:\n{self.seen}"
+            assert time.monotonic() < limit, f"no {texts} in {READ_LIMIT} s:\n{self.seen[-4000:]}"
             with self._news:
                 self._news.wait(0.2)
 

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
 import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import anyio
 import numpy as np
 import numpy.typing as npt
 import pytest
 
+from vivavoce.agents.rooms.console.devices import SoundDevices
 from vivavoce.agents.rooms.console.echo import EchoCanceller
 from vivavoce.agents.rooms.console.speaker import SpeakerQueue
-from vivavoce.agents.rooms.console.transport import BLOCK, RATE, ConsoleTransport, decibels
+from vivavoce.agents.rooms.console.transport import BLOCK, RATE, ConsoleTransport, Exchange, decibels
 from vivavoce.agents.rooms.console.typed import TypedTransport
 from vivavoce.agents.rooms.console.wav import WavEnds
 from vivavoce.agents.testing import VirtualClock, run_virtual
@@ -192,3 +198,117 @@ def test_what_is_typed_is_told_and_nothing_waits_for_a_voice() -> None:
         assert (ears.texts, ears.log) == (["hello"], ["linked console"])
 
     run_virtual(main())
+
+
+class ScriptedSound:
+    """Stands for the module `sounddevice`: devices that run for a given number of blocks, then stop without a word."""
+
+    class PortAudioError(Exception):
+        """What the real one raises."""
+
+    def __init__(self, *speakers_run_for: int, refuses: bool = False) -> None:
+        self.opened: list[str] = []
+        self.streams: list[ScriptedStream] = []
+        self._loop = asyncio.get_running_loop()
+        self._runs = list(speakers_run_for)
+        self._refuses = refuses
+
+    def RawOutputStream(self, **options: Any) -> ScriptedStream:  # noqa: N802 - its name there
+        if self.opened.count("speakers") and self._refuses:
+            raise self.PortAudioError("no such device any more")
+        return self._made("speakers", bytearray(2 * BLOCK), self._runs.pop(0), options)
+
+    def RawInputStream(self, **options: Any) -> ScriptedStream:  # noqa: N802 - its name there
+        return self._made("microphone", bytes(2 * BLOCK), 1_000_000, options)
+
+    def _made(self, what: str, block: bytes | bytearray, runs_for: int, options: Any) -> ScriptedStream:
+        stream = ScriptedStream(self._loop, block, runs_for, **options)
+        self.streams.append(stream)
+        self.opened.append(what)
+        return stream
+
+
+class ScriptedStream:
+    """A device; its blocks come on the loop, as often as real time wants them."""
+
+    latency = 0.02
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        block: bytes | bytearray,
+        runs_for: int,
+        *,
+        callback: Any,
+        blocksize: int,
+        **_: Any,
+    ) -> None:
+        self._block = block
+        self._left = runs_for
+        self._callback = callback
+        self._size = blocksize
+        self._loop = loop
+        self.is_open = False
+
+    def start(self) -> None:
+        self.is_open = True
+        self._loop.call_soon_threadsafe(self._go)
+
+    def _go(self) -> None:
+        if self.is_open and self._left:
+            self._left -= 1
+            self._callback(self._block, self._size, None, None)
+            self._loop.call_later(self._size / RATE, self._go)
+
+    def abort(self) -> None:
+        self.is_open = False
+
+    def close(self) -> None:
+        self.is_open = False
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    with anyio.fail_after(10):
+        while not condition():  # noqa: ASYNC110 - blocks come from a device
+            await anyio.sleep(0.01)
+
+
+@asynccontextmanager
+async def devices_running(
+    monkeypatch: pytest.MonkeyPatch, sound: ScriptedSound
+) -> AsyncIterator[tuple[list[int], list[str]]]:
+    """Run the devices; yields the sizes of the blocks that the speakers took, and why it ended, if it did."""
+    monkeypatch.setitem(sys.modules, "sounddevice", sound)
+    monkeypatch.setattr("vivavoce.agents.rooms.console.devices.STALLED", 0.2)
+    taken: list[int] = []
+    gone: list[str] = []
+
+    def take(samples: int) -> bytes:
+        taken.append(samples)
+        return bytes(2 * samples)
+
+    def ignore(_: object) -> None:
+        return None
+
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(SoundDevices().run, Exchange(take, ignore, ignore, ignore, gone.append))
+        yield taken, gone
+        tasks.cancel_scope.cancel()
+
+
+async def test_speakers_that_stop_are_opened_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    sound = ScriptedSound(5, 1_000_000)
+    async with devices_running(monkeypatch, sound) as (taken, gone):
+        await until(lambda: sound.opened.count("speakers") == 2)
+        await until(lambda: len(taken) >= 15)
+        assert gone == []
+    assert [stream.is_open for stream in sound.streams] == [False] * len(sound.streams)
+
+
+async def test_speakers_that_stop_and_cannot_be_opened_anew_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    sound = ScriptedSound(5, refuses=True)
+    async with devices_running(monkeypatch, sound) as (taken, gone):
+        await until(lambda: bool(gone))
+        assert gone == ["an audio device is gone"]
+        assert len(taken) == 5
+    assert [stream.is_open for stream in sound.streams] == [False] * len(sound.streams)
