@@ -352,7 +352,12 @@ class CascadingConnection(PipelineConnection):
             self._emit(UserTurnEnded())
 
     def _on_stt_failure(self, error: ProviderError, recovered: bool) -> None:
-        self._emit(PipelineFailed(error, recovered, "stt"))
+        unheard: list[AudioFrame] = []
+        if not recovered and self._recognizer is not None and self._parts.stt is not None:
+            take = _resampled(self._parts.stt.capabilities.sample_rate, self._rate, unheard.append)
+            for frame in self._recognizer.take_unheard():
+                take(frame)
+        self._emit(PipelineFailed(error, recovered, "stt", tuple(unheard)))
 
     def _on_filter_error(self, error: Exception) -> None:
         self._emit(PipelineFailed(error, True, "text_filter"))

@@ -13,6 +13,9 @@ from vivavoce.agents.session.pipeline_reports import PipelineReports
 from vivavoce.agents.turn import inputs as i
 from vivavoce.pipelines.media.frame import AudioFrame
 
+EARS = ("stt", "pipeline")
+"""Components without which a caller is not heard whom a recogniser of one's own hears."""
+
 
 class Ears(Protocol):
     """Where the caller's audio comes from."""

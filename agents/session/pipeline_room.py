@@ -44,7 +44,7 @@ from vivavoce.agents.session.journal import Journal
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.pipeline_change import PipelineChange
 from vivavoce.agents.session.pipeline_line import PipelineLine
-from vivavoce.agents.session.pipeline_place import Ears, Linked, PipelinePlace, Taken
+from vivavoce.agents.session.pipeline_place import EARS, Ears, Linked, PipelinePlace, Taken
 from vivavoce.agents.session.pipeline_reports import PipelineReports
 from vivavoce.agents.session.wiring import check_flow, check_turns, check_wiring, turn_traits
 from vivavoce.agents.turn import inputs as i
@@ -131,6 +131,8 @@ class PipelineRoom:
         self._waiting: deque[PipelineChange] = deque()
         self._run: _Run | None = None
         self._kept: RecentFrames | None = None
+        self._is_deaf = False
+        """Whether what hears the caller is lost with the pipeline in use."""
         self._behind = 0.0
         """Seconds of kept audio that follow the frame that the new pipeline is given."""
         self._is_closing = False
@@ -195,6 +197,7 @@ class PipelineRoom:
                 self._place.linked.report_error(error, "pipeline", is_recovered=True)
             line = self._make(fallback)
             self._run = run = _Run(PipelineChange(fallback, is_urgent=True), line)
+            self._is_deaf = True
             self._ask(run, self._place.linked.step)
             self._place.linked.step(i.PipelineChangeDue())
             self._run = None
@@ -281,7 +284,8 @@ class PipelineRoom:
         run.is_asked, change = True, run.change
         traits = turn_traits(self._options, run.line.capabilities)
         within = FALLBACK_WITHIN if change.is_urgent else change.within
-        tell(i.PipelineChangeRequested(change_id=change.id, within=within, is_urgent=change.is_urgent, **traits))
+        urgent, deaf = change.is_urgent, change.is_urgent and self._is_deaf
+        tell(i.PipelineChangeRequested(change_id=change.id, within=within, is_urgent=urgent, is_deaf=deaf, **traits))
 
     def _why_not(self, run: _Run) -> Exception | None:
         if run.reason == "no_moment":
@@ -307,6 +311,7 @@ class PipelineRoom:
         if run is None or run.change.id != change_id or run.line is None or old is None:
             return
         self._line = new = run.line
+        self._is_deaf = new.failure is not None
         self.pipeline, self.capabilities = new.pipeline, new.capabilities
         new.bring_up_to_date(self._handoffs.agent)
         self.on_taken(new, owes_answer=old.failure is not None and self._is_unanswered)
@@ -373,6 +378,7 @@ class PipelineRoom:
             return
         line.failure = event.error
         if is_in_use:
+            self._is_deaf = self._is_deaf or self.capabilities.hears_audio or event.component in EARS
             self._lose(line, event.error, event.unheard)
         elif self._run is not None and line is self._run.line:
             self._place.linked.post(i.PipelineChangeWithdrawn(self._run.change.id))
@@ -381,7 +387,7 @@ class PipelineRoom:
         """The pipeline in use is lost for good."""
         if self._is_closing or line is not self._line:
             return
-        if self.capabilities.hears_audio:  # else what hears is not what was lost
+        if self._is_deaf:  # else what hears is not what was lost
             kept, self._kept = self._kept, self._keep(LOST_SECONDS)
             for frame in [*unheard, *(kept.drain() if kept is not None else ())]:
                 self._kept.push(frame)
@@ -407,8 +413,7 @@ class PipelineRoom:
         line = self._line
         assert line is not None
         self._kept = kept = RecentFrames(seconds)
-        is_deaf = line.failure is not None and self.capabilities.hears_audio
-        self._place.ears.hear_by(kept.push if is_deaf else partial(_both, kept.push, line.connection.push_audio))
+        self._place.ears.hear_by(kept.push if self._is_deaf else partial(_both, kept.push, line.connection.push_audio))
         return kept
 
     # --- the end

@@ -230,12 +230,14 @@ class PipelineChangeRequested:
     Args:
         within: Seconds in which that moment must come.
         is_urgent: The present one is lost: there is nothing to wait for that it could still do.
+        is_deaf: Nothing that is being said is heard any more, not even by a recogniser of one's own.
         detector_timeout, remote_decides, hears_audio, max_attempts: As in `TurnOptions`.
     """
 
     change_id: str
     within: float
     is_urgent: bool = False
+    is_deaf: bool = False
     detector_timeout: float | None = None
     remote_decides: bool = False
     hears_audio: bool = False

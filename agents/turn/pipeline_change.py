@@ -91,7 +91,7 @@ class PipelineChange:
     def is_due(self) -> bool:
         """Whether its moment is now, unless something that was told and not taken yet has ended it."""
         change = self.waiting
-        return change is not None and (self._is_lost_moment if change.is_urgent else self._is_moment)
+        return change is not None and (self._is_lost_moment(change) if change.is_urgent else self._is_moment)
 
     def holds_floor(self, now: float) -> bool:
         """Whether nothing may begin to speak before it: only what is winding down goes before it."""
@@ -129,9 +129,8 @@ class PipelineChange:
         self._take(self._options, now)
         self._out.append(TakePipeline(change.change_id))
 
-    @property
-    def _is_lost_moment(self) -> bool:
-        return self._options.hears_audio or not self._user.is_active
+    def _is_lost_moment(self, change: PipelineChangeRequested) -> bool:
+        return change.is_deaf or self._options.hears_audio or not self._user.is_active
 
     @property
     def _is_moment(self) -> bool:

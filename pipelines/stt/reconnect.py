@@ -99,8 +99,11 @@ class Recognizer(ReconnectingStream[STTStream, STTEvent]):
             interim, self._interim = self._interim, ""
             self._on_event(STTFinal(text=interim))
 
+    def take_unheard(self) -> list[AudioFrame]:
+        """Return and forget the audio that waits for a stream."""
+        return self._kept.drain()
+
     def _give_up(self) -> None:
-        self._kept.drain()
         self.push = _drop
 
 

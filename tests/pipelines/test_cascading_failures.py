@@ -146,7 +146,8 @@ def test_when_all_tries_fail_the_session_is_told_and_the_connection_lives_on(ser
 
     events = serve(CascadingPipeline(stt=stt, vad=ScriptedVAD()), talk)
     (failed_at, failed) = next((at, event) for at, event in events if isinstance(event, PipelineFailed))
-    assert failed == PipelineFailed(LOST, False, "stt")
+    assert failed == PipelineFailed(LOST, False, "stt", failed.unheard)
+    assert sum(frame.duration for frame in failed.unheard) == pytest.approx(1.0, abs=0.05)
     assert failed_at == 2.0  # lost at 1.0, tried at once and twice half a second apart
     assert isinstance(events[-1][1], UserSpeechEnded)
     assert stt.open_attempts == 4

@@ -135,6 +135,24 @@ def test_such_a_turn_is_as_long_for_a_model_that_is_given_it_at_once_as_it_was()
     harness.expect_history(("user", "what is two and three"), ("assistant", "Five."))
 
 
+def test_what_the_caller_says_when_the_recogniser_beside_the_model_is_lost_is_heard_by_the_cascade() -> None:
+    own, spare = ScriptedSTT(), ScriptedSTT()
+    llm = ScriptedLLM("Five.", delay=0.1)
+    cascade = CascadingPipeline(stt=spare, llm=llm, tts=ScriptedTTS(), vad=ScriptedVAD())
+    pipeline = RealtimePipeline(ScriptedRealtimeModel(), stt=own, vad=ScriptedVAD(), fallback=cascade)
+    harness = SessionHarness(Agent("Help."), stt=spare, pipeline=pipeline)
+    harness.caller.says("what is two and three", 1.0, 4.0)
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(2.0)
+        own.fail_open(*[ProviderConnectionError("down", provider="scripted")] * 9)  # tried again for a second
+        own.fail()
+
+    harness.run(scenario, until=8.0)
+    harness.expect_history(("user", "what is two and three"), ("assistant", "Five."))
+    assert spare.streams[0].pushed_seconds == pytest.approx(8.0 - 2.0, abs=0.1)  # from the loss on
+
+
 @pytest.mark.parametrize(
     ("answer", "heard", "outcome"),
     [

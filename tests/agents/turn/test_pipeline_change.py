@@ -226,6 +226,11 @@ def test_what_is_heard_without_the_lost_model_comes_to_its_end_and_is_answered_b
     ]
 
 
+def test_it_does_not_wait_for_speech_that_nobody_hears_any_more() -> None:
+    talk = asks(Conversation().starts(1.0), 1.2, is_urgent=True, is_deaf=True)
+    assert (1.2, *TAKEN) in talk.take()
+
+
 def test_it_does_not_wait_for_the_end_of_what_is_heard_for_longer_than_that() -> None:
     talk = Conversation().starts(1.0)
     asks(talk, 1.2, within=3.0, is_urgent=True).until(4.2)
