@@ -26,6 +26,7 @@ from vivavoce.agents.speech.blaming import Blaming
 from vivavoce.agents.speech.given_audio import play_given
 from vivavoce.agents.speech.handle import SpeechHandle, running_speech
 from vivavoce.agents.speech.host import SpeechHost, SpeechRequest
+from vivavoce.agents.speech.pictures import Pictures
 from vivavoce.agents.speech.playout import Utterance
 from vivavoce.agents.speech.synthesis import synthesise
 from vivavoce.agents.speech.text_channel import TextChannel
@@ -38,7 +39,6 @@ from vivavoce.pipelines.core.retry import on_retry
 from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
 from vivavoce.pipelines.core.watchdog import Watchdog
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent, TextDelta, Usage
-from vivavoce.pipelines.llm.chat_context import ChatMessage
 from vivavoce.pipelines.llm.tools import ToolCall
 from vivavoce.pipelines.tts.base import AudioChunk
 
@@ -76,7 +76,7 @@ class Reply:
         self._attempt = attempt
         self._asked_at = 0.0
         self._scope: CancelScope | None = None
-        self._floor = asyncio.Event()
+        self._floor = asyncio.Event()  # asyncio's: to wait for what is there costs no turn of the loop
         self._stopped: TurnOutcome | None = None
         self._expired: ProviderTimeoutError | None = None
         self._error: Exception | None = None
@@ -86,6 +86,7 @@ class Reply:
         self._batch: ToolBatch | None = None
         self._extra_instructions = request.instructions
         self._text_stage = MODEL_STAGE
+        self._pictures = Pictures(request.frames)
 
     # --- from outside, synchronous
 
@@ -207,7 +208,8 @@ class Reply:
         if item is not None and self._host.flows.flow is not None and not self._request.remote_reply_id:
             await self._answer_by_flow(transcript)
         else:
-            await self._answer_by_model()
+            with self._pictures.shown_in(self._host.connection.conversation):
+                await self._answer_by_model()
         return "completed"
 
     async def _answer_by_flow(self, transcript: str) -> None:
@@ -222,7 +224,7 @@ class Reply:
     async def _answer_by_model(self) -> None:
         limit = self._host.limits.max_tool_steps
         for step in range(limit + 1):
-            await self._have_floor()
+            await self._floor.wait()
             with self._blaming("llm"):
                 batch = await self._model_step(step, may_call=step < limit)
             if batch is None:
@@ -236,10 +238,6 @@ class Reply:
         assert self._scope is not None
         if self._scope.cancel_called:
             await anyio.lowlevel.checkpoint_if_cancelled()
-
-    async def _have_floor(self) -> None:
-        if not self._floor.is_set():  # waiting for what is there costs a turn of the event loop, and so each answer
-            await self._floor.wait()
 
     def _note_if_empty(self, who: str) -> None:
         if self._utterance is None:
@@ -301,8 +299,8 @@ class Reply:
 
     def _request_for(self, *, may_call: bool, is_first: bool) -> GenerateRequest:
         context = self._host.request_context(self.record)
-        if self._request.frames:  # for this answer only, so they do not enter the history
-            context.append(ChatMessage(role="user", content="", images=self._request.frames))
+        for picture in self._pictures.messages:
+            context.append(picture)
         return self._host.step_request(
             context,
             turn_id=self.record.turn_id,
@@ -422,7 +420,7 @@ class Reply:
         await utterance.done.wait()
 
     async def _voice(self, text: str | TextChannel, utterance: Utterance, attempt: Attempt | None = None) -> None:
-        await self._have_floor()
+        await self._floor.wait()
         host, limits = self._host, self._host.limits
         watch = NO_WATCH if attempt is not None and attempt.with_voice else host.observer.voice()
         watchdog = self._limit("tts", limits.tts_first_byte, limits.tts_stall, watch)

@@ -7,11 +7,20 @@ import pytest
 from vivavoce.agents import Agent, AgentSession
 from vivavoce.agents.rooms.local import LocalTransport
 from vivavoce.agents.session.options import SessionOptions
-from vivavoce.pipelines import CascadingPipeline, Pipeline
+from vivavoce.pipelines import CascadingPipeline, Pipeline, RealtimePipeline
 from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError
 from vivavoce.pipelines.llm.base import LLMCapabilities
+from vivavoce.pipelines.llm.chat_context import ChatMessage
 from vivavoce.pipelines.media.frame import VideoFrame
-from vivavoce.pipelines.testing import ScriptedLLM, ScriptedSTT, ScriptedTTS, VirtualClock, run_virtual
+from vivavoce.pipelines.realtime_model.base import RealtimeCapabilities
+from vivavoce.pipelines.testing import (
+    ScriptedLLM,
+    ScriptedRealtimeModel,
+    ScriptedSTT,
+    ScriptedTTS,
+    VirtualClock,
+    run_virtual,
+)
 
 PICTURE = VideoFrame(b"\xff\xd8", "image/jpeg", 1, 1)
 
@@ -45,6 +54,24 @@ def test_pictures_go_to_a_model_that_sees_for_that_reply_only() -> None:
             await session.reply("What is this?", frames=[PICTURE])
             await session.reply("Sure?")
         assert [[m.images for m in request.context.messages("user")] for request in llm.requests] == [[(PICTURE,)], []]
+
+    run_virtual(scenario())
+
+
+def test_pictures_go_to_a_realtime_model_that_sees_and_leave_its_conversation_with_the_answer() -> None:
+    sees = RealtimeCapabilities(supports_images=True, deletes=True)
+
+    async def scenario() -> None:
+        model = ScriptedRealtimeModel("A cat.", "Yes.", capabilities=sees)
+        async with await started(RealtimePipeline(model)) as session:
+            await session.reply("What is this?", frames=[PICTURE])
+            record = model.connections[0].record
+            (shown,) = record.appended
+            assert isinstance(shown, ChatMessage)
+            assert (shown.images, record.deleted) == ((PICTURE,), [shown.id])
+            await session.reply("Sure?")
+            assert record.appended == [shown]
+            assert [item.content for item in session.history.messages()] == ["A cat.", "Yes."]
 
     run_virtual(scenario())
 

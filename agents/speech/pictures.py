@@ -1,0 +1,28 @@
+"""Pictures: what one answer is asked about besides the conversation (`reply(frames=…)`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from vivavoce.pipelines.llm.chat_context import ChatMessage
+from vivavoce.pipelines.llm.remote_conversation import RemoteConversation
+from vivavoce.pipelines.media.frame import VideoFrame
+
+
+class Pictures:
+    """Stand behind the history in each request of that answer, and do not enter it."""
+
+    def __init__(self, frames: Sequence[VideoFrame]) -> None:
+        self.messages = [ChatMessage(role="user", content="", images=tuple(frames))] if frames else []
+
+    @contextmanager
+    def shown_in(self, conversation: RemoteConversation) -> Iterator[None]:
+        """Show them to a model that keeps a conversation of its own, which is sent no requests' history."""
+        for message in self.messages:
+            conversation.append(message)
+        try:
+            yield
+        finally:
+            for message in self.messages:
+                conversation.remove(message)
