@@ -1,0 +1,196 @@
+"""`vivavoce demo` around its call: wrong keys, Ctrl-C at any moment, guests, language models, a room that says no."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+import pytest
+
+from e2e_kit.demo_run import COMMAND, demo_environment, run_demo
+from e2e_kit.peer_process import PeerProcess
+from e2e_kit.room_endpoint import RoomEndpoint
+from servers.scripted_openai import chat_answer, scripted_openai
+from vivavoce.agents.cli.demo.caller import CallRequest
+from vivavoce.agents.cli.demo.outgoing import place_call
+from vivavoce.agents.cli.demo.place import DEPARTURE_TIMEOUT
+from vivavoce.pipelines.core.errors import RoomError
+
+END_LIMIT = 3.0
+"""Seconds in which Ctrl-C ends everything."""
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
+
+
+def test_a_wrong_key_is_said_in_words(room_server: RoomEndpoint, tmp_path: Path) -> None:
+    ran = run_demo(
+        tmp_path,
+        *("--url", room_server.url, "--api-key", room_server.api_key),
+        env={"LIVEKIT_API_SECRET": "not-the-secret-not-the-secret-not-the-secret"},
+    )
+    assert ran.status == 1
+    assert "Traceback" not in ran.output
+    assert "401" in ran.output or "refused" in ran.output
+
+
+# --- Ctrl-C
+
+
+@dataclass
+class Running:
+    """A demo that runs in a process group of its own, as in a terminal."""
+
+    process: subprocess.Popen[str]
+    mark: str
+    seen: str = ""
+
+    def read_until(self, text: str) -> None:
+        """Read output until `text` is in it."""
+        assert self.process.stdout is not None
+        while text not in self.seen:
+            line = self.process.stdout.readline()
+            assert line, f"ended before {text!r} was seen:\n{self.seen}"
+            self.seen += line
+
+    def family(self) -> dict[int, str]:
+        """Return the processes that descend from it, itself included: they inherit a mark in their environment."""
+        found = {}
+        for entry in Path("/proc").iterdir():
+            if not entry.name.isdigit():
+                continue
+            try:
+                if self.mark.encode() in (entry / "environ").read_bytes():
+                    found[int(entry.name)] = (entry / "cmdline").read_text().replace("\0", " ")
+            except OSError:  # it ended, or is not ours
+                continue
+        return found
+
+
+@contextmanager
+def _running(folder: Path, *options: str) -> Iterator[Running]:
+    mark = f"VIVAVOCE_TEST_MARK={time.time_ns()}"
+    name, value = mark.split("=")
+    process = subprocess.Popen(
+        [*COMMAND, "--port", "0", *options],
+        env=demo_environment(**{name: value, "PYTHONUNBUFFERED": "1"}),
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    running = Running(process, mark)
+    try:
+        yield running
+    finally:
+        for pid in running.family():
+            os.kill(pid, signal.SIGKILL)
+        process.communicate()
+
+
+def _to_group(pid: int) -> None:
+    os.killpg(pid, signal.SIGINT)
+
+
+def _to_parent(pid: int) -> None:
+    os.kill(pid, signal.SIGINT)
+
+
+MOMENTS = {
+    "while starting": "room ",
+    "registered": "registered",
+    "greeting": "call in room",
+    "mid-call": "at seven",
+    "barge-in": "speaks over",
+}
+
+
+CASES = [*((moment, _to_group) for moment in MOMENTS), ("while starting", _to_parent), ("mid-call", _to_parent)]
+
+
+@pytest.mark.parametrize(("moment", "send"), CASES, ids=[f"{moment}{send.__name__}" for moment, send in CASES])
+def test_ctrl_c_ends_everything_within_3_seconds(moment: str, send: Callable[[int], None], tmp_path: Path) -> None:
+    with _running(tmp_path) as demo:
+        demo.read_until(MOMENTS[moment])
+        began = time.monotonic()
+        send(demo.process.pid)
+        rest, _ = demo.process.communicate(timeout=20)
+        while demo.family() and time.monotonic() - began < END_LIMIT:
+            time.sleep(0.02)
+        took = time.monotonic() - began
+        assert demo.family() == {}
+        assert took < END_LIMIT
+        assert demo.process.returncode == 130
+        assert "Traceback" not in demo.seen + rest
+
+
+def test_a_killed_demo_leaves_no_process_behind(tmp_path: Path) -> None:
+    with _running(tmp_path) as demo:
+        demo.read_until("at seven")
+        assert len(demo.family()) >= 3
+        demo.process.kill()
+        limit = time.monotonic() + END_LIMIT
+        while demo.family() and time.monotonic() < limit:
+            time.sleep(0.02)
+        assert demo.family() == {}
+
+
+def test_without_a_call_the_room_waits_with_a_token_and_ctrl_c_is_success(tmp_path: Path) -> None:
+    with _running(tmp_path, "--no-call") as demo:
+        demo.read_until("Ctrl-C")
+        assert demo.seen.index("registered") < demo.seen.index("token")
+        demo.process.send_signal(signal.SIGINT)
+        demo.process.communicate(timeout=20)
+        assert demo.process.returncode == 0
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_the_printed_token_lets_a_guest_meet_the_agent_again_and_again(
+    room_server: RoomEndpoint, tmp_path: Path
+) -> None:
+    account = ["--url", room_server.url, "--api-key", room_server.api_key, "--api-secret", room_server.api_secret]
+    with _running(tmp_path, "--no-call", *(account if room_server.kind == "livekit" else [])) as demo:
+        await asyncio.to_thread(demo.read_until, "Ctrl-C")
+        (url,) = re.findall(r"^room +(\S+)", demo.seen, re.MULTILINE)
+        (token,) = re.findall(r"^eyJ\S+", demo.seen, re.MULTILINE)
+        for _ in range(2):
+            async with PeerProcess() as guest:
+                await guest.call("connect", url=url, token=token)
+                await guest.event("track_subscribed")
+                await guest.call("disconnect")
+            await anyio.sleep(DEPARTURE_TIMEOUT + 2)  # the server's own time, not ours: there is nothing to wait on
+
+
+async def test_a_language_model_answers_only_when_asked_for_and_then_to_whoever_joins(tmp_path: Path) -> None:
+    async with scripted_openai() as server:
+        server.default = chat_answer("We are open until ten.")
+        with _running(tmp_path, "--llm-base-url", server.url, "--llm-model", "tiny") as demo:
+            await asyncio.to_thread(demo.read_until, "Ctrl-C")
+            (url,) = re.findall(r"^room +(\S+)", demo.seen, re.MULTILINE)
+            (token,) = re.findall(r"^eyJ\S+", demo.seen, re.MULTILINE)
+            async with PeerProcess() as guest:
+                await guest.call("connect", url=url, token=token)
+                await guest.event("track_subscribed")
+                await guest.call("send_text", topic="lk.chat", chunks=["How long are you open?"])
+                await asyncio.to_thread(demo.read_until, "We are open until ten.")
+                await guest.call("disconnect")
+    (body,) = server.bodies
+    assert body["model"] == "tiny"
+    assert body["messages"][-1]["content"] == "How long are you open?"
+    assert [tool["function"]["name"] for tool in body["tools"]] == ["book"]
+
+
+async def test_a_call_that_cannot_be_placed_says_why(embedded_room: RoomEndpoint, tmp_path: Path) -> None:
+    expired = embedded_room.token("caller", "room", ttl=-600)
+    request = CallRequest(url=embedded_room.url, token=expired, wav=str(tmp_path / "call.wav"))
+    with pytest.raises(RoomError, match=r"could not join.*expired"):
+        await place_call(request, lambda event, data: None)
