@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 
 def check_wiring(agent: Agent, pipeline: Pipeline) -> None:
-    """Refuse what can never work.
+    """Refuse what can never work, the pipeline's fallbacks included.
 
     Raises:
         ConfigurationError: `agent` or `pipeline` is of another kind.
@@ -52,10 +52,12 @@ def check_wiring(agent: Agent, pipeline: Pipeline) -> None:
         logger.warning("The pipeline answers but hears nothing; give it an stt, if callers are to speak")
     if not (capabilities.can_say or capabilities.can_reply):
         raise CapabilityError(pipeline.name, "can_say", "give the pipeline a tts, or a model that speaks")
+    if pipeline.fallback is not None:
+        check_wiring(agent, pipeline.fallback)
 
 
 def check_flow(flow: ConversationFlow | None, pipeline: Pipeline) -> None:
-    """Refuse a conversation flow that nobody could speak.
+    """Refuse a conversation flow that nobody, or not the pipeline's fallback, could speak.
 
     Raises:
         ConfigurationError: It is of another kind.
@@ -69,6 +71,8 @@ def check_flow(flow: ConversationFlow | None, pipeline: Pipeline) -> None:
         raise CapabilityError(
             pipeline.name, "takes_flow", "the text of a conversation flow needs a CascadingPipeline with a tts"
         )
+    if pipeline.fallback is not None:
+        check_flow(flow, pipeline.fallback)
 
 
 def check_speech(capabilities: PipelineCapabilities, pipeline: str, request: SpeechRequest) -> None:
@@ -152,6 +156,8 @@ def check_turns(options: SessionOptions, pipeline: Pipeline) -> None:
             options.latency_budget,
             named,
         )
+    if pipeline.fallback is not None:
+        check_turns(options, pipeline.fallback)
 
 
 def make_machine(

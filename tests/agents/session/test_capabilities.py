@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vivavoce.agents import Agent, AgentSession
+from vivavoce.agents import Agent, AgentSession, EndpointingOptions
 from vivavoce.agents.rooms.local import LocalTransport
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.pipelines import CascadingPipeline, Pipeline, RealtimePipeline
@@ -18,6 +18,7 @@ from vivavoce.pipelines.testing import (
     ScriptedRealtimeModel,
     ScriptedSTT,
     ScriptedTTS,
+    ScriptedVAD,
     VirtualClock,
     run_virtual,
 )
@@ -45,6 +46,17 @@ def test_a_pipeline_without_a_model_speaks_but_refuses_to_reply() -> None:
 def test_a_pipeline_that_can_neither_speak_nor_answer_is_refused_by_the_constructor() -> None:
     with pytest.raises(CapabilityError, match="give the pipeline a tts"):
         AgentSession(Agent("Help."), CascadingPipeline(stt=ScriptedSTT()))
+
+
+def test_a_fallback_that_does_not_fit_is_refused_before_it_is_needed() -> None:
+    deaf = RealtimePipeline(ScriptedRealtimeModel(), fallback=CascadingPipeline(stt=ScriptedSTT()))
+    with pytest.raises(CapabilityError, match="give the pipeline a tts"):
+        AgentSession(Agent("Help."), deaf)
+    ends_turns = RealtimePipeline(ScriptedRealtimeModel())  # its server does
+    local = RealtimePipeline(ScriptedRealtimeModel(), vad=ScriptedVAD(), fallback=ends_turns)
+    manual = SessionOptions(endpointing=EndpointingOptions(mode="manual"))
+    with pytest.raises(CapabilityError, match="manual"):
+        AgentSession(Agent("Help."), local, options=manual)
 
 
 def test_pictures_go_to_a_model_that_sees_for_that_reply_only() -> None:
