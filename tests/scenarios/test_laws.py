@@ -47,7 +47,7 @@ from vivavoce.pipelines.llm.tools import ToolCall
 from vivavoce.pipelines.pipeline import Pipeline
 from vivavoce.pipelines.testing import ScriptedSTT, StepItem
 
-pytestmark = pytest.mark.timeout(90)  # a loaded machine; the signal in mid-step would look like a broken law
+pytestmark = pytest.mark.timeout(240)  # a loaded machine; the signal in mid-step would look like a broken law
 
 FADE = 0.05
 END = 16.0

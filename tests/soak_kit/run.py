@@ -122,12 +122,17 @@ def held() -> Held:
     gc.collect()
     return Held(
         tasks=len(asyncio.all_tasks()),
-        threads=threading.active_count(),
+        threads=len(_threads()),
         descriptors=len(os.listdir("/proc/self/fd")),
         sessions=sum(isinstance(thing, AgentSession) for thing in gc.get_objects()),
         blocks=sys.getallocatedblocks(),
         rss=int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20,
     )
+
+
+def _threads() -> list[threading.Thread]:
+    """Return all but anyio's pool, which keeps as many idle threads as calls once happened to overlap."""
+    return [thread for thread in threading.enumerate() if not thread.name.startswith("AnyIO worker")]
 
 
 def _tool_threads() -> list[threading.Thread]:

@@ -407,7 +407,7 @@ class TurnLaws(RuleBasedStateMachine):
         assert (self.machine.agent_state, self.machine.next_deadline()) == (AgentState.CLOSED, None)
 
 
-pytestmark = pytest.mark.timeout(90)  # a loaded machine; the signal in mid-step would look like a broken law
+pytestmark = pytest.mark.timeout(240)  # a loaded machine; the signal in mid-step would look like a broken law
 
 TurnLaws.TestCase.settings = settings(max_examples=150, stateful_step_count=50, deadline=None)
 TestTurnLaws = TurnLaws.TestCase
