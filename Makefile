@@ -47,9 +47,9 @@ DEMO := $(addprefix tests/e2e/,test_demo.py test_demo_telemetry.py test_report_p
 # run as they do for a user, without coverage. What computes, and what holds under any load, runs with it in the idle
 # class of the scheduler, in what they leave.
 IDLE := $(if $(shell chrt --idle 0 echo can 2>/dev/null),chrt --idle 0,nice -n 19)
-PATIENT := $(addprefix tests/e2e/,room/test_livekit_client.py room/test_server_api.py test_dev.py \
-	test_examples.py test_livekit_microphone.py test_mcp_servers.py test_page_codec.py test_page_problems.py \
-	test_telemetry.py test_tools_and_mcp_example.py test_worker.py)
+PATIENT := $(addprefix tests/e2e/,room/test_livekit_client.py test_examples.py test_livekit_microphone.py \
+	test_mcp_servers.py test_page_codec.py test_page_problems.py test_telemetry.py test_tools_and_mcp_example.py \
+	test_worker.py)
 PATIENTLY := $(IDLE) $(BIN)/coverage run $(BIN)/pytest -p no:cacheprovider --timeout=120
 CALLS := $(BIN)/pytest -p no:cacheprovider
 
