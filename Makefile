@@ -50,7 +50,7 @@ IDLE := $(if $(shell chrt --idle 0 echo can 2>/dev/null),chrt --idle 0,nice -n 1
 CALLS := $(BIN)/pytest -p no:cacheprovider
 COVERED := $(BIN)/coverage run $(CALLS)
 GENEROUS := $(addprefix tests/e2e/,room/test_livekit_client.py room/test_server_api.py test_dev.py test_examples.py \
-	test_livekit_microphone.py test_mcp_servers.py test_page_codec.py test_page_problems.py test_telemetry.py \
+	test_livekit_microphone.py test_mcp_servers.py test_page.py test_page_codec.py test_page_problems.py test_telemetry.py \
 	test_tools_and_mcp_example.py test_worker.py)
 
 .test-units:
