@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
+from functools import partial
 
 OnFallback = Callable[[str, str, str, Exception], None]
 """Told which component was passed over, its provider and model, and why."""
@@ -33,3 +34,16 @@ def dropped_frames(component: str, frames: int = 1) -> None:
     listener = on_dropped_frames.get()
     if listener is not None:
         listener(component, frames)
+
+
+def dropping(component: str) -> Callable[[], None]:
+    """Return what tells the present task's listener of one lost frame, whichever task calls it.
+
+    For what takes the caller's audio: a room's frames come from tasks and callbacks that are not the session's.
+    """
+    listener = on_dropped_frames.get()
+    return _nobody if listener is None else partial(listener, component, 1)
+
+
+def _nobody() -> None:
+    """Nobody counts."""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import ProviderError
-from vivavoce.pipelines.core.incidents import dropped_frames
+from vivavoce.pipelines.core.incidents import dropping
 from vivavoce.pipelines.core.reconnect import ReconnectingStream
 from vivavoce.pipelines.core.retry import RetryOptions
 from vivavoce.pipelines.media.buffer import RecentFrames
@@ -42,7 +41,7 @@ class Recognizer(ReconnectingStream[STTStream, STTEvent]):
         super().__init__(stt.provider, clock=clock, retries=retries, open_limit=open_limit, on_failure=on_failure)
         self._stt = stt
         self._on_event = on_event
-        self._kept = RecentFrames(KEPT_SECONDS, partial(dropped_frames, "stt"))
+        self._kept = RecentFrames(KEPT_SECONDS, dropping("stt"))
         self._stream: STTStream | None = None
         self._speech_at: float | None = None
         self._is_flush_due = False
