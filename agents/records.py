@@ -41,6 +41,8 @@ class ToolRecord:
         arguments, output: Text as the model saw it; empty without `capture_content`.
         call_id: The model's.
         started_at: Seconds from the session's start.
+        is_known: Whether there is such a tool; if not, `name` is the model's words, `_unknown` without
+            `capture_content`.
     """
 
     name: str
@@ -50,6 +52,7 @@ class ToolRecord:
     seconds: float
     call_id: str = ""
     started_at: float = 0.0
+    is_known: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,9 @@ from vivavoce.agents.turn.effects import TurnTiming
 from vivavoce.agents.turn.options import EndpointingOptions
 from vivavoce.pipelines.core.errors import describe
 
+UNKNOWN_TOOL = "_unknown"
+"""Stands for the name of a tool that does not exist, where content is not kept."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnFrame:
@@ -139,7 +142,7 @@ class TurnRecordBuilder:
             interrupted=outcome == "interrupted",
             e2e_latency=stages.latency,
             stages=records,
-            tools=tuple(tool if captures else replace(tool, arguments="", output="") for tool in self._lists.tools),
+            tools=tuple(tool if captures else _without_content(tool) for tool in self._lists.tools),
             handoffs=tuple(self._lists.handoffs),
             is_empty=self.is_empty and outcome == "completed",
             ended_by=None if timing is None else timing.ended_by,
@@ -200,6 +203,11 @@ def add_usage(one: UsageRecord, other: UsageRecord) -> UsageRecord:
         tts_audio_seconds=one.tts_audio_seconds + other.tts_audio_seconds,
         stt_audio_seconds=one.stt_audio_seconds + other.stt_audio_seconds,
     )
+
+
+def _without_content(tool: ToolRecord) -> ToolRecord:
+    """Return what may be kept of a call; a name that no tool has is the model's words."""
+    return replace(tool, name=tool.name if tool.is_known else UNKNOWN_TOOL, arguments="", output="")
 
 
 def _joined(texts: list[str]) -> str:

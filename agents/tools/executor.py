@@ -142,7 +142,9 @@ class ToolBatch:
         self.updates[index] = text
         return True
 
-    def settle(self, index: int, output: ToolOutput, seconds: float, started_at: float = 0.0) -> None:
+    def settle(
+        self, index: int, output: ToolOutput, seconds: float, started_at: float = 0.0, *, is_known: bool = True
+    ) -> None:
         """Give call `index` its output, once; it began at `started_at` (session clock)."""
         call = self.calls[index]
         assert self.outputs[index] is None, "a call settles once"
@@ -155,6 +157,7 @@ class ToolBatch:
             seconds=seconds,
             call_id=call.call_id,
             started_at=started_at,
+            is_known=is_known,
         )
         if self.is_settled:
             self.settled.set()
@@ -243,7 +246,7 @@ class ToolExecutor:
             output = ToolOutput(call_id=call.call_id, name=call.name, output=text, is_error=is_error)
             seconds = self._clock.now() - started
             watch.settled(output)
-            batch.settle(index, output, seconds, started)
+            batch.settle(index, output, seconds, started, is_known=tool is not None)
             self._on_settled(call, output, seconds)
 
     async def _call(

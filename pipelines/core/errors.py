@@ -152,9 +152,9 @@ class ToolError(VoiceError):
 
 
 def describe(error: BaseException, *, quotes_foreign: bool = False) -> str:
-    """Return what may be written down of `error`: its kind, and its text only if it is one of ours.
+    """Return what may be written down of `error`: its kind, and its text only if it is one of ours (`is_tellable`).
 
-    Foreign errors may quote what the user said, or a secret. Of a group, its leaves are described.
+    Of a group, its leaves are described.
 
     Args:
         quotes_foreign: Whether to give a foreign error's text too, where no conversation can be in it.
@@ -162,7 +162,15 @@ def describe(error: BaseException, *, quotes_foreign: bool = False) -> str:
     if isinstance(error, BaseExceptionGroup):
         return "; ".join(describe(leaf, quotes_foreign=quotes_foreign) for leaf in error.exceptions)
     kind, text = type(error).__name__, str(error)
-    return f"{kind}: {text}" if text and (quotes_foreign or isinstance(error, VoiceError)) else kind
+    return f"{kind}: {text}" if text and (quotes_foreign or is_tellable(error)) else kind
+
+
+def is_tellable(error: BaseException) -> bool:
+    """Whether the text of `error` holds no content.
+
+    Foreign errors may quote what the user said, or a secret; that of a `ToolError` is what the model is told.
+    """
+    return isinstance(error, VoiceError) and not isinstance(error, ToolError)
 
 
 def located(error: BaseException) -> str:
