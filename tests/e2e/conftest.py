@@ -59,27 +59,42 @@ def room_server(request: pytest.FixtureRequest) -> RoomEndpoint:
 
 
 @pytest.fixture(scope="session")
-def on_embedded(tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    """The demo as a newcomer runs it; once for all tests that look at it."""
-    return run_demo(tmp_path_factory.mktemp("embedded"), "--port", "0")
-
-
-@pytest.fixture(scope="session")
-def demo_collector() -> Iterator[Collector]:
-    """What gets the telemetry of the demo on a real server."""
+def grpc_collector() -> Iterator[Collector]:
+    """What gets the telemetry of the demo on its own server, over gRPC."""
     with running_collector() as collector:
         yield collector
 
 
 @pytest.fixture(scope="session")
-def on_livekit(tmp_path_factory: pytest.TempPathFactory, livekit_room: RoomEndpoint, demo_collector: Collector) -> Ran:
+def on_embedded(tmp_path_factory: pytest.TempPathFactory, grpc_collector: Collector) -> Ran:
+    """The demo as a newcomer runs it, but for where its telemetry goes; once for all tests that look at it."""
+    return run_demo(
+        tmp_path_factory.mktemp("embedded"),
+        *("--port", "0"),
+        env={
+            "OTEL_EXPORTER_OTLP_ENDPOINT": grpc_collector.grpc_url,
+            "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc",
+            "OTEL_RESOURCE_ATTRIBUTES": "deployment.environment.name=test",
+        },
+    )
+
+
+@pytest.fixture(scope="session")
+def http_collector() -> Iterator[Collector]:
+    """What gets the telemetry of the demo on a real server, over HTTP."""
+    with running_collector() as collector:
+        yield collector
+
+
+@pytest.fixture(scope="session")
+def on_livekit(tmp_path_factory: pytest.TempPathFactory, livekit_room: RoomEndpoint, http_collector: Collector) -> Ran:
     """The same call on a real server, its secret and where its telemetry goes from the environment."""
     return run_demo(
         tmp_path_factory.mktemp("livekit"),
         *("--url", livekit_room.url, "--api-key", livekit_room.api_key),
         env={
             "LIVEKIT_API_SECRET": livekit_room.api_secret,
-            "OTEL_EXPORTER_OTLP_ENDPOINT": demo_collector.http_url,
+            "OTEL_EXPORTER_OTLP_ENDPOINT": http_collector.http_url,
             "OTEL_RESOURCE_ATTRIBUTES": "deployment.environment.name=test",
         },
     )

@@ -1,4 +1,4 @@
-"""The demo's call in a real collector: tree, metrics and logs are read back from its file and agree with the report."""
+"""The demo's call in a collector, over HTTP and gRPC: tree, metrics and logs are read back, and match the report."""
 
 from __future__ import annotations
 
@@ -49,56 +49,73 @@ def kind_of(span: Span) -> str:
     return str(span["attributes"]["vivavoce.kind"])
 
 
-@pytest.fixture
-def tree(on_livekit: Ran, demo_collector: Collector) -> Tree:
-    return Tree(demo_collector.spans())
+@pytest.fixture(params=[("on_livekit", "http_collector"), ("on_embedded", "grpc_collector")], ids=["http", "grpc"])
+def sent(request: pytest.FixtureRequest) -> tuple[Ran, Collector]:
+    """A demo that has ended, and the collector that it sent to."""
+    ran, collector = (request.getfixturevalue(name) for name in request.param)
+    return ran, collector
 
 
 @pytest.fixture
-def turns(on_livekit: Ran) -> list[dict[str, Any]]:
+def ran(sent: tuple[Ran, Collector]) -> Ran:
+    return sent[0]
+
+
+@pytest.fixture
+def collector(sent: tuple[Ran, Collector]) -> Collector:
+    return sent[1]
+
+
+@pytest.fixture
+def tree(collector: Collector) -> Tree:
+    return Tree(collector.spans())
+
+
+@pytest.fixture
+def turns(ran: Ran) -> list[dict[str, Any]]:
     """What the report says."""
-    found: list[dict[str, Any]] = on_livekit.report["turns"]
+    found: list[dict[str, Any]] = ran.report["turns"]
     return found
 
 
-def test_the_call_is_one_tree_from_the_job_to_the_last_step_of_the_close(on_livekit: Ran, tree: Tree) -> None:
+def test_the_call_is_one_tree_from_the_job_to_the_last_step_of_the_close(ran: Ran, tree: Tree) -> None:
     job, session = tree.one("job"), tree.one("session")
     assert "parentSpanId" not in job or not job["parentSpanId"]
     assert len({span["traceId"] for span in tree.spans}) == 1
     assert tree.below(job) == [session]
-    assert job["attributes"]["vivavoce.job.id"] == on_livekit.report["job_id"]
+    assert job["attributes"]["vivavoce.job.id"] == ran.report["job_id"]
     below = tree.below(session)
     assert kind_of(below[0]) == "session_start"
     assert kind_of(below[-1]) == "session_close"
     said = [span for span in below if kind_of(span) in ("say", "turn")]
-    assert [kind_of(span) for span in said] == [turn["kind"] for turn in on_livekit.report["turns"]]
+    assert [kind_of(span) for span in said] == [turn["kind"] for turn in ran.report["turns"]]
     rest = {kind_of(span) for span in below[1:-1]} - {"say", "turn"}
     assert rest == {"room"}
     assert {"connect", "pipeline", "room audio", "on_enter"} <= {span["name"] for span in tree.below(below[0])}
-    closed = [step["name"] for step in on_livekit.report["close"]["steps"] if step["name"] != "telemetry flush"]
+    closed = [step["name"] for step in ran.report["close"]["steps"] if step["name"] != "telemetry flush"]
     assert [span["name"] for span in tree.below(below[-1])] == closed
     assert not [span for span in tree.spans if span.get("status", {}).get("code")]
 
 
-def test_every_span_lies_in_the_one_above_it_and_is_the_sessions(on_livekit: Ran, tree: Tree) -> None:
+def test_every_span_lies_in_the_one_above_it_and_is_the_sessions(ran: Ran, tree: Tree) -> None:
     for span, above in tree.pairs():
         where = f"{span['name']} in {above['name']}"
         assert int(above["startTimeUnixNano"]) <= int(span["startTimeUnixNano"]), where
         if kind_of(span) not in OUTLIVES:
             assert int(span["endTimeUnixNano"]) <= int(above["endTimeUnixNano"]), where
-        assert span["attributes"]["vivavoce.session.id"] == on_livekit.report["session_id"], where
+        assert span["attributes"]["vivavoce.session.id"] == ran.report["session_id"], where
     for span in tree.spans:
         assert span["resource"]["service.name"] == "vivavoce"
         assert span["resource"]["deployment.environment.name"] == "test"
 
 
-def test_the_session_says_what_it_runs_on(on_livekit: Ran, tree: Tree) -> None:
+def test_the_session_says_what_it_runs_on(ran: Ran, tree: Tree) -> None:
     facts = tree.one("session")["attributes"]
     assert facts["vivavoce.pipeline"] == "CascadingPipeline"
-    assert facts["vivavoce.room"] == on_livekit.report["room"]
+    assert facts["vivavoce.room"] == ran.report["room"]
     assert facts["vivavoce.tools.functions"] == ["book"]
     assert facts["vivavoce.close.reason"] == "participant_left"
-    for part in on_livekit.report["components"]:
+    for part in ran.report["components"]:
         assert part["provider"] in facts.values(), part
 
 
@@ -132,49 +149,47 @@ def points(collector: Collector, name: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_the_metrics_are_those_of_the_report(
-    on_livekit: Ran, demo_collector: Collector, turns: list[dict[str, Any]]
-) -> None:
+def test_the_metrics_are_those_of_the_report(ran: Ran, collector: Collector, turns: list[dict[str, Any]]) -> None:
     latencies = [turn["e2e_latency"] for turn in turns if turn["e2e_latency"] is not None]
-    (latency,) = points(demo_collector, "vivavoce.turn.e2e_latency")
+    (latency,) = points(collector, "vivavoce.turn.e2e_latency")
     assert (int(latency["count"]), latency["sum"]) == (len(latencies), pytest.approx(sum(latencies)))
-    stages = points(demo_collector, "vivavoce.turn.stage.duration")
+    stages = points(collector, "vivavoce.turn.stage.duration")
     assert sum(point["sum"] for point in stages) == pytest.approx(sum(latencies))
     assert {point["told"]["vivavoce.stage"] for point in stages} >= {"vad_silence", "transcript_wait", "tts_first_byte"}
     counted = {
         (point["told"]["vivavoce.turn.kind"], point["told"]["vivavoce.turn.outcome"]): int(point["asInt"])
-        for point in points(demo_collector, "vivavoce.turns")
+        for point in points(collector, "vivavoce.turns")
     }
     for kind, outcome in counted:
         expected = [turn for turn in turns if (turn["kind"], turn["outcome"]) == (kind, outcome)]
         assert counted[kind, outcome] == len(expected)
     assert sum(counted.values()) == len(turns)
-    (closed,) = points(demo_collector, "vivavoce.sessions.closed")
+    (closed,) = points(collector, "vivavoce.sessions.closed")
     assert (closed["asInt"], closed["told"]["vivavoce.close.reason"]) == ("1", "participant_left")
-    assert [point["asInt"] for point in points(demo_collector, "vivavoce.sessions.active")] == ["0"]
-    (tool,) = points(demo_collector, "vivavoce.tool.duration")
+    assert [point["asInt"] for point in points(collector, "vivavoce.sessions.active")] == ["0"]
+    (tool,) = points(collector, "vivavoce.tool.duration")
     assert (tool["count"], tool["told"]["gen_ai.tool.name"]) == ("2", "book")
-    phases = {point["told"]["vivavoce.phase"] for point in points(demo_collector, "vivavoce.session.phase.duration")}
+    phases = {point["told"]["vivavoce.phase"] for point in points(collector, "vivavoce.session.phase.duration")}
     assert phases == {"start", "close"}
     for name in ("vivavoce.turn.e2e_latency", "vivavoce.tts.first_byte", "vivavoce.turns"):
-        assert all(point["told"].get("gen_ai.provider.name") for point in points(demo_collector, name)), name
+        assert all(point["told"].get("gen_ai.provider.name") for point in points(collector, name)), name
 
 
 def test_the_logs_tell_each_turn_within_its_trace_and_nothing_that_was_said(
-    on_livekit: Ran, demo_collector: Collector, tree: Tree, turns: list[dict[str, Any]]
+    ran: Ran, collector: Collector, tree: Tree, turns: list[dict[str, Any]]
 ) -> None:
-    logs = demo_collector.logs()
+    logs = collector.logs()
     for turn in turns:
         (line,) = [log for log in logs if log["body"].startswith(f"{turn['turn_id']} (")]
         assert turn["outcome"] in line["body"]
         assert line["attributes"]["vivavoce.turn.id"] == turn["turn_id"]
-        assert line["attributes"]["vivavoce.session.id"] == on_livekit.report["session_id"]
-        assert line["attributes"]["vivavoce.job.id"] == on_livekit.report["job_id"]
+        assert line["attributes"]["vivavoce.session.id"] == ran.report["session_id"]
+        assert line["attributes"]["vivavoce.job.id"] == ran.report["job_id"]
         assert line["traceId"] == tree.one("job")["traceId"]
         assert line["severityText"] == "INFO"
     said = repr(logs).lower()
     for turn in turns:
         for text in (turn["user_text"], turn["agent_text"]):
             assert not text or text.lower() not in said
-    assert "turn_1 (" not in on_livekit.output  # for the backend alone: the terminal shows what it always shows
+    assert "turn_1 (" not in ran.output  # for the backend alone: the terminal shows what it always shows
     assert "secret" not in said
