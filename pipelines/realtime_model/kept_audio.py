@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from vivavoce.pipelines.media.buffer import RecentFrames
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.realtime_model.base import RealtimeConnection
@@ -12,10 +14,15 @@ class KeptAudio:
 
     Args:
         seconds: Of the open turn; more drops its oldest.
+        on_lost: Told of each frame that was dropped though no connection had heard it.
     """
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, on_lost: Callable[[], None]) -> None:
         self._open = RecentFrames(seconds)
+        self._limit = seconds
+        self._on_lost = on_lost
+        self._unheard = 0.0
+        """Seconds of the open turn that came while there was no connection."""
         self._turn: list[AudioFrame] = []
         self._is_turn_unheard = False
 
@@ -24,17 +31,21 @@ class KeptAudio:
         """Whether there is a turn whose words are not known."""
         return bool(self._turn)
 
-    def push(self, frame: AudioFrame) -> None:
-        """Take the open turn's next frame."""
+    def push(self, frame: AudioFrame, *, is_heard: bool) -> None:
+        """Take the open turn's next frame, which a connection hears too, or none."""
         self._open.push(frame)
+        self._unheard = 0.0 if is_heard else self._unheard + frame.duration
+        if self._unheard > self._limit + frame.duration / 2:
+            self._on_lost()
 
     def commit(self, *, is_heard: bool) -> None:
         """The turn is over, and a connection was there to be told so, or none."""
-        self._turn, self._is_turn_unheard = self._open.drain(), not is_heard
+        self._turn, self._is_turn_unheard, self._unheard = self._open.drain(), not is_heard, 0.0
 
     def clear(self) -> None:
         """Forget the open turn."""
         self._open.drain()
+        self._unheard = 0.0
 
     def settle(self) -> None:
         """The words of the turn are known."""
@@ -42,7 +53,7 @@ class KeptAudio:
 
     def take(self) -> list[AudioFrame]:
         """Return and forget all of it: no connection will hear it any more."""
-        frames, self._turn = [*self._turn, *self._open.drain()], []
+        frames, self._turn, self._unheard = [*self._turn, *self._open.drain()], [], 0.0
         return frames
 
     def tell(self, connection: RealtimeConnection, *, also_heard: bool) -> bool:

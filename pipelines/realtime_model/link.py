@@ -25,6 +25,7 @@ from vivavoce.pipelines.core.errors import (
     describe,
     first_error,
 )
+from vivavoce.pipelines.core.incidents import dropping
 from vivavoce.pipelines.core.reconnect import ReconnectingStream
 from vivavoce.pipelines.core.retry import RetryOptions
 from vivavoce.pipelines.llm.chat_context import ChatContext, ChatItem, ChatMessage, FunctionCall, FunctionCallOutput
@@ -87,7 +88,7 @@ class RealtimeLink(ReconnectingStream[RealtimeConnection, RealtimeEvent]):
         # Of those that have not begun: what was added or changed meanwhile, they are told then.
         self.known: set[str] = set()
         """Ids of calls and of items of answers that the present connection has made."""
-        self._audio = KeptAudio(KEPT_SECONDS)
+        self._audio = KeptAudio(KEPT_SECONDS, dropping("realtime_model"))
         self._resume = ""
         self._next: RealtimeConnection | None = None
         self._replaced: RealtimeConnection | None = None
@@ -135,7 +136,7 @@ class RealtimeLink(ReconnectingStream[RealtimeConnection, RealtimeEvent]):
 
     def push(self, frame: AudioFrame) -> None:
         """Take the caller's next frame."""
-        self._audio.push(frame)
+        self._audio.push(frame, is_heard=self.connection is not None)
         if self.connection is not None:
             self.connection.push(frame)
 

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 from vivavoce.pipelines.core.errors import ConfigurationError, ProviderError, ProviderTimeoutError
+from vivavoce.pipelines.core.incidents import dropping
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.stt import base
 from vivavoce.pipelines.stt.base import STTCapabilities, STTEvent, STTFinal, STTInterim
@@ -111,7 +112,9 @@ class STTStream(base.STTStream):
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._ended = asyncio.Event()
         self._is_closed = False
-        self._thread = DecoderThread(model, max_backlog=options.max_backlog, report=self._on_report)
+        self._thread = DecoderThread(
+            model, max_backlog=options.max_backlog, report=self._on_report, on_drop=dropping("stt")
+        )
 
     @property
     def dropped(self) -> int:

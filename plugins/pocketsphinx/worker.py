@@ -66,12 +66,21 @@ class DecoderThread:
         model: Loads the decoder, in the thread.
         max_backlog: Seconds of audio that may wait.
         report: Called on the loop that started the thread.
+        on_drop: Told of each frame dropped because the decoder fell behind.
     """
 
-    def __init__(self, model: DecoderModel, *, max_backlog: float, report: Callable[[Report], None]) -> None:
+    def __init__(
+        self,
+        model: DecoderModel,
+        *,
+        max_backlog: float,
+        report: Callable[[Report], None],
+        on_drop: Callable[[], None],
+    ) -> None:
         self._model = model
         self._limit = round(max_backlog * SAMPLE_RATE) * BYTES_PER_SAMPLE
         self._report = report
+        self._on_drop = on_drop
         self._loop = asyncio.get_running_loop()
         self._wake = threading.Condition()
         self._inbox: deque[bytes | _Order] = deque()
@@ -96,6 +105,7 @@ class DecoderThread:
                 self._inbox.remove(oldest)
                 self._waiting -= len(oldest)
                 self.dropped += 1
+                self._on_drop()
             self._wake.notify()
 
     def end(self, utterance: int) -> None:

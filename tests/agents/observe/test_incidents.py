@@ -10,6 +10,7 @@ from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskStatus
 from livekit import rtc
 
+from speech_kit import BOOKING, frames, white_noise
 from telemetry_kit import Watching
 from vivavoce.agents import Agent, AgentSession, SessionOptions
 from vivavoce.agents.events import TurnCompleted
@@ -22,10 +23,13 @@ from vivavoce.pipelines.core.errors import ProviderConnectionError, ProviderErro
 from vivavoce.pipelines.io import TransportEvents
 from vivavoce.pipelines.pipeline import Pipeline
 from vivavoce.pipelines.realtime import RealtimePipeline
-from vivavoce.pipelines.realtime_model.base import RealtimeCapabilities
+from vivavoce.pipelines.realtime_model.base import RealtimeCapabilities, RealtimeSetup
 from vivavoce.pipelines.realtime_model.fallback import FallbackRealtime
 from vivavoce.pipelines.testing import ScriptedRealtimeModel, ScriptedSTT, ScriptedVAD
+from vivavoce.pipelines.testing.scripted_realtime import ScriptedRealtimeConnection
 from vivavoce.pipelines.testing.scripted_stt import ScriptedSTTStream
+from vivavoce.plugins import pocketsphinx
+from vivavoce.plugins.pocketsphinx.stt import STTStream as SphinxStream
 
 
 class First(ScriptedRealtimeModel):
@@ -241,6 +245,62 @@ def test_what_the_caller_says_to_a_recogniser_that_is_away_is_counted_as_lost_be
     assert lost_audio(watching) == ([(lost, of_ears)] if lost else [])
     heard = sum(stream.pushed_seconds for stream in ears.streams)
     assert heard == pytest.approx(20.0 - lost * 0.02, abs=0.05)
+
+
+class Sphinx(pocketsphinx.STT):
+    """Keeps what it opens."""
+
+    stream: SphinxStream
+
+    async def open(self) -> SphinxStream:
+        self.stream = await super().open()
+        return self.stream
+
+
+async def test_what_the_caller_says_faster_than_a_decoder_hears_is_counted_for_that_decoder() -> None:
+    watching, ears = Watching(), Sphinx(grammar=BOOKING, options=pocketsphinx.STTOptions(max_backlog=0.5))
+    pipeline = CascadingPipeline(stt=ears, llm=ScriptedLLM(), tts=ScriptedTTS(), vad=ScriptedVAD())
+    session = AgentSession[None](Agent("Help."), pipeline, options=SessionOptions(telemetry=watching.telemetry))
+    room = LocalTransport(LoopClock())
+    async with session:
+        await session.start(room)
+        for frame in frames(white_noise(30, -30)):
+            room.push_audio(frame)
+    (lost,) = lost_audio(watching)
+    assert lost[0] == ears.stream.dropped > 100
+    assert (lost[1]["vivavoce.component"], lost[1]["gen_ai.provider.name"]) == ("stt", "pocketsphinx")
+
+
+class Away(First):
+    """Its next connection takes its time."""
+
+    gap = 0.0
+
+    async def open(self, setup: RealtimeSetup) -> ScriptedRealtimeConnection:
+        if self.connections:
+            await anyio.sleep(self.gap)
+        return await super().open(setup)
+
+
+@pytest.mark.parametrize(("gap", "lost"), [(9.0, 0), (9.9, 20)])
+def test_what_the_caller_says_to_a_realtime_model_that_is_away_is_counted_likewise(gap: float, lost: int) -> None:
+    watching, model = Watching(), Away()
+    model.gap = gap
+    harness = SessionHarness(Agent("Help."), model=model, options=SessionOptions(telemetry=watching.telemetry))
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(1.0)
+        model.fail()
+
+    harness.run(scenario, until=20.0)
+    of_model = {
+        "vivavoce.component": "realtime_model",
+        "gen_ai.provider.name": "first",
+        "gen_ai.request.model": "m-1",
+    }
+    assert lost_audio(watching) == ([(lost, of_model)] if lost else [])
+    heard = model.connections[-1].record.pushed_seconds
+    assert heard == pytest.approx(20.0 - (1.0 + 0.5 + gap) + min(10.0, 1.0 + 0.5 + gap - 0.02 * lost), abs=0.05)
 
 
 class RefusedSink(LiveKitSink):
