@@ -19,6 +19,7 @@ from vivavoce.pipelines.core.errors import (
     ProviderProtocolError,
     ProviderTimeoutError,
 )
+from vivavoce.pipelines.core.incidents import dropping
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent
 from vivavoce.pipelines.llm.chat_context import ChatItem
 from vivavoce.pipelines.media.frame import AudioFrame, VideoFrame
@@ -169,6 +170,7 @@ class LiveConnection(RealtimeConnection):
         self._lost: ProviderError | None = None
         self._queue: deque[Send] = deque()
         self._has_more = asyncio.Event()
+        self._tell_dropped = dropping("realtime_model")
         self._wire = LiveWire(setup, post=self._post, report=self._events.put)
         loop = asyncio.get_running_loop()
         self._tasks = [
@@ -252,7 +254,10 @@ class LiveConnection(RealtimeConnection):
             self._wire.give_up(answer)
 
     def _post(self, send: Send) -> None:
-        if self._lost is not None or (len(self._queue) >= MAX_QUEUED and "audio" in send.arguments):
+        if self._lost is not None:
+            return
+        if len(self._queue) >= MAX_QUEUED and "audio" in send.arguments:
+            self._tell_dropped()
             return
         self._queue.append(send)
         self._has_more.set()

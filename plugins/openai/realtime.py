@@ -127,7 +127,13 @@ class OpenAIRealtimeConnection(RealtimeConnection):
 
     async def connect(self, client: Client, model: str) -> None:
         """Open the websocket and wait until the conversation is as it was set up."""
-        socket = await open_socket(client, query={"model": model}, on_frame=self._on_frame, on_lost=self._on_lost)
+        socket = await open_socket(
+            client,
+            query={"model": model},
+            on_frame=self._on_frame,
+            on_lost=self._on_lost,
+            component="realtime_model",
+        )
         self._socket = socket
         try:
             socket.start()

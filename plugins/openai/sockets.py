@@ -16,6 +16,7 @@ from vivavoce.pipelines.core.errors import (
     ProviderStatusError,
     ProviderTimeoutError,
 )
+from vivavoce.pipelines.core.incidents import dropping
 from vivavoce.plugins.openai.client import Client
 from vivavoce.plugins.openai.failures import REMEDIES
 from vivavoce.plugins.openai.wire import PROVIDER, is_retryable
@@ -41,6 +42,7 @@ class Socket:
     Args:
         on_frame: Takes each frame; a ProviderError that it raises ends the connection.
         on_lost: Told once why it ended, unless by `aclose()`.
+        component: Whose audio is lost where the server takes it too slowly: "stt" or "realtime_model".
     """
 
     def __init__(
@@ -48,10 +50,12 @@ class Socket:
         connection: AsyncRealtimeConnection,
         on_frame: Callable[[bytes], None],
         on_lost: Callable[[ProviderError], None],
+        component: str,
     ) -> None:
         self._connection = connection
         self._on_frame = on_frame
         self._on_lost = on_lost
+        self._tell_dropped = dropping(component)
         self._queue: deque[Mapping[str, Any]] = deque()
         self._has_more = asyncio.Event()
         self._dropped = 0
@@ -72,6 +76,7 @@ class Socket:
             return
         if len(self._queue) >= MAX_QUEUED and message["type"] == "input_audio_buffer.append":
             self._dropped += 1
+            self._tell_dropped()
             if self._dropped == 1:
                 logger.warning("openai: the connection is too slow; audio is dropped")
             return
@@ -130,11 +135,13 @@ async def open_socket(
     query: Mapping[str, str],
     on_frame: Callable[[bytes], None],
     on_lost: Callable[[ProviderError], None],
+    component: str,
 ) -> Socket:
     """Connect to the server's `realtime` endpoint.
 
     Args:
         query: Such as the model.
+        on_frame, on_lost, component: As for `Socket`.
     Raises:
         ProviderError: It cannot be had; the status tells whether another try is worth it.
     """
@@ -149,7 +156,7 @@ async def open_socket(
             extra_headers=client.headers,
             websocket_connection_options=limits,
         )
-        return Socket(await manager.enter(), on_frame, on_lost)
+        return Socket(await manager.enter(), on_frame, on_lost, component)
     except websockets.exceptions.InvalidStatus as error:
         raise _status_error(error.response.status_code, error.response.body) from None
     except TimeoutError:

@@ -148,7 +148,9 @@ class STTStream(base.STTStream):
     async def connect(self, client: Client) -> None:
         """Open the websocket and wait until the server has taken the settings."""
         query = {"intent": "transcription"}
-        self._socket = await open_socket(client, query=query, on_frame=self._on_frame, on_lost=self._on_lost)
+        self._socket = await open_socket(
+            client, query=query, on_frame=self._on_frame, on_lost=self._on_lost, component="stt"
+        )
         try:
             self._socket.start()
             self._wire.begin()
