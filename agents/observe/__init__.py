@@ -6,4 +6,8 @@
 Other than `design.md` has it, the flush of telemetry is no step of a session's close: it follows the close, within
 `TelemetryOptions.flush_timeout`. A hook that hangs would leave it nothing of `close_timeout`, and so cost the end of
 exactly those traces that matter; a slow endpoint would make a clean close look broken.
+
+What a trace costs is paid where no caller waits: spans that are current around code of providers and tools begin and
+end when it does, the others, in which nothing is, are made with the times that they had when their turn is over
+(`leaves`), and measured values are given to their instruments by the thread that exports (`measurements`).
 """

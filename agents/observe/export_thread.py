@@ -24,6 +24,7 @@ from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from vivavoce.agents.observe.export_queue import ExportQueue
+from vivavoce.agents.observe.measurements import Measurements
 from vivavoce.pipelines.core.errors import describe
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class ExportThread(SpanProcessor, LogRecordProcessor):
     Args:
         spans, logs, metrics: Exporters; each may be absent.
         reader: What metrics are read from.
+        measurements: What waits for the instruments.
     """
 
     def __init__(
@@ -61,12 +63,14 @@ class ExportThread(SpanProcessor, LogRecordProcessor):
         logs: LogRecordExporter | None,
         metrics: MetricExporter | None,
         reader: InMemoryMetricReader | None,
+        measurements: Measurements | None = None,
         now: Callable[[], float],
     ) -> None:
         self._limits = limits
         self._exporters = [exporter for exporter in (spans, logs, metrics) if exporter is not None]
         self._metrics = metrics
         self._reader = reader
+        self._measurements = measurements
         self._now = now
         self.spans = None if spans is None else _span_queue(spans, limits)
         """What waits to be sent and what became of it; None: spans are not sent."""
@@ -156,6 +160,8 @@ class ExportThread(SpanProcessor, LogRecordProcessor):
             for queue in (self.spans, self.logs):
                 if queue is not None:
                     queue.send()
+            if self._measurements is not None:
+                self._measurements.hand_over()
             if flushes or is_closing or self._now() >= metrics_due:
                 metrics_due = self._now() + limits.metric_interval
                 self._send_metrics()

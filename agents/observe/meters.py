@@ -39,7 +39,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from opentelemetry.metrics import CallbackOptions, Counter, Histogram, Meter, Observation
+from opentelemetry.metrics import CallbackOptions, Meter, Observation
+
+from vivavoce.agents.observe.measurements import Distribution, Measurements, Sum
 
 if TYPE_CHECKING:
     from vivavoce.pipelines.core.clock import Clock, TimerHandle
@@ -73,7 +75,7 @@ class Queue(Protocol):
 class _Tools:
     """Of tool calls."""
 
-    def __init__(self, histogram: Callable[..., Histogram], counter: Callable[..., Counter]) -> None:
+    def __init__(self, histogram: Callable[..., Distribution], counter: Callable[..., Sum]) -> None:
         self.duration = histogram("vivavoce.tool.duration", "A tool call")
         self.calls = counter("vivavoce.tool.calls", "{call}", "Tool calls")
 
@@ -81,17 +83,21 @@ class _Tools:
 class _Failures:
     """Of what goes wrong."""
 
-    def __init__(self, counter: Callable[..., Counter]) -> None:
+    def __init__(self, counter: Callable[..., Sum]) -> None:
         self.errors = counter("vivavoce.provider.errors", "{error}", "What components failed with")
         self.fallbacks = counter("vivavoce.fallbacks", "{fallback}", "Components that another one took the place of")
         self.dropped = counter("vivavoce.audio.dropped", "{frame}", "Frames of 20 ms that came too late for anybody")
 
 
 class Meters:
-    """The instruments, shared by the sessions of one Telemetry."""
+    """The instruments, shared by the sessions of one Telemetry.
 
-    def __init__(self, meter: Meter, queue: Queue) -> None:
-        histogram, counter = partial(_histogram, meter), partial(_counter, meter)
+    Args:
+        measurements: Where values wait; collecting has them handed over.
+    """
+
+    def __init__(self, meter: Meter, queue: Queue, measurements: Measurements) -> None:
+        histogram, counter = partial(_histogram, meter, measurements), partial(_counter, meter, measurements)
         self.e2e_latency = histogram("vivavoce.turn.e2e_latency", "From the user's last sound to the agent's")
         self.stage = histogram("vivavoce.turn.stage.duration", "Parts of that silence, on its critical path")
         self.first_chunk = histogram(
@@ -113,11 +119,15 @@ class Meters:
         self.speech = counter("vivavoce.speech.seconds", "s", "Speech recognised and made")
         self.characters = counter("vivavoce.speech.characters", "{character}", "Text spoken")
         self.closed = counter("vivavoce.sessions.closed", "{session}", "Sessions by close reason")
-        self.active = meter.create_up_down_counter("vivavoce.sessions.active", "{session}", "Sessions going on")
-        self.speeches = meter.create_up_down_counter(
-            "vivavoce.speeches.open", "{speech}", "Speeches that wait for the floor or have it"
-        )
-        waiting = _observing(lambda: (queue.waiting_spans, queue.waiting_logs))
+        up_down = partial(_up_down_counter, meter, measurements)
+        self.active = up_down("vivavoce.sessions.active", "{session}", "Sessions going on")
+        self.speeches = up_down("vivavoce.speeches.open", "{speech}", "Speeches that wait for the floor or have it")
+
+        def read_waiting() -> tuple[int, int]:
+            measurements.hand_over()  # the SDK asks what is observed before it looks at what was recorded
+            return queue.waiting_spans, queue.waiting_logs
+
+        waiting = _observing(read_waiting)
         meter.create_observable_gauge(
             "vivavoce.telemetry.waiting", [waiting], "{item}", "Spans and log records not sent yet"
         )
@@ -151,7 +161,7 @@ class _LoopWatch:
     """Looks, by a timer of the loop's own, how late timers come."""
 
     clock: Clock
-    lag: Histogram
+    lag: Distribution
     users: int = 0
     _due: float = 0.0
     _timer: TimerHandle | None = None
@@ -188,10 +198,20 @@ def _observing(read: _Reading) -> _Observing:
 
 
 def _histogram(
-    meter: Meter, name: str, description: str, unit: str = "s", bounds: tuple[float, ...] = SECONDS
-) -> Histogram:
-    return meter.create_histogram(name, unit, description, explicit_bucket_boundaries_advisory=bounds)
+    meter: Meter,
+    measurements: Measurements,
+    name: str,
+    description: str,
+    unit: str = "s",
+    bounds: tuple[float, ...] = SECONDS,
+) -> Distribution:
+    made = meter.create_histogram(name, unit, description, explicit_bucket_boundaries_advisory=bounds)
+    return Distribution(measurements, made)
 
 
-def _counter(meter: Meter, name: str, unit: str, description: str) -> Counter:
-    return meter.create_counter(name, unit, description)
+def _counter(meter: Meter, measurements: Measurements, name: str, unit: str, description: str) -> Sum:
+    return Sum(measurements, meter.create_counter(name, unit, description))
+
+
+def _up_down_counter(meter: Meter, measurements: Measurements, name: str, unit: str, description: str) -> Sum:
+    return Sum(measurements, meter.create_up_down_counter(name, unit, description))

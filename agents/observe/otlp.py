@@ -21,6 +21,7 @@ from opentelemetry.sdk.trace.export import SpanExporter
 from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
 
 from vivavoce.agents.observe.export_thread import ExportLimits, ExportThread
+from vivavoce.agents.observe.measurements import Measurements
 from vivavoce.agents.observe.options import TelemetryOptions
 from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.core.errors import ConfigurationError
@@ -49,7 +50,7 @@ class _Exporters(NamedTuple):
     logs: LogRecordExporter | None
 
 
-def make_senders(options: TelemetryOptions) -> Senders:
+def make_senders(options: TelemetryOptions, measurements: Measurements) -> Senders:
     """Make them; nothing is sent before the thread begins.
 
     Raises:
@@ -65,6 +66,7 @@ def make_senders(options: TelemetryOptions) -> Senders:
         logs=logs,
         metrics=metrics,
         reader=reader,
+        measurements=measurements,
         now=LoopClock().wall,  # for intervals of minutes; it needs no loop
     )
     resource = _resource(options)
@@ -79,12 +81,25 @@ def make_senders(options: TelemetryOptions) -> Senders:
     return Senders(tracers, meters, loggers, thread)
 
 
+class _HashedResource(Resource):
+    """One that knows its hash, which the encoders want for every span, and the SDK makes out of JSON each time."""
+
+    @classmethod
+    def of(cls, other: Resource) -> _HashedResource:
+        made = cls(other.attributes, other.schema_url)
+        made._hash = Resource.__hash__(made)
+        return made
+
+    def __hash__(self) -> int:
+        return self._hash
+
+
 def _resource(options: TelemetryOptions) -> Resource:
     facts = {"service.instance.id": new_id("instance")}
     name = options.service_name or os.environ.get("OTEL_SERVICE_NAME", "")
     if name or "service.name=" not in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", ""):
         facts["service.name"] = name or "vivavoce"
-    return Resource.create(facts)
+    return _HashedResource.of(Resource.create(facts))
 
 
 def _exporters(options: TelemetryOptions) -> _Exporters:

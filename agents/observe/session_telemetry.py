@@ -74,11 +74,9 @@ class SessionTelemetry(SessionObserver):
         self._clock = clock
         self._capture = capture_content
         self._components = Components(parts)
-        common = {
-            **telemetry.options.attributes,
-            "vivavoce.session.id": session_id,
-            "gen_ai.conversation.id": session_id,
-        }
+        self._conversation: Attributes = {"gen_ai.conversation.id": session_id}
+        """On the spans that the GenAI conventions know."""
+        common = {**telemetry.options.attributes, "vivavoce.session.id": session_id}
         self._maker = SpanMaker(telemetry.tracer, clock, common, telemetry.options.redact)
         self._metrics = SessionMetrics(telemetry.meters, self._components, clock)
         self._turns = TurnSpans(
@@ -122,7 +120,7 @@ class SessionTelemetry(SessionObserver):
         self._metrics.fallback(component, provider, model, error)
 
     def _told(self) -> Attributes:
-        told = {**self._components.facts(), **self._facts()}
+        told = {**self._conversation, **self._components.facts(), **self._facts()}
         if not self._capture:
             told.pop("gen_ai.system_instructions", None)
         return told
@@ -222,6 +220,7 @@ class SessionTelemetry(SessionObserver):
             return SpanWatch(self._maker, self._maker.start("flow", get_current()))
         model = self._components.model("llm")
         attributes: Attributes = {
+            **self._conversation,
             **self._components.attributes("llm"),
             "gen_ai.operation.name": "chat",
             "vivavoce.llm.step": number,
@@ -246,7 +245,7 @@ class SessionTelemetry(SessionObserver):
 
     def voice(self) -> Watch:
         """Watch a synthesis."""
-        attributes = {**self._components.attributes("tts"), "gen_ai.output.type": "speech"}
+        attributes = {**self._conversation, **self._components.attributes("tts"), "gen_ai.output.type": "speech"}
         span = self._maker.start("tts", get_current(), attributes=attributes, span_kind=SpanKind.CLIENT)
         return _VoiceWatch(self._maker, span, self._metrics)
 
@@ -254,6 +253,7 @@ class SessionTelemetry(SessionObserver):
         """Watch a tool call. A name that no tool has is the model's words: content, and no end of series."""
         name = call.name if is_known else UNKNOWN
         attributes: Attributes = {
+            **self._conversation,
             "gen_ai.operation.name": "execute_tool",
             "gen_ai.tool.name": call.name if self._capture else name,
             "gen_ai.tool.call.id": call.call_id,
@@ -313,14 +313,14 @@ class _PhaseWatch(_StepWatch):
 class _ModelWatch(SpanWatch):
     """A model's step."""
 
-    __slots__ = ("_began_at", "_capture", "_first", "_metrics", "_reason", "_text", "_usage")
+    __slots__ = ("_began_at", "_capture", "_first_at", "_metrics", "_reason", "_text", "_usage")
 
     def __init__(self, maker: SpanMaker, span: Span, metrics: SessionMetrics, *, capture: bool) -> None:
         super().__init__(maker, span)
         self._metrics = metrics
         self._capture = capture
         self._began_at = maker.now()
-        self._first: float | None = None
+        self._first_at: float | None = None
         self._usage: Usage | None = None
         self._reason = ""
         self._text: list[str] = []
@@ -337,16 +337,18 @@ class _ModelWatch(SpanWatch):
         elif isinstance(event, Done):
             self._reason = event.reason
         else:
-            if self._first is None:
-                self._first = self._maker.now() - self._began_at
-                self._maker.event(self.span, "first_token")
+            if self._first_at is None:
+                self._first_at = self._maker.now()
             if self._capture and isinstance(event, TextDelta):
                 self._text.append(event.text)
 
     def _over(self, error: BaseException | None) -> None:
-        usage = self._usage
+        usage, first = self._usage, None
+        if self._first_at is not None:
+            self._maker.event(self.span, "first_token", at=self._first_at)
+            first = self._first_at - self._began_at
         told: dict[str, Any] = {
-            "gen_ai.response.time_to_first_chunk": self._first,
+            "gen_ai.response.time_to_first_chunk": first,
             "gen_ai.response.finish_reasons": [self._reason] if self._reason else None,
         }
         if usage is not None:
@@ -357,32 +359,34 @@ class _ModelWatch(SpanWatch):
             parts = [{"type": "text", "content": "".join(self._text)}]
             told["gen_ai.output.messages"] = json.dumps([{"role": "assistant", "parts": parts}], ensure_ascii=False)
         self._maker.set(self.span, told)
-        self._metrics.model_step(self._maker.now() - self._began_at, self._first, usage, error)
+        self._metrics.model_step(self._maker.now() - self._began_at, first, usage, error)
 
 
 class _VoiceWatch(SpanWatch):
     """A synthesis."""
 
-    __slots__ = ("_characters", "_first", "_metrics", "_seconds")
+    __slots__ = ("_characters", "_first", "_first_at", "_metrics", "_seconds")
 
     def __init__(self, maker: SpanMaker, span: Span, metrics: SessionMetrics) -> None:
         super().__init__(maker, span)
         self._metrics = metrics
         self._first: float | None = None
+        self._first_at: float | None = None
         self._characters = 0
         self._seconds = 0.0
 
     def first_byte(self, seconds: float | None) -> None:
         """Note the first audio."""
-        if self._first is None:
-            self._first = seconds
-            self._maker.event(self.span, "first_byte")
+        if self._first_at is None:
+            self._first, self._first_at = seconds, self._maker.now()
 
     def spoken(self, characters: int, seconds: float) -> None:
         """Note how much it was."""
         self._characters, self._seconds = characters, seconds
 
     def _over(self, error: BaseException | None) -> None:
+        if self._first_at is not None:
+            self._maker.event(self.span, "first_byte", at=self._first_at)
         told: Attributes = {
             "vivavoce.tts.first_byte": self._first,
             "vivavoce.tts.characters": self._characters,

@@ -60,6 +60,8 @@ class SpanMaker:
         self._clock = clock
         self._redact = redact
         self._common = self._cleaned(common)
+        self._heads: dict[str, dict[str, AttributeValue | Sequence[str]]] = {}
+        """What every span of a kind has."""
         self._watches: dict[SpanWatch, None] = {}
         self._has_failed = False
         self._zero_ns = 0
@@ -103,14 +105,34 @@ class SpanMaker:
         span_kind: SpanKind = SpanKind.INTERNAL,
     ) -> Span:
         """Begin a span at `at`, by default now."""
+        return self._start(kind, parent, name or kind, self.nanoseconds(at), attributes or {}, links, span_kind)
+
+    def make(self, kind: str, parent: Span, began: int, ended: int, attributes: Attributes) -> None:
+        """Make a span that is over; times are `nanoseconds()`."""
+        span = self._start(kind, parent, kind, began, attributes)
+        self._end(span, self._not_before(span, ended))
+
+    def _start(
+        self,
+        kind: str,
+        parent: Span | Context,
+        name: str,
+        began: int,
+        attributes: Attributes,
+        links: Sequence[SpanContext] = (),
+        span_kind: SpanKind = SpanKind.INTERNAL,
+    ) -> Span:
+        head = self._heads.get(kind)
+        if head is None:
+            head = self._heads[kind] = {KIND: kind, **self._common}
         try:
             return self._tracer.start_span(
-                name or kind,
+                name,
                 set_span_in_context(parent) if isinstance(parent, Span) else parent,
                 span_kind,
-                {KIND: kind, **self._common, **self._cleaned(attributes or {})},
+                {**head, **self._cleaned(attributes)},
                 [Link(context) for context in links],
-                self._not_before(parent, self.nanoseconds(at)),
+                self._not_before(parent, began),
             )
         except Exception as error:  # noqa: BLE001 - a sampler or processor of the application's; the call goes on
             self._note_foreign(error)
@@ -128,10 +150,13 @@ class SpanMaker:
 
     def end(self, span: Span, *, at: float | None = None) -> None:
         """End it at `at`, by default now; nothing happens where it has ended."""
+        now = self.nanoseconds()
+        self._end(span, now if at is None else self._not_before(span, min(self.nanoseconds(at), now)))
+
+    def _end(self, span: Span, at: int) -> None:
         if span.is_recording():
             try:
-                now = self.nanoseconds()
-                span.end(now if at is None else self._not_before(span, min(self.nanoseconds(at), now)))
+                span.end(at)
             except Exception as error:  # noqa: BLE001 - a processor of the application's; the call goes on
                 self._note_foreign(error)
 

@@ -48,6 +48,9 @@ class Telemetry:
     def __init__(self, options: TelemetryOptions | None = None) -> None:
         self.options = options or TelemetryOptions()
         self._thread: ExportThread | None = None
+        from vivavoce.agents.observe.measurements import Measurements
+
+        self._measurements = Measurements()
         self._meters: Meters | None = None
         self._is_closed = False
         self.logger_provider: LoggerProvider | None
@@ -57,7 +60,7 @@ class Telemetry:
         else:
             from vivavoce.agents.observe.otlp import make_senders
 
-            made = make_senders(self.options)
+            made = make_senders(self.options, self._measurements)
             self.tracer_provider, self.meter_provider, self.logger_provider = made.tracers, made.meters, made.loggers
             self._thread = made.thread
         self.tracer = self.tracer_provider.get_tracer("vivavoce")
@@ -84,7 +87,7 @@ class Telemetry:
         if self._meters is None:
             from vivavoce.agents.observe.meters import Meters
 
-            self._meters = Meters(self.meter_provider.get_meter("vivavoce"), self)
+            self._meters = Meters(self.meter_provider.get_meter("vivavoce"), self, self._measurements)
         return self._meters
 
     @property

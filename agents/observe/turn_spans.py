@@ -11,6 +11,7 @@
 
 A recogniser's first words may come before the VAD is sure of the speech, whose true start is earlier. A span cannot be
 dated back, so the turn's waits, after an interim alone, for what tells: the VAD, a final, an attempt, or the outcome.
+All but the turn's are leaves, made when the turn is over, with the times of this table.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from opentelemetry.trace import Span, SpanContext
 
+from vivavoce.agents.observe.leaves import Leaf, Leaves
 from vivavoce.agents.observe.spans import NO_SPAN, Attributes, SpanMaker
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
@@ -42,11 +44,13 @@ class _Turn:
     """Whether the span has: not yet, after an interim alone."""
     words_at: float | None = None
     """When the first interim came, while the span has not begun."""
-    speech: Span | None = None
-    stt: Span | None = None
-    end: Span | None = None
+    speech: Leaf | None = None
+    stt: Leaf | None = None
+    end: Leaf | None = None
     interims: int = 0
     is_committed: bool = False
+    commits: list[tuple[float, bool]] = field(default_factory=list)
+    """When it was committed, and whether merged into the turn before; more than once where an answer was withdrawn."""
     speeches: set[str] = field(default_factory=set)
 
     @property
@@ -62,15 +66,8 @@ class _Speech:
 
 
 @dataclass(slots=True)
-class _Playout:
-    began_at: float
-    span: Span | None
-    """None while its first frame waits behind other sound."""
-
-
-@dataclass(slots=True)
 class _Interruption:
-    span: Span
+    leaf: Leaf
     began_at: float
     silent_at: float
     is_audible: bool
@@ -98,13 +95,15 @@ class TurnSpans:
         self.session: Span = NO_SPAN
         """The parent of all."""
         self._maker = maker
+        self._leaves = Leaves(maker)
         self._stt = stt
         self._detector = detector
         self._capture = capture
         self._on_interruption = on_interruption
         self._turns: dict[str, _Turn] = {}
         self._speeches: dict[str, _Speech] = {}
-        self._playouts: dict[str, _Playout] = {}
+        self._playouts: dict[str, float] = {}
+        """When the first frame is played: in the future while it waits behind other sound."""
         self._interruptions: dict[str, _Interruption] = {}
         self._heard_at: float | None = None
 
@@ -141,7 +140,7 @@ class TurnSpans:
             return
         span = known.span
         if turn is not None:
-            self._close_parts(turn)
+            self._finish(turn)
         for speech_id in turn.speeches if turn is not None else (record.turn_id,):
             # The end of its playout is still in the inbox, perhaps.
             self._end_speech(speech_id, is_cut=record.outcome != "completed")
@@ -162,7 +161,7 @@ class TurnSpans:
         self._maker.set(span, attributes)
         if record.outcome == "failed":
             self._maker.set_failed(span, record.error)
-        self._maker.end(span)
+        self._end(span)
 
     def close(self) -> None:
         """The session ends: so does what is still open."""
@@ -173,7 +172,7 @@ class TurnSpans:
         for turn in self._turns.values():
             self._drop(turn, "closed")
         for speech in self._speeches.values():
-            self._maker.end(speech.span)  # of turns they have ended, which changes nothing
+            self._end(speech.span)  # of turns they have ended, which changes nothing
         self._turns.clear()
         self._speeches.clear()
 
@@ -228,11 +227,10 @@ class TurnSpans:
             turn.began_at = turn.words_at = event.at
         self._begin(turn)
         if turn.end is not None:
-            self._maker.set(turn.end, {"vivavoce.end_of_turn.decision": "resumed"})
-            self._maker.end(turn.end, at=event.at)
+            self._leaves.end(turn.end, {"vivavoce.end_of_turn.decision": "resumed"}, at=event.at)
             turn.end = None
         if turn.speech is None:
-            turn.speech = self._maker.start("user_speech", turn.span, at=event.at)
+            turn.speech = self._leaves.begin("user_speech", turn.span, at=event.at)
         self._recognise(turn, event.at)
 
     def _speech_ended(self, event: i.UserSpeechEnded, turn_id: str) -> None:
@@ -241,10 +239,10 @@ class TurnSpans:
         if turn is None:
             return
         if turn.speech is not None:
-            self._maker.end(turn.speech, at=event.at)
+            self._leaves.end(turn.speech, at=event.at)
             turn.speech = None
         if turn.end is None:
-            turn.end = self._maker.start("end_of_turn", self._begin(turn), at=event.at, attributes=self._detector)
+            turn.end = self._leaves.begin("end_of_turn", self._begin(turn), at=event.at, attributes=self._detector)
 
     def _interim(self, event: i.UserInterim, turn_id: str) -> None:
         if turn_id and event.text:
@@ -273,22 +271,17 @@ class TurnSpans:
     def _predicted(self, event: i.UserTurnPredicted, turn_id: str) -> None:
         turn = self._turns.get(turn_id) or next((t for t in self._turns.values() if t.end is not None), None)
         if turn is not None and turn.end is not None:
-            self._maker.set(
-                turn.end,
-                {
-                    "vivavoce.end_of_turn.complete": event.complete,
-                    "vivavoce.end_of_turn.probability": event.probability,
-                },
-            )
+            turn.end.attributes["vivavoce.end_of_turn.complete"] = event.complete
+            turn.end.attributes["vivavoce.end_of_turn.probability"] = event.probability
 
     def _recognise(self, turn: _Turn, at: float) -> None:
         if turn.stt is None and self._stt is not None:
-            turn.stt = self._maker.start("stt", turn.span, at=at, attributes=self._stt)
+            turn.stt = self._leaves.begin("stt", turn.span, at=at, attributes=self._stt)
 
     def _end_stt(self, turn: _Turn, told: Attributes, *, has_final: bool) -> None:
         assert turn.stt is not None
-        self._maker.set(turn.stt, {**told, "vivavoce.stt.interims": turn.interims, "vivavoce.stt.has_final": has_final})
-        self._maker.end(turn.stt)
+        facts: Attributes = {"vivavoce.stt.interims": turn.interims, "vivavoce.stt.has_final": has_final}
+        self._leaves.end(turn.stt, {**told, **facts})
         turn.stt, turn.words_at, turn.interims = None, None, 0
 
     def _commit(self, effect: fx.CommitUserTurn) -> None:
@@ -298,15 +291,10 @@ class TurnSpans:
         turn.speeches.add(effect.speech_id)
         self._speeches[effect.speech_id] = _Speech(self._begin(turn), turn.began_at)
         if turn.end is not None:
-            self._maker.set(
-                turn.end,
-                {
-                    "vivavoce.end_of_turn.decision": "committed",
-                    "vivavoce.end_of_turn.ended_by": timing.ended_by,
-                    "vivavoce.end_of_turn.delay": timing.delay,
-                },
-            )
-        self._maker.event(turn.span, "committed", {"vivavoce.turn.merged": effect.merged}, at=timing.committed_at)
+            turn.end.attributes["vivavoce.end_of_turn.decision"] = "committed"
+            turn.end.attributes["vivavoce.end_of_turn.ended_by"] = timing.ended_by
+            turn.end.attributes["vivavoce.end_of_turn.delay"] = timing.delay
+        turn.commits.append((timing.committed_at, effect.merged))
         self._close_parts(turn)
 
     def _cancel(self, effect: fx.CancelSpeech, event: i.TurnInput) -> None:
@@ -324,10 +312,7 @@ class TurnSpans:
 
     def _played_first(self, event: i.PlayoutStarted, turn_id: str) -> None:
         if event.speech_id in self._speeches and event.speech_id not in self._playouts:
-            span = None
-            if event.at <= self._maker.now():
-                span = self._maker.start("playout", self.speech(event.speech_id), at=event.at)
-            self._playouts[event.speech_id] = _Playout(event.at, span)
+            self._playouts[event.speech_id] = event.at
 
     def _played_last(self, event: i.PlayoutFinished, turn_id: str) -> None:
         self._end_playout(event.speech_id, event.at, is_cut=False)
@@ -341,15 +326,12 @@ class TurnSpans:
         self._speeches.pop(speech_id, None)
 
     def _end_playout(self, speech_id: str, at: float | None, *, is_cut: bool) -> None:
-        playout = self._playouts.pop(speech_id, None)
-        if playout is None:
+        began_at = self._playouts.pop(speech_id, None)
+        if began_at is None:
             return
-        span = playout.span
-        if span is None:  # cut before its first frame was heard, perhaps
-            began = min(playout.began_at, self._maker.now())
-            span = self._maker.start("playout", self.speech(speech_id), at=began)
-        self._maker.set(span, {"vivavoce.playout.is_cut": is_cut})
-        self._maker.end(span, at=at)
+        began = min(began_at, self._maker.now())  # cut before its first frame was heard, perhaps
+        leaf = self._leaves.begin("playout", self.speech(speech_id), at=began)
+        self._leaves.end(leaf, {"vivavoce.playout.is_cut": is_cut}, at=at)
 
     def _pause(self, speech_id: str) -> None:
         speech = self._speeches.get(speech_id)
@@ -357,8 +339,8 @@ class TurnSpans:
             return
         now = self._maker.now()
         began = now if self._heard_at is None else min(max(self._heard_at, speech.began_at), now)
-        span = self._maker.start("interruption", speech.span, at=began)
-        self._interruptions[speech_id] = _Interruption(span, began, now, speech_id in self._playouts)
+        leaf = self._leaves.begin("interruption", speech.span, at=began)
+        self._interruptions[speech_id] = _Interruption(leaf, began, now, speech_id in self._playouts)
 
     def _decide(self, speech_id: str, outcome: str, event: i.TurnInput | None) -> None:
         held = self._interruptions.pop(speech_id, None)
@@ -367,8 +349,8 @@ class TurnSpans:
         is_true = outcome == "interrupted"
         latency = held.silent_at - held.began_at
         by = "request" if isinstance(event, i.InterruptRequested) else "voice"
-        self._maker.set(
-            held.span,
+        self._leaves.end(
+            held.leaf,
             {
                 "vivavoce.interruption.outcome": outcome,
                 "vivavoce.interruption.is_false": outcome == "resumed",
@@ -377,7 +359,6 @@ class TurnSpans:
                 "vivavoce.interruption.latency": latency,
             },
         )
-        self._maker.end(held.span)
         if held.is_audible:
             self._on_interruption(is_true, latency)
 
@@ -386,17 +367,27 @@ class TurnSpans:
     def _close_parts(self, turn: _Turn) -> None:
         self._begin(turn)
         if turn.speech is not None:
-            self._maker.end(turn.speech)
+            self._leaves.end(turn.speech)
         if turn.stt is not None:
             self._end_stt(turn, {}, has_final=False)
         if turn.end is not None:
-            self._maker.end(turn.end)
+            self._leaves.end(turn.end)
         turn.speech = turn.end = None
 
-    def _drop(self, turn: _Turn, reason: str) -> None:
+    def _finish(self, turn: _Turn) -> None:
         self._close_parts(turn)
+        for at, is_merged in turn.commits:
+            self._maker.event(turn.span, "committed", {"vivavoce.turn.merged": is_merged}, at=at)
+
+    def _drop(self, turn: _Turn, reason: str) -> None:
+        self._finish(turn)
         self._maker.set(turn.span, {"vivavoce.turn.outcome": "dropped", "vivavoce.turn.reason": reason})
-        self._maker.end(turn.span)
+        self._end(turn.span)
+
+    def _end(self, span: Span) -> None:
+        """End a span that leaves may be in."""
+        self._leaves.make()
+        self._maker.end(span)
 
 
 _INPUTS: dict[type, Callable[..., None]] = {

@@ -23,6 +23,9 @@ from vivavoce.pipelines.testing.virtual_time import EPOCH
 OUTLIVES = {"tool", "tts", "llm", "attempt", "flow", "hook"}
 """May go on when the turn is over: tools by design, other code that is not ours for as long as its close takes."""
 
+GENAI = {"session", "llm", "tts", "tool"}
+"""What the GenAI conventions know."""
+
 
 class _Counted(IdGenerator):
     """Ids that stay unique where hypothesis seeds the process's random numbers anew for each example."""
@@ -131,7 +134,8 @@ class Watching:
             where = f"{span.name} {seconds_of(span)}"
             assert span.start_time <= span.end_time, f"{where} ends before it begins"
             attributes = span.attributes or {}
-            assert attributes["vivavoce.session.id"] == attributes["gen_ai.conversation.id"], where
+            if kind_of(span) in GENAI:
+                assert attributes["vivavoce.session.id"] == attributes["gen_ai.conversation.id"], where
             if span.parent is None:
                 assert kind_of(span) == "session", f"{where} is in no session"
                 continue
