@@ -8,6 +8,7 @@ before the span that they are in ends.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from vivavoce.agents.observe.spans import Attributes, SpanMaker
@@ -31,7 +32,7 @@ class Leaf:
         self.parent = parent
         self.began = began
         self.ended = 0
-        self.attributes: dict[str, AttributeValue | None] = dict(attributes)
+        self.attributes: dict[str, AttributeValue | Sequence[str] | None] = dict(attributes)
 
 
 class Leaves:

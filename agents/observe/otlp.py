@@ -84,11 +84,9 @@ def make_senders(options: TelemetryOptions, measurements: Measurements) -> Sende
 class _HashedResource(Resource):
     """One that knows its hash, which the encoders want for every span, and the SDK makes out of JSON each time."""
 
-    @classmethod
-    def of(cls, other: Resource) -> _HashedResource:
-        made = cls(other.attributes, other.schema_url)
-        made._hash = Resource.__hash__(made)
-        return made
+    def __init__(self, other: Resource) -> None:
+        super().__init__(other.attributes, other.schema_url)
+        self._hash = super().__hash__()
 
     def __hash__(self) -> int:
         return self._hash
@@ -99,7 +97,7 @@ def _resource(options: TelemetryOptions) -> Resource:
     name = options.service_name or os.environ.get("OTEL_SERVICE_NAME", "")
     if name or "service.name=" not in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", ""):
         facts["service.name"] = name or "vivavoce"
-    return _HashedResource.of(Resource.create(facts))
+    return _HashedResource(Resource.create(facts))
 
 
 def _exporters(options: TelemetryOptions) -> _Exporters:
