@@ -45,8 +45,8 @@ async def main() -> None:
     async with harness:
         turn = (await harness.next(TurnCompleted)).record
     print(f"{harness.session.id}: {turn.outcome}, first word after {turn.e2e_latency:.2f} s")
-    is_sent = await telemetry.aclose()
-    print(f"sent: {is_sent}, spans not delivered: {telemetry.dropped_spans}")
+    await telemetry.aclose()  # waits TelemetryOptions(flush_timeout=...) at most, 1 s unless you say otherwise
+    print(f"spans delivered: {telemetry.delivered_spans}, lost: {telemetry.dropped_spans}")
 
 
 if __name__ == "__main__":

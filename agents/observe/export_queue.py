@@ -42,6 +42,8 @@ class ExportQueue(Generic[Item]):
         self._lock = threading.Lock()
         self._is_closed = False
         self._is_failing = False
+        self._in_hand = 0
+        self._is_given_up = False
         self.dropped = 0
         """Items that found the queue full, or came after the end."""
         self.lost = 0
@@ -53,6 +55,19 @@ class ExportQueue(Generic[Item]):
     def waiting(self) -> int:
         """Items in the queue."""
         return len(self._items)
+
+    @property
+    def undelivered(self) -> int:
+        """Items not delivered that nobody waits for; what comes through after `give_up()` counts no more."""
+        with self._lock:
+            unsettled = len(self._items) + self._in_hand if self._is_given_up else 0
+            return self.dropped + self.lost + unsettled
+
+    @property
+    def unsettled(self) -> int:
+        """Items that wait or are just being exported."""
+        with self._lock:
+            return len(self._items) + self._in_hand
 
     def put(self, item: Item) -> bool:
         """Take an item; return whether there is a whole batch now."""
@@ -67,11 +82,22 @@ class ExportQueue(Generic[Item]):
         """Take nothing more; what waits may still be sent."""
         self._is_closed = True
 
+    def give_up(self) -> None:
+        """Nobody waits any more: what is not delivered by now is counted as such."""
+        self._is_given_up = True
+
+    def refuse(self) -> None:
+        """The endpoint is none, as somebody has said: what comes is counted as lost, and nothing is tried."""
+        self._export = lambda _: False
+        self._is_failing = True
+
     def send(self) -> None:
         """Export what waits now, batch by batch; what comes meanwhile waits for the next time. It never raises."""
         for _ in range(-(-len(self._items) // self._max_batch)):
             size = min(len(self._items), self._max_batch)
-            batch = [self._items.popleft() for _ in range(size)]
+            with self._lock:  # so that who counts sees each item once
+                batch = [self._items.popleft() for _ in range(size)]
+                self._in_hand = size
             try:
                 is_delivered = self._export(batch)
             except Exception as error:  # noqa: BLE001 - whatever an exporter raises, the call goes on
@@ -80,10 +106,12 @@ class ExportQueue(Generic[Item]):
             self._note(is_delivered, size)
 
     def _note(self, is_delivered: bool, size: int) -> None:
-        if is_delivered:
-            self.delivered += size
-        else:
-            self.lost += size
+        with self._lock:
+            self._in_hand = 0
+            if is_delivered:
+                self.delivered += size
+            else:
+                self.lost += size
         if is_delivered is self._is_failing:
             self._is_failing = not is_delivered
             if is_delivered:

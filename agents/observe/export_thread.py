@@ -133,6 +133,26 @@ class ExportThread(SpanProcessor, LogRecordProcessor):
         self._wake.set()
         return done
 
+    @property
+    def unsettled(self) -> str:
+        """What is neither delivered nor lost yet, in words; empty if that is nothing."""
+        named = (("spans", self.spans), ("log records", self.logs))
+        left = [f"{queue.unsettled} {what}" for what, queue in named if queue is not None and queue.unsettled]
+        return ", ".join(left)
+
+    def give_up(self) -> None:
+        """Nobody waits any more for what is not delivered."""
+        for queue in (self.spans, self.logs):
+            if queue is not None:
+                queue.give_up()
+
+    def refuse(self, signal: str) -> None:
+        """Try nothing for `traces`, `logs` or `metrics`: their endpoint is none. What comes is counted as lost."""
+        if signal == "metrics":
+            self._metrics = None
+        elif (queue := self.spans if signal == "traces" else self.logs) is not None:
+            queue.refuse()
+
     # --- for whoever waits: blocking
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from vivavoce.agents.observe.endpoints import refused_signals
 from vivavoce.agents.observe.options import TelemetryOptions, is_disabled, options_from_environment
 from vivavoce.pipelines.core.clock import Clock, LoopClock
 
@@ -63,6 +64,8 @@ class Telemetry:
             made = make_senders(self.options, self._measurements)
             self.tracer_provider, self.meter_provider, self.logger_provider = made.tracers, made.meters, made.loggers
             self._thread = made.thread
+            for signal in refused_signals(self.options):
+                self._thread.refuse(signal)
         self.tracer = self.tracer_provider.get_tracer("vivavoce")
         self.logs: LogExport | None = None
         """What takes log records of sessions and jobs; None: they are not sent."""
@@ -92,9 +95,18 @@ class Telemetry:
 
     @property
     def dropped_spans(self) -> int:
-        """Spans that found the queue full, or that the endpoint did not take; 0 with providers of your own."""
+        """Spans that found the queue full, that the endpoint did not take, or that `aclose()` gave up waiting for.
+
+        0 with providers of your own. A span that comes through after `aclose()` has ended is delivered after all.
+        """
         queue = None if self._thread is None else self._thread.spans
-        return 0 if queue is None else queue.dropped + queue.lost
+        return 0 if queue is None else queue.undelivered
+
+    @property
+    def delivered_spans(self) -> int:
+        """Spans that the endpoint took; 0 with providers of your own."""
+        queue = None if self._thread is None else self._thread.spans
+        return 0 if queue is None else queue.delivered
 
     @property
     def waiting_spans(self) -> int:
@@ -104,9 +116,9 @@ class Telemetry:
 
     @property
     def dropped_logs(self) -> int:
-        """Log records that found the queue full, or that the endpoint did not take; 0 with providers of your own."""
+        """As `dropped_spans`, for log records."""
         queue = None if self._thread is None else self._thread.logs
-        return 0 if queue is None else queue.dropped + queue.lost
+        return 0 if queue is None else queue.undelivered
 
     @property
     def waiting_logs(self) -> int:
@@ -123,17 +135,27 @@ class Telemetry:
         """Have everything so far sent, and wait for that at most `limit` (by default `flush_timeout`) seconds.
 
         Returns:
-            Whether it was tried; what is late is still sent, if there is time.
+            Whether it was tried in time, not whether the endpoint took it: see `delivered_spans` and `dropped_spans`.
+            What is late is still sent, if there is time.
         """
         return await self._wait(self._flushing(), limit, clock)
 
     async def aclose(self, limit: float | None = None, *, clock: Clock | None = None) -> bool:
-        """Flush and end; providers of your own are only flushed. Calling it twice is fine."""
+        """Flush and end; providers of your own are only flushed. Calling it twice is fine.
+
+        What is not delivered when it ends is counted in `dropped_spans` and `dropped_logs`.
+
+        Returns:
+            As `flush()`: whether it was tried in time.
+        """
         if self._is_closed or self._thread is None:
             self._is_closed = True
             return await self.flush(limit, clock=clock)
         self._is_closed = True
-        return await self._wait(self._thread.close(), limit, clock)
+        try:
+            return await self._wait(self._thread.close(), limit, clock)
+        finally:
+            self._thread.give_up()
 
     def _flushing(self) -> Future[None]:
         if self._thread is not None:
@@ -149,7 +171,9 @@ class Telemetry:
         with (clock or LoopClock()).hold(), anyio.move_on_after(limit) as scope:
             await _awaited(done)
         if scope.cancelled_caught:
-            logger.warning("Telemetry was not sent within %g s; nobody waits for the rest", limit)
+            left = "" if self._thread is None else self._thread.unsettled
+            told = "Telemetry was not sent within %g s; nobody waits for the rest%s"
+            logger.warning(told, limit, f" ({left})" if left else "")
         return not scope.cancelled_caught
 
 
