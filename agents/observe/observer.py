@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from vivavoce.agents.turn.effects import Effect
 from vivavoce.agents.turn.inputs import TurnInput
-from vivavoce.pipelines.llm.base import LLMEvent
+from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent
 from vivavoce.pipelines.llm.tools import ToolCall, ToolOutput
 from vivavoce.pipelines.tts.base import AudioChunk
 
@@ -97,8 +97,10 @@ class SessionObserver:
         """Be current in a speech's task."""
         return NO_WATCH
 
-    def model_step(self, component: Literal["llm", "flow"], *, number: int = 0) -> Watch:
-        """Watch step `number` (from 0) of a model, or what a conversation flow says."""
+    def model_step(
+        self, component: Literal["llm", "flow"], number: int = 0, request: GenerateRequest | None = None
+    ) -> Watch:
+        """Watch step `number` (from 0) of a model that is asked for `request`, or what a conversation flow says."""
         return NO_WATCH
 
     def attempt(self, attempt_id: str, turn_id: str) -> Watch:

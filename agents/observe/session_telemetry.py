@@ -9,10 +9,8 @@ goes on with an attempt to that attempt, and a handoff to the turn that asked fo
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry.context import get_current
@@ -25,14 +23,14 @@ from vivavoce.agents.observe.observer import SessionObserver, StepOf, Watch
 from vivavoce.agents.observe.session_metrics import SessionMetrics
 from vivavoce.agents.observe.spans import Attributes, Current, SpanMaker, SpanWatch
 from vivavoce.agents.observe.turn_spans import TurnSpans
+from vivavoce.agents.observe.watches import ModelWatch, PhaseWatch, StepWatch, ToolWatch, VoiceWatch
 from vivavoce.agents.records import ComponentRecord
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
 from vivavoce.pipelines.core.incidents import on_dropped_frames, on_fallback
 from vivavoce.pipelines.events import UserFinal
-from vivavoce.pipelines.llm.base import Done, LLMEvent, TextDelta, Usage
-from vivavoce.pipelines.llm.tools import ToolCall, ToolOutput
-from vivavoce.pipelines.tts.base import AudioChunk
+from vivavoce.pipelines.llm.base import GenerateRequest
+from vivavoce.pipelines.llm.tools import ToolCall
 
 if TYPE_CHECKING:
     from vivavoce.agents.observe.telemetry import Telemetry
@@ -128,7 +126,7 @@ class SessionTelemetry(SessionObserver):
     def phase(self, which: StepOf) -> Watch:
         """Watch all of the start or of the close. It is not current: what begins in it may outlive it."""
         span = self._phases[which] = self._maker.start(f"session_{which}", self._turns.session)
-        watch = _PhaseWatch(self._maker, span, lambda seconds: self._phase_over(which, seconds))
+        watch = PhaseWatch(self._maker, span, lambda seconds: self._phase_over(which, seconds))
         if which == "close":
             self._closing = watch
         return watch
@@ -137,7 +135,7 @@ class SessionTelemetry(SessionObserver):
         """Watch one step of it."""
         parent = self._phases.get(which, self._turns.session)
         span = self._maker.start("step", parent, name=name, attributes={"vivavoce.phase": which})
-        return _StepWatch(self._maker, span, lambda seconds: self._metrics.phase(which, name, seconds))
+        return StepWatch(self._maker, span, lambda seconds: self._metrics.phase(which, name, seconds))
 
     def _phase_over(self, which: StepOf, seconds: float) -> None:
         self._metrics.phase(which, "all", seconds)
@@ -214,7 +212,7 @@ class SessionTelemetry(SessionObserver):
         """Make the span of the speech's turn, `say` or `reply` current."""
         return Current(self._turns.speech(speech_id))
 
-    def model_step(self, component: str, *, number: int = 0) -> Watch:
+    def model_step(self, component: str, number: int = 0, request: GenerateRequest | None = None) -> Watch:
         """Watch a step of a model, or a flow."""
         if component == "flow":
             return SpanWatch(self._maker, self._maker.start("flow", get_current()))
@@ -228,7 +226,7 @@ class SessionTelemetry(SessionObserver):
         span = self._maker.start(
             "llm", get_current(), name=f"chat {model}".strip(), attributes=attributes, span_kind=SpanKind.CLIENT
         )
-        return _ModelWatch(self._maker, span, self._metrics, capture=self._capture)
+        return ModelWatch(self._maker, span, self._metrics, request, capture=self._capture)
 
     def attempt(self, attempt_id: str, turn_id: str) -> Watch:
         """Watch an answer begun ahead, in the turn that is still open."""
@@ -247,7 +245,7 @@ class SessionTelemetry(SessionObserver):
         """Watch a synthesis."""
         attributes = {**self._conversation, **self._components.attributes("tts"), "gen_ai.output.type": "speech"}
         span = self._maker.start("tts", get_current(), attributes=attributes, span_kind=SpanKind.CLIENT)
-        return _VoiceWatch(self._maker, span, self._metrics)
+        return VoiceWatch(self._maker, span, self._metrics)
 
     def tool(self, call: ToolCall, *, is_known: bool = True) -> Watch:
         """Watch a tool call. A name that no tool has is the model's words: content, and no end of series."""
@@ -260,7 +258,7 @@ class SessionTelemetry(SessionObserver):
             "gen_ai.tool.call.arguments": call.arguments if self._capture else None,
         }
         span = self._maker.start("tool", get_current(), name=f"execute_tool {name}", attributes=attributes)
-        return _ToolWatch(self._maker, span, self._metrics, name, capture=self._capture)
+        return ToolWatch(self._maker, span, self._metrics, name, capture=self._capture)
 
     def hook(self, name: str, **attributes: str | int) -> Watch:
         """Watch a callback of the application, or a handoff; linked to the turn of `turn_id`, if it names one."""
@@ -276,154 +274,3 @@ class SessionTelemetry(SessionObserver):
         context = span.get_span_context()
         is_ours = context.span_id == self._turns.session.get_span_context().span_id
         return [] if not context.is_valid or is_ours else [context]
-
-
-class _StepWatch(SpanWatch):
-    """A step of start or close."""
-
-    __slots__ = ("_began_at", "_tell")
-
-    def __init__(self, maker: SpanMaker, span: Span, tell: Callable[[float], None]) -> None:
-        super().__init__(maker, span)
-        self._tell = tell
-        self._began_at = maker.now()
-
-    def _over(self, error: BaseException | None) -> None:
-        self._tell(self._maker.now() - self._began_at)
-
-
-class _PhaseWatch(_StepWatch):
-    """All of them; it may be left early."""
-
-    __slots__ = ("_is_over",)
-    is_current = False
-
-    def __enter__(self) -> _PhaseWatch:
-        self._is_over = False
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if not self._is_over:
-            self._is_over = True
-            super().__exit__(kind, error, trace)
-
-
-class _ModelWatch(SpanWatch):
-    """A model's step."""
-
-    __slots__ = ("_began_at", "_capture", "_first_at", "_metrics", "_reason", "_text", "_usage")
-
-    def __init__(self, maker: SpanMaker, span: Span, metrics: SessionMetrics, *, capture: bool) -> None:
-        super().__init__(maker, span)
-        self._metrics = metrics
-        self._capture = capture
-        self._began_at = maker.now()
-        self._first_at: float | None = None
-        self._usage: Usage | None = None
-        self._reason = ""
-        self._text: list[str] = []
-
-    def take(self, event: LLMEvent | AudioChunk) -> None:
-        """Note the first of the answer, and what it took."""
-        if isinstance(event, Usage):
-            before = self._usage or Usage()
-            self._usage = Usage(
-                input_tokens=before.input_tokens + event.input_tokens,
-                output_tokens=before.output_tokens + event.output_tokens,
-                cached_tokens=before.cached_tokens + event.cached_tokens,
-            )
-        elif isinstance(event, Done):
-            self._reason = event.reason
-        else:
-            if self._first_at is None:
-                self._first_at = self._maker.now()
-            if self._capture and isinstance(event, TextDelta):
-                self._text.append(event.text)
-
-    def _over(self, error: BaseException | None) -> None:
-        usage, first = self._usage, None
-        if self._first_at is not None:
-            self._maker.event(self.span, "first_token", at=self._first_at)
-            first = self._first_at - self._began_at
-        told: dict[str, Any] = {
-            "gen_ai.response.time_to_first_chunk": first,
-            "gen_ai.response.finish_reasons": [self._reason] if self._reason else None,
-        }
-        if usage is not None:
-            told["gen_ai.usage.input_tokens"] = usage.input_tokens
-            told["gen_ai.usage.output_tokens"] = usage.output_tokens
-            told["gen_ai.usage.cache_read.input_tokens"] = usage.cached_tokens
-        if self._text:
-            parts = [{"type": "text", "content": "".join(self._text)}]
-            told["gen_ai.output.messages"] = json.dumps([{"role": "assistant", "parts": parts}], ensure_ascii=False)
-        self._maker.set(self.span, told)
-        self._metrics.model_step(self._maker.now() - self._began_at, first, usage, error)
-
-
-class _VoiceWatch(SpanWatch):
-    """A synthesis."""
-
-    __slots__ = ("_characters", "_first", "_first_at", "_metrics", "_seconds")
-
-    def __init__(self, maker: SpanMaker, span: Span, metrics: SessionMetrics) -> None:
-        super().__init__(maker, span)
-        self._metrics = metrics
-        self._first: float | None = None
-        self._first_at: float | None = None
-        self._characters = 0
-        self._seconds = 0.0
-
-    def first_byte(self, seconds: float | None) -> None:
-        """Note the first audio."""
-        if self._first_at is None:
-            self._first, self._first_at = seconds, self._maker.now()
-
-    def spoken(self, characters: int, seconds: float) -> None:
-        """Note how much it was."""
-        self._characters, self._seconds = characters, seconds
-
-    def _over(self, error: BaseException | None) -> None:
-        if self._first_at is not None:
-            self._maker.event(self.span, "first_byte", at=self._first_at)
-        told: Attributes = {
-            "vivavoce.tts.first_byte": self._first,
-            "vivavoce.tts.characters": self._characters,
-            "vivavoce.tts.audio_seconds": self._seconds,
-        }
-        self._maker.set(self.span, told)
-        self._metrics.voice(self._first, self._characters, self._seconds)
-
-
-class _ToolWatch(SpanWatch):
-    """A tool call."""
-
-    __slots__ = ("_began_at", "_capture", "_metrics", "_name", "_output")
-
-    def __init__(self, maker: SpanMaker, span: Span, metrics: SessionMetrics, name: str, *, capture: bool) -> None:
-        super().__init__(maker, span)
-        self._metrics = metrics
-        self._name = name
-        self._capture = capture
-        self._began_at = maker.now()
-        self._output: ToolOutput | None = None
-
-    def settled(self, output: ToolOutput) -> None:
-        """Note the output."""
-        self._output = output
-
-    def _over(self, error: BaseException | None) -> None:
-        output = self._output
-        is_error = output is not None and output.is_error
-        self._maker.set(
-            self.span,
-            {
-                "vivavoce.tool.is_error": is_error,
-                "gen_ai.tool.call.result": output.output if output is not None and self._capture else None,
-            },
-        )
-        if is_error and error is None:
-            self._maker.mark_failed(self.span, "tool_error")
-        name = type(error).__qualname__ if error is not None else "tool_error" if is_error else ""
-        self._metrics.tool(self._name, self._maker.now() - self._began_at, name)

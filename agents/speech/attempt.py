@@ -157,7 +157,7 @@ class Attempt:
         with CancelScope() as scope:
             watchdog = Watchdog(clock, scope.cancel)
             watchdog.arm(limits.llm_first_token)
-            watch = self._host.observer.model_step("llm")
+            watch = self._host.observer.model_step("llm", request=self._request)
             try:
                 with watch:
                     async with aclosing(self._host.connection.generate(self._request)) as events:

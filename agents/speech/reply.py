@@ -318,13 +318,14 @@ class Reply:
         request = self._request_for(may_call=may_call, is_first=is_first)
         attempt = self._take_attempt(request) if is_first else None
         source = connection.generate(request) if attempt is None else attempt.events()
-        return await self._generate_step(source, "llm", attempt, number=number)
+        return await self._generate_step(source, "llm", attempt, request, number=number)
 
     async def _generate_step(
         self,
         source: AsyncGenerator[LLMEvent | AudioChunk, None],
         component: Literal["llm", "flow"],
         attempt: Attempt | None = None,
+        request: GenerateRequest | None = None,
         *,
         number: int = 0,
     ) -> ToolBatch | None:
@@ -336,7 +337,7 @@ class Reply:
         self._asked_at = host.clock.now()
         assert self._scope is not None
         async with anyio.create_task_group() as group:
-            watch = NO_WATCH if attempt is not None else host.observer.model_step(component, number=number)
+            watch = NO_WATCH if attempt is not None else host.observer.model_step(component, number, request)
             watchdog = self._limit(component, host.limits.llm_first_token, host.limits.llm_stall, watch)
             try:
                 self.record.mark("unattributed", "runtime", host.clock.now())  # what the loop took to come here

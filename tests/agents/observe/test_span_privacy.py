@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable
 from typing import Any
@@ -180,3 +181,29 @@ def test_a_provider_that_would_hold_up_the_loop_is_warned_of(
     Telemetry(TelemetryOptions(tracer_provider=tracers))
     processor.shutdown()
     assert any("SimpleSpanProcessor" in message for message in caplog.messages) is is_warned
+
+
+@pytest.mark.parametrize("make", [cascading, realtime])
+def test_with_capture_content_each_step_tells_what_the_model_was_asked_and_what_it_answered(make: Make) -> None:
+    watching = Watching()
+    call(make, watching, capture=True)
+    first, second = [span.attributes or {} for span in watching.of("llm")]
+    user = {"role": "user", "parts": [{"type": "text", "content": "ginger please"}]}
+    calls = [
+        {"type": "tool_call", "id": "c1", "name": "look_up", "arguments": {"what": "cardamom"}},
+        {"type": "tool_call", "id": "c2", "name": "break_down", "arguments": {}},
+        {"type": "tool_call", "id": "c3", "name": "ginger_please", "arguments": {}},
+    ]
+    assert json.loads(str(first["gen_ai.system_instructions"])) == [{"type": "text", "content": "Speak of nutmeg."}]
+    assert json.loads(str(first["gen_ai.input.messages"])) == [user]
+    (said,) = json.loads(str(first["gen_ai.output.messages"]))
+    assert (said["role"], said["parts"]) == ("assistant", calls)
+    told = json.loads(str(second["gen_ai.input.messages"]))
+    assert told[0] == user
+    assert [part for message in told if message["role"] == "assistant" for part in message["parts"]] == calls
+    responses = {part["id"]: part["response"] for m in told if m["role"] == "tool" for part in m["parts"]}
+    assert responses["c1"] == "turmeric"
+    assert set(responses) == {"c1", "c2", "c3"}
+    assert json.loads(str(second["gen_ai.output.messages"])) == [
+        {"role": "assistant", "parts": [{"type": "text", "content": "Take saffron."}], "finish_reason": "stop"}
+    ]

@@ -1,0 +1,52 @@
+"""What a model was asked and answered, in the words of the GenAI conventions."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from vivavoce.agents.observe.model_messages import answered, asked
+from vivavoce.pipelines.media.frame import VideoFrame
+from vivavoce.pipelines.llm.base import GenerateRequest
+from vivavoce.pipelines.llm.chat_context import ChatContext
+from vivavoce.pipelines.llm.chat_items import AgentHandoff, ChatMessage, ConfigChange
+from vivavoce.pipelines.llm.tools import ToolCall
+
+
+def messages(context: ChatContext) -> list[Any]:
+    return list(json.loads(asked(GenerateRequest(context))["gen_ai.input.messages"]))
+
+
+def test_what_no_model_is_told_is_not_told_here() -> None:
+    context = ChatContext([AgentHandoff("a", "b"), ConfigChange(instructions="secret"), ChatMessage("user", "hi")])
+    assert messages(context) == [{"role": "user", "parts": [{"type": "text", "content": "hi"}]}]
+
+
+def test_a_picture_is_named_and_not_sent() -> None:
+    picture = VideoFrame(np.zeros((20, 30, 3), np.uint8))
+    context = ChatContext([ChatMessage("user", "look", images=(picture,))])
+    (message,) = messages(context)
+    assert message["parts"] == [{"type": "text", "content": "look"}, {"type": "image", "width": 30, "height": 20}]
+
+
+def test_standing_and_extra_instructions_are_parts_of_their_own() -> None:
+    request = GenerateRequest(ChatContext(), instructions="Be kind.", extra_instructions="Be brief.")
+    told = json.loads(asked(request)["gen_ai.system_instructions"])
+    assert [part["content"] for part in told] == ["Be kind.", "Be brief."]
+    assert "gen_ai.system_instructions" not in asked(GenerateRequest(ChatContext()))
+
+
+def test_arguments_that_are_no_json_are_told_as_the_model_wrote_them() -> None:
+    (message,) = json.loads(answered("", [ToolCall(call_id="c", name="f", arguments="{day: ")], "stop")[OUTPUT])
+    assert message["parts"] == [{"type": "tool_call", "id": "c", "name": "f", "arguments": "{day: "}]
+
+
+def test_an_answer_that_was_cut_off_has_an_error_for_its_finish_reason_and_none_is_no_message() -> None:
+    (message,) = json.loads(answered("Well", [], "")[OUTPUT])
+    assert message["finish_reason"] == "error"
+    assert answered("", [], "stop") == {}
+
+
+OUTPUT = "gen_ai.output.messages"
