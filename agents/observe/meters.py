@@ -17,7 +17,7 @@
 | `vivavoce.interruptions` | counter, {interruption} | `vivavoce.interruption.is_false` |
 | `vivavoce.tool.calls` | counter, {call} | as `vivavoce.tool.duration` |
 | `vivavoce.fallbacks` | counter, {fallback} | `vivavoce.component`, `error.type`; provider and model passed over |
-| `vivavoce.audio.dropped` | counter, {frame} | `vivavoce.component` (stt: of the caller's, room: of the agent's) |
+| `vivavoce.audio.dropped` | counter, {frame} | `vivavoce.component` (of the agent's: room; else of the caller's) |
 | `vivavoce.provider.errors` | counter, {error} | `vivavoce.component`, `error.type`, `vivavoce.is_recovered` |
 | `vivavoce.speech.seconds` | counter, s | `vivavoce.component` (stt: recognised, tts: made) |
 | `vivavoce.speech.characters` | counter, {character} | `vivavoce.component` |

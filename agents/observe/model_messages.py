@@ -40,7 +40,7 @@ def answered(text: str, calls: Sequence[ToolCall], reason: str) -> dict[str, str
 def _message(item: ChatItem) -> Part | None:
     if isinstance(item, ChatMessage):
         parts = [_text(item.content)] if item.content else []
-        parts += [{"type": "image", "width": image.width, "height": image.height} for image in item.images]
+        parts += [{"type": "image", "mime_type": image.media_type} for image in item.images]
         return {"role": item.role, "parts": parts}
     if isinstance(item, FunctionCall):
         return {"role": "assistant", "parts": [_call(item.call_id, item.name, item.arguments)]}

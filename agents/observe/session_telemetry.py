@@ -22,6 +22,7 @@ from vivavoce.agents.observe.log_export import log_export
 from vivavoce.agents.observe.observer import SessionObserver, StepOf, Watch
 from vivavoce.agents.observe.session_metrics import SessionMetrics
 from vivavoce.agents.observe.spans import Attributes, Current, SpanMaker, SpanWatch
+from vivavoce.agents.observe.turn_record import UNKNOWN_TOOL
 from vivavoce.agents.observe.turn_spans import TurnSpans
 from vivavoce.agents.observe.watches import ModelWatch, PhaseWatch, StepWatch, ToolWatch, VoiceWatch
 from vivavoce.agents.records import ComponentRecord
@@ -35,9 +36,6 @@ from vivavoce.pipelines.llm.tools import ToolCall
 if TYPE_CHECKING:
     from vivavoce.agents.observe.telemetry import Telemetry
     from vivavoce.pipelines.core.clock import Clock
-
-UNKNOWN = "_unknown"
-"""The name, in metrics and of spans, of tools that do not exist."""
 
 _ROOM_EVENTS: dict[type, str] = {
     i.ParticipantLinked: "participant_linked",
@@ -249,7 +247,7 @@ class SessionTelemetry(SessionObserver):
 
     def tool(self, call: ToolCall, *, is_known: bool = True) -> Watch:
         """Watch a tool call. A name that no tool has is the model's words: content, and no end of series."""
-        name = call.name if is_known else UNKNOWN
+        name = call.name if is_known else UNKNOWN_TOOL
         attributes: Attributes = {
             **self._conversation,
             "gen_ai.operation.name": "execute_tool",

@@ -5,37 +5,41 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import numpy as np
-
 from vivavoce.agents.observe.model_messages import answered, asked
-from vivavoce.pipelines.media.frame import VideoFrame
 from vivavoce.pipelines.llm.base import GenerateRequest
 from vivavoce.pipelines.llm.chat_context import ChatContext
 from vivavoce.pipelines.llm.chat_items import AgentHandoff, ChatMessage, ConfigChange
 from vivavoce.pipelines.llm.tools import ToolCall
+from vivavoce.pipelines.media.frame import VideoFrame
 
 
 def messages(context: ChatContext) -> list[Any]:
-    return list(json.loads(asked(GenerateRequest(context))["gen_ai.input.messages"]))
+    return list(json.loads(asked(GenerateRequest(context=context))["gen_ai.input.messages"]))
 
 
 def test_what_no_model_is_told_is_not_told_here() -> None:
-    context = ChatContext([AgentHandoff("a", "b"), ConfigChange(instructions="secret"), ChatMessage("user", "hi")])
+    context = ChatContext(
+        [
+            AgentHandoff(old_agent="a", new_agent="b"),
+            ConfigChange(instructions="secret"),
+            ChatMessage(role="user", content="hi"),
+        ]
+    )
     assert messages(context) == [{"role": "user", "parts": [{"type": "text", "content": "hi"}]}]
 
 
 def test_a_picture_is_named_and_not_sent() -> None:
-    picture = VideoFrame(np.zeros((20, 30, 3), np.uint8))
-    context = ChatContext([ChatMessage("user", "look", images=(picture,))])
+    picture = VideoFrame(b"pixels", "image/jpeg", 30, 20)
+    context = ChatContext([ChatMessage(role="user", content="look", images=(picture,))])
     (message,) = messages(context)
-    assert message["parts"] == [{"type": "text", "content": "look"}, {"type": "image", "width": 30, "height": 20}]
+    assert message["parts"] == [{"type": "text", "content": "look"}, {"type": "image", "mime_type": "image/jpeg"}]
 
 
 def test_standing_and_extra_instructions_are_parts_of_their_own() -> None:
-    request = GenerateRequest(ChatContext(), instructions="Be kind.", extra_instructions="Be brief.")
+    request = GenerateRequest(context=ChatContext(), instructions="Be kind.", extra_instructions="Be brief.")
     told = json.loads(asked(request)["gen_ai.system_instructions"])
     assert [part["content"] for part in told] == ["Be kind.", "Be brief."]
-    assert "gen_ai.system_instructions" not in asked(GenerateRequest(ChatContext()))
+    assert "gen_ai.system_instructions" not in asked(GenerateRequest(context=ChatContext()))
 
 
 def test_arguments_that_are_no_json_are_told_as_the_model_wrote_them() -> None:
