@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 
+from vivavoce.agents.observe.percentiles import percentile
 from vivavoce.agents.observe.report.markup import Child, Element, clock, el, milliseconds, table, words
 from vivavoce.agents.records import SessionReport, TurnRecord
 
 PERCENTILES = (50, 90, 95, 99)
-
-
-def percentile(values: Sequence[float], share: float) -> float:
-    """Return the smallest value that at least `share` % of them do not exceed (nearest rank); there must be one."""
-    ordered = sorted(values)
-    return ordered[max(0, math.ceil(share / 100 * len(ordered)) - 1)]
 
 
 def summary(report: SessionReport) -> Element:
@@ -60,7 +54,11 @@ def latency(report: SessionReport) -> Element | None:
         shares = [milliseconds(percentile(values, share)) for share in PERCENTILES]
         rows.append([words(name), words(owners.get(name, "")), str(len(values)), *shares, milliseconds(max(values))])
     headings = ["stage", "owner", "turns", *(f"p{share}" for share in PERCENTILES), "worst"]
-    note = el("p", "A stage's numbers are of the turns that have it.", class_="note")
+    told = (
+        "A stage's numbers are of the turns that have it. p50 is the median; a percentile between two turns is "
+        "interpolated linearly."
+    )
+    note = el("p", told, class_="note")
     shown = table(headings, rows, caption="Latency by stage", numbers=range(2, len(headings)))
     return el("section", el("h2", "Latency"), shown, note, id="latency")
 
