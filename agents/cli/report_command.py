@@ -22,7 +22,8 @@ def report(
 ) -> None:
     """Make one HTML page of a call: timeline, transcripts, latencies, tools, errors.
 
-    The page needs no network and can be sent to a colleague; it holds what the report holds.
+    The page needs no network and can be sent to a colleague; it holds what the report holds, so that
+    only you may read it.
     """
     from vivavoce.agents.observe.report.read import read_report
 
@@ -34,7 +35,7 @@ def report(
 def write_page(
     report: SessionReport, page: Path, *, wav: Path | None = None, beside: Path | None = None, with_audio: bool = False
 ) -> None:
-    """Write the page of a report.
+    """Write the page of a report, in place of one that is there; only its owner may read it.
 
     Args:
         wav: The session's recording; else the first that the report names, as named or in the folder `beside`.
@@ -44,9 +45,10 @@ def write_page(
     """
     from vivavoce.agents.observe.report.files import page_of
     from vivavoce.pipelines.core.errors import ReportError
+    from vivavoce.pipelines.core.private_file import write_private
 
     text = page_of(report, wav=wav, beside=beside, with_audio=with_audio)
     try:
-        page.write_text(text, encoding="utf-8")
+        write_private(page, text)
     except OSError as error:
         raise ReportError(f"cannot write '{page}': {error.strerror}") from error

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import os
 import wave
 from pathlib import Path
 
+from vivavoce.pipelines.core.private_file import write_private
 from vivavoce.pipelines.media.frame import BYTES_PER_SAMPLE, AudioFrame
 
 
@@ -22,12 +24,18 @@ def read_wav(path: Path) -> AudioFrame:
 
 
 def write_wav(path: Path, frame: AudioFrame) -> None:
-    """Write one frame, mono or stereo, as a WAV file."""
-    with wave.open(str(path), "wb") as file:
-        file.setnchannels(frame.num_channels)
-        file.setsampwidth(BYTES_PER_SAMPLE)
-        file.setframerate(frame.sample_rate)
-        file.writeframes(frame.data)
+    """Write one frame, mono or stereo, as a WAV file that only its owner may read, in place of one that is there.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    with io.BytesIO() as whole:
+        with wave.open(whole, "wb") as file:
+            file.setnchannels(frame.num_channels)
+            file.setsampwidth(BYTES_PER_SAMPLE)
+            file.setframerate(frame.sample_rate)
+            file.writeframes(frame.data)
+        write_private(path, whole.getvalue())
 
 
 class WavDecoder:

@@ -96,6 +96,7 @@ def test_the_summary_names_turns_checks_and_files(on_embedded: Ran) -> None:
         "heard after",
         "corrected table booked: friday, 20:00, 4",
         "call.wav",
+        "session.wav",
         "report.json",
         "call.html",
     ):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,8 +16,10 @@ from rich.markup import escape
 from vivavoce.agents.cli.call.script import CallScript
 from vivavoce.agents.cli.call.verdict import CallReport, judge
 from vivavoce.agents.cli.caller.process import run_caller
+from vivavoce.agents.observe.percentiles import percentile
 from vivavoce.pipelines.core.errors import ConfigurationError, RoomError
 from vivavoce.pipelines.core.ids import new_id
+from vivavoce.pipelines.core.private_file import write_private
 from vivavoce.pipelines.media.wav import read_wav
 
 CALLER = "vivavoce.agents.cli.call.caller"
@@ -86,8 +87,8 @@ async def place_calls(script: CallScript, options: CallOptions, console: Console
         watch.cancel_scope.cancel()
     done = [report for report in reports if report is not None]
     data = summary(done)
-    result = folder / "result.json"
-    await result.write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n")
+    result = options.out / "result.json"
+    await anyio.to_thread.run_sync(write_private, result, json.dumps(data, indent=2, ensure_ascii=False) + "\n")
     _conclude(console, data, str(result))
     if is_interrupted:
         return INTERRUPTED
@@ -150,12 +151,7 @@ def summary(reports: Sequence[CallReport]) -> dict[str, Any]:
 def _spread(values: Sequence[float]) -> dict[str, float] | None:
     if not values:
         return None
-    ordered = sorted(values)
-    return {
-        "median": statistics.median(ordered),
-        "p95": ordered[min(len(ordered) - 1, round(0.95 * (len(ordered) - 1)))],
-        "max": ordered[-1],
-    }
+    return {"median": percentile(values, 50), "p95": percentile(values, 95), "max": max(values)}
 
 
 def _show(console: Console, number: int, report: CallReport, *, is_one: bool) -> None:

@@ -31,6 +31,7 @@ from vivavoce.agents.worker.options import WorkerOptions
 from vivavoce.agents.worker.worker import Worker
 from vivavoce.pipelines.core.errors import ConfigurationError, RoomError
 from vivavoce.pipelines.core.ids import new_id
+from vivavoce.pipelines.core.private_file import write_private
 from vivavoce.pipelines.media.wav import read_wav
 
 PAGE = "call.html"
@@ -175,7 +176,8 @@ class Demo:
         booked = call.bookings.current
         booking = None if booked is None else asdict(booked)
         data = {**report.to_json(), "booking": booking}
-        await anyio.Path(self._options.report).write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n")
+        text = json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+        await anyio.to_thread.run_sync(write_private, self._options.report, text)
         page = self._options.report.with_name(PAGE)
         await anyio.to_thread.run_sync(write_page, report, page)
 
@@ -184,6 +186,8 @@ class Demo:
         notices.show_summary(self._console, report.turns, waits)
         notices.show_checks(self._console, [*verdict, checks.check_latencies(waits, latencies(report.turns))])
         files = {"sound": str(self._options.wav), "report": str(self._options.report), "page": str(page)}
+        if report.recordings:
+            files["session"] = report.recordings[0].path
         notices.show_files(self._console, files)
         return 0 if all(check.is_met for check in verdict) else 1
 

@@ -13,6 +13,7 @@ from anyio.abc import TaskStatus
 from vivavoce.agents.rooms.console.transport import BLOCK, RATE, AudioEnds, Exchange
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import ConfigurationError
+from vivavoce.pipelines.core.private_file import open_private
 from vivavoce.pipelines.media.frame import BYTES_PER_SAMPLE, AudioFrame
 from vivavoce.pipelines.media.resample import Resampler
 from vivavoce.pipelines.media.wav import read_wav
@@ -45,7 +46,7 @@ class WavEnds(AudioEnds):
     async def run(self, exchange: Exchange, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
         size = BYTES_PER_SAMPLE * BLOCK
         with ExitStack() as stack:
-            file = None if self._target is None else stack.enter_context(_writer(self._target))
+            file = None if self._target is None else _writer(self._target, stack)
             task_status.started()
             began, at = self._clock.now(), 0
             while True:
@@ -74,11 +75,12 @@ def _read(path: Path) -> bytes:
     return resampler.push(mono).data + resampler.flush().data
 
 
-def _writer(path: Path) -> wave.Wave_write:
+def _writer(path: Path, stack: ExitStack) -> wave.Wave_write:
     try:
-        file = wave.open(str(path), "wb")
+        opened = stack.enter_context(open_private(path))
     except OSError as error:
         raise ConfigurationError(f"cannot write '{path}': {error.strerror}") from error
+    file = stack.enter_context(wave.open(opened, "wb"))
     file.setnchannels(1)
     file.setsampwidth(BYTES_PER_SAMPLE)
     file.setframerate(RATE)
