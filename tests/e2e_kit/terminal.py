@@ -31,7 +31,7 @@ class Terminal:
     def __init__(self, process: subprocess.Popen[bytes], master: int, slave: int) -> None:
         self.process = process
         self._master = master
-        self._slave = slave
+        self.slave = slave
         self._bytes = b""
         self._news = threading.Condition()
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -46,7 +46,7 @@ class Terminal:
     @property
     def mode(self) -> tuple[bool, bool]:
         """Whether the terminal waits for whole lines, and whether it shows what is typed."""
-        local = termios.tcgetattr(self._slave)[3]
+        local = termios.tcgetattr(self.slave)[3]
         return bool(local & termios.ICANON), bool(local & termios.ECHO)
 
     def _read(self) -> None:

@@ -1,1 +1,4 @@
-"""What `vivavoce console` runs: `job` stands for a room, `keys` reads the keyboard, `run` puts it together."""
+"""What `vivavoce console` runs.
+
+`job` stands for a room, `keys` and `lines` read the keyboard, `view` shows the call, `run` puts it together.
+"""

@@ -1,20 +1,21 @@
-"""Keys: single keys of a terminal while it goes on showing things, and typed lines."""
+"""Keys: single keys of a terminal while it goes on showing things."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import anyio
+logger = logging.getLogger(__name__)
 
 
 @contextmanager
 def keys(on_key: Callable[[str], None]) -> Iterator[bool]:
     """Call `on_key` with each key that is pressed; yields whether there is a keyboard at all."""
-    if not sys.stdin.isatty():
+    if sys.stdin is None or not sys.stdin.isatty():
         yield False
         return
     import termios
@@ -25,7 +26,14 @@ def keys(on_key: Callable[[str], None]) -> Iterator[bool]:
     loop = asyncio.get_running_loop()
 
     def read() -> None:
-        for key in os.read(descriptor, 64).decode(errors="ignore"):
+        try:
+            pressed = os.read(descriptor, 64)
+        except OSError as error:
+            logger.debug("the terminal cannot be read any more: %s", error)
+            pressed = b""
+        if not pressed:  # it is gone, which would be told again and again
+            loop.remove_reader(descriptor)
+        for key in pressed.decode(errors="ignore"):
             on_key(key)
 
     tty.setcbreak(descriptor)  # Ctrl-C stays a signal
@@ -35,10 +43,3 @@ def keys(on_key: Callable[[str], None]) -> Iterator[bool]:
     finally:
         loop.remove_reader(descriptor)
         termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
-
-
-async def typed_lines() -> AsyncIterator[str]:
-    """Yield the lines of stdin until its end, without what is empty."""
-    while line := await anyio.to_thread.run_sync(sys.stdin.readline, abandon_on_cancel=True):
-        if line.strip():
-            yield line.strip()

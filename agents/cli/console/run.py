@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import signal
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -16,9 +17,10 @@ from rich.console import Console as Terminal
 from vivavoce.agents import events
 from vivavoce.agents.cli.app_file import App
 from vivavoce.agents.cli.console.job import ConsoleJob
-from vivavoce.agents.cli.console.keys import keys, typed_lines
+from vivavoce.agents.cli.console.keys import keys
+from vivavoce.agents.cli.console.lines import Lines, typed_lines
+from vivavoce.agents.cli.console.view import ConsoleView
 from vivavoce.agents.cli.live.follow import LocalWatch
-from vivavoce.agents.cli.live.view import View
 from vivavoce.agents.job import JobInfo, watch_scope
 from vivavoce.agents.rooms.console.transport import ConsoleTransport
 from vivavoce.agents.rooms.console.typed import TypedTransport
@@ -56,7 +58,9 @@ class Conversation:
         self._app = app
         self._transport = transport
         self._ends = ends
-        self._view = View(terminal)
+        self._lines = typed_lines() if isinstance(transport, TypedTransport) else None
+        is_typed_at = self._lines is not None and self._lines.is_terminal and sys.stdout.isatty()
+        self._view = ConsoleView(terminal, ROOM, is_typed_at=is_typed_at)
         self._session: AgentSession[Any] | None = None
         self._has_session = anyio.Event()
         self._changed = anyio.Event()
@@ -85,10 +89,7 @@ class Conversation:
                     tasks.start_soon(self._obey_signals)
                     for beside in self._beside():
                         tasks.start_soon(beside)
-                    with keys(self._on_key) as has_keys:
-                        if has_keys and isinstance(self._transport, ConsoleTransport):
-                            self._view.note("m mutes the microphone, space interrupts the agent, q or Ctrl-C ends")
-                        self._view.call_started(ROOM)
+                    with self._keyboard():
                         await run.run()
                     tasks.cancel_scope.cancel()
             finally:
@@ -107,7 +108,8 @@ class Conversation:
 
     def _beside(self) -> list[Callable[[], Coroutine[Any, Any, None]]]:
         if isinstance(self._transport, TypedTransport):
-            return [partial(self._read_lines, self._transport)]
+            assert self._lines is not None
+            return [partial(self._read_lines, self._transport, self._lines)]
         if self._ends is not None:
             return [partial(self._end_after, self._ends.is_over)]
         return [partial(self._show_level, self._transport)]
@@ -157,11 +159,24 @@ class Conversation:
 
     # --- the keyboard
 
-    async def _read_lines(self, transport: TypedTransport) -> None:
+    @contextmanager
+    def _keyboard(self) -> Iterator[None]:
+        """Obey keys; where lines are typed there are none, and the terminal stays as it is."""
+        if self._lines is not None:
+            if self._lines.is_terminal:
+                self._view.note("type a line and press Enter; Ctrl-D or Ctrl-C ends")
+            yield
+            return
+        with keys(self._on_key) as has_keys:
+            if has_keys:
+                self._view.note("m mutes the microphone, space interrupts the agent, q or Ctrl-C ends")
+            yield
+
+    async def _read_lines(self, transport: TypedTransport, lines: Lines) -> None:
         await self._has_session.wait()
-        is_script = not sys.stdin.isatty()  # what nobody types waits for the answer, else each line would cut it
-        async for line in typed_lines():
-            if is_script:
+        is_script = not lines.is_terminal
+        while (line := await lines.next()) is not None:
+            if is_script or lines.was_waiting:  # what nobody types waits for the answer, else each line would cut it
                 await self._settled()
             transport.type(line)
         await self._settled()

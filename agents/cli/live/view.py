@@ -5,8 +5,9 @@ from __future__ import annotations
 from itertools import cycle
 from typing import TYPE_CHECKING
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.live import Live
+from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
@@ -40,10 +41,12 @@ class View:
 
     Args:
         console: Where to.
+        is_live: Whether who speaks is shown where it can be.
     """
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, *, is_live: bool = True) -> None:
         self._console = console
+        self._is_live = is_live and console.is_terminal
         self._live = Live(Text(), console=console, auto_refresh=False, transient=True)
         self._user = UserState.IDLE
         self._agent = AgentState.IDLE
@@ -59,11 +62,11 @@ class View:
 
     def note(self, text: str) -> None:
         """Say something that belongs to nobody."""
-        self._console.print(Text(text, style="dim"))
+        self._print(Text(text, style="dim"))
 
     def problem(self, text: str) -> None:
         """Say what went wrong."""
-        self._console.print(Text(text, style="bold red"))
+        self._print(Text(text, style="bold red"))
 
     # --- the call
 
@@ -71,9 +74,8 @@ class View:
         """A caller is in a room with the agent."""
         self.hide()
         self._user, self._agent, self._interim = UserState.IDLE, AgentState.IDLE, ""
-        self._console.print()
-        self._console.rule(f"call in room {room}", align="left", style="dim")
-        if self._console.is_terminal:
+        self._print(Text(), Rule(f"call in room {room}", align="left", style="dim"))
+        if self._is_live:
             self._live.start()
 
     def call_ended(self, reason: str) -> None:
@@ -127,7 +129,7 @@ class View:
     def turn(self, record: TurnRecord) -> None:
         """A turn is over: where its latency went."""
         if record.e2e_latency is not None:
-            self._console.print(waterfall(record))
+            self._print(waterfall(record))
         elif record.outcome == "failed":
             self.problem(f"turn failed: {record.error}")
 
@@ -138,7 +140,11 @@ class View:
         line.add_column(width=LABEL_WIDTH)
         line.add_column()
         line.add_row(Text(who, WHO_STYLES[who]), Text.assemble(text, (suffix, "italic dim")))
-        self._console.print(line)
+        self._print(line)
+
+    def _print(self, *shown: RenderableType) -> None:
+        for one in shown:
+            self._console.print(one)
 
     def _refresh(self) -> None:
         if self._live.is_started:

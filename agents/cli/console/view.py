@@ -1,0 +1,52 @@
+"""ConsoleView: a conversation at this machine as its terminal shows it, where somebody may be typing."""
+
+from __future__ import annotations
+
+from rich.console import Console, RenderableType
+
+from vivavoce.agents.cli.live.view import View
+from vivavoce.agents.states import AgentState
+
+BEFORE_AND_AFTER = frozenset({AgentState.STARTING, AgentState.CLOSING, AgentState.CLOSED})
+
+
+class ConsoleView(View):
+    """Shows one call, from when the agent is there; a call that never began is not shown to have ended.
+
+    Args:
+        console: Where to.
+        room: What the call is called.
+        is_typed_at: Whether somebody types lines into the same terminal. It shows these itself, so they are not
+            repeated, and below them stands nothing that is drawn anew; what comes while a line is being typed gets
+            a line of its own.
+    """
+
+    def __init__(self, console: Console, room: str, *, is_typed_at: bool = False) -> None:
+        super().__init__(console, is_live=not is_typed_at)
+        self._room = room
+        self._is_typed_at = is_typed_at
+        self._has_begun = False
+
+    def agent_state(self, state: AgentState) -> None:
+        """The agent is there, listens, thinks, speaks."""
+        if not self._has_begun and state not in BEFORE_AND_AFTER:
+            self._has_begun = True
+            self.call_started(self._room)
+        super().agent_state(state)
+
+    def call_ended(self, reason: str) -> None:
+        """The session is closed."""
+        if self._has_begun:
+            super().call_ended(reason)
+
+    def caller_said(self, text: str) -> None:
+        """What the caller has said, unless they see it already."""
+        if not self._is_typed_at:
+            super().caller_said(text)
+
+    def _print(self, *shown: RenderableType) -> None:
+        if self._is_typed_at and not self._console.is_dumb_terminal:
+            # A line's worth of blanks ends where it began if that was the left edge, and else on the next line: which
+            # column the cursor is in after typing, nobody can say.
+            self._console.file.write(" " * self._console.width + "\r\x1b[K")
+        super()._print(*shown)
