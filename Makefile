@@ -6,13 +6,14 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 LOGS := .cache/logs
 SERVERS := $(wildcard tests/servers/install.py)
 
-.PHONY: help demo test lint mutate clean distclean .test-demo .test-units .test-calls
+.PHONY: help demo test lint mutate reference clean distclean .test-demo .test-units .test-calls
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo         an agent answers a call, here, without keys or servers (ARGS=... go to: vivavoce demo)"
 	@echo "make test         all tests with coverage; sets up what pip and Go modules can bring"
 	@echo "make lint         ruff, mypy, import contracts"
+	@echo "make reference    write docs/options.md, from what stands below each option in the source"
 	@echo "make mutate       mutation testing of agents/turn for an hour (ARGS='--minutes 20' for less)"
 	@echo "make clean        remove caches, reports and builds; make distclean also .venv and downloaded test servers"
 
@@ -24,6 +25,9 @@ lint: .venv/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	PYTHONPATH=.paths $(BIN)/lint-imports
+
+reference: .venv/.dev
+	@PYTHONPATH=.paths $(BIN)/python tests/docs/options_reference.py
 
 # Reports are printed for a failing run too.
 test: .venv/.dev

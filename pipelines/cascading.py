@@ -45,7 +45,10 @@ _REMARKS = (Usage, Done)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CascadingOptions:
-    """How a cascading pipeline speaks, and deals with what fails."""
+    """How a cascading pipeline speaks, and deals with what fails.
+
+    What each option does: docs/options.md.
+    """
 
     llm_retry: RetryOptions = field(default_factory=RetryOptions)
     """Tries of a model step, until its first word or tool call."""

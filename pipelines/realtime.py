@@ -66,7 +66,10 @@ _SPOKEN = (AudioChunk, TextDelta)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealtimeOptions:
-    """How a realtime pipeline is put together, speaks with a voice of one's own, and deals with what fails."""
+    """How a realtime pipeline is put together, speaks with a voice of one's own, and deals with what fails.
+
+    What each option does: docs/options.md.
+    """
 
     turn_detection: TurnDetection | None = None
     """Who ends the user's turns. None: the session (`local`) where there is a vad, else the model's server (`remote`).

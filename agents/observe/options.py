@@ -38,6 +38,8 @@ class TelemetryOptions:
 
     Log records are those of `vivavoce` that the level of its logger lets through, logged in sessions and jobs; for your
     own put a `SessionLogHandler()` on a logger of yours.
+
+    What each option does: docs/options.md.
     """
 
     endpoint: str | None = None
@@ -71,9 +73,9 @@ class TelemetryOptions:
     Its processors run on the event loop: one that sends each span as it ends (`SimpleSpanProcessor` with an exporter of
     the network) holds up every call of the process, which is warned of; use `BatchSpanProcessor`."""
     meter_provider: MeterProvider | None = field(default=None, repr=False)
-    """Likewise."""
+    """As `tracer_provider`, for metrics."""
     logger_provider: LoggerProvider | None = field(default=None, repr=False)
-    """Likewise."""
+    """As `tracer_provider`, for log records."""
     use_global: bool = False
     """Whether to use the process's global tracer and meter providers, which you have set; vivavoce never sets them. A
     global logger provider's own handler sees the records of `vivavoce` by itself."""

@@ -16,7 +16,10 @@ INPUT_RATES_HZ = frozenset({8000, 16000, 24000, 48000})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoomOptions:
-    """How a session takes part in a room; limits and times in seconds."""
+    """How a session takes part in a room; limits and times in seconds.
+
+    What each option does: docs/options.md.
+    """
 
     audio_input: bool = True
     """Listen to the linked participant's microphone."""

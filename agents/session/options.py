@@ -51,11 +51,17 @@ class WatchOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionOptions(WatchOptions):
-    """How a session behaves."""
+    """How a session behaves.
+
+    What each option does: docs/options.md.
+    """
 
     endpointing: EndpointingOptions = field(default_factory=EndpointingOptions)
+    """When a pause ends the user's turn."""
     interruption: InterruptionOptions = field(default_factory=InterruptionOptions)
+    """When the user's speech takes the floor from the agent."""
     speech: SpeechLimits = field(default_factory=SpeechLimits)
+    """How long an answer waits for its providers and hooks."""
     preemptive: bool = True
     """Begin to answer words that are probably all before the turn is over; used only if nothing differs in the end.
     With endpointing mode `manual`, on final words in a silence only."""
@@ -64,23 +70,23 @@ class SessionOptions(WatchOptions):
     preemptive_attempts: int = 3
     """Such answers in one turn, each on other words; those that are not used cost their tokens."""
     tool_timeout: float = 30.0
-    """For a tool without a timeout of its own."""
+    """Seconds for a call of a tool without a timeout of its own; then it has failed, which the model is told."""
     max_tool_threads: int = 8
     """Sync tools that run at a time."""
     away_after: float | None = 15.0
-    """Silence after which the user counts as away; None: never."""
+    """Seconds of silence after which the user counts as away; None: never."""
     callback_timeout: float = 10.0
-    """For one run of an async event handler, and of `on_wake_up`, where it counts while no speech is going on."""
+    """Seconds for one run of an async event handler, and of `on_wake_up`, where only time without speech counts."""
     start_step: float = 15.0
-    """For each step of start, except `on_enter`."""
+    """Seconds for each step of start, except `on_enter`."""
     close_timeout: float = 5.0
-    """Over all steps of close."""
+    """Seconds for all steps of close together."""
     max_errors: int = 3
     """Turns that fail in a row until the session closes with reason `error`."""
     apology: str = field(default="", repr=False)
     """What is said before that close, within `close_timeout`, unless it was the voice that failed; "" for nothing."""
     latency_budget: float = 1.0
-    """Start warns when the configured waits after the user's speech add up to more."""
+    """Start warns when the configured waits after the user's speech add up to more seconds."""
     context_window: ContextPolicy | None = None
     """What of the conversation each model step is sent, such as `ContextWindow(max_items=40)`; None: all of it. Any
     function of a `ChatContext` will do; calls that still run are sent whatever it returns."""

@@ -25,7 +25,10 @@ MAX_WAIT_LOG = math.log(365 * 24 * 3600)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointingOptions:
-    """When a pause ends the user's turn, counted from the true end of speech."""
+    """When a pause ends the user's turn, counted from the true end of speech.
+
+    What each option does: docs/options.md.
+    """
 
     mode: Literal["fixed", "dynamic", "manual"] = "fixed"
     """`dynamic` learns `min_delay` from the caller's own pauses (`agents.turn.endpointing` says how). `manual`: only
@@ -68,9 +71,13 @@ class EndpointingOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterruptionOptions:
-    """When the user's speech takes the floor from the agent."""
+    """When the user's speech takes the floor from the agent.
+
+    What each option does: docs/options.md.
+    """
 
     enabled: bool = True
+    """Whether speech may interrupt the agent at all."""
     mode: Literal["pause", "immediate"] | InterruptionPolicy = "pause"
     """`pause`: speech pauses the agent, words interrupt it, silence lets it go on. `immediate`: speech cuts. Or an
     object that decides (`agents.turn.policy`)."""
@@ -117,6 +124,8 @@ class WakeUp:
     seconds for its three levels, and closes the session after another 33.75.
 
     The level is that of one silence: it ends with what the caller says or types next.
+
+    What each option does: docs/options.md.
     """
 
     after: float

@@ -31,7 +31,10 @@ class AgentPermissions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerOptions:
-    """Options of a worker; all durations are seconds."""
+    """Options of a worker; all durations are seconds.
+
+    What each option does: docs/options.md.
+    """
 
     url: str | None = None
     """The LiveKit server, `ws://…` or `wss://…`; None: `LIVEKIT_URL`."""
@@ -42,6 +45,7 @@ class WorkerOptions:
     max_jobs: int = 10
     """Jobs at the same time; more are left to other workers."""
     permissions: AgentPermissions = AgentPermissions()
+    """What the agent may do in its rooms."""
     identity: str | None = None
     """The agent's identity in a room, with `{job_id}` and `{room}` replaced; None: `agent-<job id>`."""
     prewarm: Callable[[dict[str, Any]], None] | None = None
@@ -65,6 +69,7 @@ class WorkerOptions:
     health_port: int | None = None
     """Port of the health endpoint (0: any free one); None: no endpoint."""
     health_host: str = "127.0.0.1"
+    """Address of the health endpoint; `0.0.0.0` for probes from elsewhere."""
 
     def __post_init__(self) -> None:
         if self.max_jobs < 1:

@@ -30,7 +30,10 @@ on_retry: ContextVar[OnRetry | None] = ContextVar("on_retry", default=None)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryOptions:
-    """How often, and how far apart, a retryable error is tried again."""
+    """How often, and how far apart, a retryable error is tried again.
+
+    What each option does: docs/options.md.
+    """
 
     waits: tuple[float, ...] = (0.1, 2.0)
     """Seconds before the second try, the third and so on; their number is that of the retries. Empty: never again."""

@@ -18,15 +18,17 @@ not block; it gets a copy."""
 class ContextWindow:
     """Sends the newest items that fit both limits; see `ChatContext.truncate`.
 
-    Args:
-        keep_system: Whether the system's messages are sent however old they are; they count.
-        count_tokens: Says what an item takes; by default a rough estimate.
+    What each option does: docs/options.md.
     """
 
     max_items: int | None = None
+    """The most items that are sent; None: as many as `max_tokens` allows."""
     max_tokens: int | None = None
+    """The most tokens that are sent, as `count_tokens` counts; None: as many as `max_items` allows."""
     keep_system: bool = True
+    """Whether the system's messages are sent however old they are; they count."""
     count_tokens: TokenCounter = estimate_tokens
+    """Says what an item takes; by default a rough estimate."""
 
     def __post_init__(self) -> None:
         if self.max_items is None and self.max_tokens is None:

@@ -66,7 +66,10 @@ _GAP_OR_END = re.compile(r"\s|(?<=[。！？，、；：])")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentenceOptions:
-    """How text is cut for a voice. Lengths are in characters."""
+    """How text is cut for a voice. Lengths are in characters.
+
+    What each option does: docs/options.md.
+    """
 
     min_first_length: int = 0
     """A shorter first sentence waits for the next one, for voices that stress short pieces badly; costs latency."""

@@ -14,7 +14,10 @@ from vivavoce.pipelines.media.frame import AudioFrame
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VADOptions:
-    """When audio counts as speech."""
+    """When audio counts as speech.
+
+    What each option does: docs/options.md.
+    """
 
     threshold: float = 0.5
     """Speech probability, 0 … 1, from which a window is speech."""

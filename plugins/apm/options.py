@@ -12,7 +12,10 @@ RATES = (16000, 32000, 48000)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DenoiseOptions:
-    """Which stages run, and at which rate."""
+    """Which stages run, and at which rate.
+
+    What each option does: docs/options.md.
+    """
 
     noise_suppression: bool = True
     """Lower steady noise by 12 dB and more, and filter high-pass whether asked or not; costs 6 ms of delay."""

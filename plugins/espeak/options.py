@@ -9,7 +9,10 @@ from vivavoce.pipelines.core.errors import ConfigurationError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TTSOptions:
-    """Settings of `espeak.TTS` that seldom change."""
+    """Settings of `espeak.TTS` that seldom change.
+
+    What each option does: docs/options.md.
+    """
 
     volume: int = 100
     """0 … 200; 100 is espeak's normal."""

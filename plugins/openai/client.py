@@ -22,7 +22,10 @@ KEY_VARIABLE = "OPENAI_API_KEY"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionOptions:
-    """How long connecting and reading may take."""
+    """How long connecting and reading may take.
+
+    What each option does: docs/options.md.
+    """
 
     connect_timeout: float = 5.0
     """Seconds to connect."""

@@ -15,7 +15,10 @@ ImageDetail = Literal["auto", "low", "high"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LLMOptions:
-    """Settings of `openai.LLM` that seldom change. What is None is left to the server."""
+    """Settings of `openai.LLM` that seldom change. What is None is left to the server.
+
+    What each option does: docs/options.md.
+    """
 
     temperature: float | None = None
     """0 … 2; reasoning models refuse it."""

@@ -43,11 +43,15 @@ class SemanticVAD:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealtimeOptions:
-    """Settings of `openai.RealtimeModel` that seldom change. What is None is left to the server."""
+    """Settings of `openai.RealtimeModel` that seldom change. What is None is left to the server.
+
+    What each option does: docs/options.md.
+    """
 
     voice: str = "marin"
+    """One of the server's voices; it cannot be changed once the model has spoken."""
     speed: float | None = None
-    """0.25 … 1.5."""
+    """How fast the voice speaks, 0.25 … 1.5; 1 is normal."""
     turn_detection: ServerVAD | SemanticVAD = field(default_factory=ServerVAD)
     """Where the pipeline has no VAD or turn detector of its own."""
     transcription_model: str = "gpt-transcribe"
@@ -55,15 +59,17 @@ class RealtimeOptions:
     language: str = ""
     """ISO 639-1, such as `"en"`: helps the transcription."""
     noise_reduction: NoiseReduction | None = None
+    """The server's, before it detects turns: for a microphone close by (`near_field`) or in a room (`far_field`)."""
     max_output_tokens: int | None = None
-    """Of one answer, 1 … 4096."""
+    """The most of one answer, 1 … 4096."""
     reasoning_effort: str | None = None
-    """Of models that reason."""
+    """How much a model that reasons thinks, such as `"low"`."""
     extra_session: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """Fields of the session object that have no option here, such as `truncation`; they win over those that have."""
     max_seconds: float = 3600.0
     """After how long the server ends a session."""
     connection: ConnectionOptions = field(default_factory=ConnectionOptions)
+    """How the server is reached."""
 
     def __post_init__(self) -> None:
         check_number("speed", self.speed, at_least=0.25, or_none=True)

@@ -43,7 +43,10 @@ OVERLAP = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class STTOptions:
-    """Settings of `openai.STT` that seldom change."""
+    """Settings of `openai.STT` that seldom change.
+
+    What each option does: docs/options.md.
+    """
 
     prompt: str = field(default="", repr=False)
     """What helps the model to recognise words, such as names; not every model takes one."""
@@ -54,6 +57,7 @@ class STTOptions:
     order_limit: float = 3.0
     """Seconds that a transcript waits for the one of the utterance before it."""
     connection: ConnectionOptions = field(default_factory=ConnectionOptions)
+    """How the server is reached."""
 
     def __post_init__(self) -> None:
         check_number("pre_roll", self.pre_roll, at_least=0, unit="s")

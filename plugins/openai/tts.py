@@ -35,13 +35,17 @@ MAX_CHARACTERS = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TTSOptions:
-    """Settings of `openai.TTS` that seldom change."""
+    """Settings of `openai.TTS` that seldom change.
+
+    What each option does: docs/options.md.
+    """
 
     instructions: str = ""
     """How to speak, such as "calm and slow"; older models take none."""
     speed: float | None = None
-    """0.25 … 4."""
+    """How fast the voice speaks, 0.25 … 4; 1 is normal."""
     connection: ConnectionOptions = field(default_factory=ConnectionOptions)
+    """How the server is reached."""
 
     def __post_init__(self) -> None:
         check_number("speed", self.speed, at_least=0.25, or_none=True)

@@ -10,7 +10,10 @@ from vivavoce.pipelines.core.errors import ConfigurationError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class STTOptions:
-    """Settings of `pocketsphinx.STT` that seldom change."""
+    """Settings of `pocketsphinx.STT` that seldom change.
+
+    What each option does: docs/options.md.
+    """
 
     pre_roll: float = 0.2
     """Seconds of audio before the onset that an utterance begins with."""

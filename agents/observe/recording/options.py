@@ -19,7 +19,10 @@ SUFFIXES = (".wav", ".ogg", ".opus")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordingOptions:
-    """How `session.recording` records."""
+    """How `session.recording` records.
+
+    What each option does: docs/options.md.
+    """
 
     path: str | Path = "recordings/"
     """A folder, for `<session id>.wav`; or a file, which ends in .wav, .ogg or .opus (the extra `audio`). A file that

@@ -1,0 +1,170 @@
+"""docs/options.md, made from the options classes: `make reference` writes it, a test says when it is out of date.
+
+What an option means stands below it in the source, where `help()` does not look.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import re
+import textwrap
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+TARGET = Path(__file__).parents[2] / "docs" / "options.md"
+
+HEADER = """# Options
+
+Every options class of vivavoce: what can be set, its type, its default and what it does. All are keyword arguments, all
+times are seconds, and a value that cannot be is refused where it is given. Made from the source by `make reference`.
+"""
+
+POINTER = "What each option does: docs/options.md."
+"""Ends the docstring of each class, for those who come by `help()`."""
+
+CHAPTERS: dict[str, tuple[str, ...]] = {
+    "A session": (
+        "vivavoce.agents.SessionOptions",
+        "vivavoce.agents.EndpointingOptions",
+        "vivavoce.agents.InterruptionOptions",
+        "vivavoce.agents.WakeUp",
+        "vivavoce.agents.SpeechLimits",
+        "vivavoce.agents.RecordingOptions",
+        "vivavoce.agents.TelemetryOptions",
+        "vivavoce.agents.RoomOptions",
+        "vivavoce.agents.ContextWindow",
+    ),
+    "A worker": ("vivavoce.agents.WorkerOptions",),
+    "Pipelines": (
+        "vivavoce.pipelines.CascadingOptions",
+        "vivavoce.pipelines.RealtimeOptions",
+        "vivavoce.pipelines.tts.sentences.SentenceOptions",
+        "vivavoce.pipelines.vad.base.VADOptions",
+        "vivavoce.pipelines.core.retry.RetryOptions",
+    ),
+    "Plugins": (
+        "vivavoce.plugins.openai.LLMOptions",
+        "vivavoce.plugins.openai.STTOptions",
+        "vivavoce.plugins.openai.TTSOptions",
+        "vivavoce.plugins.openai.RealtimeOptions",
+        "vivavoce.plugins.openai.ConnectionOptions",
+        "vivavoce.plugins.google.RealtimeOptions",
+        "vivavoce.plugins.pocketsphinx.STTOptions",
+        "vivavoce.plugins.espeak.TTSOptions",
+        "vivavoce.plugins.apm.DenoiseOptions",
+    ),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Option:
+    """One option, in the words of the source."""
+
+    name: str
+    type: str
+    default: str
+    text: str
+
+
+def load(path: str) -> type:
+    """Return the class of a public name."""
+    module, _, name = path.rpartition(".")
+    found = getattr(import_module(module), name)
+    assert isinstance(found, type)
+    return found
+
+
+def options_of(cls: type) -> Iterator[Option]:
+    """Yield the options of a class, its own before those it inherits."""
+    declared = _declared(cls)
+    fields = dataclasses.fields(cls)
+    for field in sorted(fields, key=lambda each: each.name not in cls.__annotations__):
+        if field.init:
+            statement, text = declared[field.name]
+            yield Option(field.name, ast.unparse(statement.annotation), _default(field, statement.value), text)
+
+
+def _declared(cls: type) -> dict[str, tuple[ast.AnnAssign, str]]:
+    """Return each field as it stands in the source, and what is said below it."""
+    found: dict[str, tuple[ast.AnnAssign, str]] = {}
+    for base in reversed(cls.__mro__):
+        if not dataclasses.is_dataclass(base):
+            continue
+        (tree,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
+        assert isinstance(tree, ast.ClassDef)
+        for statement, following in zip(tree.body, [*tree.body[1:], None], strict=True):
+            if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+                found[statement.target.id] = (statement, _text(following))
+    return found
+
+
+def _text(statement: ast.stmt | None) -> str:
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+        return " ".join(str(statement.value.value).split())
+    return ""
+
+
+def _default(field: dataclasses.Field[object], written: ast.expr | None) -> str:
+    """Return a number or a text that has a name as it is, what is made as it is written; "" where there is none."""
+    if isinstance(field.default, str | int | float | None):
+        return repr(field.default)
+    if isinstance(written, ast.Call) and getattr(written.func, "id", "") == "field":
+        given = {keyword.arg: keyword.value for keyword in written.keywords}
+        factory = given.get("default_factory")
+        if factory is not None:
+            made = factory.body if isinstance(factory, ast.Lambda) else ast.Call(factory, [], [])
+            return "{}" if ast.unparse(made) == "dict()" else ast.unparse(made)
+        written = given.get("default")
+    return "" if written is None else ast.unparse(written)
+
+
+def render() -> str:
+    """Return the whole reference."""
+    index = [
+        f"- {chapter}: " + ", ".join(f"[{_title(path)}](#{_anchor(path)})" for path in paths)
+        for chapter, paths in CHAPTERS.items()
+    ]
+    parts = [HEADER, "\n".join(index) + "\n"]
+    for chapter, paths in CHAPTERS.items():
+        parts.append(f"## {chapter}\n")
+        parts += [_section(path) for path in paths]
+    return "\n".join(parts)
+
+
+def _section(path: str) -> str:
+    cls = load(path)
+    module, _, name = path.rpartition(".")
+    about = inspect.cleandoc(cls.__doc__ or "").removesuffix(POINTER).rstrip()
+    rows = [("option", "type", "default", "what it does"), ("---",) * 4]
+    for each in options_of(cls):
+        default = _code(each.default) if each.default else "needed"
+        rows.append((_code(each.name), _code(each.type), default, _cell(each.text)))
+    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return f"### {_title(path)}\n\n`from {module} import {name}`\n\n{about}\n\n{table}\n"
+
+
+def _title(path: str) -> str:
+    """Return the class's name, with its plugin's where several have one of that name."""
+    parts = path.split(".")
+    return f"{parts[-2]}.{parts[-1]}" if parts[1] == "plugins" else parts[-1]
+
+
+def _anchor(path: str) -> str:
+    return re.sub(r"[^\w-]", "", _title(path).lower())
+
+
+def _code(text: str) -> str:
+    return f"`{_cell(text)}`"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", r"\|")
+
+
+if __name__ == "__main__":
+    TARGET.parent.mkdir(exist_ok=True)
+    TARGET.write_text(render(), encoding="utf-8")
+    print(f"wrote {TARGET}")
