@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import anyio
+from livekit import api
 
 import vivavoce.agents.cli.demo
 from vivavoce.agents import (
     Agent,
     AgentSession,
+    CompletedTurn,
     ConversationFlow,
     InterruptionOptions,
     JobContext,
     SessionOptions,
+    StopResponse,
     Worker,
+    get_job_context,
 )
 from vivavoce.agents.worker.options import WorkerOptions
 from vivavoce.agents.worker.process import run_worker
@@ -31,11 +36,28 @@ RULES = (
 )
 ARGUMENTS = json.loads(sys.argv[1])
 FAULT = ARGUMENTS.pop("fault", "")
+AGENT_NAME = ARGUMENTS.pop("agent_name")
 
 
 class Host(Agent):
+    leaving: asyncio.Task[None] | None = None
+
     async def on_enter(self) -> None:
         await self.session.say("Hello, for which day would you like a table?")
+
+    async def on_user_turn_completed(self, turn: CompletedTurn) -> None:
+        if FAULT == "says goodbye and leaves":
+            self.leaving = asyncio.create_task(self._say_goodbye())  # it is said after this turn's hook
+            raise StopResponse
+        if FAULT == "leaves":
+            await self.session.leave()
+        if FAULT == "deletes the room":
+            async with api.LiveKitAPI(ARGUMENTS["url"], ARGUMENTS["api_key"], ARGUMENTS["api_secret"]) as server:
+                await server.room.delete_room(api.DeleteRoomRequest(room=get_job_context().room.name))
+
+    async def _say_goodbye(self) -> None:
+        await self.session.say("We are closed. Goodbye.")
+        await self.session.leave()
 
 
 class Answers(ConversationFlow):
@@ -66,7 +88,7 @@ async def entrypoint(ctx: JobContext) -> None:
 
 
 async def main() -> None:
-    worker = Worker(entrypoint, agent_name=ARGUMENTS.pop("agent_name"), options=WorkerOptions(**ARGUMENTS))
+    worker = Worker(entrypoint, agent_name=AGENT_NAME, options=WorkerOptions(**ARGUMENTS))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_tell, worker)
         await run_worker(worker)

@@ -46,7 +46,7 @@ async def _place_call(request: dict[str, Any]) -> dict[str, Any]:
             await converse(call, line, ears, limit=script.limit, beside=beside)
     await anyio.to_thread.run_sync(write_wav, Path(request["wav"]), line.recording())
     if line.hung_up is None:
-        problem = "the agent left before the script was over, or the call took longer than its limit"
+        problem = f"the call took longer than its limit of {script.limit:g} s"
     else:
         problem = line.hung_up.problem
     lines = [{"start": said.start, "end": said.end, "heard": said.answer.text} for said in mind.said_lines]
@@ -55,7 +55,9 @@ async def _place_call(request: dict[str, Any]) -> dict[str, Any]:
         "greeting": mind.greeting.text,
         "lines": lines,
         "samples": line.position,
+        "left_at": line.left_at,
         "problem": problem,
+        "ended_by": line.ended_by,
     }
 
 

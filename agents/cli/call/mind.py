@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from vivavoce.agents.cli.call.script import DEFAULT_PAUSE, CallScript, Step
+from vivavoce.agents.cli.call.script import DEFAULT_PAUSE, CallScript, Expectation, Step
 from vivavoce.agents.cli.caller.line import SAMPLE_RATE, Decision, HangUp, Say
 
 
@@ -52,6 +52,8 @@ class ScriptMind:
     """Where the agent began to speak after the last line."""
     _is_agent_speaking: bool = False
     _quiet_since: int = 0
+    _left_at: int | None = None
+    _may_return: bool = True
 
     def host_started(self, position: int) -> None:
         self._begun.append(position)
@@ -61,6 +63,14 @@ class ScriptMind:
 
     def host_ended(self, position: int) -> None:
         self._is_agent_speaking = False
+        self._quiet_since = max(self._quiet_since, position)
+
+    def host_left(self, position: int, *, may_return: bool) -> None:
+        self._left_at = position
+        self._may_return = may_return
+
+    def host_returned(self, position: int) -> None:
+        self._left_at = None
         self._quiet_since = max(self._quiet_since, position)
 
     def interim(self, text: str, position: int) -> None:
@@ -81,12 +91,17 @@ class ScriptMind:
         return (self.greeting if answered is None else answered.answer).heard
 
     def decide(self, position: int) -> Decision | None:
+        if self._left_at is not None:
+            return self._alone(self._left_at, position)
         if self.said_lines and position < self.said_lines[-1].end:
             return None
         number = len(self.said_lines)
         step = self.script.steps[number] if number < len(self.script.steps) else None
         if step is not None and step.barge_in_after is not None:
             return self._interrupt(step, step.barge_in_after, position)
+        if step is None and self._expected.leaves_within is not None:
+            is_over = position - self.said_lines[-1].end >= self._expected.leaves_within * SAMPLE_RATE
+            return HangUp() if is_over else None
         if self._is_time(step, position):
             return HangUp() if step is None else Say(step.line)
         return self._give_up(position)
@@ -95,6 +110,31 @@ class ScriptMind:
         self.said_lines.append(SaidLine(start, end))
         self._agent_since = None
         self._quiet_since = end
+
+    @property
+    def _expected(self) -> Expectation:
+        """What is expected of the agent now."""
+        number = len(self.said_lines)
+        return self.script.steps[number - 1].expect if number else self.script.greeting_expect
+
+    def _alone(self, left_at: int, position: int) -> HangUp | None:
+        """End the call that the agent left, once its last words are understood, or nobody has taken over in time."""
+        expected = self._expected
+        is_answered = self._agent_since is not None and expected.silent_for is None
+        is_last = len(self.said_lines) == len(self.script.steps)
+        if expected.may_leave or expected.leaves_within is not None or (is_last and is_answered):
+            is_understood = not self._is_agent_speaking and not (self.has_ears and self._begun)
+            is_quiet = position - max(left_at, self._quiet_since) >= DEFAULT_PAUSE * SAMPLE_RATE
+            return HangUp() if is_understood and is_quiet else None
+        grace = self.script.takeover if self._may_return else 0.0
+        if position - left_at < grace * SAMPLE_RATE:
+            return None
+        where = (
+            f"after {self.script.steps[len(self.said_lines) - 1].line!r}"
+            if self.said_lines
+            else "before the first line"
+        )
+        return HangUp(f"the agent left before the script was over, {where}")
 
     def _is_time(self, step: Step | None, position: int) -> bool:
         """Whether the agent's turn is over, or what stood instead of it."""

@@ -24,6 +24,14 @@ from vivavoce.pipelines.media.wav import read_wav
 
 CALLER = "vivavoce.agents.cli.call.caller"
 INTERRUPTED = 130
+_SHOWN = {
+    "says": "caller",
+    "barge_in": "caller cuts in",
+    "heard": "agent",
+    "left": "agent leaves",
+    "returned": "agent is back",
+}
+"""The caller's events that are shown, and as what."""
 CALLER_IDENTITY = "caller"
 
 
@@ -108,9 +116,8 @@ async def _place(script: CallScript, options: CallOptions, room: str, number: in
     }
 
     def on_event(event: str, data: dict[str, Any]) -> None:
-        if options.repeat == 1 and event in ("says", "barge_in", "heard"):
-            who = {"says": "caller", "barge_in": "caller cuts in", "heard": "agent"}[event]
-            console.print(f"[dim]{who:>14}[/dim]  {escape(data['text'])}", highlight=False)
+        if options.repeat == 1 and event in _SHOWN:
+            console.print(f"[dim]{_SHOWN[event]:>14}[/dim]  {escape(data.get('text', ''))}".rstrip(), highlight=False)
 
     try:
         result = await run_caller(CALLER, request, on_event)

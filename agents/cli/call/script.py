@@ -38,6 +38,10 @@ class Expectation(_Part):
     """Seconds from the onset of a line that interrupts until the agent is silent."""
     silent_for: Seconds | None = None
     """Seconds for which the agent must say nothing after the line; the next step follows then."""
+    may_leave: bool = False
+    """Whether the agent may hang up: the call is over then, and the lines that were to follow are not missed."""
+    leaves_within: Seconds | None = None
+    """Seconds from the caller's last sound until the agent must have hung up; of the last step."""
 
     @field_validator("words", "not_words", mode="before")
     @classmethod
@@ -71,6 +75,8 @@ class Step(_Part):
             raise ValueError("silent_within is for a step that interrupts: give it barge_in_after")
         if self.expect.silent_for is not None and (self.expect.within is not None or self.expect.words):
             raise ValueError("silent_for expects no answer: leave within and words out")
+        if self.expect.silent_for is not None and (self.expect.may_leave or self.expect.leaves_within is not None):
+            raise ValueError("silent_for expects an agent that stays: leave may_leave and leaves_within out")
         return self
 
     @property
@@ -113,6 +119,8 @@ class CallScript(_Part):
     steps: tuple[Step, ...] = Field(min_length=1, max_length=MAX_STEPS)
     patience: Seconds = 10.0
     """Seconds to wait for an answer before the call has failed."""
+    takeover: Annotated[float, Field(ge=0, le=600)] = 3.0
+    """Seconds in which another agent may take over from one that left, as at a save under `vivavoce dev`."""
     limit: Annotated[float, Field(gt=0, le=3600)] = 300.0
     """Seconds of the whole call."""
     voice: Voice = Voice()
@@ -123,8 +131,11 @@ class CallScript(_Part):
         wants = self.greeting_expect.needs_words or any(step.expect.needs_words for step in self.steps)
         if wants and self.ears.words == "none":
             raise ValueError('the script expects words: say in [ears] who hears them, such as words = "transcription"')
-        if self.greeting_expect.silent_within is not None or self.greeting_expect.silent_for is not None:
-            raise ValueError("greeting_expect takes words, not_words and within")
+        of_lines = ("silent_within", "silent_for", "leaves_within")
+        if any(getattr(self.greeting_expect, name) is not None for name in of_lines):
+            raise ValueError("greeting_expect takes words, not_words, within and may_leave")
+        if any(step.expect.leaves_within is not None for step in self.steps[:-1]):
+            raise ValueError("leaves_within is for the last step: nothing can be said to an agent that has hung up")
         if not self.greeting and self.greeting_expect != Expectation():
             raise ValueError("greeting_expect is for an agent that speaks first, and greeting = false says it does not")
         return self

@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from vivavoce.agents.cli.call.script import CallScript, Expectation
-from vivavoce.agents.cli.caller.measuring import Check, first_sound, gaps, silence_after, silencing
+from vivavoce.agents.cli.caller.line import EndedBy
+from vivavoce.agents.cli.caller.measuring import Check, first_sound, gaps, left_after, silence_after, silencing
 from vivavoce.pipelines.media.frame import AudioFrame
 
 
@@ -34,12 +35,18 @@ class LineReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallReport:
-    """One call; `problem` says why it came to an early end."""
+    """One call.
+
+    Args:
+        problem: Why it came to an early end.
+        ended_by: None where it could not be placed.
+    """
 
     room: str
     recording: str
     lines: tuple[LineReport, ...] = ()
     problem: str = ""
+    ended_by: EndedBy | None = None
 
     @property
     def has_passed(self) -> bool:
@@ -93,6 +100,9 @@ def judge(script: CallScript, result: Mapping[str, Any], recording: AudioFrame, 
             quiet = silence_after(recording, span, until)
             met = quiet >= step.expect.silent_for - 0.05
             checks.append(Check(f"silent for {step.expect.silent_for:g} s after the line", met, f"{quiet:.2f} s"))
+        if step.expect.leaves_within is not None:
+            stayed = left_after(recording, span, result["left_at"])
+            checks.append(_left(step.expect.leaves_within, stayed))
         lines.append(
             LineReport(
                 line=step.line,
@@ -105,7 +115,8 @@ def judge(script: CallScript, result: Mapping[str, Any], recording: AudioFrame, 
                 checks=tuple(checks),
             )
         )
-    return CallReport(room=room, recording=path, lines=tuple(lines), problem=result["problem"])
+    problem, ended_by = result["problem"], result["ended_by"]
+    return CallReport(room=room, recording=path, lines=tuple(lines), problem=problem, ended_by=ended_by)
 
 
 def _greeting(expect: Expectation, heard: str, recording: AudioFrame) -> LineReport:
@@ -131,6 +142,11 @@ def _silenced(limit: float, silenced: float | None) -> Check:
     met = silenced is not None and silenced <= limit
     found = "the agent was not speaking" if silenced is None else f"{silenced:.2f} s"
     return Check(f"silent within {limit:g} s of the barge-in", met, found)
+
+
+def _left(limit: float, stayed: float | None) -> Check:
+    met = stayed is not None and stayed <= limit
+    return Check(f"leaves within {limit:g} s", met, "it stayed" if stayed is None else f"{stayed:.2f} s")
 
 
 def _words(text: str) -> list[str]:

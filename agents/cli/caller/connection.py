@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from vivavoce.agents.cli.caller.line import FRAME_SAMPLES, SAMPLE_RATE, Line
+from vivavoce.agents.cli.caller.far_end import FarEnd
+from vivavoce.agents.cli.caller.line import SAMPLE_RATE, Line
 from vivavoce.agents.cli.caller.process import tell
 from vivavoce.pipelines.core.errors import RoomError
 from vivavoce.pipelines.media.frame import FRAME_SECONDS, AudioFrame
 
 if TYPE_CHECKING:
-    from anyio.streams.memory import MemoryObjectSendStream
     from livekit import rtc
 
     from vivavoce.pipelines.stt.base import STTStream
@@ -25,8 +25,8 @@ ANSWER_LIMIT = 20.0
 """Seconds for the agent to join and publish its track."""
 MAX_QUEUED = 0.025
 """Seconds of the caller's audio that may wait to be sent; beyond, silence is left out until it has caught up."""
-BACKGROUND_TRACK = "background_audio"
-"""What agents call a second track, which is no voice."""
+HANG_UPS = {"room_deleted": "the room was deleted", "participant_removed": "the caller was removed from the room"}
+"""Reasons for which a room ends for the caller that are an agent's ways to hang up, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +34,8 @@ class Connection:
     """The room's two ends of the caller."""
 
     room: rtc.Room
-
     source: rtc.AudioSource
-    agent: rtc.AudioStream
+    agent: FarEnd
 
 
 @asynccontextmanager
@@ -54,8 +53,7 @@ async def connected(
     from livekit import rtc
 
     room = rtc.Room()
-    tracks, track_seen = anyio.create_memory_object_stream[rtc.RemoteAudioTrack](8)
-    _watch(room, tracks)
+    far_end = FarEnd(room)
     if on_room is not None:
         on_room(room)
     try:
@@ -67,34 +65,18 @@ async def connected(
             await room.local_participant.publish_track(microphone, options)
         tell("joined", room=room.name)
         with anyio.fail_after(answer_limit):
-            track = await track_seen.receive()
+            await far_end.come()
+        if far_end.closed is not None:
+            raise RoomError(f"no agent answered the call: {_closing(far_end.closed)}")
         tell("answered")
-        stream = rtc.AudioStream.from_track(
-            track=track, sample_rate=SAMPLE_RATE, num_channels=1, frame_size_ms=round(1000 * FRAME_SECONDS)
-        )
-        try:
-            yield Connection(room, source, stream)
-        finally:
-            with anyio.CancelScope(shield=True):
-                await stream.aclose()
+        yield Connection(room, source, far_end)
     except rtc.ConnectError as error:
         raise RoomError(f"the caller could not join {url}: {error}") from error
     except TimeoutError as error:
         raise RoomError("no agent answered the call in time; is a worker registered?") from error
     finally:
-        tracks.close()
-        track_seen.close()
         with anyio.move_on_after(1.0, shield=True):
             await room.disconnect()
-
-
-def _watch(room: rtc.Room, tracks: MemoryObjectSendStream[rtc.RemoteAudioTrack]) -> None:
-    from livekit import rtc
-
-    @room.on("track_subscribed")
-    def on_track(track: rtc.Track, publication: rtc.RemoteTrackPublication, participant: rtc.RemoteParticipant) -> None:
-        if isinstance(track, rtc.RemoteAudioTrack) and publication.name != BACKGROUND_TRACK:
-            tracks.send_nowait(track)
 
 
 async def converse(
@@ -105,13 +87,14 @@ async def converse(
     limit: float,
     beside: Callable[[], Coroutine[Any, Any, None]] | None = None,
 ) -> None:
-    """Talk until the line hangs up, the agent's voice ends, or `limit` seconds are over; then close the ears.
+    """Talk until the line hangs up or `limit` seconds are over, when `line.hung_up` stays None; then close the ears.
 
     Args:
         beside: Runs meanwhile, and is cancelled at the end.
     """
     try:
         async with anyio.create_task_group() as tasks:
+            tasks.start_soon(call.agent.run)
             if beside is not None:
                 tasks.start_soon(beside)
             if ears is not None:
@@ -132,17 +115,41 @@ async def _understand(ears: STTStream, line: Line) -> None:
 
 
 async def _talk(call: Connection, line: Line) -> None:
-    """Exchange frame for frame until one side hangs up: what is received is the only clock."""
-    async for event in call.agent:
-        frame = event.frame
-        if frame.samples_per_channel != FRAME_SAMPLES:
-            continue
-        out = line.exchange(AudioFrame(bytes(frame.data), SAMPLE_RATE))
+    """Exchange frame for frame until the line hangs up, which it is told to do where the room is lost."""
+    while line.hung_up is None:
+        frame = await call.agent.next_frame()
+        if call.agent.is_there != (line.left_at is None):
+            _tell_presence(call.agent, line)
+        out = line.exchange(frame)
         if line.hung_up is not None:
             return
         if out is None and call.source.queued_duration > MAX_QUEUED:
             continue
         await call.source.capture_frame(_to_room(out or AudioFrame.silence(FRAME_SECONDS, SAMPLE_RATE)))
+
+
+def _tell_presence(agent: FarEnd, line: Line) -> None:
+    """Tell the line that the agent left or came back; an agent may end a call by ending the room."""
+    if agent.is_there:
+        line.host_returned()
+        tell("returned")
+        return
+    if agent.closed is not None and _name(agent.closed) not in HANG_UPS:
+        line.lost(_closing(agent.closed))
+        return
+    line.host_left(may_return=agent.closed is None)
+    tell("left")
+
+
+def _closing(reason: rtc.DisconnectReason.ValueType) -> str:
+    name = _name(reason)
+    return HANG_UPS.get(name, f"the connection to the room was lost ({name})")
+
+
+def _name(reason: rtc.DisconnectReason.ValueType) -> str:
+    from livekit import rtc
+
+    return rtc.DisconnectReason.Name(reason).lower()
 
 
 def _to_room(frame: AudioFrame) -> rtc.AudioFrame:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 from vivavoce.pipelines.media.frame import BYTES_PER_SAMPLE, FRAME_SECONDS, AudioFrame
 from vivavoce.pipelines.stt.base import STTEvent, STTFinal, STTInterim, STTStream
@@ -33,6 +33,8 @@ class HangUp:
 
 
 Decision = Say | HangUp
+EndedBy = Literal["caller", "agent", "room", "limit"]
+"""The side that hung up; the room, where the caller's connection to it was lost; or the call's limit."""
 
 
 class Mind(Protocol):
@@ -51,14 +53,24 @@ class Mind(Protocol):
         """An utterance is settled; empty when no words were understood."""
 
     def decide(self, position: int) -> Decision | None:
-        """Say what to do now; asked once a frame while the caller is silent."""
+        """Say what to do now; asked once a frame while the caller is silent, or alone."""
 
     def said(self, say: Say, start: int, end: int) -> None:
         """A line is being spoken, from `start` to `end`."""
 
+    def host_left(self, position: int, *, may_return: bool) -> None:
+        """Nobody who spoke for the agent is in the room any more; until somebody is, it may only hang up.
+
+        Args:
+            may_return: Another agent may still take over; not so where the room itself is closed.
+        """
+
+    def host_returned(self, position: int) -> None:
+        """Another agent has taken over, or the same one came back."""
+
 
 class Line:
-    """For every 20 ms received, decides and gives back the 20 ms to send. Both go into the recording, side by side.
+    """For every 20 ms heard, decides and gives back the 20 ms to send. Both go into the recording, side by side.
 
     Args:
         vad, stt: Streams of the caller's own ears; without `stt` it hears that the agent speaks, and no words.
@@ -83,10 +95,22 @@ class Line:
         self._received = bytearray()
         self._sent = bytearray()
         self.hung_up: HangUp | None = None
+        self.left_at: int | None = None
+        """Where the agent left; None while it is there."""
+        self._is_lost = False
+
+    @property
+    def ended_by(self) -> EndedBy:
+        """Who ended the call."""
+        if self.hung_up is None:
+            return "limit"
+        if self._is_lost:
+            return "room"
+        return "caller" if self.left_at is None else "agent"
 
     @property
     def position(self) -> int:
-        """Samples received so far."""
+        """Samples heard so far."""
         return len(self._received) // BYTES_PER_SAMPLE
 
     def understood(self, event: STTEvent) -> None:
@@ -98,10 +122,25 @@ class Line:
         elif isinstance(event, STTInterim):
             self._mind.interim(event.text, self.position)
 
+    def host_left(self, *, may_return: bool) -> None:
+        """The agent is gone: what it said last may still be understood, and no line is begun."""
+        self.left_at = self.position
+        self._mind.host_left(self.position, may_return=may_return)
+
+    def host_returned(self) -> None:
+        """There is an agent again."""
+        self.left_at = None
+        self._mind.host_returned(self.position)
+
+    def lost(self, problem: str) -> None:
+        """The room is gone, and nobody hung up."""
+        self._is_lost = True
+        self.hung_up = HangUp(problem)
+
     def exchange(self, frame: AudioFrame) -> AudioFrame | None:
         """Take 20 ms of the host and return 20 ms of the caller; None for silence."""
         self._listen(frame)
-        if self.hung_up is None and not self._unsaid:
+        if self.hung_up is None and (not self._unsaid or self.left_at is not None):
             match self._mind.decide(self.position):
                 case Say() as say:
                     self._begin(say)

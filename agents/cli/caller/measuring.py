@@ -82,12 +82,25 @@ def first_sound(recording: AudioFrame) -> float | None:
 
 def silence_after(recording: AudioFrame, line: SpokenLine, until: int) -> float:
     """Return the seconds for which the agent says nothing from the caller's last sound of a line to sample `until`."""
-    caller, agent = (_audible(channel, recording.sample_rate) for channel in _channels(recording))
-    own = _between(caller, line.start, line.end, recording.sample_rate)
-    start = int(own[-1]) + 1 if len(own) else round(line.end / recording.sample_rate / _WINDOW)
+    agent = _audible(_channels(recording)[1], recording.sample_rate)
+    start = _end_of(recording, line)
     end = round(until / recording.sample_rate / _WINDOW)
     heard = agent[start:end].nonzero()[0]
     return round(float(heard[0] if len(heard) else max(0, end - start)) * _WINDOW, 2)
+
+
+def left_after(recording: AudioFrame, line: SpokenLine, left_at: int | None) -> float | None:
+    """Return the seconds from the caller's last sound of a line until the agent left at a sample; None: it stayed."""
+    if left_at is None:
+        return None
+    return round(max(0.0, left_at / recording.sample_rate - _end_of(recording, line) * _WINDOW), 2)
+
+
+def _end_of(recording: AudioFrame, line: SpokenLine) -> int:
+    """Return the window after the caller's last sound of a line."""
+    caller = _audible(_channels(recording)[0], recording.sample_rate)
+    own = _between(caller, line.start, line.end, recording.sample_rate)
+    return int(own[-1]) + 1 if len(own) else round(line.end / recording.sample_rate / _WINDOW)
 
 
 def _channels(recording: AudioFrame) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.int16]]:

@@ -62,7 +62,8 @@ async def _place_call(request: CallRequest) -> CallResult:
 
 
 def _result(line: Line, mind: CallerMind) -> CallResult:
-    problem = "the agent left, or the call took too long" if line.hung_up is None else line.hung_up.problem
+    too_long = f"the call took longer than its limit of {CALL_LIMIT:g} s"
+    problem = too_long if line.hung_up is None else line.hung_up.problem
     turns = (
         CallerTurn(line=turn.line, start=turn.start, end=turn.end, is_barge_in=turn.is_barge_in, answer=turn.answer)
         for turn in mind.turns

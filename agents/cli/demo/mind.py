@@ -12,6 +12,8 @@ REPLY_PAUSE = 0.6
 PATIENCE = 6.0
 """Seconds of silence after which it says its last line again."""
 MAX_REPEATS = 2
+TAKEOVER = 3.0
+"""Seconds in which another host may take over from one that left."""
 BARGE_IN_AFTER = 0.3
 """Seconds for which the words that make it interrupt must have stood in the transcript."""
 
@@ -79,6 +81,7 @@ class CallerMind:
     _begun: deque[int] = field(default_factory=deque)
     _interim: str = ""
     _cue_since: int | None = None
+    _left_at: int | None = None
     _is_host_speaking: bool = False
     _quiet_since: int = 0
     _repeats: int = 0
@@ -94,6 +97,14 @@ class CallerMind:
         """The host fell silent; the utterance's final transcript will follow."""
         self._is_host_speaking = False
         self._quiet_since = max(self._quiet_since, position)
+
+    def host_left(self, position: int, *, may_return: bool) -> None:
+        """The host is gone; another one may take over in a moment."""
+        self._left_at = position
+
+    def host_returned(self, position: int) -> None:
+        """There is a host again."""
+        self._left_at = None
 
     def interim(self, text: str, position: int) -> None:
         """The utterance sounds like this so far."""
@@ -119,6 +130,9 @@ class CallerMind:
 
     def decide(self, position: int) -> Decision | None:
         """Return what to do now, at `position`."""
+        if self._left_at is not None:
+            is_over = position - self._left_at >= TAKEOVER * SAMPLE_RATE
+            return HangUp("the host left before the call was over") if is_over else None
         if self.turns and position < self.turns[-1].end:
             return None
         if self._is_host_speaking:

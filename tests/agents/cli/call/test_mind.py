@@ -129,3 +129,96 @@ def test_captions_belong_to_what_the_agent_was_saying_when_they_began() -> None:
     answer = phone.mind.captions()
     greeting["s1"], answer["s2"] = "hello", "yes"
     assert (phone.mind.greeting.text, phone.mind.said_lines[0].answer.text) == ("hello", "yes")
+
+
+def test_an_agent_that_leaves_ends_the_call_after_the_takeover_time() -> None:
+    phone = Phone({"say": "one"}, {"say": "two"})
+    phone.agent_speaks(0.5)
+    phone.wait(2.5)  # "one" at 1.3, until 2.3
+    phone.mind.host_left(phone.position, may_return=True)
+    phone.wait(10.0)
+    assert phone.decisions[1:] == [(6.0, HangUp("the agent left before the script was over, after 'one'"))]
+
+
+@pytest.mark.parametrize(("takeover", "may_return"), [(0, True), (600, False)])
+def test_where_nobody_can_take_over_an_agent_that_leaves_ends_the_call_at_once(
+    takeover: float, may_return: bool
+) -> None:
+    phone = Phone({"say": "one"}, takeover=takeover)
+    phone.wait(1.0)
+    phone.mind.host_left(phone.position, may_return=may_return)
+    phone.wait(1.0)
+    assert phone.decisions == [(1.0, HangUp("the agent left before the script was over, before the first line"))]
+
+
+def test_no_line_is_begun_to_nobody_and_the_script_goes_on_with_whoever_takes_over() -> None:
+    phone = Phone({"say": "one"}, {"say": "two"})
+    phone.agent_speaks(0.5)
+    phone.wait(2.5)
+    phone.agent_speaks(0.5)  # 3.0 … 3.5
+    phone.mind.host_left(phone.position, may_return=True)
+    phone.wait(2.0)
+    phone.mind.host_returned(phone.position)  # 5.5; patience begins anew, and so does the pause
+    phone.wait(2.0)
+    assert phone.decisions == [(1.3, Say("one")), (6.3, Say("two"))]
+
+
+def test_an_agent_that_leaves_after_its_last_answer_has_not_cut_the_script_short() -> None:
+    phone = Phone({"say": "one"}, takeover=0)
+    phone.agent_speaks(0.5)
+    phone.wait(2.5)
+    phone.agent_speaks(0.5)
+    phone.mind.host_left(phone.position, may_return=True)
+    phone.wait(2.0)
+    assert phone.decisions[1:] == [(4.3, HangUp())]
+
+
+def test_an_agent_that_leaves_instead_of_answering_the_last_line_has() -> None:
+    phone = Phone({"say": "one"}, takeover=0)
+    phone.agent_speaks(0.5)
+    phone.wait(1.5)
+    phone.mind.host_left(phone.position, may_return=True)  # in the middle of "one"
+    phone.wait(2.0)
+    assert phone.decisions[1:] == [(2.0, HangUp("the agent left before the script was over, after 'one'"))]
+
+
+def test_an_agent_that_stays_silent_as_expected_and_leaves_meanwhile_has_cut_the_script_short() -> None:
+    phone = Phone({"say": "hold on", "expect": {"silent_for": 3}}, greeting=False, takeover=0)
+    phone.wait(2.5)
+    phone.mind.host_left(phone.position, may_return=True)
+    phone.wait(2.0)
+    assert phone.decisions[1:] == [(2.5, HangUp("the agent left before the script was over, after 'hold on'"))]
+
+
+@pytest.mark.parametrize("expect", [{"may_leave": True}, {"leaves_within": 60}])
+def test_an_agent_that_may_leave_has_its_last_words_understood_first(expect: dict[str, Any]) -> None:
+    phone = Phone({"say": "one", "expect": expect}, has_ears=True, takeover=0)
+    phone.agent_speaks(0.5)
+    phone.mind.final("hello")
+    phone.wait(2.5)
+    phone.agent_speaks(0.5)  # 3.0 … 3.5
+    phone.mind.host_left(phone.position, may_return=True)
+    phone.wait(1.0)
+    assert len(phone.decisions) == 1
+    phone.mind.final("goodbye")
+    phone.wait(1.0)
+    assert phone.decisions[1:] == [(4.5, HangUp())]
+    assert phone.mind.said_lines[0].answer.text == "goodbye"
+
+
+def test_an_agent_that_may_leave_and_stays_is_told_the_next_line() -> None:
+    phone = Phone({"say": "one", "expect": {"may_leave": True}}, {"say": "two"})
+    phone.agent_speaks(0.5)
+    phone.wait(2.5)
+    phone.agent_speaks(0.5)
+    phone.wait(1.0)
+    assert [decision for _, decision in phone.decisions] == [Say("one"), Say("two")]
+
+
+def test_an_agent_that_must_leave_is_waited_for_as_long_as_it_may_take() -> None:
+    phone = Phone({"say": "goodbye", "expect": {"leaves_within": 6}})
+    phone.agent_speaks(0.5)
+    phone.wait(2.5)
+    phone.agent_speaks(0.5)
+    phone.wait(9.0)
+    assert phone.decisions == [(1.3, Say("goodbye")), (8.3, HangUp())]

@@ -33,6 +33,7 @@ def report(
     *,
     seconds: float = 12.0,
     problem: str = "",
+    left: float | None = None,
     **script: Any,
 ) -> CallReport:
     both = np.stack([side(caller, seconds), side(agent, seconds)], axis=1)
@@ -40,7 +41,9 @@ def report(
         {"start": round(start * RATE), "end": round(end * RATE), "heard": heard[at] if at < len(heard) else ""}
         for at, (start, end) in enumerate(caller)
     ]
+    left_at = None if left is None else round(left * RATE)
     result = {"lines": lines, "greeting": "hello there", "samples": round(seconds * RATE), "problem": problem}
+    result |= {"left_at": left_at, "ended_by": "caller" if left is None else "agent"}
     ears = {"words": "transcription"}
     whole = CallScript.model_validate({"steps": steps, "ears": ears, **script})
     return judge(whole, result, AudioFrame(both.tobytes(), RATE, num_channels=2), "room", "call.wav")
@@ -108,3 +111,22 @@ def test_the_summary_counts_calls_and_spreads_latencies() -> None:
     assert data["latency"]["max"] == pytest.approx(1.5, abs=0.02)
     assert data["calls"][2]["passed"] is False
     assert summary([])["passed"] is False
+
+
+def test_an_agent_that_leaves_in_time_passes_and_one_that_stays_or_is_late_fails() -> None:
+    steps = [{"say": "goodbye", "expect": {"leaves_within": 4}}]
+    found = [report(steps, [(2.0, 3.0)], [(3.5, 4.0)], left=left) for left in (5.0, 8.0, None)]
+    assert [verdicts(each) for each in found] == [[True], [False], [False]]
+    assert [each.ended_by for each in found] == ["agent", "agent", "caller"]
+    assert [line for each in found for line in each.failures] == [
+        "goodbye: leaves within 4 s: 5.00 s",
+        "goodbye: leaves within 4 s: it stayed",
+    ]
+    assert found[0].to_json()["ended_by"] == "agent"
+
+
+def test_lines_that_an_agent_may_spare_itself_by_leaving_are_not_missed() -> None:
+    steps = [{"say": "one", "expect": {"may_leave": True}}, {"say": "two", "expect": {"within": 1}}]
+    found = report(steps, [(2.0, 3.0)], [(3.5, 4.0)], left=4.5)
+    assert found.has_passed
+    assert [line.line for line in found.lines] == ["(greeting)", "one"]

@@ -1,0 +1,93 @@
+"""`vivavoce call` and an agent that leaves: the call ends at once and says why, or passes where it may."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from e2e_kit.called_agent import running_agent
+from e2e_kit.caller_command import call, checks
+from e2e_kit.room_endpoint import RoomEndpoint
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(150)]
+
+EARS = '[ears]\nwords = "transcription"\n'
+TWO_LINES = """
+[[steps]]
+say = "table for friday please"
+{expect}
+[[steps]]
+say = "at seven"
+"""
+LONG = 60.0
+"""Seconds that no call here takes, on a loaded machine either; the limit of a call is 300."""
+
+
+async def called(
+    room: RoomEndpoint, name: str, folder: Path, script: str, *, fault: str
+) -> tuple[int, str, dict[str, Any]]:
+    async with running_agent(room, name, fault):
+        began = time.monotonic()
+        status, printed, result = await call(room, folder, "--room", name, "--agent-name", name, script=script)
+        assert time.monotonic() - began < LONG, printed
+    (one,) = result["calls"]
+    assert one["passed"] is (status == 0)
+    assert ("agent leaves" in printed) is (one["ended_by"] == "agent")
+    return status, printed, result
+
+
+async def test_an_agent_that_leaves_before_the_script_is_over_fails_the_call_at_once(
+    room_server: RoomEndpoint, room_name: str, tmp_path: Path
+) -> None:
+    script = TWO_LINES.format(expect="")
+    status, printed, result = await called(room_server, room_name, tmp_path, script, fault="leaves")
+    (one,) = result["calls"]
+    assert status == 1
+    assert one["problem"] == "the agent left before the script was over, after 'table for friday please'"
+    assert one["problem"] in printed
+    assert one["ended_by"] == "agent"
+
+
+async def test_an_agent_that_deletes_the_room_has_left(
+    embedded_room: RoomEndpoint, room_name: str, tmp_path: Path
+) -> None:
+    script = "takeover = 600\n" + TWO_LINES.format(expect="")
+    _, printed, result = await called(embedded_room, room_name, tmp_path, script, fault="deletes the room")
+    (one,) = result["calls"]
+    assert one["problem"].startswith("the agent left before the script was over"), printed
+
+
+async def test_an_agent_that_may_leave_says_goodbye_and_the_call_has_passed(
+    embedded_room: RoomEndpoint, room_name: str, tmp_path: Path
+) -> None:
+    script = EARS + TWO_LINES.format(expect='expect = { may_leave = true, words = "goodbye" }')
+    status, printed, result = await called(embedded_room, room_name, tmp_path, script, fault="says goodbye and leaves")
+    (one,) = result["calls"]
+    assert status == 0, printed
+    assert one["ended_by"] == "agent"
+    assert [line["line"] for line in one["lines"]] == ["(greeting)", "table for friday please"]
+    assert set(checks(result).values()) == {True}
+
+
+@pytest.mark.parametrize("fault", ["says goodbye and leaves", ""])
+async def test_an_agent_that_must_leave_is_held_to_it(
+    embedded_room: RoomEndpoint, room_name: str, tmp_path: Path, fault: str
+) -> None:
+    script = "[[steps]]\nsay = 'table for friday please'\nexpect = { leaves_within = 8 }\n"
+    status, printed, result = await called(embedded_room, room_name, tmp_path, script, fault=fault)
+    (one,) = result["calls"]
+    assert status == (0 if fault else 1), printed
+    assert one["ended_by"] == ("agent" if fault else "caller")
+    assert checks(result) == {"table for friday please: leaves within 8 s": bool(fault)}
+
+
+async def test_a_call_that_takes_too_long_says_so(embedded_room: RoomEndpoint, room_name: str, tmp_path: Path) -> None:
+    script = "limit = 1.5\n" + TWO_LINES.format(expect="")
+    status, printed, result = await called(embedded_room, room_name, tmp_path, script, fault="")
+    (one,) = result["calls"]
+    assert status == 1
+    assert one["problem"] == "the call took longer than its limit of 1.5 s", printed
+    assert one["ended_by"] == "limit"
