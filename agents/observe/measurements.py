@@ -1,34 +1,52 @@
 """Measurements: values on their way to the instruments of OpenTelemetry.
 
 Recording a value takes the SDK 20 µs, on an event loop whose caches are cold twice that, and a turn has some twenty. So
-where something is measured the value is only noted; the thread that exports hands it over, and so does whoever
-collects. What is added to a counter several times until then is added at once.
+where something is measured the value is only noted, and the thread that exports hands it over before it collects. What
+is added to a counter several times until then is added at once.
+
+Instruments of the application's providers are given each value as it comes: nobody knows who collects from those, or
+when, and the SDK has one instrument of a name for all that share a provider.
 """
 
 from __future__ import annotations
 
+import logging
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from math import isfinite
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from opentelemetry.context import Context, get_current
+from opentelemetry.context import Context, get_current, set_value
+
+from vivavoce.pipelines.core.errors import located
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import Counter, Histogram, UpDownCounter
 
     from vivavoce.agents.observe.options import AttributeValue
 
+logger = logging.getLogger(__name__)
+
 Labels: TypeAlias = "Mapping[str, AttributeValue]"
 """A measurement's attributes; not changed afterwards."""
 
 MOST = 8192
-"""Values that may wait; where nobody ever collects, older ones are handed over as new ones come."""
+"""Values that may wait; while an export hangs, older ones are handed over as new ones come."""
+
+NOWHERE = set_value("vivavoce.nowhere", True, Context())
+"""In no span. An empty context has the SDK take what is current where a value is handed over, perhaps another call."""
 
 
 class Measurements:
-    """Takes values from any thread, in their order."""
+    """Takes values from any thread, in their order; it never raises.
 
-    def __init__(self) -> None:
+    Args:
+        waits: Whether values wait until `hand_over()` is called.
+    """
+
+    def __init__(self, *, waits: bool) -> None:
+        self._waits = waits
+        self._has_failed = False
         self._recorded: deque[_Recorded] = deque()
         self._added: deque[_Added] = deque()
 
@@ -39,12 +57,19 @@ class Measurements:
 
     def record(self, histogram: Histogram, value: float, attributes: Labels) -> None:
         """Take a value of a distribution; its exemplar is what is current now."""
-        self._recorded.append(_Recorded(histogram, value, attributes, get_current()))
+        context = get_current() or NOWHERE
+        if not self._waits:
+            self._give(histogram.record, value, attributes, context)
+            return
+        self._recorded.append(_Recorded(histogram, value, attributes, context))
         if len(self._recorded) > MOST:
             self._record_next()
 
     def add(self, counter: Counter | UpDownCounter, value: float, attributes: Labels) -> None:
         """Take what is added to a sum."""
+        if not self._waits:
+            self._give(counter.add, value, attributes, get_current() or NOWHERE)
+            return
         self._added.append(_Added(counter, value, attributes))
         if len(self._added) > MOST:
             self._add_all()
@@ -61,21 +86,35 @@ class Measurements:
             histogram, value, attributes, context = self._recorded.popleft()
         except IndexError:  # another thread hands over too
             return False
-        histogram.record(value, attributes, context)
+        self._give(histogram.record, value, attributes, context)
         return True
 
     def _add_all(self) -> None:
-        sums: dict[tuple[int, frozenset[tuple[str, AttributeValue]]], _Added] = {}
+        sums: dict[_Key, _Added] = {}
         for _ in range(len(self._added)):
             try:
                 added = self._added.popleft()
             except IndexError:  # as above
                 break
-            key = id(added.counter), frozenset(added.attributes.items())
+            key = _key(added)
+            if key is None:
+                self._give(added.counter.add, added.value, added.attributes, NOWHERE)
+                continue
             before = sums.get(key)
             sums[key] = added if before is None else added._replace(value=before.value + added.value)
         for counter, value, attributes in sums.values():
-            counter.add(value, attributes)
+            self._give(counter.add, value, attributes, NOWHERE)
+
+    def _give(self, take: _Take, value: float, attributes: Labels, context: Context) -> None:
+        try:
+            take(value, attributes, context)
+        except Exception as error:  # noqa: BLE001 - the application's provider, or no number from a plugin
+            if not self._has_failed:
+                self._has_failed = True
+                logger.warning("An instrument raised %s; calls go on, and this is said once", located(error))
+
+
+_Take: TypeAlias = "Callable[[float, Labels, Context], None]"
 
 
 class _Recorded(NamedTuple):
@@ -89,6 +128,17 @@ class _Added(NamedTuple):
     counter: Counter | UpDownCounter
     value: float
     attributes: Labels
+
+
+_Key: TypeAlias = "tuple[int, frozenset[tuple[str, AttributeValue]]]"
+
+
+def _key(added: _Added) -> _Key | None:
+    """Return what it is summed by; None for what is no number, of which the instrument complains alone."""
+    try:
+        return (id(added.counter), frozenset(added.attributes.items())) if isfinite(added.value) else None
+    except TypeError:
+        return None
 
 
 class Distribution:

@@ -93,7 +93,7 @@ class Meters:
     """The instruments, shared by the sessions of one Telemetry.
 
     Args:
-        measurements: Where values wait; collecting has them handed over.
+        measurements: What brings values to the instruments.
     """
 
     def __init__(self, meter: Meter, queue: Queue, measurements: Measurements) -> None:
@@ -122,12 +122,7 @@ class Meters:
         up_down = partial(_up_down_counter, meter, measurements)
         self.active = up_down("vivavoce.sessions.active", "{session}", "Sessions going on")
         self.speeches = up_down("vivavoce.speeches.open", "{speech}", "Speeches that wait for the floor or have it")
-
-        def read_waiting() -> tuple[int, int]:
-            measurements.hand_over()  # the SDK asks what is observed before it looks at what was recorded
-            return queue.waiting_spans, queue.waiting_logs
-
-        waiting = _observing(read_waiting)
+        waiting = _observing(lambda: (queue.waiting_spans, queue.waiting_logs))
         meter.create_observable_gauge(
             "vivavoce.telemetry.waiting", [waiting], "{item}", "Spans and log records not sent yet"
         )

@@ -51,7 +51,7 @@ class Telemetry:
         self._thread: ExportThread | None = None
         from vivavoce.agents.observe.measurements import Measurements
 
-        self._measurements = Measurements()
+        self._measurements = Measurements(waits=not self.options.has_providers)
         self._meters: Meters | None = None
         self._is_closed = False
         self.logger_provider: LoggerProvider | None
