@@ -124,6 +124,7 @@ class CascadingPipeline(Pipeline):
             stt=stt, llm=llm, tts=tts, vad=vad, denoise=denoise, turn_detector=turn_detector
         )
         self.options = options or CascadingOptions()
+        self.text_filters = self.options.text_filters if tts is not None else ()
         if stt is None and tts is None:
             raise ConfigurationError("needed an stt or a tts, got neither; a pipeline listens or speaks")
         check_listening(self.components, self.name)

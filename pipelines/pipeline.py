@@ -34,6 +34,7 @@ from vivavoce.pipelines.llm.remote_conversation import RemoteConversation
 from vivavoce.pipelines.llm.tools import Tool
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.tts.base import AudioChunk
+from vivavoce.pipelines.tts.text_filters import TextFilter, prepare_filters
 
 __all__ = [
     "Pipeline",
@@ -204,11 +205,27 @@ class Pipeline(ABC):
     name: str = "pipeline"
     fallback: Pipeline | None = None
     """Goes on with the session where this one cannot be opened, or is lost for good."""
+    text_filters: Sequence[TextFilter] = ()
+    """Those of its own voice, in order."""
 
     @property
     @abstractmethod
     def capabilities(self) -> PipelineCapabilities:
         """Read before opening."""
+
+    def prepare(self) -> None:
+        """Import and build what turns will use, so that none waits for it; called in a thread, before it serves.
+
+        It may be called again, and costs nothing then. A pipeline of one's own that needs more calls this one too,
+        which loads what any turn may need and what the text filters and the fallback do.
+        """
+        import numpy as np  # noqa: F401 - fades and gains
+        import soxr  # noqa: F401 - other sample rates
+        import tenacity  # noqa: F401 - a provider's first failure
+
+        prepare_filters(self.text_filters)
+        if self.fallback is not None:
+            self.fallback.prepare()
 
     @abstractmethod
     def open(self, context: PipelineContext) -> PipelineConnection:

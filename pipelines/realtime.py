@@ -136,6 +136,7 @@ class RealtimePipeline(Pipeline):
         self.fallback = fallback
         self.components = CascadingComponents(stt=stt, tts=tts, vad=vad, turn_detector=turn_detector)
         self.options = options or RealtimeOptions()
+        self.text_filters = self.options.text_filters if tts is not None else ()
         check_listening(self.components, self.name)
         can = model.capabilities
         self.answers = self.options.answers or ("audio" if can.generates_audio else "text")

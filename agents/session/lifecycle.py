@@ -22,6 +22,7 @@ from vivavoce.agents.session.closing import UNWIND_SHARE, CloseSequence, Step
 from vivavoce.agents.session.emitter import SessionEmitter
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.pipeline_room import PipelineRoom
+from vivavoce.agents.session.preparing import Preparing
 from vivavoce.agents.session.report_file import report_file, write_report
 from vivavoce.agents.session.room_link import RoomLink
 from vivavoce.agents.session.runtime import SessionRuntime
@@ -32,7 +33,7 @@ from vivavoce.agents.states import CloseReason
 from vivavoce.agents.tools.mcp.room import MCPRoom
 from vivavoce.agents.turn import inputs as i
 from vivavoce.pipelines.core.clock import Clock
-from vivavoce.pipelines.core.errors import SessionClosedError, SessionError, describe, first_error
+from vivavoce.pipelines.core.errors import SessionClosedError, SessionError, VoiceError, describe, first_error
 
 if TYPE_CHECKING:
     from vivavoce.pipelines.io import Transport
@@ -76,6 +77,7 @@ class SessionLifecycle:
         self._options = options
         self._stops: dict[str, Callable[[], Awaitable[None]]] = {}
         """How to end the parts that were started, by name."""
+        self._preparing = Preparing(clock, options.start_step)
         self._mcp: MCPRoom | None = None
         self._link: RoomLink | None = None
         self._is_muted = False
@@ -216,13 +218,20 @@ class SessionLifecycle:
         async def get_transport() -> None:
             transport.append(await connect())
 
+        async def connected() -> None:
+            with watched("connect"):
+                await self._starting.call(group, "connect", get_transport)
+
+        async def prepared() -> None:
+            with watched("prepare"):
+                await self._preparing.first(first, self._pipelines.pipeline)
+
         self._mcp = MCPRoom(group, self._clock, report_error=self._on_mcp_error)
-        handoffs.prepare = partial(self._mcp.open, does_without=True)
+        handoffs.prepare = self._prepare_next
         watched = partial(self._observer.phase_step, "start")
         with watched("mcp"):
             first = await self._open_servers(self._mcp)
-        with watched("connect"):
-            await self._starting.call(group, "connect", get_transport)
+        await self._preparing.beside(connected, prepared)
         self._link = link = RoomLink(
             transport[0], runtime, self._emitter, self._clock, room_options, on_closed=self._on_room_closed
         )
@@ -246,7 +255,7 @@ class SessionLifecycle:
         with watched("room audio"):
             await self._serve("room audio", link.run, group, limit)
         if handoffs.agent is not first:
-            runtime.take_agent(await self._open_servers(self._mcp))
+            runtime.take_agent(await self._open_servers(self._mcp, prepares=True))
         if take_over is not None:
             snapshot = await self._take_over(group, take_over)
             self._begin(group, snapshot)
@@ -276,13 +285,24 @@ class SessionLifecycle:
         await self._starting.call(group, "take over", wait)
         return got[0]
 
-    async def _open_servers(self, mcp: MCPRoom) -> Agent:
+    async def _open_servers(self, mcp: MCPRoom, *, prepares: bool = False) -> Agent:
         """Connect the servers of the agent that begins, whom `update_agent()` may replace meanwhile; return it."""
         while True:
             agent = self._runtime.handoffs.agent
             await mcp.open(agent)
+            if prepares:
+                await self._preparing.agent(agent)
             if agent is self._runtime.handoffs.agent:
                 return agent
+
+    async def _prepare_next(self, agent: Agent) -> None:
+        """Have all that an agent needs who comes later; it takes over without what cannot be had."""
+        assert self._mcp is not None
+        await self._mcp.open(agent, does_without=True)
+        try:
+            await self._preparing.agent(agent)
+        except VoiceError as error:
+            self._runtime.report_error(error, "tool", is_recovered=True)
 
     async def _decide(self) -> None:
         try:

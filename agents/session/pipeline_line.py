@@ -10,6 +10,7 @@ from anyio.abc import TaskGroup
 
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.session.history import SessionHistory
+from vivavoce.agents.session.preparing import Preparing
 from vivavoce.agents.session.services import Service
 from vivavoce.pipelines.llm.chat_context import ChatContext, ChatItem
 from vivavoce.pipelines.pipeline import Pipeline, PipelineConnection, PipelineContext, PipelineEvent
@@ -43,6 +44,7 @@ class PipelineLine:
         """Set when it is to close at once, whatever it may still tell."""
         self.ended = anyio.Event()
         """Set when it is closed, or given up."""
+        self._clock = context.clock
         self._history = history
         self._told: dict[str, ChatItem] | None = None
         self.connection: PipelineConnection = pipeline.open(
@@ -50,13 +52,17 @@ class PipelineLine:
         )
         self._service = Service("pipeline", self.connection.run, on_crash=lambda _, error: on_crash(self, error))
 
-    async def start(self, group: TaskGroup, limit: float) -> None:
+    async def start(self, group: TaskGroup, limit: float, *, prepares: bool = False) -> None:
         """Connect, in a task of `group`, and wait until it is ready.
 
+        Args:
+            prepares: Whether the pipeline is prepared here, and not before with the session's start.
         Raises:
-            SessionError: It is not ready within `limit` seconds, or ended without getting ready.
+            SessionError: It is not prepared, or not ready, within `limit` seconds, or ended without getting ready.
             VoiceError: Whatever it raised itself.
         """
+        if prepares:
+            await Preparing(self._clock, limit).pipeline(self.pipeline)
         await self._service.start(group, limit)
 
     def bring_up_to_date(self, agent: Agent) -> None:

@@ -266,7 +266,7 @@ class PipelineRoom:
                 if self._kept is None:
                     self._keep(ONSET_SECONDS)
                 run.line = self._make(change.pipeline)
-                await run.line.start(place.group, self._options.start_step)
+                await run.line.start(place.group, self._options.start_step, prepares=True)
                 if not change.is_urgent:
                     await anyio.sleep(max(0.0, begins_at - self._options.clock.now()))
                 self._ask(run, place.linked.post)

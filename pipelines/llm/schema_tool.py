@@ -38,6 +38,7 @@ class SchemaTool(Tool[[dict[str, Any]], Awaitable[Any]]):
             function, name=name, description=description, cancel_on_interrupt=cancel_on_interrupt, timeout=timeout
         )
         self._given = dict(parameters)
+        self._is_prepared = False
 
     def __call__(self, arguments: dict[str, Any]) -> Awaitable[Any]:
         return self.function(arguments)
@@ -58,6 +59,17 @@ class SchemaTool(Tool[[dict[str, Any]], Awaitable[Any]]):
 
     def check(self) -> None:
         """Nothing to look at: the schema is given."""
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether `prepare()` was called."""
+        return self._is_prepared
+
+    def prepare(self) -> None:
+        """Load what makes text of the tool's outputs; the schema is given."""
+        import pydantic_core  # noqa: F401 - loaded now, and not when the first call is settled
+
+        self._is_prepared = True
 
     def parameters_schema(self) -> dict[str, Any]:
         """Return the schema as it was given."""

@@ -51,7 +51,7 @@ class SwiftTextFilter(Protocol):
         """Whether `text`, whole words from a sentence's start, may be said in another way; cheap, on every piece."""
 
     def prepare(self) -> None:
-        """Load what the filter needs, before the session hears anything."""
+        """Load what the filter needs, before the session hears anything: in a thread. May be called again."""
 
     def __call__(self, text: str) -> str:
         """Return what is said."""
@@ -160,6 +160,13 @@ def checked_filters(filters: Sequence[TextFilter]) -> None:
             raise ConfigurationError(f"a text filter must be a callable from str to str, got {each!r}")
 
 
+def prepare_filters(filters: Sequence[TextFilter]) -> None:
+    """Have those that know how to load what they need."""
+    for each in filters:
+        if isinstance(each, SwiftTextFilter):
+            each.prepare()
+
+
 class FilterChain:
     """Applies filters in order, and goes on without one that raises.
 
@@ -171,9 +178,6 @@ class FilterChain:
         self._filters = [(each, each if isinstance(each, SwiftTextFilter) else None) for each in filters]
         self._on_error = on_error
         self._reported: set[int] = set()
-        for _, swift in self._filters:
-            if swift is not None:
-                swift.prepare()
 
     def begin(self) -> None:
         """A new speech: errors are reported again."""

@@ -62,7 +62,7 @@ def test_a_plain_turn_is_a_tree_with_the_scenarios_times(make: Make, answer: Tim
     assert watching.tree(session) == [
         "session",
         "room participant_linked",
-        ["session_start", "mcp", "connect", "pipeline", "room audio", "on_enter"],
+        ["session_start", "mcp", "connect", "prepare", "pipeline", "room audio", "on_enter"],
         ["turn", "user_speech", "stt", "end_of_turn", *(name for name, _ in answer)],
         ["session_close", "input", "speech", "tools", "on_exit", "pipeline", "agent cleanup", "handlers", "room audio"],
     ]
