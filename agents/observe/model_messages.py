@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from vivavoce.pipelines.llm.base import GenerateRequest
@@ -15,6 +16,9 @@ from vivavoce.pipelines.llm.chat_items import ChatItem, ChatMessage, FunctionCal
 from vivavoce.pipelines.llm.tools import ToolCall
 
 Part = dict[str, Any]
+
+MOST_BRACKETS = 200
+"""In arguments that are told as JSON and not as text: a model may nest without end, and reading that recurs."""
 
 
 def asked(request: GenerateRequest) -> dict[str, str]:
@@ -55,12 +59,17 @@ def _text(content: str) -> Part:
 
 
 def _call(call_id: str, name: str, arguments: str) -> Part:
-    try:
-        told: object = json.loads(arguments) if arguments else {}
-    except ValueError:
-        told = arguments  # as the model wrote it
+    told: object = arguments  # as the model wrote it
+    if arguments.count("[") + arguments.count("{") <= MOST_BRACKETS:
+        with suppress(ValueError, RecursionError):
+            told = json.loads(arguments or "{}", parse_constant=_refuse)
     return {"type": "tool_call", "id": call_id, "name": name, "arguments": told}
 
 
+def _refuse(constant: str) -> None:
+    raise ValueError(f"JSON has no {constant}")
+
+
 def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    told = json.dumps(value, ensure_ascii=False)
+    return told.encode("utf-8", "replace").decode()  # half a surrogate pair would cost the attribute

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from vivavoce.agents.observe.model_messages import answered, asked
 from vivavoce.pipelines.llm.base import GenerateRequest
 from vivavoce.pipelines.llm.chat_context import ChatContext
@@ -42,9 +44,21 @@ def test_standing_and_extra_instructions_are_parts_of_their_own() -> None:
     assert "gen_ai.system_instructions" not in asked(GenerateRequest(context=ChatContext()))
 
 
-def test_arguments_that_are_no_json_are_told_as_the_model_wrote_them() -> None:
-    (message,) = json.loads(answered("", [ToolCall(call_id="c", name="f", arguments="{day: ")], "stop")[OUTPUT])
-    assert message["parts"] == [{"type": "tool_call", "id": "c", "name": "f", "arguments": "{day: "}]
+@pytest.mark.parametrize(
+    "arguments",
+    ["{day: ", '{"day": NaN}', "[" * 100_000, '{"day": ' * 300 + "1" + "}" * 300],
+    ids=["cut off", "no number", "no end", "too deep"],
+)
+def test_arguments_that_are_no_json_are_told_as_the_model_wrote_them(arguments: str) -> None:
+    (message,) = json.loads(answered("", [ToolCall(call_id="c", name="f", arguments=arguments)], "stop")[OUTPUT])
+    assert message["parts"] == [{"type": "tool_call", "id": "c", "name": "f", "arguments": arguments}]
+
+
+def test_half_of_a_surrogate_pair_does_not_cost_the_rest() -> None:
+    call = ToolCall(call_id="c", name="f", arguments='{"what": "\\ud83d"}')
+    told = answered("Well \ud83d", [call], "stop")[OUTPUT]
+    text, asked_for = json.loads(told.encode())[0]["parts"]  # as OTLP has it
+    assert (text["content"], asked_for["arguments"]) == ("Well ?", {"what": "?"})
 
 
 def test_an_answer_that_was_cut_off_has_an_error_for_its_finish_reason_and_none_is_no_message() -> None:

@@ -207,3 +207,18 @@ def test_with_capture_content_each_step_tells_what_the_model_was_asked_and_what_
     assert json.loads(str(second["gen_ai.output.messages"])) == [
         {"role": "assistant", "parts": [{"type": "text", "content": "Take saffron."}], "finish_reason": "stop"}
     ]
+
+
+@pytest.mark.parametrize("make", [ScriptedLLM, ScriptedRealtimeModel])
+def test_arguments_nested_without_end_fail_their_call_and_not_the_turn(make: type[Any]) -> None:
+    def pipeline() -> Pipeline:
+        script = [ToolCall(call_id="c1", name="look_up", arguments="[" * 100_000)], "Never mind."
+        if make is ScriptedLLM:
+            return CascadingPipeline(stt=ScriptedSTT(), llm=ScriptedLLM(*script), tts=ScriptedTTS(), vad=ScriptedVAD())
+        capabilities = RealtimeCapabilities(turn_detection=frozenset({"local"}))
+        return RealtimePipeline(ScriptedRealtimeModel(*script, capabilities=capabilities), vad=ScriptedVAD())
+
+    watching = Watching()
+    call(pipeline, watching, capture=True)
+    (turn,) = watching.of("turn")
+    assert (turn.attributes or {})["vivavoce.turn.outcome"] == "completed"
