@@ -192,7 +192,9 @@ class SpanMaker:
     def set_failed(self, span: Span, message: str) -> None:
         """Set the status, with what `redact` leaves of the message as `error.message`."""
         if span.is_recording():
-            span.set_status(Status(StatusCode.ERROR, str(self._clean("error.message", message) or "")))
+            told = str(self._clean("error.message", message) or "")
+            # Half a surrogate pair: attributes fail to encode one by one, a status with its whole batch.
+            span.set_status(Status(StatusCode.ERROR, told.encode("utf-8", "replace").decode()))
 
     def mark_failed(self, span: Span, kind: str) -> None:
         """Say that it failed in an expected way, of which there is no exception."""

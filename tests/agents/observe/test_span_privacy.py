@@ -9,6 +9,7 @@ from typing import Any
 
 import anyio
 import pytest
+from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor
@@ -167,6 +168,18 @@ def test_redact_is_asked_for_the_message_of_a_status() -> None:
     assert {span.name for span in failed} >= {"turn", "chat"}
     assert {span.status.description for span in failed} == {"kept back"}
     assert asked
+
+
+def test_an_error_with_half_a_surrogate_pair_does_not_cost_the_batch() -> None:
+    watching = Watching()
+    llm = ScriptedLLM([ProviderStatusError("no such key \ud83d", provider="x", status=401)])
+    harness = SessionHarness(Agent("x"), llm, options=SessionOptions(telemetry=watching.telemetry))
+    harness.caller.says("hello", 0.5, 1.5)
+    harness.run(until=6.0)
+    (sent,) = encode_spans(watching.spans).resource_spans
+    failed = [span for scope in sent.scope_spans for span in scope.spans if span.status.message]
+    assert {span.name for span in failed} >= {"turn", "chat"}
+    assert all("no such key ?" in span.status.message for span in failed)
 
 
 @pytest.mark.parametrize(
