@@ -27,9 +27,12 @@ class Host(Agent):
         return 3
 
 
+KEPT_BACK = {"gen_ai.tool.call.arguments", "gen_ai.input.messages", "gen_ai.output.messages"}
+
+
 def without_days(name: str, value: str | bool | float) -> str | bool | float | None:
-    """Redact: what a tool was asked stays here, everything else may go."""
-    return None if name == "gen_ai.tool.call.arguments" else value
+    """Redact: what a tool was asked stays here, also where a model is told of it; everything else may go."""
+    return None if name in KEPT_BACK else value
 
 
 async def main() -> None:
