@@ -30,6 +30,17 @@ class Answerer(StrEnum):
     OPENAI = "openai"
 
 
+def _answerer(given: str) -> Answerer:
+    """Return who is to answer; what serves models itself is asked for by its address."""
+    try:
+        return Answerer(given)
+    except ValueError:
+        raise typer.BadParameter(
+            f"needed rules or openai, got {given!r}; what speaks OpenAI's API, such as Ollama, is reached by "
+            "--llm-base-url http://127.0.0.1:11434/v1 --llm-model NAME"
+        ) from None
+
+
 def demo(
     once: Annotated[bool, typer.Option("--once", help="End after the call; status 0 only if all went well.")] = False,
     no_call: Annotated[bool, typer.Option("--no-call", help="Place no call, only keep room and agent there.")] = False,
@@ -39,7 +50,10 @@ def demo(
     url: Url = None,
     api_key: ApiKey = None,
     api_secret: ApiSecret = None,
-    llm: Annotated[Answerer, typer.Option(help="Who answers: local rules, or a language model.")] = Answerer.RULES,
+    llm: Annotated[
+        Answerer,
+        typer.Option(parser=_answerer, metavar="[rules|openai]", help="Who answers: local rules, or a language model."),
+    ] = Answerer.RULES,
     llm_base_url: Annotated[
         str | None, typer.Option(help="A server with OpenAI's API, such as http://127.0.0.1:11434/v1; implies openai.")
     ] = None,

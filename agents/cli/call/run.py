@@ -12,10 +12,12 @@ from typing import Any
 import anyio
 from rich.console import Console
 from rich.markup import escape
+from rich.text import Text
 
 from vivavoce.agents.cli.call.script import CallScript
 from vivavoce.agents.cli.call.verdict import CallReport, judge
 from vivavoce.agents.cli.caller.process import run_caller
+from vivavoce.agents.cli.live.groups import Groups
 from vivavoce.agents.observe.percentiles import percentile
 from vivavoce.pipelines.core.errors import ConfigurationError, RoomError
 from vivavoce.pipelines.core.ids import new_id
@@ -178,8 +180,9 @@ def _show(console: Console, number: int, report: CallReport, *, is_one: bool) ->
 
 def _conclude(console: Console, data: dict[str, Any], path: str) -> None:
     latency = data["latency"]
-    spread = ""
+    told = [f"{data['calls_passed']} of {data['calls_placed']} calls passed"]
     if latency is not None:
-        spread = f", answers after {latency['median']:.2f} s (median), {latency['max']:.2f} s (longest)"
-    passed = f"{data['calls_passed']} of {data['calls_placed']} calls passed"
-    console.print(f"\n[bold]{passed}[/bold]{spread}; {escape(path)}", highlight=False)
+        told += [f"answers after {latency['median']:.2f} s (median)", f"{latency['max']:.2f} s (longest)"]
+    *before, last = (Text(text, "" if number else "bold") for number, text in enumerate(told))
+    console.print()
+    console.print(Groups([*(text.append(",") for text in before), last.append(";"), Text(path)]))

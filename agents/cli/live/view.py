@@ -11,6 +11,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
+from vivavoce.agents.cli.live.groups import Groups
 from vivavoce.agents.states import AgentState, UserState
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class View:
         self._user = UserState.IDLE
         self._agent = AgentState.IDLE
         self._interim = ""
+        self._was_heard = False
         self._level: float | None = None
         self._has_level = False
 
@@ -116,6 +118,7 @@ class View:
 
     def agent_said(self, text: str, *, interrupted: bool) -> None:
         """What the caller has heard of the agent."""
+        self._was_heard = True
         self._said("agent", text, " ✂ cut off" if interrupted else "")
 
     def barge_in(self) -> None:
@@ -127,7 +130,10 @@ class View:
         self._said("tool", f"{name}({arguments}) → {output}", " failed" if is_error else "")
 
     def turn(self, record: TurnRecord) -> None:
-        """A turn is over: where its latency went."""
+        """A turn is over: where its latency went; and that it was cut, if no word of it was heard whole."""
+        if record.interrupted and record.played_seconds > 0 and not self._was_heard:
+            self._said("agent", "…", f" ✂ cut off after {record.played_seconds:.2f} s")
+        self._was_heard = False
         if record.e2e_latency is not None:
             self._print(waterfall(record))
         elif record.outcome == "failed":
@@ -171,18 +177,20 @@ def meter(decibels: float | None) -> Text:
     return Text.assemble(("▮" * cells, style), ("▯" * (METER_CELLS - cells), "dim"), " ")
 
 
-def waterfall(record: TurnRecord) -> Text:
-    """Return a turn's latency as one line: a bar, a cell for each 25 ms, and its stages in milliseconds."""
-    line = Text(" " * LABEL_WIDTH, no_wrap=True, overflow="ellipsis")
-    line.append(f"{record.e2e_latency or 0.0:.2f} s ", "bold")
+def waterfall(record: TurnRecord) -> Groups:
+    """Return a turn's latency, on one line if it fits: a bar, a cell for each 25 ms, and its stages in milliseconds."""
+    line = Text.assemble((f"{record.e2e_latency or 0.0:.2f} s ", "bold"))
     bars = [(round(stage.seconds / BAR_SECONDS), OWNER_STYLES[stage.owner]) for stage in record.stages]
     for glyph, (cells, style) in zip(cycle(GLYPHS), ((n, style) for n, style in bars if n), strict=False):
         line.append(glyph * cells, style)
+    groups = [line]
     for stage in record.stages:
         if stage.seconds >= SHOWN_FROM:
-            line.append(f" {_name(stage)} ", "dim").append(f"{1000 * stage.seconds:.0f}", OWNER_STYLES[stage.owner])
+            figure = (f"{1000 * stage.seconds:.0f}", OWNER_STYLES[stage.owner])
+            groups.append(Text.assemble((f"{_name(stage)} ", "dim"), figure))
     rest = sum(stage.seconds for stage in record.stages if stage.seconds < SHOWN_FROM)
-    return line.append(f" +{1000 * rest:.0f} ms" if rest >= 0.0005 else " ms", "dim")
+    groups[-1].append(f" +{1000 * rest:.0f} ms" if rest >= 0.0005 else " ms", "dim")
+    return Groups(groups, indent=LABEL_WIDTH)
 
 
 _SHORT = {

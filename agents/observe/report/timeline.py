@@ -18,11 +18,11 @@ MIN_WIDTH = 1040
 """A short call fills the page of a desktop, too."""
 TICKS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600)
 """Seconds that two labels of the axis may be apart."""
-HEIGHT = 300
 LANE = 34
 """Half of a lane's height."""
 CALLER, GAP, TOOLS, AGENT, EVENTS = 74, 126, 144, 208, 288
 """Where the rows are: middles of the lanes, tops of the others."""
+HEIGHT, HEIGHT_WITHOUT_EVENTS = 300, 276
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,8 @@ class Scale:
 
     seconds: float
     pixels: float
+    height: int = HEIGHT
+    """Of the whole, in pixels."""
 
     def x(self, at: float) -> float:
         """Return where a moment is."""
@@ -52,7 +54,9 @@ def timeline(report: SessionReport, peaks: Peaks | None) -> Element:
     """Return the section, which scrolls sideways."""
     seconds = length(report) + 0.5
     pixels = min(PIXELS_A_SECOND, MAX_WIDTH / seconds)
-    scale = Scale(seconds, max(pixels, MIN_WIDTH / seconds))
+    moments = _moments(report)
+    height = HEIGHT if moments else HEIGHT_WITHOUT_EVENTS
+    scale = Scale(seconds, max(pixels, MIN_WIDTH / seconds), height)
     drawing = el(
         "svg",
         _hatch(),
@@ -63,20 +67,23 @@ def timeline(report: SessionReport, peaks: Peaks | None) -> Element:
         *_said(report.turns, scale),
         *_gaps(report.turns, scale),
         *_tools(report.turns, scale),
-        *_events(report, scale),
-        el("line", id="playhead", x1=0, x2=0, y1=22, y2=HEIGHT, class_="playhead", visibility="hidden"),
-        viewBox=f"0 0 {scale.width} {HEIGHT}",
+        *_events(moments, scale),
+        el("line", id="playhead", x1=0, x2=0, y1=22, y2=height, class_="playhead", visibility="hidden"),
+        viewBox=f"0 0 {scale.width} {height}",
         width=scale.width,
-        height=HEIGHT,
+        height=height,
         role="group",
         aria_label=f"Timeline of the call, {clock(report.seconds)}",
         data_pixels=round(scale.pixels, 4),
         id="timeline-drawing",
     )
-    rows = (("caller", CALLER), ("latency", GAP + 7), ("tools", TOOLS + 8), ("agent", AGENT), ("events", EVENTS))
+    rows = [("caller", CALLER), ("latency", GAP + 7), ("tools", TOOLS + 8), ("agent", AGENT)]
+    if moments:
+        rows.append(("events", EVENTS))
     labels = el("div", *(el("span", name, style=f"top:{y}px") for name, y in rows), class_="rows", aria_hidden="true")
     scroller = el("div", drawing, class_="scroll", tabindex="0", role="region", aria_label="Timeline, scrolls sideways")
-    heading = el("h2", "Timeline", el("small", " scrolls sideways"))
+    is_wide = scale.width > MIN_WIDTH + 1
+    heading = el("h2", "Timeline", el("small", " scrolls sideways", class_="wide" if is_wide else "narrow"))
     return el("section", heading, el("div", labels, scroller, class_="timeline"), _key(peaks), id="timeline")
 
 
@@ -96,7 +103,7 @@ def _hatch() -> Element:
 def _axis(scale: Scale) -> Iterator[Element]:
     step = next((tick for tick in TICKS if tick * scale.pixels >= 70), TICKS[-1])
     for at in range(0, int(scale.seconds) + 1, step):
-        yield el("line", x1=scale.x(at), x2=scale.x(at), y1=18, y2=HEIGHT, class_="grid")
+        yield el("line", x1=scale.x(at), x2=scale.x(at), y1=18, y2=scale.height, class_="grid")
         yield el("text", f"{at // 60}:{at % 60:02d}", x=scale.x(at) + 3, y=14, class_="tick")
 
 
@@ -226,13 +233,18 @@ def _interruptions(turns: Sequence[TurnRecord], scale: Scale) -> Iterator[Elemen
             yield el("g", title, band, mark, class_=f"interruption {kind}")
 
 
-def _events(report: SessionReport, scale: Scale) -> Iterator[Element]:
+def _moments(report: SessionReport) -> list[tuple[float, str, str]]:
+    """Return errors, marks and retries: when, how they are drawn, in words."""
     moments: list[tuple[float, str, str]] = [
         (error.at, "error", f"{error.source}: {error.error}") for error in report.errors
     ]
     moments += [(mark.at, "mark", " ".join(filter(None, (words(mark.name), mark.detail)))) for mark in report.marks]
     moments += [(retry.at, "mark", f"retry of {retry.provider}") for turn in report.turns for retry in turn.retries]
-    for at, kind, text in sorted(moments):
+    return sorted(moments)
+
+
+def _events(moments: Sequence[tuple[float, str, str]], scale: Scale) -> Iterator[Element]:
+    for at, kind, text in moments:
         x = scale.x(at)
         shape = f"M{x},{EVENTS - 6} l6,11 h-12 z" if kind == "error" else f"M{x},{EVENTS - 5} l5,5 l-5,5 l-5,-5 z"
         parts: list[Child] = [el("title", f"{clock(at)}: {text}"), el("path", d=shape)]

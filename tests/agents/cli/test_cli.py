@@ -152,7 +152,7 @@ def test_another_file_can_be_named_for_the_environment(apps: Path) -> None:
         (["demo", "--port", "0", "--report", "/proc/none/report.json"], "cannot write '/proc/none/report.json'"),
         (["demo", "--port", "0", "--wav", "."], "choose other files with --wav and --report"),
         (["demo", "--port", "0", "--report", "app.py/report.json"], "cannot write 'app.py/report.json'"),
-        (["demo", "--llm", "gemini"], "--llm"),
+        (["demo", "--llm", "ollama"], "needed rules or openai, got 'ollama'"),
         (["demo", "--llm-model", "m"], "'m' needs --llm openai or --llm-base-url"),
         (["demo", "--once", "--llm", "openai"], "with a language model none is placed"),
         (["demo", "--port", "0", "--llm", "openai"], "OPENAI_API_KEY"),

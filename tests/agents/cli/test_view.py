@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from io import StringIO
 
 import pytest
@@ -52,6 +53,45 @@ def test_a_waterfall_is_one_line_with_a_cell_for_each_25_ms() -> None:
     assert (line.count("█"), line.count("▓"), line.count("▒")) == (8, 6, 4)
     assert "silence 200 model 150 playout 100 +2 ms" in line
     assert "hook" not in line
+
+
+@pytest.mark.parametrize("width", [20, 30, 48, 60])
+def test_a_waterfall_that_does_not_fit_goes_on_below_and_breaks_no_stage_in_two(width: int) -> None:
+    lines = _shown(lambda view: view.turn(RECORD), width=width).splitlines()
+    assert len(lines) > 1
+    assert all(line.startswith(" " * 8) for line in lines)
+    assert max(len(line) for line in lines) <= width
+    for group in ("silence 200", "model 150", "playout 100"):
+        assert sum(group in line for line in lines) == 1
+    if width >= 30:
+        assert "+2 ms" in lines[-1]
+
+
+def test_a_turn_of_the_agents_that_was_cut_in_its_first_word_is_said_to_be() -> None:
+    cut = replace(RECORD, agent_text="", heard_text="", outcome="interrupted", interrupted=True, played_seconds=0.63)
+    said, bar = _shown(lambda view: view.turn(cut)).splitlines()
+    assert said.split() == ["agent", "…", "✂", "cut", "off", "after", "0.63", "s"]
+    assert "█" in bar
+
+
+def test_a_turn_that_was_cut_later_is_shown_once_and_one_that_was_never_heard_not_at_all() -> None:
+    cut = replace(RECORD, outcome="interrupted", interrupted=True, played_seconds=1.5)
+
+    def call(view: View) -> None:
+        view.agent_said("At seven.", interrupted=True)
+        view.turn(cut)
+        view.turn(replace(cut, played_seconds=0.0, e2e_latency=None))
+
+    assert _shown(call).count("cut off") == 1
+
+
+def test_words_of_an_earlier_turn_do_not_hide_that_a_later_one_was_cut() -> None:
+    def call(view: View) -> None:
+        view.agent_said("Hello.", interrupted=False)
+        view.turn(RECORD)
+        view.turn(replace(RECORD, outcome="interrupted", interrupted=True, played_seconds=0.2))
+
+    assert _shown(call).count("cut off after 0.20 s") == 1
 
 
 def test_a_failed_turn_says_why() -> None:

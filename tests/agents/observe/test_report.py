@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from vivavoce.agents.observe.report.page import render
 from vivavoce.agents.observe.report.peaks import read_peaks
 from vivavoce.agents.observe.report.read import read_report
 from vivavoce.agents.observe.report.schema import make_schema, schema
-from vivavoce.agents.records import SessionReport
+from vivavoce.agents.records import MarkRecord, SessionReport
 from vivavoce.agents.testing import ScriptedLLM, ScriptedRealtimeModel, SessionHarness
 from vivavoce.pipelines.core.errors import ReportError
 from vivavoce.pipelines.llm.base import Usage
@@ -162,3 +163,18 @@ def test_the_command_writes_the_page_or_says_what_is_wrong(tmp_path: Path) -> No
         failed = CliRunner().invoke(app, ["report", str(report), *arguments])
         assert isinstance(failed.exception, ReportError), arguments
         assert problem in str(failed.exception)
+
+
+def test_the_timeline_has_a_row_of_events_only_where_there_are_any() -> None:
+    report = replace(call(), errors=(), marks=())
+    quiet, marked = (render(each) for each in (report, replace(report, marks=(MarkRecord(at=1.0, name="wake_up"),))))
+    assert ">events</span>" not in quiet
+    assert ">events</span>" in marked
+    assert 'height="276"' in quiet
+    assert 'height="300"' in marked
+
+
+def test_a_timeline_that_no_desktop_shows_whole_says_everywhere_that_it_scrolls() -> None:
+    report = call()
+    assert 'class="narrow"> scrolls sideways' in render(report)
+    assert 'class="wide"> scrolls sideways' in render(replace(report, seconds=60.0))
