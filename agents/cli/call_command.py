@@ -34,6 +34,11 @@ def call(
     hears against what the script expects. Without --url (or LIVEKIT_URL) it calls the development room on this
     machine, that of `vivavoce room` or `vivavoce dev`. In the recordings, left is the caller and right the agent.
 
+    A call in which the agent leaves before the script is over fails at once, unless another one takes over within the
+    script's `takeover` seconds, as at a save under `vivavoce dev`. A step's `expect` may say that it may hang up
+    (`may_leave = true`) or that it must (`leaves_within = 5`, of the last step). result.json says of each call by whom
+    it was `ended_by`: caller, agent, room (the connection was lost) or limit (the script's seconds for the whole call).
+
     Exit status: 0 when every call passed, 1 when one did not or none could be placed.
     """
     from rich.console import Console

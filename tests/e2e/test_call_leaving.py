@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import time
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,11 @@ import pytest
 
 from e2e_kit.called_agent import running_agent
 from e2e_kit.caller_command import call, checks
+from e2e_kit.command import running
+from e2e_kit.dev_app import seen
+from e2e_kit.listener import listening
 from e2e_kit.room_endpoint import RoomEndpoint
+from vivavoce.agents.cli.call.run import CALLER_IDENTITY
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(150)]
 
@@ -91,3 +97,21 @@ async def test_a_call_that_takes_too_long_says_so(embedded_room: RoomEndpoint, r
     assert status == 1
     assert one["problem"] == "the call took longer than its limit of 1.5 s", printed
     assert one["ended_by"] == "limit"
+
+
+async def test_a_caller_whose_place_is_taken_says_that_it_was_not_the_agent(
+    embedded_room: RoomEndpoint, room_name: str, tmp_path: Path
+) -> None:
+    (tmp_path / "call.toml").write_text(TWO_LINES.format(expect="expect = { may_leave = true }"))
+    url, key, secret = embedded_room.url, embedded_room.api_key, embedded_room.api_secret
+    account = ("--url", url, "--api-key", key, "--api-secret", secret)
+    async with running_agent(embedded_room, room_name):
+        arguments = ("call.toml", "--room", room_name, "--agent-name", room_name, *account)
+        with running(tmp_path, "call", *arguments) as calling:
+            await seen(calling, "table for friday please")
+            async with listening(url, embedded_room.token(CALLER_IDENTITY, room_name)):
+                assert await asyncio.to_thread(calling.process.wait, LONG) == 1
+            await seen(calling, "0 of 1 calls passed")
+    (one,) = json.loads((tmp_path / "call" / "result.json").read_text())["calls"]
+    assert one["problem"] == "the connection to the room was lost (duplicate_identity)"
+    assert one["ended_by"] == "room"

@@ -94,7 +94,7 @@ async def converse(
     """
     try:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(call.agent.run)
+            await tasks.start(call.agent.run)
             if beside is not None:
                 tasks.start_soon(beside)
             if ears is not None:

@@ -4,42 +4,23 @@ from __future__ import annotations
 
 import logging
 import math
-from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import anyio
 
 from vivavoce.agents.cli.caller.line import FRAME_SAMPLES, SAMPLE_RATE
+from vivavoce.agents.cli.caller.mixer import Voice, VoiceMixer
 from vivavoce.pipelines.media.frame import FRAME_SECONDS, AudioFrame
 
 if TYPE_CHECKING:
-    from anyio.abc import TaskGroup
+    from anyio.abc import TaskStatus
     from livekit import rtc
 
 logger = logging.getLogger(__name__)
 
 BACKGROUND_TRACK = "background_audio"
 """What agents call a second track, which is no voice."""
-STALL = 0.5
-"""Seconds without a frame after which time goes on without frames."""
-LATE = 0.05
-"""Seconds for which frames that have arrived may be on their way through a busy event loop."""
-LEAD_LIMIT = 0.1
-"""Seconds without a frame after which another voice gives the beat."""
-MAX_WAITING = 5
-"""Frames of a voice that wait to be mixed into the one that gives the beat."""
 CLOSE_LIMIT = 1.0
-
-
-@dataclass(slots=True, eq=False)
-class Voice:
-    """One audio track of a participant."""
-
-    identity: str
-    waiting: deque[AudioFrame] = field(default_factory=lambda: deque(maxlen=MAX_WAITING))
-    listening: anyio.CancelScope = field(default_factory=anyio.CancelScope)
 
 
 class FarEnd:
@@ -56,14 +37,10 @@ class FarEnd:
         self._room = room
         self._speakers: set[str] = set()
         """Identities that are in the room and have had a voice in it."""
-        self._voices: dict[str, Voice] = {}
-        self._lead: Voice | None = None
-        self._lead_at = -math.inf
-        self._frames: deque[AudioFrame] = deque()
-        self._until = 0.0
-        """Up to when frames were given out, by the event loop's clock."""
-        self._has_stalled = False
-        self._news = anyio.Event()
+        self._voices: dict[str, tuple[str, Voice]] = {}
+        """Each audio track's identity and voice, by its sid."""
+        self._mixer = VoiceMixer()
+        self._came = anyio.Event()
         # Unbounded: the SDK's callback cannot wait, and there is an item for each track.
         self._subscribed, self._to_follow = anyio.create_memory_object_stream["rtc.RemoteAudioTrack"](math.inf)
         room.on("track_subscribed", self._on_track)
@@ -78,53 +55,20 @@ class FarEnd:
 
     async def come(self) -> None:
         """Wait until the agent's voice is there, or the room is closed."""
-        while not self._speakers and self.closed is None:
-            await self._wait()
+        await self._came.wait()
 
-    async def run(self) -> None:
+    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Listen to every voice, until cancelled."""
-        self._until = anyio.current_time()
+        self._mixer.start()
+        task_status.started()
         async with self._subscribed, self._to_follow, anyio.create_task_group() as tasks:
             async for track in self._to_follow:
-                self._listen(tasks, track)
+                if track.sid in self._voices:  # it has not gone meanwhile
+                    tasks.start_soon(self._follow, track, self._voices[track.sid][1])
 
     async def next_frame(self) -> AudioFrame:
-        """Return the next 20 ms of the agent, when they are due: what arrived, or silence where nothing did."""
-        while not self._frames:
-            due = self._until + (FRAME_SECONDS if self._has_stalled else STALL)
-            with anyio.move_on_at(due) as limit:
-                await self._wait()
-            if not limit.cancelled_caught:
-                continue
-            if not self._has_stalled:
-                with anyio.move_on_after(LATE):
-                    await self._wait()
-                self._has_stalled = not self._frames
-                continue
-            self._until += FRAME_SECONDS
-            return AudioFrame.silence(FRAME_SECONDS, SAMPLE_RATE)
-        self._has_stalled = False
-        self._until = anyio.current_time()
-        return self._frames.popleft()
-
-    def take(self, voice: Voice, frame: AudioFrame) -> None:
-        """Bring 20 ms of a voice: the one that came first gives the beat, and the others are mixed into it."""
-        now = anyio.current_time()
-        if self._lead is None or (voice is not self._lead and now - self._lead_at > LEAD_LIMIT):
-            self._lead = voice
-            voice.waiting.clear()
-        if voice is not self._lead:
-            voice.waiting.append(frame)
-            return
-        self._lead_at = now
-        others = [other.waiting.popleft() for other in self._voices.values() if other.waiting]
-        self._frames.append(_mixed([frame, *others]) if others else frame)
-        self._tell()
-
-    def _listen(self, tasks: TaskGroup, track: rtc.RemoteAudioTrack) -> None:
-        """Follow a track, unless it has gone meanwhile."""
-        if (voice := self._voices.get(track.sid)) is not None:
-            tasks.start_soon(self._follow, track, voice)
+        """Return the next 20 ms of the agent, when they are due."""
+        return await self._mixer.next_frame()
 
     async def _follow(self, track: rtc.RemoteAudioTrack, voice: Voice) -> None:
         from livekit import rtc
@@ -136,10 +80,8 @@ class FarEnd:
             with voice.listening:
                 async for event in stream:
                     if event.frame.samples_per_channel == FRAME_SAMPLES:
-                        self.take(voice, AudioFrame(bytes(event.frame.data), SAMPLE_RATE))
+                        self._mixer.take(voice, AudioFrame(bytes(event.frame.data), SAMPLE_RATE))
         finally:
-            if self._lead is voice:
-                self._lead = None
             with anyio.move_on_after(CLOSE_LIMIT, shield=True) as limit:
                 await stream.aclose()
             if limit.cancelled_caught:
@@ -157,9 +99,10 @@ class FarEnd:
         if has_agents and participant.kind != kind:
             return  # another person: where an agent says that it is one, only agents are the far end
         self._speakers.add(participant.identity)
-        self._voices[track.sid] = Voice(participant.identity)
+        self._voices[track.sid] = participant.identity, Voice()
+        self._mixer.add(self._voices[track.sid][1])
         self._subscribed.send_nowait(track)
-        self._tell()
+        self._came.set()
 
     def _on_track_gone(
         self, track: rtc.Track, publication: rtc.RemoteTrackPublication, participant: rtc.RemoteParticipant
@@ -167,31 +110,18 @@ class FarEnd:
         self._forget(publication.sid)
 
     def _on_participant_gone(self, participant: rtc.RemoteParticipant) -> None:
-        for sid in [sid for sid, voice in self._voices.items() if voice.identity == participant.identity]:
+        for sid in [sid for sid, (identity, _) in self._voices.items() if identity == participant.identity]:
             self._forget(sid)
         self._speakers.discard(participant.identity)
-        self._tell()
 
     def _on_closed(self, reason: rtc.DisconnectReason.ValueType) -> None:
         self.closed = reason
         self._speakers.clear()
-        self._tell()
+        for sid in list(self._voices):
+            self._forget(sid)
+        self._came.set()
 
     def _forget(self, sid: str) -> None:
-        voice = self._voices.pop(sid, None)
-        if voice is not None:
-            voice.listening.cancel()
-
-    async def _wait(self) -> None:
-        self._news = anyio.Event()
-        await self._news.wait()
-
-    def _tell(self) -> None:
-        self._news.set()
-
-
-def _mixed(frames: Sequence[AudioFrame]) -> AudioFrame:
-    import numpy as np
-
-    total = np.sum([frame.to_numpy().reshape(-1) for frame in frames], axis=0, dtype=np.int32)
-    return AudioFrame(np.clip(total, -32768, 32767).astype(np.int16).tobytes(), SAMPLE_RATE)
+        if sid in self._voices:
+            _, voice = self._voices.pop(sid)
+            self._mixer.remove(voice)
