@@ -255,14 +255,11 @@ class ToolExecutor:
         from pydantic_core import PydanticSerializationError, to_json
 
         call = batch.calls[index]
-        try:
-            arguments = tool.parse_arguments(call.arguments)
-        except ToolError as error:
-            return str(error), True
-        arguments.update(dict.fromkeys(tool.context_parameters, context))
         timeout = self._timeout if tool.timeout is None else tool.timeout
         result: Any = None
         try:
+            arguments = tool.parse_arguments(call.arguments)
+            arguments.update(dict.fromkeys(tool.context_parameters, context))
             with anyio.move_on_after(timeout) as scope:
                 result = await self._invoke(tool, arguments)
             if not scope.cancelled_caught:

@@ -83,7 +83,7 @@ class SchemaTool(Tool[[dict[str, Any]], Awaitable[Any]]):
         """
         try:
             arguments = json.loads(text or "{}")
-        except ValueError:
+        except (ValueError, RecursionError):  # a model may nest without end
             raise ToolError("The arguments are not valid: they are not JSON.") from None  # it quotes them
         if not isinstance(arguments, dict):
             raise ToolError("The arguments are not valid: they are not a JSON object.")

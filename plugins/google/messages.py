@@ -114,7 +114,7 @@ def _parts(item: ChatItem) -> list[tuple[str, types.Part]]:
 def _arguments(text: str) -> dict[str, Any]:
     try:
         arguments = json.loads(text or "{}")
-    except ValueError:
+    except (ValueError, RecursionError):  # a model may nest without end
         return {"unreadable": text}
     return arguments if isinstance(arguments, dict) else {"value": arguments}
 

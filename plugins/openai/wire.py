@@ -203,6 +203,6 @@ def is_json(text: str) -> bool:
     """Return whether a text is whole JSON."""
     try:
         json.loads(text)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):  # a model may nest without end
         return False
     return True

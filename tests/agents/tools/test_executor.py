@@ -14,6 +14,7 @@ from vivavoce.agents.testing import VirtualClock, run_virtual
 from vivavoce.agents.tools.executor import ToolBatch, ToolExecutor
 from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.core.errors import ToolError
+from vivavoce.pipelines.llm.schema_tool import SchemaTool
 from vivavoce.pipelines.llm.tools import Tool, ToolCall, ToolContext, ToolOutput, function_tool
 
 
@@ -146,6 +147,26 @@ def test_errors_leak_nothing_but_a_tool_errors_text() -> None:
 
     run_virtual(main())
     assert [type(error) for error in room.errors] == [ValueError]
+
+
+def test_arguments_that_a_tool_cannot_read_are_an_error_output() -> None:
+    async def take(arguments: dict[str, Any]) -> str:
+        return "taken"
+
+    class Odd(SchemaTool):
+        def parse_arguments(self, text: str) -> dict[str, Any]:
+            raise KeyError(text)
+
+    described: dict[str, Any] = {"description": "Take it.", "parameters": {"type": "object"}}
+    room = Room()
+    tools: list[Tool[..., Any]] = [SchemaTool(take, name="take", **described), Odd(take, name="odd", **described)]
+
+    async def main() -> None:
+        batch = await room.run(tools, ("take", "[" * 100_000), ("odd", "{}"))
+        told = "The arguments are not valid: they are not JSON."
+        assert outputs(batch) == [(told, True), ("The tool failed (KeyError).", True)]
+
+    run_virtual(main())
 
 
 def test_a_result_that_is_no_json_is_an_error_output() -> None:

@@ -139,7 +139,11 @@ async def test_a_schema_tool_has_the_given_schema_and_gets_its_arguments_as_one_
     assert await tool(**tool.parse_arguments("")) == {}
 
 
-@pytest.mark.parametrize(("text", "says"), [("[1]", "not a JSON object"), ("{", "not JSON")])
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [("[1]", "not a JSON object"), ("{", "not JSON"), ("[" * 100_000, "not JSON")],
+    ids=["a list", "cut off", "without end"],
+)
 def test_a_schema_tool_takes_a_json_object_only(text: str, says: str) -> None:
     with pytest.raises(ToolError, match=says):
         given().parse_arguments(text)

@@ -134,10 +134,11 @@ async def test_arguments_may_come_as_an_object(chat: Answered) -> None:
     assert json.loads(calls(events)[0][2]) == {"day": "Fri"}
 
 
+@pytest.mark.parametrize("cut", ['{"da', "[" * 50_000], ids=["in a name", "in brackets without end"])
 @pytest.mark.parametrize(("reason", "count"), [("length", 1), ("tool_calls", 2)])
-async def test_a_call_that_the_token_limit_cut_is_not_made(chat: Answered, reason: str, count: int) -> None:
+async def test_a_call_that_the_token_limit_cut_is_not_made(chat: Answered, reason: str, count: int, cut: str) -> None:
     """Without a limit the arguments are the model's own mistake, which its caller answers."""
-    events = await chat(chat_call(0, "a", "book", "{}"), chat_call(1, "b", "book", '{"da'), *chat_end(reason))
+    events = await chat(chat_call(0, "a", "book", "{}"), chat_call(1, "b", "book", cut), *chat_end(reason))
     assert len(calls(events)) == count
     assert events[-1] == Done(reason)
 
