@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from livekit import api
 
 from e2e_kit.called_agent import running_agent
 from e2e_kit.caller_command import call, checks
@@ -115,3 +117,26 @@ async def test_a_caller_whose_place_is_taken_says_that_it_was_not_the_agent(
     (one,) = json.loads((tmp_path / "call" / "result.json").read_text())["calls"]
     assert one["problem"] == "the connection to the room was lost (duplicate_identity)"
     assert one["ended_by"] == "room"
+
+
+async def test_the_script_goes_on_with_another_agent_that_takes_over(
+    embedded_room: RoomEndpoint, room_name: str, tmp_path: Path
+) -> None:
+    script = "takeover = 60\n" + TWO_LINES.format(expect="") + "expect = { may_leave = true }\n"
+    (tmp_path / "call.toml").write_text(script)
+    url, key, secret = embedded_room.url, embedded_room.api_key, embedded_room.api_secret
+    account = ("--url", url, "--api-key", key, "--api-secret", secret)
+    async with running_agent(embedded_room, room_name, "leaves"):
+        arguments = ("call.toml", "--room", room_name, "--agent-name", room_name, *account)
+        with running(tmp_path, "call", *arguments) as calling:
+            await seen(calling, "agent leaves")
+            async with api.LiveKitAPI(url, key, secret) as server:
+                wanted = api.CreateAgentDispatchRequest(agent_name=room_name, room=room_name)
+                await server.agent_dispatch.create_dispatch(wanted)
+            await seen(calling, "1 of 1 calls passed")
+    (one,) = json.loads((tmp_path / "call" / "result.json").read_text())["calls"]
+    assert one["ended_by"] == "agent"
+    assert [line["line"] for line in one["lines"]] == ["(greeting)", "table for friday please", "at seven"]
+    assert one["lines"][1]["latency"] is not None, "the one that took over was heard"
+    told = re.findall(r"^ +(caller|agent leaves|agent is back)\b", calling.seen, re.MULTILINE)
+    assert told == ["caller", "agent leaves", "agent is back", "caller", "agent leaves"]
