@@ -34,6 +34,7 @@ and sessions the language model's, which is what calls are compared by.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -138,7 +139,7 @@ class Meters:
         watch = self._loops.get(loop)
         if watch is None:
             watch = self._loops[loop] = _LoopWatch(clock, self.lag)
-            watch.arm()
+            contextvars.Context().run(watch.arm)  # it outlives the session that is the first to ask
         watch.users += 1
 
     def unwatch_loop(self) -> None:

@@ -160,6 +160,7 @@ class TurnBook:
 
     def discard(self, handle: SpeechHandle, agent_id: str) -> TurnRecord:
         """A speech came to nothing before it asked for the floor."""
+        self._journal.observer.asked(handle.id, handle.kind)
         return self.close(self.begin(handle, agent_id), "discarded")
 
 

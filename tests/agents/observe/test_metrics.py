@@ -6,11 +6,15 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import anyio
 import pytest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased, TraceIdRatioBased
+from opentelemetry.trace import use_span
 
 from telemetry_kit import Watching
 from vivavoce.agents import Agent, AgentSession, SessionOptions, Telemetry, TelemetryOptions, function_tool
@@ -161,6 +165,50 @@ def test_what_went_wrong_is_counted_where_it_went_wrong(make: Make) -> None:
     assert tokens == {"input": 7, "output": 3}
     assert sum(point.value for point in watching.points("vivavoce.sessions.active")) == 0
     assert sum(point.value for point in watching.points("vivavoce.speeches.open")) == 0
+
+
+def test_speeches_are_counted_while_they_wait_or_speak_and_one_that_is_discarded_is_not() -> None:
+    watching, found = Watching(), []
+    harness = SessionHarness(Agent("x"), ScriptedLLM(), options=SessionOptions(telemetry=watching.telemetry))
+
+    def look() -> None:
+        found.append(sum(point.value for point in watching.points("vivavoce.speeches.open")))
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.session.reply("")
+        look()
+        handles = [harness.session.say("One."), harness.session.say("Two.")]
+        await anyio.sleep(0.1)
+        look()
+        for handle in handles:
+            await handle
+        look()
+
+    harness.run(scenario, until=6.0)
+    assert found == [0, 2, 0]
+    (reply,) = watching.of("reply")
+    assert (reply.attributes or {})["vivavoce.turn.outcome"] == "discarded"
+    watching.check()
+
+
+def test_the_lag_of_a_loop_is_measured_in_no_session() -> None:
+    reader = InMemoryMetricReader()
+    provider = MeterProvider([reader], shutdown_on_exit=False)
+
+    async def main() -> None:
+        meters = Telemetry(TelemetryOptions(meter_provider=provider)).meters
+        with use_span(TracerProvider(shutdown_on_exit=False).get_tracer("test").start_span("session")):
+            meters.watch_loop(VirtualClock())
+        await anyio.sleep(1.2)
+        meters.unwatch_loop()
+
+    run_virtual(main())
+    data = reader.get_metrics_data()
+    assert data is not None
+    scopes = [scope for resource in data.resource_metrics for scope in resource.scope_metrics]
+    (lag,) = [each for scope in scopes for each in scope.metrics if each.name == "vivavoce.event_loop.lag"]
+    points: list[Any] = list(lag.data.data_points)
+    assert [(point.count, list(point.exemplars)) for point in points] == [(2, [])]
 
 
 # --- which calls are traced, and how many spans wait
