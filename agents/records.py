@@ -186,6 +186,8 @@ class TurnRecord(TurnMeasures):
         e2e_latency: Seconds from the true end of the user's speech to the first frame played; None where no user turn
             was answered audibly. The `stages` sum to it.
         kind: What made the agent speak.
+        answers_turn_id: Of a `reply` that the application did not ask for: the turn that it answers, whose tools came
+            to something after it was cut, or whose pipeline was lost. Empty for every other one.
         started_at, ended_at: Seconds from the session's start.
         error: The failure's text without content, where the outcome is `failed`.
         is_empty: The model's last words were none, so that the caller heard nothing where an answer was due.
@@ -218,6 +220,7 @@ class TurnRecord(TurnMeasures):
     preemptive: bool = False
     llm_first_token: float | None = None
     tts_first_byte: float | None = None
+    answers_turn_id: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""

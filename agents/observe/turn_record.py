@@ -77,6 +77,7 @@ class TurnRecordBuilder:
         self.is_empty = False
         self.answered_turn: TurnRecordBuilder | None = None
         """The turn that hands off to the agent which speaks here: this is what its caller hears first."""
+        self.answers_turn_id = ""
         self.preemptive = False
         self.llm_first_token: float | None = None
         self.tts_first_byte: float | None = None
@@ -145,6 +146,7 @@ class TurnRecordBuilder:
             tools=tuple(tool if captures else _without_content(tool) for tool in self._lists.tools),
             handoffs=tuple(self._lists.handoffs),
             is_empty=self.is_empty and outcome == "completed",
+            answers_turn_id=self.answers_turn_id,
             ended_by=None if timing is None else timing.ended_by,
             endpointing_delay=None if timing is None else timing.delay,
             started_at=(stages.created_at if speech_ended_at is None else speech_ended_at) - start,

@@ -11,10 +11,10 @@ class LateAnswers:
     """Keeps the results that no model was sent.
 
     Args:
-        answer: Has the model answer what is in the history.
+        answer: Has the model answer what is in the history, by a reply that belongs to that turn.
     """
 
-    def __init__(self, answer: Callable[[], None]) -> None:
+    def __init__(self, answer: Callable[[str], None]) -> None:
         self._answer = answer
         self._batches: list[ToolBatch] = []
 
@@ -33,7 +33,7 @@ class LateAnswers:
             self._batches.clear()
         if not is_silent:
             return
-        is_wanted = any(not batch.is_carried for batch in self._batches)
+        wanted = [batch for batch in self._batches if not batch.is_carried]
         self._batches.clear()
-        if is_wanted:
-            self._answer()
+        if wanted:
+            self._answer(wanted[0].turn_id)

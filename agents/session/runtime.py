@@ -172,7 +172,7 @@ class SessionRuntime:
         self.turn_book.open(line.capabilities)
         self.history.model = line.connection.conversation
         if owes_answer and not self._machine.open_turn_id:
-            self._answer_history()
+            self._answer_history(self.journal.turns[-1].turn_id)
 
     async def run(self) -> None:
         """Take inputs and deadlines until cancelled."""
@@ -243,11 +243,11 @@ class SessionRuntime:
         is_closing = self._machine.agent_state in (AgentState.CLOSING, AgentState.CLOSED)
         self._late_answers.give(is_closing=is_closing, is_silent=not (self._replies or self._machine.open_turn_id))
 
-    def _answer_history(self) -> None:
-        """Have the model answer what is in the history."""
+    def _answer_history(self, turn_id: str) -> None:
+        """Have the model answer what is in the history, that turn's words or what its tools came to."""
         handle = SpeechHandle(new_id("speech"), "reply", interruptible=True, tell=self.tell)
-        asked = i.SpeechRequested(speech_id=handle.id, kind="reply", when_busy="queue")
-        self.request_speech(handle, SpeechRequest(), asked)
+        self.request_speech(handle, SpeechRequest(), i.SpeechRequested(speech_id=handle.id, kind="reply"))
+        self._replies[handle.id].record.answers_turn_id = turn_id
 
     @property
     def live_handles(self) -> list[SpeechHandle]:
@@ -427,9 +427,9 @@ class SessionRuntime:
 
     # --- waiting and the end
 
-    def interrupt_all(self, *, force: bool) -> Marker:
+    def interrupt_all(self, *, force: bool, from_tool_of: str) -> Marker:
         """Enqueue an interruption; the result can be awaited and means that the audio has stopped."""
-        self.post(i.InterruptRequested(force=force))
+        self.post(i.InterruptRequested(force=force, from_tool_of=from_tool_of))
         marker = Marker(self._wait_audio_stopped)
         self._inbox.put(marker)
         return marker

@@ -51,7 +51,7 @@ from vivavoce.agents.session.wiring import (
     wake_up_of,
 )
 from vivavoce.agents.speech.given_audio import GivenAudio
-from vivavoce.agents.speech.handle import SpeechHandle
+from vivavoce.agents.speech.handle import SpeechHandle, running_tool_of
 from vivavoce.agents.speech.host import SpeechRequest
 from vivavoce.agents.states import CloseReason
 from vivavoce.agents.turn import inputs as i
@@ -327,13 +327,17 @@ class AgentSession(EventSource, SessionView, Generic[UserdataT]):
         It acts when called; awaiting it means that the audio has stopped. Nothing to interrupt is fine. In a thread,
         such as a sync tool's, it acts too, but there it cannot be awaited.
 
+        Answers that wait for their tools are cut too; tools without `cancel_on_interrupt` run on, and a late reply
+        tells what they came to. Called in a tool it means what else sounds, such as a filler: the answer that waits for
+        this tool goes on, unless words before the call still sound, which end it. `RunContext.speech.interrupt()` does.
+
         Args:
             force: Stop protected speech too.
         """
         self._door.check()
         if self._door.is_on_loop:
-            return self._runtime.interrupt_all(force=force)
-        self._door.post(i.InterruptRequested(force=force))
+            return self._runtime.interrupt_all(force=force, from_tool_of=running_tool_of.get())
+        self._door.post(i.InterruptRequested(force=force, from_tool_of=running_tool_of.get()))
         return InterruptedFromThread()
 
     def update_agent(self, agent: Agent) -> Handoff:

@@ -11,7 +11,7 @@ from vivavoce.agents.session.hooks import running_hook
 from vivavoce.agents.session.pipeline_room import PipelineRoom
 from vivavoce.agents.session.runtime import SessionRuntime
 from vivavoce.agents.session.wiring import check_speech
-from vivavoce.agents.speech.handle import SpeechHandle
+from vivavoce.agents.speech.handle import SpeechHandle, running_tool_of
 from vivavoce.agents.speech.host import SpeechRequest
 from vivavoce.agents.turn import inputs as i
 from vivavoce.pipelines.core.errors import ConfigurationError
@@ -67,6 +67,7 @@ class SpeechDesk:
             priority=priority,
             when_busy=when_busy,
             by_hook=request.by_hook,
+            from_tool_of=running_tool_of.get(),
         )
 
         def enter() -> None:

@@ -89,6 +89,7 @@ class ToolRoom:
             )
         finally:
             running_tool_of.reset(token)
+        batch.turn_id = turn_id
         self._pending[id(batch)] = (batch, turn_id)
         self._uncarried.append(batch)
         self._note_running()

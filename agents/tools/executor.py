@@ -60,6 +60,8 @@ class ToolBatch:
     calls: tuple[ToolCall, ...]
     outputs: list[ToolOutput | None]
     records: list[ToolRecord | None]
+    turn_id: str = ""
+    """The turn, or speech, that made the calls."""
     settled: anyio.Event = field(default_factory=anyio.Event)
     _ends_on_interrupt: set[anyio.CancelScope] = field(default_factory=set)
     is_interrupted: bool = False

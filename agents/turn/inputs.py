@@ -126,6 +126,7 @@ class SpeechRequested:
 
     Args:
         by_hook: A hook of an agent that comes or goes called: it speaks while a handoff holds the floor.
+        from_tool_of: A tool of that speech called.
     """
 
     speech_id: str
@@ -134,14 +135,21 @@ class SpeechRequested:
     priority: int = 0
     when_busy: WhenBusy = "queue"
     by_hook: bool = False
+    from_tool_of: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterruptRequested:
-    """`interrupt()` was called, on the session or on one speech."""
+    """`interrupt()` was called, on the session or on one speech.
+
+    Args:
+        speech_id: That one; empty: the session.
+        from_tool_of: A tool of that speech called, and means what sounds, not the answer that waits for the tool.
+    """
 
     force: bool = False
     speech_id: str = ""
+    from_tool_of: str = ""
 
 
 @dataclass(frozen=True, slots=True)

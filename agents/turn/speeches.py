@@ -45,7 +45,7 @@ class Speeches:
                 self.refuse(event)
                 return
         elif event.when_busy == "interrupt":
-            self.interrupt(i.InterruptRequested())
+            self.interrupt(i.InterruptRequested(from_tool_of=event.from_tool_of))
         floor.add(
             event.speech_id,
             event.kind,
@@ -86,7 +86,10 @@ class Speeches:
                 self._interruption.release(speech)
 
     def interrupt(self, event: i.InterruptRequested) -> None:
-        """`interrupt()`: cut one speech, or what sounds and what waits up to the first protected one."""
+        """`interrupt()`: cut one speech, or what sounds and what waits up to the first protected one.
+
+        An answer that waits for the very tool that asked goes on: the tool still works for it.
+        """
         if event.speech_id:
             speech = self._floor.get(event.speech_id)
             if speech is not None and speech.phase != "ending" and (speech.interruptible or event.force):
@@ -98,7 +101,7 @@ class Speeches:
         if active is not None:
             self._interruption.cancel(active)
         for speech in self._floor.in_tools:
-            if speech.interruptible or event.force:
+            if speech.speech_id != event.from_tool_of and (speech.interruptible or event.force):
                 self._interruption.cancel(speech)
         self._interruption.drop_waiting(force=event.force)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 
+import anyio
 import pytest
 
 from vivavoce.agents import Agent, InterruptionOptions, RunContext, SessionOptions, SpeechHandle, function_tool
@@ -283,3 +285,66 @@ def test_the_fade_of_an_interruption_is_an_option() -> None:
         handle.interrupt()
 
     harness.run(scenario, until=2.0).expect_played((0.2, 0.8))
+
+
+class Searcher(Agent):
+    """Its tool says something, and stops it before it answers; `how` it stops it."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__("Look things up.")
+        self.how = how
+        self.filler: SpeechHandle | None = None
+
+    @function_tool
+    async def search(self, context: RunContext) -> str:
+        """Search."""
+        self.filler = self.session.say(TEN_WORDS)  # type: ignore[assignment]
+        await anyio.sleep(1.0)
+        if self.how == "say":
+            _ = self.session.say("Here.", when_busy="interrupt")
+        elif self.how == "own":
+            context.speech.interrupt()
+        elif self.how == "thread":
+            await asyncio.to_thread(self._interrupt)
+        else:
+            await self.session.interrupt(force=self.how == "force")
+        return "found"
+
+    def _interrupt(self) -> None:
+        _ = self.session.interrupt()
+
+
+def searching(how: str) -> tuple[Searcher, SessionHarness]:
+    """The caller asks at 1.9, the tool runs from 2.0, its filler sounds from 2.2 and is stopped at 3.0."""
+    agent = Searcher(how)
+    llm = ScriptedLLM([ToolCall(call_id="c1", name="search", arguments="{}")], "It is found.", delay=0.1)
+    harness = SessionHarness(agent, llm, tts=ScriptedTTS(emits_words=True))
+    harness.caller.says("please search", 0.5, 1.5)
+    return agent, harness
+
+
+@pytest.mark.parametrize("how", ["session", "force", "thread", "say"])
+def test_a_tool_that_interrupts_stops_what_sounds_and_its_own_turn_goes_on(how: str) -> None:
+    agent, harness = searching(how)
+    harness.run(until=8.0)
+    assert agent.filler is not None
+    assert agent.filler.outcome == "interrupted"
+    assert harness.messages[-1] == ("assistant", "It is found.")
+    (turn,) = [turn for turn in harness.session.turns if turn.kind == "turn"]
+    assert turn.outcome == "completed"
+    assert [tool.name for tool in turn.tools] == ["search"]
+    assert turn.e2e_latency == pytest.approx(sum(stage.seconds for stage in turn.stages))
+    assert [turn.kind for turn in harness.session.turns].count("reply") == 0
+
+
+def test_a_tool_may_interrupt_its_own_speech_and_a_reply_tells_of_what_it_came_to() -> None:
+    agent, harness = searching("own")
+    harness.run(until=8.0)
+    assert agent.filler is not None
+    assert agent.filler.outcome == "completed"
+    (turn,) = [turn for turn in harness.session.turns if turn.kind == "turn"]
+    (reply,) = [turn for turn in harness.session.turns if turn.kind == "reply"]
+    assert (turn.outcome, reply.outcome) == ("cancelled", "completed")
+    assert reply.answers_turn_id == turn.turn_id
+    assert turn.answers_turn_id == ""
+    assert harness.messages[-1] == ("assistant", "It is found.")

@@ -12,6 +12,11 @@ from vivavoce.agents.records import SessionReport, TurnRecord
 PERCENTILES = (50, 90, 95, 99)
 
 
+def in_order(turns: Sequence[TurnRecord]) -> list[TurnRecord]:
+    """Return the turns as they began, which is how the page counts them; a report has them as they ended."""
+    return sorted(turns, key=lambda turn: turn.started_at)
+
+
 def summary(report: SessionReport) -> Element:
     """Return the numbers that are looked at first."""
     latencies = [turn.e2e_latency for turn in report.turns if turn.e2e_latency is not None]

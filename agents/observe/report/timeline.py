@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from vivavoce.agents.observe.report.figures import in_order
 from vivavoce.agents.observe.report.markup import Child, Element, clock, el, milliseconds, words
 from vivavoce.agents.observe.report.peaks import WINDOW, Peaks
 from vivavoce.agents.records import SessionReport, TurnRecord
@@ -54,7 +55,7 @@ def timeline(report: SessionReport, peaks: Peaks | None) -> Element:
     """Return the section, which scrolls sideways."""
     seconds = length(report) + 0.5
     pixels = min(PIXELS_A_SECOND, MAX_WIDTH / seconds)
-    moments = _moments(report)
+    turns, moments = in_order(report.turns), _moments(report)
     height = HEIGHT if moments else HEIGHT_WITHOUT_EVENTS
     scale = Scale(seconds, max(pixels, MIN_WIDTH / seconds), height)
     drawing = el(
@@ -63,10 +64,10 @@ def timeline(report: SessionReport, peaks: Peaks | None) -> Element:
         *_axis(scale),
         *_states(report, scale),
         *([] if peaks is None else _waves(peaks, scale)),
-        *_interruptions(report.turns, scale),
-        *_said(report.turns, scale),
-        *_gaps(report.turns, scale),
-        *_tools(report.turns, scale),
+        *_interruptions(turns, scale),
+        *_said(turns, scale),
+        *_gaps(turns, scale),
+        *_tools(turns, scale),
         *_events(moments, scale),
         el("line", id="playhead", x1=0, x2=0, y1=22, y2=height, class_="playhead", visibility="hidden"),
         viewBox=f"0 0 {scale.width} {height}",

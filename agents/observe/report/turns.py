@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from vivavoce.agents.observe.report.figures import in_order
 from vivavoce.agents.observe.report.markup import Child, Element, clock, el, milliseconds, words
 from vivavoce.agents.records import InterruptionRecord, SessionReport, StageOwner, TurnRecord
 
@@ -21,7 +22,11 @@ NO_TEXT = "(the text was not kept: capture_content is off)"
 def turns(report: SessionReport) -> Element:
     """Return the section."""
     longest = max((turn.e2e_latency or 0.0 for turn in report.turns), default=0.0)
-    cards = [_card(number, turn, longest) for number, turn in enumerate(report.turns, start=1)]
+    ordered = {turn.turn_id: (number, turn) for number, turn in enumerate(in_order(report.turns), start=1)}
+    cards = [
+        _card(number, turn, longest, _kind(turn, *ordered.get(turn.answers_turn_id, (0, None))))
+        for number, turn in enumerate(in_order(report.turns), start=1)
+    ]
     body: list[Child] = [el("ol", *cards, class_="turns")] if cards else [el("p", "Nobody said anything.")]
     return el("section", el("h2", "Turns"), _owners(report), *body, id="turns")
 
@@ -36,10 +41,18 @@ def _owners(report: SessionReport) -> Element | None:
     return el("p", "Who could shorten a wait: ", *entries, class_="key owners")
 
 
-def _card(number: int, turn: TurnRecord, longest: float) -> Element:
+def _kind(turn: TurnRecord, number: int, answered: TurnRecord | None) -> str:
+    """Return what made the agent speak, if no turn of the caller did; `answered`: the turn that it answers late."""
+    if answered is None:
+        return {"turn": "", "say": "said by the application", "reply": "asked for by the application"}[turn.kind]
+    if turn.tools or answered.tools:
+        return f"answers turn {number} late: what its tools came to"
+    return f"answers turn {number} in its stead"
+
+
+def _card(number: int, turn: TurnRecord, longest: float, kind: str) -> Element:
     outcome = el("span", turn.outcome, class_=f"badge {turn.outcome}")
     latency = None if turn.e2e_latency is None else el("strong", milliseconds(turn.e2e_latency))
-    kind = {"turn": "", "say": "said by the application", "reply": "asked for by the application"}[turn.kind]
     head = el(
         "h3",
         el("span", f"{number}", class_="count"),

@@ -8,10 +8,11 @@ import warnings
 from dataclasses import replace
 from pathlib import Path
 
+import anyio
 import pytest
 from typer.testing import CliRunner
 
-from vivavoce.agents import Agent, function_tool
+from vivavoce.agents import Agent, RunContext, function_tool
 from vivavoce.agents.cli.app import app
 from vivavoce.agents.observe.report.page import render
 from vivavoce.agents.observe.report.peaks import read_peaks
@@ -119,6 +120,38 @@ def test_the_page_is_whole_by_itself_and_no_words_become_markup() -> None:
     for words in ("count please", "wait stop", "interrupted", "look_up", "End", "p95", "tokens in", "configured wait"):
         assert words.lower() in page.lower(), words
     assert page.count('class="waterfall"') == sum(turn.e2e_latency is not None for turn in call().turns)
+
+
+def test_the_page_counts_turns_as_they_began_and_names_a_late_answer() -> None:
+    class Slow(Agent):
+        @function_tool
+        async def look_up(self, context: RunContext) -> str:
+            """Say something, stop the answer, and come to something."""
+            _ = self.session.say(LONG)
+            await anyio.sleep(1.0)
+            context.speech.interrupt()
+            return "found"
+
+    tool = ToolCall(call_id="c1", name="look_up", arguments="{}")
+    harness = SessionHarness(Slow("Help."), ScriptedLLM([0.1, tool], "It is found.", "As you wish."))
+    harness.caller.says("count please", 0.5, 1.5)
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(8.0)
+        await harness.session.reply("Say something.")
+
+    harness.run(scenario)
+    report = harness.session.report()
+    assert [turn.kind for turn in report.turns] == ["turn", "say", "reply", "reply"]
+    shuffled = replace(report, turns=(report.turns[1], report.turns[3], report.turns[0], report.turns[2]))
+    for page in (render(report), render(shuffled)):
+        heads = re.findall(r'<h3><span class="count">(\d)</span>.*?(?:class="kind">([^<]*)<|class="badge)', page)
+        assert heads == [
+            ("1", ""),
+            ("2", "said by the application"),
+            ("3", "answers turn 1 late: what its tools came to"),
+            ("4", "asked for by the application"),
+        ]
 
 
 def test_a_call_without_a_turn_has_a_page_too() -> None:

@@ -87,6 +87,21 @@ def test_interrupt_cancels_speeches_that_wait_for_their_tools() -> None:
     assert talk.at(2.5, i.InterruptRequested(force=True)).take() == [(2.5, "cancelled", "b")]
 
 
+def test_a_tool_that_interrupts_does_not_cut_the_answer_that_waits_for_it() -> None:
+    talk = Conversation().asks(1.0, "a", "reply").at(1.5, i.ToolsAwaited("a"))
+    talk.asks(1.6, "b", "reply").at(1.7, i.ToolsAwaited("b")).asks(1.8, "filler")
+    talk.take()
+    cut = [(2.0, "cancelled", "filler"), (2.0, "cancelled", "b")]
+    assert talk.at(2.0, i.InterruptRequested(force=True, from_tool_of="a")).take() == cut
+
+
+def test_a_speech_that_a_tool_asks_for_at_once_does_not_cut_the_answer_that_waits_for_it() -> None:
+    talk = Conversation().asks(1.0, "a", "reply").at(1.5, i.ToolsAwaited("a")).asks(1.8, "filler")
+    talk.take()
+    talk.at(2.0, i.SpeechRequested(speech_id="b", kind="say", when_busy="interrupt", from_tool_of="a"))
+    assert talk.take() == [(2.0, "cancelled", "filler"), (2.0, "grant", "b")]
+
+
 def test_reports_of_a_speech_that_is_over_or_unknown_change_nothing() -> None:
     talk = Conversation().speaking().at(2.0, i.InterruptRequested())
     talk.take()
