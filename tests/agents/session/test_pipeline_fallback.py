@@ -192,6 +192,8 @@ def test_words_that_are_known_and_were_not_answered_are_answered_by_the_cascade(
     call.harness.expect_history(("user", "what is two and three"), ("assistant", "Five."))
     assert call.changes == [("realtime", "cascading")]
     assert [turn.outcome for turn in call.harness.session.turns] == ["failed", "completed"]
+    failed, answer = call.harness.session.turns
+    assert (answer.kind, answer.answers_turn_id, failed.answers_turn_id) == ("reply", failed.turn_id, "")
 
 
 def test_the_fallback_among_models_comes_before_that_of_the_pipeline() -> None:
