@@ -147,6 +147,8 @@ class TurnMeasures:
 
     Args:
         session_id, speech_id, agent_id: Whose turn it is, the speech that answers it, the agent that had the floor.
+        answers_turn_id: Of a `reply` that the application did not ask for: the turn that it answers, whose tools came
+            to something after it was cut, or whose pipeline was lost. Empty for every other one.
         trace_id: Of the turn's span, 32 hexadecimal digits; empty where the session was not traced.
         user_started_at, user_ended_at: The user's speech: its true onset and end. None where the user did not speak.
         committed_at: When the user's turn was over.
@@ -161,6 +163,7 @@ class TurnMeasures:
     session_id: str = ""
     speech_id: str = ""
     agent_id: str = ""
+    answers_turn_id: str = ""
     trace_id: str = ""
     user_started_at: float | None = None
     user_ended_at: float | None = None
@@ -186,8 +189,6 @@ class TurnRecord(TurnMeasures):
         e2e_latency: Seconds from the true end of the user's speech to the first frame played; None where no user turn
             was answered audibly. The `stages` sum to it.
         kind: What made the agent speak.
-        answers_turn_id: Of a `reply` that the application did not ask for: the turn that it answers, whose tools came
-            to something after it was cut, or whose pipeline was lost. Empty for every other one.
         started_at, ended_at: Seconds from the session's start.
         error: The failure's text without content, where the outcome is `failed`.
         is_empty: The model's last words were none, so that the caller heard nothing where an answer was due.
@@ -220,7 +221,6 @@ class TurnRecord(TurnMeasures):
     preemptive: bool = False
     llm_first_token: float | None = None
     tts_first_byte: float | None = None
-    answers_turn_id: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""

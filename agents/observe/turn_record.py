@@ -34,6 +34,7 @@ class TurnFrame:
         captures_content: Whether texts go into the record.
         has_server_vad: Whether a model's server tells of the end of speech.
         vad_silence: Seconds by which the session's own VAD tells of it late.
+        answers_turn_id: The turn that the session has answered late by this one.
     """
 
     session_start: float
@@ -44,6 +45,7 @@ class TurnFrame:
     has_server_vad: bool = False
     vad_silence: float = 0.0
     endpointing: EndpointingOptions = EndpointingOptions()
+    answers_turn_id: str = ""
     policy: Literal["pause", "immediate", "custom"] = "pause"
 
 
@@ -77,7 +79,6 @@ class TurnRecordBuilder:
         self.is_empty = False
         self.answered_turn: TurnRecordBuilder | None = None
         """The turn that hands off to the agent which speaks here: this is what its caller hears first."""
-        self.answers_turn_id = ""
         self.preemptive = False
         self.llm_first_token: float | None = None
         self.tts_first_byte: float | None = None
@@ -107,6 +108,10 @@ class TurnRecordBuilder:
         if self.answered_turn is not None:
             self.answered_turn.mark("handoff", "user_code", at)
             self.answered_turn.played(at)
+
+    def answers(self, turn_id: str) -> None:
+        """The session itself asked for this one, which answers that turn late."""
+        self._frame = replace(self._frame, answers_turn_id=turn_id)
 
     def add_tool(self, tool: ToolRecord) -> None:
         """A tool call was settled; its `started_at` is still the session clock's."""
@@ -146,7 +151,7 @@ class TurnRecordBuilder:
             tools=tuple(tool if captures else _without_content(tool) for tool in self._lists.tools),
             handoffs=tuple(self._lists.handoffs),
             is_empty=self.is_empty and outcome == "completed",
-            answers_turn_id=self.answers_turn_id,
+            answers_turn_id=frame.answers_turn_id,
             ended_by=None if timing is None else timing.ended_by,
             endpointing_delay=None if timing is None else timing.delay,
             started_at=(stages.created_at if speech_ended_at is None else speech_ended_at) - start,

@@ -247,7 +247,7 @@ class SessionRuntime:
         """Have the model answer what is in the history, that turn's words or what its tools came to."""
         handle = SpeechHandle(new_id("speech"), "reply", interruptible=True, tell=self.tell)
         self.request_speech(handle, SpeechRequest(), i.SpeechRequested(speech_id=handle.id, kind="reply"))
-        self._replies[handle.id].record.answers_turn_id = turn_id
+        self._replies[handle.id].record.answers(turn_id)
 
     @property
     def live_handles(self) -> list[SpeechHandle]:
