@@ -72,14 +72,14 @@ class Measurements:
             return
         self._added.append(_Added(counter, value, attributes))
         if len(self._added) > MOST:
-            self._add_all()
+            self._add_oldest(1)  # and not all at once: the caller's event loop would stand still for that
 
     def hand_over(self) -> None:
         """Give the instruments what came until now."""
         for _ in range(len(self._recorded)):
             if not self._record_next():
                 break
-        self._add_all()
+        self._add_oldest(len(self._added))
 
     def _record_next(self) -> bool:
         try:
@@ -89,9 +89,9 @@ class Measurements:
         self._give(histogram.record, value, attributes, context)
         return True
 
-    def _add_all(self) -> None:
+    def _add_oldest(self, count: int) -> None:
         sums: dict[_Key, _Added] = {}
-        for _ in range(len(self._added)):
+        for _ in range(count):
             try:
                 added = self._added.popleft()
             except IndexError:  # as above

@@ -117,6 +117,14 @@ def test_where_nobody_ever_hands_over_a_bounded_number_waits() -> None:
     assert measurements.waiting <= 2 * module.MOST
 
 
+def test_one_value_too_many_has_one_handed_over_and_not_all_at_once() -> None:
+    made = Made()
+    for _ in range(module.MOST + 1):
+        made.meters.turns.add(1, {})
+        made.meters.e2e_latency.record(0.1, {})
+    assert made.measurements.waiting == 2 * module.MOST
+
+
 def test_more_than_may_wait_is_handed_over_and_not_dropped() -> None:
     made = Made()
     meters = made.meters
