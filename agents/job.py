@@ -71,6 +71,11 @@ class CurrentJob(Protocol):
         """What the worker's prewarm made, one dict for all jobs of the process."""
         ...
 
+    @property
+    def reason(self) -> str:
+        """Why the job has ended; empty while it runs."""
+        ...
+
     async def connect(self, *, auto_subscribe: bool = True) -> None:
         """Join the room; once joined, return at once.
 
@@ -148,6 +153,12 @@ def get_job_context() -> CurrentJob:
             "needed a job, but this code runs in none: call it from a worker's entrypoint, or pass the room "
             "(`session.start(room)`)"
         ) from None
+
+
+def has_job_ended() -> bool:
+    """Return whether the calling code runs in a job that has ended."""
+    job = _current.get(None)
+    return job is not None and bool(job.reason)
 
 
 @contextmanager

@@ -74,6 +74,7 @@ async def _join(app: App, place: Place, room: str, identity: str, metadata: str,
 
                 async def obey() -> None:
                     async for _ in signals:
+                        view.ending("interrupted")
                         job.end("interrupted")
 
                 tasks.start_soon(obey)

@@ -14,7 +14,7 @@ import anyio
 
 from vivavoce.agents import events as ev
 from vivavoce.agents.agent import Agent
-from vivavoce.agents.job import SessionWatch, current_watch
+from vivavoce.agents.job import SessionWatch, current_watch, has_job_ended
 from vivavoce.agents.observe.telemetry import telemetry_for
 from vivavoce.agents.records import CloseReport
 from vivavoce.agents.rooms.options import RoomOptions
@@ -223,7 +223,7 @@ class AgentSession(EventSource, SessionView, Generic[UserdataT]):
         try:
             await self._lifecycle.ready.wait()
         except BaseException:
-            self._lifecycle.request_close(CloseReason.START_FAILED)
+            self._lifecycle.request_close(CloseReason.JOB_ENDED if has_job_ended() else CloseReason.START_FAILED)
             with anyio.CancelScope(shield=True):  # bounded by close_timeout
                 await self._join()
             raise

@@ -42,4 +42,7 @@ def keys(on_key: Callable[[str], None]) -> Iterator[bool]:
         yield True
     finally:
         loop.remove_reader(descriptor)
-        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+        try:
+            termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+        except termios.error as error:
+            logger.debug("the terminal is gone, with its mode: %s", error)

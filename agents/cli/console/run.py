@@ -103,6 +103,7 @@ class Conversation:
 
     def end(self, reason: str, *, is_forced: bool = False) -> None:
         """End it."""
+        self._view.ending(reason)
         if self._run is not None:
             self._run.end(reason, is_forced=is_forced)
 

@@ -205,6 +205,7 @@ class Demo:
         with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
             task_status.started()
             async for _ in signals:
+                self._view.ending("interrupted")
                 if self._stops:
                     self._stops[-1].cancel()
 

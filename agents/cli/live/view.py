@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from vivavoce.agents.cli.live.groups import Groups
-from vivavoce.agents.states import AgentState, UserState
+from vivavoce.agents.states import AgentState, CloseReason, UserState
 
 if TYPE_CHECKING:
     from vivavoce.agents.records import StageRecord, TurnRecord
@@ -55,6 +55,7 @@ class View:
         self._was_heard = False
         self._level: float | None = None
         self._has_level = False
+        self._why = ""
 
     def __enter__(self) -> View:
         return self
@@ -80,10 +81,14 @@ class View:
         if self._is_live:
             self._live.start()
 
+    def ending(self, why: str) -> None:
+        """Whoever looks on ends the calls; the first reason counts."""
+        self._why = self._why or why
+
     def call_ended(self, reason: str) -> None:
         """The session is closed."""
         self.hide()
-        self.note(f"call ended: {reason}")
+        self.note(f"call ended: {self._why if self._why and reason == CloseReason.JOB_ENDED else reason}")
 
     def hide(self) -> None:
         """Take the live part off the screen."""

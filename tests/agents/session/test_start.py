@@ -282,6 +282,7 @@ class FakeJob:
         self.room = room
         self.shared: dict[str, Any] = {}
         self.connected = 0
+        self.reason = ""
         self.sessions: list[SessionClose] = []
 
     async def connect(self, *, auto_subscribe: bool = True) -> None:
@@ -303,6 +304,27 @@ def test_a_session_started_in_a_job_takes_its_room_and_closes_when_it_ends() -> 
         assert session.report().room == "kitchen"
         await job.sessions[0]("the room is empty")
         assert (await session.wait_closed()).reason == "job_ended"
+
+    run(main())
+
+
+@pytest.mark.parametrize(("ended", "reason"), [("the worker is stopping", "job_ended"), ("", "start_failed")])
+def test_a_start_that_is_cut_because_its_job_has_ended_says_so(ended: str, reason: str) -> None:
+    class Talkative(Agent):
+        async def on_enter(self) -> None:
+            await anyio.sleep_forever()
+
+    async def main() -> None:
+        clock = VirtualClock()
+        job = FakeJob(LocalTransport(clock))
+        session: AgentSession[None] = AgentSession(Talkative("x"), pipeline(), options=SessionOptions(clock=clock))
+        with job_scope(job), anyio.move_on_after(2.0):  # type: ignore[arg-type]  # it has what a session asks for
+            async with anyio.create_task_group() as group:
+                group.start_soon(session.start)
+                await anyio.sleep(1.0)
+                job.reason = ended
+                group.cancel_scope.cancel()
+        assert (await session.close()).reason == reason
 
     run(main())
 
