@@ -45,3 +45,7 @@ async def entrypoint(ctx: JobContext) -> None:
     ctx.add_shutdown_callback(tts.aclose)
     pipeline = CascadingPipeline(vad=silero.VAD(), stt=pocketsphinx.STT(grammar=CALLER), tts=tts)
     await AgentSession(Clerk("You sell tickets."), pipeline, BoxOffice()).start()
+
+
+if __name__ == "__main__":
+    raise SystemExit("this is an app, which a worker runs: vivavoce dev examples/conversation_flow.py")

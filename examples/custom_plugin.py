@@ -1,8 +1,7 @@
-"""Providers of one's own, a voice and a model, without keys: `vivavoce start examples/custom_plugin.py --url …`.
+"""Providers of one's own, a voice and a model, without keys: `vivavoce dev examples/custom_plugin.py`.
 
-`vivavoce room` in another terminal prints a room's URL, keys and page. The agent repeats in Morse what it hears. A
-provider is a class behind a port; the conformance checks of `vivavoce.pipelines.testing` hold it to the port's
-promises, as the test of this one does: `await check_tts(MorseTTS)`, `await check_llm(EchoLLM, request)`.
+The agent repeats in Morse what it hears. A provider is a class behind a port; the conformance checks of
+`vivavoce.pipelines.testing` hold it to its promises: `await check_tts(MorseTTS)`, `await check_llm(EchoLLM, request)`.
 """
 
 import math
@@ -75,3 +74,7 @@ async def entrypoint(ctx: JobContext) -> None:
     stt = pocketsphinx.STT(grammar=CALLER)
     pipeline = CascadingPipeline(vad=silero.VAD(), stt=stt, llm=EchoLLM(), tts=MorseTTS())
     await AgentSession(Radio("You repeat."), pipeline).start()
+
+
+if __name__ == "__main__":
+    raise SystemExit("this is an app, which a worker runs: vivavoce dev examples/custom_plugin.py")

@@ -47,3 +47,7 @@ def make_pipeline(kind: str) -> Pipeline:
 
 async def entrypoint(ctx: JobContext) -> None:
     await AgentSession(Host(), make_pipeline(os.environ.get("PIPELINE", "cascading"))).start()
+
+
+if __name__ == "__main__":
+    raise SystemExit("this is an app, which a worker runs: vivavoce dev examples/either_pipeline.py")

@@ -39,3 +39,7 @@ def make_session() -> AgentSession[None]:
 
 async def entrypoint(ctx: JobContext) -> None:
     await make_session().start()
+
+
+if __name__ == "__main__":
+    raise SystemExit("this is an app, which a worker runs: vivavoce dev examples/realtime_agent.py")

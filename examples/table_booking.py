@@ -70,3 +70,7 @@ async def entrypoint(ctx: JobContext) -> None:
 
 
 worker = Worker(entrypoint)
+
+
+if __name__ == "__main__":
+    raise SystemExit("this is an app, which a worker runs: vivavoce dev examples/table_booking.py")

@@ -37,3 +37,7 @@ async def entrypoint(ctx: JobContext) -> None:
         vad=silero.VAD(), stt=pocketsphinx.STT(grammar=CALLER), llm=rules.LLM(DIALOGUE), tts=tts
     )
     await AgentSession(Patient(), pipeline, wake_up=SILENCE).start()
+
+
+if __name__ == "__main__":
+    raise SystemExit("this is an app, which a worker runs: vivavoce dev examples/wake_up.py")

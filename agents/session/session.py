@@ -29,6 +29,7 @@ from vivavoce.agents.session.inbox import InterruptedFromThread
 from vivavoce.agents.session.input import SessionInput
 from vivavoce.agents.session.journal import Journal
 from vivavoce.agents.session.lifecycle import SessionLifecycle, TakeOver
+from vivavoce.agents.session.livekit_names import explains_livekit_arguments
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.pipeline_change import PipelineChange
 from vivavoce.agents.session.pipeline_room import PipelineRoom
@@ -75,8 +76,7 @@ UserdataT = TypeVar("UserdataT")
 class AgentSession(EventSource, SessionView, Generic[UserdataT]):
     """One conversation between a caller and an agent.
 
-    Calls only enqueue; what they lead to is decided by the session's own loop. They may come from any task of the loop
-    that the session was started on, and from threads.
+    Calls only enqueue, from any task of the loop that it was started on and from threads; its own loop then decides.
 
     Args:
         agent: Who talks.
@@ -91,6 +91,7 @@ class AgentSession(EventSource, SessionView, Generic[UserdataT]):
         ConfigurationError: Agent and pipeline do not fit.
     """
 
+    @explains_livekit_arguments
     def __init__(
         self,
         agent: Agent,
