@@ -21,10 +21,26 @@ MOST_BRACKETS = 200
 """In arguments that are told as JSON and not as text: a model may nest without end, and reading that recurs."""
 
 
-def asked(request: GenerateRequest) -> dict[str, str]:
-    """Return the attributes that tell what is asked; only for those who capture content."""
-    messages = [message for item in request.context.items if (message := _message(item)) is not None]
-    found = {"gen_ai.input.messages": _json(messages)}
+MOST_CHARACTERS = 32_000
+"""Of messages that a step tells: each step is asked the whole conversation, and a batch of spans has its limits."""
+
+
+def asked(request: GenerateRequest) -> dict[str, str | int]:
+    """Return the attributes that tell what is asked; only for those who capture content.
+
+    Of a long conversation it is the newest messages, whole, and how many older ones are left out.
+    """
+    told: list[str] = []
+    room, left_out = MOST_CHARACTERS, 0
+    for item in reversed(request.context.items):
+        if room > 0 and (message := _message(item)) is not None:
+            told.append(_json(message))
+            room -= len(told[-1])
+        elif room <= 0:
+            left_out += isinstance(item, ChatMessage | FunctionCall | FunctionCallOutput)
+    found: dict[str, str | int] = {"gen_ai.input.messages": f"[{', '.join(reversed(told))}]"}
+    if left_out:
+        found["vivavoce.llm.messages_left_out"] = left_out
     instructions = [_text(text) for text in (request.instructions, request.extra_instructions) if text]
     if instructions:
         found["gen_ai.system_instructions"] = _json(instructions)

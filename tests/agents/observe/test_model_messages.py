@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from vivavoce.agents.observe.model_messages import answered, asked
+from vivavoce.agents.observe.model_messages import MOST_CHARACTERS, answered, asked
 from vivavoce.pipelines.llm.base import GenerateRequest
 from vivavoce.pipelines.llm.chat_context import ChatContext
 from vivavoce.pipelines.llm.chat_items import AgentHandoff, ChatMessage, ConfigChange
@@ -16,7 +16,7 @@ from vivavoce.pipelines.media.frame import VideoFrame
 
 
 def messages(context: ChatContext) -> list[Any]:
-    return list(json.loads(asked(GenerateRequest(context=context))["gen_ai.input.messages"]))
+    return list(json.loads(str(asked(GenerateRequest(context=context))["gen_ai.input.messages"])))
 
 
 def test_what_no_model_is_told_is_not_told_here() -> None:
@@ -39,9 +39,27 @@ def test_a_picture_is_named_and_not_sent() -> None:
 
 def test_standing_and_extra_instructions_are_parts_of_their_own() -> None:
     request = GenerateRequest(context=ChatContext(), instructions="Be kind.", extra_instructions="Be brief.")
-    told = json.loads(asked(request)["gen_ai.system_instructions"])
+    told = json.loads(str(asked(request)["gen_ai.system_instructions"]))
     assert [part["content"] for part in told] == ["Be kind.", "Be brief."]
     assert "gen_ai.system_instructions" not in asked(GenerateRequest(context=ChatContext()))
+
+
+def test_of_a_long_conversation_the_newest_messages_are_told_whole_and_the_others_counted() -> None:
+    context = ChatContext([ChatMessage(role="user", content=f"{number} " + "x" * 1000) for number in range(200)])
+    found = asked(GenerateRequest(context=context))
+    told = messages(context)
+    assert len(str(found["gen_ai.input.messages"])) < MOST_CHARACTERS + 2000
+    assert len(told) > 20
+    assert [message["parts"][0]["content"].split()[0] for message in told] == [
+        str(number) for number in range(200 - len(told), 200)
+    ]
+    assert found["vivavoce.llm.messages_left_out"] == 200 - len(told)
+
+
+def test_a_message_that_is_longer_than_that_by_itself_is_told_whole() -> None:
+    context = ChatContext([ChatMessage(role="user", content="x" * (2 * MOST_CHARACTERS))])
+    assert len(messages(context)[0]["parts"][0]["content"]) == 2 * MOST_CHARACTERS
+    assert "vivavoce.llm.messages_left_out" not in asked(GenerateRequest(context=context))
 
 
 @pytest.mark.parametrize(
