@@ -80,8 +80,10 @@ def type_slowly(shown: Terminal, line: str) -> None:
 
 def test_a_line_typed_key_by_key_reaches_the_agent_whole_and_is_shown_once(tmp_path: Path) -> None:
     with typing(tmp_path) as shown:
+        since = shown.mark()
         type_slowly(shown, "on friday")
-        shown.until("At what time?")
+        shown.until("At what time?", since=since)
+        shown.until(" ms\n", since=since)  # the answer's times, which would stand between two keys
         type_slowly(shown, "at seven")
         shown.until(BOOKED)
         shown.press("\x04")

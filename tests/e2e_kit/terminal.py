@@ -71,6 +71,8 @@ class Terminal:
         limit = time.monotonic() + READ_LIMIT
         while not any(text in self.seen[since:] for text in texts):
             is_over = self.process.poll() is not None
+            if is_over:
+                self._settle()
             assert not is_over or any(text in self.seen for text in texts), f"ended without {texts}:\n{self.seen}"
             assert time.monotonic() < limit, f"no {texts} in {READ_LIMIT} s:\n{self.seen[-4000:]}"
             with self._news:
@@ -81,8 +83,16 @@ class Terminal:
         return [len(lit) for lit, dark in METER.findall(self.seen[since:]) if lit or dark]
 
     def wait(self, limit: float = 30.0) -> int:
-        """Return the exit status."""
-        return self.process.wait(timeout=limit)
+        """Return the exit status, when all that was shown is in `seen`."""
+        status = self.process.wait(timeout=limit)
+        self._settle()
+        return status
+
+    def _settle(self) -> None:
+        """Wait until nothing more comes of a process that has ended."""
+        with self._news:
+            while self._news.wait(0.3):
+                pass
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
+from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.testing.virtual_time import (
     EPOCH,
@@ -72,9 +73,10 @@ def test_wall_time_is_a_fixed_epoch_plus_virtual_time() -> None:
     assert run_virtual(main()) == EPOCH + 2
 
 
-def test_time_stands_still_while_a_held_thread_works() -> None:
+@pytest.mark.parametrize("kind", [VirtualClock, LoopClock])
+def test_time_stands_still_while_a_held_thread_works(kind: type[VirtualClock | LoopClock]) -> None:
     async def main() -> float:
-        clock = VirtualClock()
+        clock = kind()
         release = threading.Event()
         ticks: list[float] = []
         clock.call_at(0.5, lambda: ticks.append(clock.now()))
