@@ -28,6 +28,9 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(90)]
 
 AGENT_KIND = 4
 LIMIT = 15.0
+LEAVES_WITHIN = 20.0
+"""A leaving is seen at once, but about one in twenty that follows right upon a join: the SDK closes its connection
+before its leave is out, and the room gives it the 10 s in which a client may come back."""
 
 Entrypoint = Callable[[JobContext], Awaitable[None]]
 Connect = Callable[..., Awaitable[PeerProcess]]
@@ -80,7 +83,7 @@ async def test_a_caller_who_joins_a_new_room_meets_the_agent(
         [ctx] = jobs
         assert ctx.job.room == room_name
         assert joined["identity"] == f"agent-{ctx.job.id}"
-    await caller.event("participant_disconnected", identity=joined["identity"], limit=3.0)
+    await caller.event("participant_disconnected", identity=joined["identity"], limit=LEAVES_WITHIN)
 
 
 async def test_shutdown_runs_the_callbacks_in_the_room_then_leaves_and_reports_success(
@@ -108,7 +111,7 @@ async def test_shutdown_runs_the_callbacks_in_the_room_then_leaves_and_reports_s
         with anyio.fail_after(LIMIT):
             ctx = await contexts.get()
         ctx.shutdown("all said")
-        await caller.event("participant_disconnected", identity=agent["identity"], limit=3.0)
+        await caller.event("participant_disconnected", identity=agent["identity"], limit=LEAVES_WITHIN)
         report = await tap.report(JobStatus.JS_SUCCESS)
 
     assert not report.error
@@ -244,7 +247,7 @@ async def test_a_signal_closes_the_job_and_leaves_its_room_before_the_process_en
             "run_worker returned",
         ]
         assert await worker.status() == 0
-        await caller.event("participant_disconnected", identity=agent["identity"], limit=3.0)
+        await caller.event("participant_disconnected", identity=agent["identity"], limit=LEAVES_WITHIN)
 
 
 async def test_a_second_signal_ends_a_drain_at_once(room_server: RoomEndpoint, connect: Connect) -> None:
@@ -262,7 +265,7 @@ async def test_a_second_signal_ends_a_drain_at_once(room_server: RoomEndpoint, c
 
         assert (await worker.rest())[-1] == "run_worker returned"
         assert await worker.status() == 0
-        await caller.event("participant_disconnected", identity=agent["identity"], limit=3.0)
+        await caller.event("participant_disconnected", identity=agent["identity"], limit=LEAVES_WITHIN)
 
 
 async def test_a_room_that_cannot_be_joined_fails_the_job_and_names_the_place(
