@@ -40,17 +40,26 @@ def refused_signals(options: TelemetryOptions) -> list[Signal]:
     return list(refused)
 
 
+def is_left_out(signal: Signal) -> bool:
+    """Whether the environment wants that signal sent nowhere."""
+    return os.environ.get(f"OTEL_{signal.upper()}_EXPORTER", "otlp") == "none"
+
+
+def protocol_of(options: TelemetryOptions, signal: Signal) -> str:
+    """Return what that signal is sent over, as options and environment say."""
+    named = os.environ.get(f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL", "")
+    return options.protocol or named or os.environ.get("OTEL_EXPORTER_OTLP_PROTOCOL", "") or "http/protobuf"
+
+
 def _without_scheme(options: TelemetryOptions) -> Iterator[tuple[Signal, str]]:
     """Yield each signal that goes over HTTP to something that is no URL, with the variable that says so."""
     if options.endpoint is not None:
         return
     for signal in SIGNALS:
-        own = f"OTEL_EXPORTER_OTLP_{signal.upper()}_"
-        is_left_out = os.environ.get(f"OTEL_{signal.upper()}_EXPORTER") == "none"
-        named = os.environ.get(f"{own}PROTOCOL") or os.environ.get("OTEL_EXPORTER_OTLP_PROTOCOL")
-        if is_left_out or (options.protocol or named or "http/protobuf") != "http/protobuf":
+        if is_left_out(signal) or protocol_of(options, signal) != "http/protobuf":
             continue
-        variable = f"{own}ENDPOINT" if os.environ.get(f"{own}ENDPOINT") else COMMON
+        own = f"OTEL_EXPORTER_OTLP_{signal.upper()}_ENDPOINT"
+        variable = own if os.environ.get(own) else COMMON
         endpoint = os.environ.get(variable, "")
         if endpoint and not endpoint.lower().startswith(SCHEMES):
             yield signal, variable

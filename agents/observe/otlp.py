@@ -9,7 +9,7 @@ import logging
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk._logs.export import LogRecordExporter
@@ -20,6 +20,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SpanExporter
 from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
 
+from vivavoce.agents.observe.endpoints import Signal, is_left_out, protocol_of
 from vivavoce.agents.observe.export_thread import ExportLimits, ExportThread
 from vivavoce.agents.observe.measurements import Measurements
 from vivavoce.agents.observe.options import TelemetryOptions
@@ -28,8 +29,6 @@ from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.core.ids import new_id
 
 logger = logging.getLogger(__name__)
-
-Signal = Literal["traces", "metrics", "logs"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,18 +104,13 @@ def _exporters(options: TelemetryOptions) -> _Exporters:
     endpoint = None if options.endpoint is None else options.endpoint.rstrip("/")
 
     def make(signal: Signal) -> Any:
-        if os.environ.get(f"OTEL_{signal.upper()}_EXPORTER", "otlp") == "none":
+        if is_left_out(signal):
             return None
-        protocol = _protocol(options, signal)
+        protocol = protocol_of(options, signal)
         at = f"{endpoint}/v1/{signal}" if endpoint is not None and protocol == "http/protobuf" else endpoint
         return _exporter_class(protocol, signal)(at, headers=headers, timeout=options.export_timeout)
 
     return _Exporters(make("traces"), make("metrics"), make("logs"))
-
-
-def _protocol(options: TelemetryOptions, signal: Signal) -> str:
-    named = os.environ.get(f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL", "")
-    return options.protocol or named or os.environ.get("OTEL_EXPORTER_OTLP_PROTOCOL", "") or "http/protobuf"
 
 
 def _exporter_class(protocol: str, signal: Signal) -> Callable[..., Any]:
