@@ -24,6 +24,7 @@ from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from vivavoce.agents.observe.export_queue import ExportQueue
+from vivavoce.agents.observe.light_spans import LightSpan
 from vivavoce.agents.observe.measurements import Measurements
 from vivavoce.pipelines.core.errors import describe
 
@@ -96,7 +97,12 @@ class ExportThread(SpanProcessor, LogRecordProcessor):
 
     def on_end(self, span: ReadableSpan) -> None:
         """Take a span."""
-        if self.spans is not None and span.context.trace_flags.sampled and self.spans.put(span):
+        if span.context.trace_flags.sampled:
+            self.take(span)
+
+    def take(self, span: ReadableSpan | LightSpan) -> None:
+        """Take a span that is sampled and has ended."""
+        if self.spans is not None and self.spans.put(span):
             self._wake.set()
 
     def on_emit(self, log_record: ReadWriteLogRecord) -> None:
@@ -209,9 +215,10 @@ class ExportThread(SpanProcessor, LogRecordProcessor):
             logger.debug("Closing an exporter raised %s", describe(error))
 
 
-def _span_queue(exporter: SpanExporter, limits: ExportLimits) -> ExportQueue[ReadableSpan]:
-    def export(batch: Sequence[ReadableSpan]) -> bool:
-        return exporter.export(batch) is SpanExportResult.SUCCESS
+def _span_queue(exporter: SpanExporter, limits: ExportLimits) -> ExportQueue[ReadableSpan | LightSpan]:
+    def export(batch: Sequence[ReadableSpan | LightSpan]) -> bool:
+        spans = [span.readable() if isinstance(span, LightSpan) else span for span in batch]
+        return exporter.export(spans) is SpanExportResult.SUCCESS
 
     return ExportQueue("spans", export, max_queue=limits.max_queue, max_batch=limits.max_batch)
 

@@ -16,12 +16,14 @@ from opentelemetry.sdk._logs.export import LogRecordExporter
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader, MetricExporter
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace import SpanLimits, TracerProvider
 from opentelemetry.sdk.trace.export import SpanExporter
 from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from vivavoce.agents.observe.endpoints import Signal, is_left_out, protocol_of
 from vivavoce.agents.observe.export_thread import ExportLimits, ExportThread
+from vivavoce.agents.observe.light_spans import LightTracer
 from vivavoce.agents.observe.measurements import Measurements
 from vivavoce.agents.observe.options import TelemetryOptions
 from vivavoce.pipelines.core.clock import LoopClock
@@ -36,6 +38,7 @@ class Senders:
     """What was made; `loggers` only where log records are wanted."""
 
     tracers: TracerProvider
+    tracer: LightTracer
     meters: MeterProvider
     loggers: LoggerProvider | None
     thread: ExportThread
@@ -70,14 +73,16 @@ def make_senders(options: TelemetryOptions, measurements: Measurements) -> Sende
     )
     resource = _resource(options)
     sampler = None if options.sampling is None else ParentBased(TraceIdRatioBased(options.sampling))
-    tracers = TracerProvider(sampler, resource, shutdown_on_exit=False)
+    span_limits = SpanLimits()
+    tracers = TracerProvider(sampler, resource, shutdown_on_exit=False, span_limits=span_limits)
     tracers.add_span_processor(thread)
+    tracer = LightTracer(tracers, span_limits, InstrumentationScope("vivavoce", ""), thread.take)
     meters = MeterProvider([reader] if reader is not None else [], resource, shutdown_on_exit=False)
     loggers = None
     if logs is not None:
         loggers = LoggerProvider(resource, shutdown_on_exit=False, meter_provider=meters)
         loggers.add_log_record_processor(thread)
-    return Senders(tracers, meters, loggers, thread)
+    return Senders(tracers, tracer, meters, loggers, thread)
 
 
 class _HashedResource(Resource):

@@ -22,7 +22,7 @@ from vivavoce.pipelines.core.clock import Clock, LoopClock
 if TYPE_CHECKING:
     from opentelemetry._logs import LoggerProvider
     from opentelemetry.metrics import MeterProvider
-    from opentelemetry.trace import TracerProvider
+    from opentelemetry.trace import Tracer, TracerProvider
 
     from vivavoce.agents.observe.export_thread import ExportThread
     from vivavoce.agents.observe.log_export import LogExport
@@ -55,18 +55,19 @@ class Telemetry:
         self._meters: Meters | None = None
         self._is_closed = False
         self.logger_provider: LoggerProvider | None
+        self.tracer: Tracer
         if self.options.has_providers:
             self.tracer_provider, self.meter_provider = _given(self.options)
+            self.tracer = self.tracer_provider.get_tracer("vivavoce")
             self.logger_provider = self.options.logger_provider
         else:
             from vivavoce.agents.observe.otlp import make_senders
 
             made = make_senders(self.options, self._measurements)
             self.tracer_provider, self.meter_provider, self.logger_provider = made.tracers, made.meters, made.loggers
-            self._thread = made.thread
+            self.tracer, self._thread = made.tracer, made.thread
             for signal in refused_signals(self.options):
                 self._thread.refuse(signal)
-        self.tracer = self.tracer_provider.get_tracer("vivavoce")
         self.logs: LogExport | None = None
         """What takes log records of sessions and jobs; None: they are not sent."""
         if self.logger_provider is not None:
