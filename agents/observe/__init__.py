@@ -9,7 +9,8 @@ exactly those traces that matter; a slow endpoint would make a clean close look 
 
 What a trace costs is paid where no caller waits: spans in which nothing is are made with the times that they had when
 their turn is over (`leaves`), those that are current around code of providers and tools take what they are told and are
-checked, bounded and copied by the thread that exports (`light_spans`), and measured values are given to their
-instruments by that thread too (`measurements`). Spans of our own beside the SDK's are what `design.md` does not have: the
-SDK's cost 42 µs each where ours cost 10, on the event loop. Spans for an application's own provider are the SDK's.
+checked, bounded and copied by the thread that exports (`light_spans`), their ends are told when the event loop has done
+what it is at, and measured values are given to their instruments by that thread too (`measurements`). Spans of our own
+beside the SDK's are not in `design.md`: the SDK's cost an event loop 42 µs each, ours 10. An application's own provider
+gets the SDK's.
 """

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import Token
 from types import TracebackType
 from typing import TYPE_CHECKING, ClassVar
@@ -80,10 +80,20 @@ class SpanMaker:
 
     def close(self) -> None:
         """End what is still being watched: code that outlives its session, or awaits its end."""
-        for watch in reversed(self._watches):
+        for watch in reversed(list(self._watches)):
+            if watch.ended_at is not None:
+                watch.finish()
+                continue
             self.set(watch.span, {"vivavoce.outcome": "left_open"})
             self.end(watch.span)
         self._watches.clear()
+
+    def soon(self, callback: Callable[[], None]) -> None:
+        """Call it when the event loop has done what it is at: it may be on its way to the caller's ear."""
+        try:
+            self._clock.call_at(self._clock.now(), callback)
+        except RuntimeError:  # no loop runs any more: a generator that is closed by the garbage collector
+            callback()
 
     def now(self) -> float:
         """Return the session clock's time."""
@@ -228,18 +238,22 @@ class SpanMaker:
 
 
 class SpanWatch(Watch):
-    """Holds a span current in the calling task, and ends it with the work."""
+    """Holds a span current in the calling task, and ends it with the work: at that time, though told a little later."""
 
     is_current: ClassVar[bool] = True
     """Whether it is."""
 
-    __slots__ = ("_error", "_maker", "_token", "span")
+    __slots__ = ("_error", "_is_finished", "_maker", "_token", "began_at", "ended_at", "span")
 
     def __init__(self, maker: SpanMaker, span: Span) -> None:
         self.span = span
+        self.began_at = maker.now()
+        """Of the session clock, as is `ended_at`: when the work was over."""
+        self.ended_at: float | None = None
         self._maker = maker
         self._token: Token[Context] | None = None
         self._error: BaseException | None = None
+        self._is_finished = False
 
     def __enter__(self) -> SpanWatch:
         self._maker.holds(self, is_open=True)
@@ -258,9 +272,22 @@ class SpanWatch(Watch):
             self.failed(error)
         elif error is not None and self._error is None:
             self._maker.set(self.span, {"vivavoce.outcome": "cancelled"})
-        self._over(self._error)
-        self._maker.end(self.span)
-        self._maker.holds(self, is_open=False)
+        self.ended_at = self._maker.now()
+        self._maker.soon(self.finish)
+
+    @property
+    def seconds(self) -> float:
+        """How long it took, when it is over."""
+        assert self.ended_at is not None
+        return self.ended_at - self.began_at
+
+    def finish(self) -> None:
+        """Tell what is known now that the work is over; the first call does."""
+        if not self._is_finished:
+            self._is_finished = True
+            self._over(self._error)
+            self._maker.end(self.span, at=self.ended_at)
+            self._maker.holds(self, is_open=False)
 
     def failed(self, error: BaseException) -> None:
         """Record it; the first one counts."""

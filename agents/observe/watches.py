@@ -21,15 +21,14 @@ if TYPE_CHECKING:
 class StepWatch(SpanWatch):
     """A step of start or close."""
 
-    __slots__ = ("_began_at", "_tell")
+    __slots__ = ("_tell",)
 
     def __init__(self, maker: SpanMaker, span: Span, tell: Callable[[float], None]) -> None:
         super().__init__(maker, span)
         self._tell = tell
-        self._began_at = maker.now()
 
     def _over(self, error: BaseException | None) -> None:
-        self._tell(self._maker.now() - self._began_at)
+        self._tell(self.seconds)
 
 
 class PhaseWatch(StepWatch):
@@ -48,12 +47,13 @@ class PhaseWatch(StepWatch):
         if not self._is_over:
             self._is_over = True
             super().__exit__(kind, error, trace)
+            self.finish()  # the session's span may end next
 
 
 class ModelWatch(SpanWatch):
     """A model's step."""
 
-    __slots__ = ("_asked", "_began_at", "_calls", "_capture", "_first_at", "_metrics", "_reason", "_text", "_usage")
+    __slots__ = ("_asked", "_calls", "_capture", "_first_at", "_metrics", "_reason", "_text", "_usage")
 
     def __init__(
         self,
@@ -68,7 +68,6 @@ class ModelWatch(SpanWatch):
         self._metrics = metrics
         self._capture = capture
         self._asked = request if capture else None
-        self._began_at = maker.now()
         self._first_at: float | None = None
         self._usage: Usage | None = None
         self._reason = ""
@@ -98,7 +97,7 @@ class ModelWatch(SpanWatch):
         usage, first = self._usage, None
         if self._first_at is not None:
             self._maker.event(self.span, "first_token", at=self._first_at)
-            first = self._first_at - self._began_at
+            first = self._first_at - self.began_at
         told: dict[str, Any] = {
             "gen_ai.response.time_to_first_chunk": first,
             "gen_ai.response.finish_reasons": [self._reason] if self._reason else None,
@@ -112,7 +111,7 @@ class ModelWatch(SpanWatch):
         if self._capture:
             told |= answered("".join(self._text), self._calls, self._reason)
         self._maker.set(self.span, told)
-        self._metrics.model_step(self._maker.now() - self._began_at, first, usage, error)
+        self._metrics.model_step(self.seconds, first, usage, error)
 
 
 class VoiceWatch(SpanWatch):
@@ -152,14 +151,13 @@ class VoiceWatch(SpanWatch):
 class ToolWatch(SpanWatch):
     """A tool call."""
 
-    __slots__ = ("_began_at", "_capture", "_metrics", "_name", "_output")
+    __slots__ = ("_capture", "_metrics", "_name", "_output")
 
     def __init__(self, maker: SpanMaker, span: Span, metrics: SessionMetrics, name: str, *, capture: bool) -> None:
         super().__init__(maker, span)
         self._metrics = metrics
         self._name = name
         self._capture = capture
-        self._began_at = maker.now()
         self._output: ToolOutput | None = None
 
     def settled(self, output: ToolOutput) -> None:
@@ -179,4 +177,4 @@ class ToolWatch(SpanWatch):
         if is_error and error is None:
             self._maker.mark_failed(self.span, "tool_error")
         name = type(error).__qualname__ if error is not None else "tool_error" if is_error else ""
-        self._metrics.tool(self._name, self._maker.now() - self._began_at, name)
+        self._metrics.tool(self._name, self.seconds, name)
