@@ -34,7 +34,7 @@ def refused_signals(options: TelemetryOptions) -> list[Signal]:
             "%s must begin with http:// or https://, such as http://localhost:4318, got %r; calls go on, "
             "and their %s are not sent",
             variable,
-            _without_secrets(os.environ[variable]),
+            without_secrets(os.environ[variable]),
             ", ".join(signal for signal in refused if refused[signal] == variable),
         )
     return list(refused)
@@ -65,6 +65,7 @@ def _without_scheme(options: TelemetryOptions) -> Iterator[tuple[Signal, str]]:
             yield signal, variable
 
 
-def _without_secrets(endpoint: str) -> str:
+def without_secrets(endpoint: str) -> str:
     """Return it without user, password and query."""
-    return endpoint.rpartition("@")[2].partition("?")[0]
+    scheme, ends, rest = endpoint.partition("?")[0].rpartition("://")
+    return scheme + ends + rest.rpartition("@")[2]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from email.utils import parsedate_to_datetime
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 import aiohttp
 import anyio
 
 from vivavoce.agents.cli.doctor.findings import Finding, Health
 from vivavoce.agents.cli.environment import masked
+from vivavoce.agents.observe.endpoints import SCHEMES, without_secrets
 from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.core.errors import ConfigurationError
 
@@ -116,21 +117,18 @@ async def otlp(environment: Mapping[str, str]) -> AsyncIterator[Finding]:
         remedy = "only for traces: set OTEL_EXPORTER_OTLP_ENDPOINT, such as http://127.0.0.1:4318"
         yield Finding(name, Health.ABSENT, "OTEL_EXPORTER_OTLP_ENDPOINT not set", remedy)
         return
-    url = own or f"{str(common).rstrip('/')}/v1/traces"
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        yield Finding(name, Health.PROBLEM, f"{url!r} is no URL", "use one such as http://127.0.0.1:4318")
-        return
     variable = "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"
     protocol = environment.get(variable) or environment.get("OTEL_EXPORTER_OTLP_PROTOCOL") or "http/protobuf"
-    shown = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], query=""))
+    is_grpc = protocol == "grpc"
+    url = own or (str(common) if is_grpc else f"{str(common).rstrip('/')}/v1/traces")
+    shown, place = without_secrets(url), _place(url, needs_scheme=not is_grpc)
+    if place is None:
+        remedy = f"use one such as http://127.0.0.1:{4317 if is_grpc else 4318}"
+        yield Finding(name, Health.PROBLEM, f"{shown!r} is no URL", remedy)
+        return
     try:
         with anyio.fail_after(LIMIT):
-            finding = await (
-                _dial(shown, parts.hostname, parts.port or 4317)
-                if protocol == "grpc"
-                else _post(url, shown, environment)
-            )
+            finding = await (_dial(shown, place[0], place[1] or 4317) if is_grpc else _post(url, shown, environment))
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
         finding = Finding(name, Health.PROBLEM, f"{shown} cannot be reached: {_words(error)}", "see whether it runs")
     yield finding
@@ -155,6 +153,19 @@ async def _dial(shown: str, host: str, port: int) -> Finding:
     _, writer = await asyncio.open_connection(host, port)
     writer.close()
     return Finding("OTLP endpoint", Health.OK, f"{shown} listens (gRPC; whether it takes traces was not tried)")
+
+
+def _place(url: str, *, needs_scheme: bool) -> tuple[str, int | None] | None:
+    """Return host and port; None if it is no URL."""
+    has_scheme = url.lower().startswith(SCHEMES)
+    if not has_scheme and (needs_scheme or "://" in url):
+        return None
+    try:
+        parts = urlsplit(url if has_scheme else f"//{url}")
+        host, port = parts.hostname, parts.port
+    except ValueError:  # a port that is no number, brackets without an end
+        return None
+    return (host, port) if host else None
 
 
 def _headers(environment: Mapping[str, str]) -> dict[str, str]:

@@ -129,6 +129,39 @@ async def test_an_otlp_endpoint_that_does_not_listen_is_a_problem_and_its_passwo
         assert SECRET not in finding.found
 
 
+@pytest.mark.parametrize(
+    ("protocol", "endpoint", "words"),
+    [
+        ("http/protobuf", f"me:{SECRET}@127.0.0.1:4318", "'127.0.0.1:4318/v1/traces' is no URL"),
+        ("http/protobuf", f"http://me:{SECRET}@127.0.0.1:no", "'http://127.0.0.1:no/v1/traces' is no URL"),
+        ("http/protobuf", "ftp://127.0.0.1", "'ftp://127.0.0.1/v1/traces' is no URL"),
+        ("grpc", f"ftp://me:{SECRET}@127.0.0.1", "'ftp://127.0.0.1' is no URL"),
+        ("grpc", f"me:{SECRET}@127.0.0.1:1", "127.0.0.1:1 cannot be reached"),
+    ],
+)
+async def test_an_otlp_endpoint_that_cannot_be_meant_is_said_without_its_password(
+    protocol: str, endpoint: str, words: str
+) -> None:
+    environment = {"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint, "OTEL_EXPORTER_OTLP_PROTOCOL": protocol}
+    finding = (await found(servers.otlp(environment)))["OTLP endpoint"]
+    assert finding.health is Health.PROBLEM
+    assert words in finding.found
+    assert SECRET not in finding.found + finding.remedy
+
+
+async def test_an_otlp_endpoint_over_grpc_needs_no_scheme() -> None:
+    async def answer(_: web.Request) -> web.Response:
+        return web.Response()
+
+    async with server(answer) as url:
+        environment = {
+            "OTEL_EXPORTER_OTLP_ENDPOINT": url.removeprefix("http://"),
+            "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc",
+        }
+        finding = (await found(servers.otlp(environment)))["OTLP endpoint"]
+    assert finding.health is Health.OK
+
+
 def test_a_key_is_there_or_not_and_never_shown() -> None:
     seen = {finding.name: finding for finding in machine.provider_keys({"OPENAI_API_KEY": f"sk-{SECRET}"})}
     assert seen["key of openai"].health is Health.OK
