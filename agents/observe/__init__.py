@@ -12,5 +12,5 @@ their turn is over (`leaves`), those that are current around code of providers a
 checked, bounded and copied by the thread that exports (`light_spans`), their ends are told when the event loop has done
 what it is at, and measured values are given to their instruments by that thread too (`measurements`). Spans of our own
 beside the SDK's are not in `design.md`: the SDK's cost an event loop 42 µs each, ours 10. An application's own provider
-gets the SDK's.
+gets the SDK's, and so does a processor that it adds to ours.
 """

@@ -7,19 +7,21 @@ read, with the SDK's own classes and limits.
 
 The SDK still begins the first span of a trace here (`job`, or `session`), and so decides on sampling: what is in a span
 that it samples is sampled. That is what each sampler of the SDK's own says; with another one, each span is the SDK's.
+So it is from when on an application adds a processor of its own, which is told of spans as they begin and end.
 """
 
 from __future__ import annotations
 
 import logging
+import threading
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from types import TracebackType
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType, TracebackType
+from typing import TYPE_CHECKING, Any, cast
 
 from opentelemetry.attributes import BoundedAttributes
 from opentelemetry.sdk.trace import Event, ReadableSpan, SpanLimits, TracerProvider
+from opentelemetry.sdk.trace import Tracer as SdkTracer
 from opentelemetry.sdk.util import BoundedList
 from opentelemetry.trace import (
     Link,
@@ -30,7 +32,6 @@ from opentelemetry.trace import (
     StatusCode,
     Tracer,
     get_current_span,
-    use_span,
 )
 
 from vivavoce.pipelines.core.clock import LoopClock
@@ -46,12 +47,13 @@ logger = logging.getLogger(__name__)
 _PLAIN = frozenset({str, int, float, bool})
 """Nobody can change such a value."""
 _NONE = BoundedAttributes()
+_UNSET = Status(StatusCode.UNSET)
 
 
 class LightSpan(Span):
     """One, until it is readable.
 
-    It bears to be used from several threads: each call does one thing that the interpreter does not divide.
+    It bears to be used from several threads: what the interpreter may divide, the tracer's lock holds together.
     """
 
     __slots__ = (
@@ -60,6 +62,8 @@ class LightSpan(Span):
         "_dropped",
         "_events",
         "_links",
+        "_records_exception",
+        "_sets_status",
         "_tracer",
         "end_time",
         "kind",
@@ -78,6 +82,8 @@ class LightSpan(Span):
         *,
         kind: SpanKind,
         start_time: int,
+        records_exception: bool,
+        sets_status: bool,
     ) -> None:
         self._tracer = tracer
         self._context = context
@@ -85,13 +91,15 @@ class LightSpan(Span):
         self._dropped = 0
         self._events: BoundedList[Event] | None = None
         self._links: BoundedList[Link] | None = None
+        self._records_exception = records_exception
+        self._sets_status = sets_status
         self.name = name
         self.parent = parent
         self.kind = kind
         self.start_time = start_time
         """Nanoseconds on the wall clock, as is `end_time`."""
         self.end_time: int | None = None
-        self.status = Status(StatusCode.UNSET)
+        self.status = _UNSET
 
     def __repr__(self) -> str:
         return f"LightSpan(name={self.name!r}, context={self._context})"
@@ -100,6 +108,28 @@ class LightSpan(Span):
     def resource(self) -> Resource:
         """Whose span it is."""
         return self._tracer.resource
+
+    # The API has no reading; the SDK's spans have, and instrumentations do read the current one's.
+
+    @property
+    def context(self) -> SpanContext:
+        """Its ids."""
+        return self._context
+
+    @property
+    def attributes(self) -> Mapping[str, AnyValue]:
+        """Those that it has now."""
+        return MappingProxyType(self._attributes.copy())
+
+    @property
+    def events(self) -> Sequence[Event]:
+        """Those that it has now."""
+        return tuple(self._events or ())
+
+    @property
+    def links(self) -> Sequence[Link]:
+        """Those that it has now."""
+        return tuple(self._links or ())
 
     def get_span_context(self) -> SpanContext:
         """Return its ids."""
@@ -111,9 +141,15 @@ class LightSpan(Span):
 
     def end(self, end_time: int | None = None) -> None:
         """End it, by default now, and hand it over; only the first call counts."""
-        if self._may_change("end"):
-            self.end_time = self._tracer.now() if end_time is None else end_time
+        at = self._tracer.now() if end_time is None else end_time
+        with self._tracer.lock:
+            is_first = self.end_time is None
+            if is_first:
+                self.end_time = at
+        if is_first:
             self._tracer.take(self)
+        else:
+            self._warn("end")  # not with the lock, which a handler of logs may want
 
     def set_attributes(self, attributes: Mapping[str, AnyValue]) -> None:
         """Add attributes; beyond the limit of their number, new ones are dropped and counted."""
@@ -142,21 +178,25 @@ class LightSpan(Span):
         """Add an event, by default of now."""
         if self._may_change("add an event to"):
             limits = self._tracer.limits
-            if self._events is None:
-                self._events = BoundedList(limits.max_events)
+            with self._tracer.lock:
+                if self._events is None:
+                    self._events = BoundedList(limits.max_events)
             bounded = _NONE
             if attributes:
                 bounded = BoundedAttributes(
                     limits.max_event_attributes, attributes, max_value_len=limits.max_attribute_length
                 )
-            self._events.append(Event(name, bounded, self._tracer.now() if timestamp is None else timestamp))
+            self._events.append(
+                Event(_encodable(name), bounded, self._tracer.now() if timestamp is None else timestamp)
+            )
 
     def add_link(self, context: SpanContext, attributes: Attributes = None) -> None:
         """Add a link; one to nothing is left out."""
         if (context.is_valid or attributes or context.trace_state) and self._may_change("add a link to"):
-            if self._links is None:
-                self._links = BoundedList(self._tracer.limits.max_links)
             limits = self._tracer.limits
+            with self._tracer.lock:
+                if self._links is None:
+                    self._links = BoundedList(limits.max_links)
             bounded = BoundedAttributes(
                 limits.max_link_attributes, attributes, max_value_len=limits.max_attribute_length
             )
@@ -168,8 +208,10 @@ class LightSpan(Span):
             self.name = name
 
     def set_status(self, status: Status | StatusCode, description: str | None = None) -> None:
-        """Set its status; OK is final, and unset sets nothing."""
-        told = status if isinstance(status, Status) else Status(status, description)
+        """Set its status; OK is final, and neither unset nor what is no status sets anything."""
+        if isinstance(status, StatusCode):
+            status = Status(status, description)
+        told = status if isinstance(status, Status) else _UNSET
         is_news = self.status.status_code is not StatusCode.OK and told.status_code is not StatusCode.UNSET
         if is_news and self._may_change("set the status of"):
             self.status = told
@@ -198,8 +240,10 @@ class LightSpan(Span):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is not None and self.is_recording():
-            self.record_exception(error, escaped=True)
-            self.set_status(Status(StatusCode.ERROR, f"{type(error).__name__}: {error}"))
+            if self._records_exception:
+                self.record_exception(error, escaped=True)
+            if self._sets_status:
+                self.set_status(Status(StatusCode.ERROR, f"{type(error).__name__}: {error}"))
         super().__exit__(kind, error, trace)
 
     def readable(self) -> ReadableSpan:
@@ -209,8 +253,11 @@ class LightSpan(Span):
         if self._dropped:
             attributes = bounded = BoundedAttributes(attributes=attributes)
             bounded.dropped = self._dropped
+        status = self.status
+        if status.description:
+            status = Status(status.status_code, _encodable(status.description))
         return ReadableSpan(
-            self.name,
+            _encodable(self.name),
             self._context,
             self.parent,
             tracer.resource,
@@ -218,7 +265,7 @@ class LightSpan(Span):
             () if self._events is None else self._events,
             () if self._links is None else self._links,
             self.kind,
-            status=self.status,
+            status=status,
             start_time=self.start_time,
             end_time=self.end_time,
             instrumentation_scope=tracer.scope,
@@ -227,8 +274,16 @@ class LightSpan(Span):
     def _may_change(self, what: str) -> bool:
         if self.end_time is None:
             return True
-        logger.warning("Too late to %s span %s: it has ended", what, self.name)
+        self._warn(what)
         return False
+
+    def _warn(self, what: str) -> None:
+        logger.warning("Too late to %s span %s: it has ended", what, self.name)
+
+
+def _encodable(text: object) -> str:
+    """Return it without half surrogate pairs, which cost an attribute in an attribute, and the batch elsewhere."""
+    return str(text).encode("utf-8", "replace").decode()
 
 
 class LightTracer(Tracer):
@@ -252,6 +307,9 @@ class LightTracer(Tracer):
         self._ids = provider.id_generator
         self._wall = LoopClock().wall
         self._is_known = type(provider.sampler).__module__ == "opentelemetry.sdk.trace.sampling"
+        self.is_light = True
+        """Whether nobody but `take` is told of spans; otherwise they are the SDK's."""
+        self.lock = threading.RLock()  # what the garbage collector ends while it is held may be a span
         self.resource = provider.resource
         self.limits = limits
         self.scope = scope
@@ -276,31 +334,25 @@ class LightTracer(Tracer):
         outer = get_current_span(context)
         parent = outer.get_span_context()
         is_ours = getattr(outer, "resource", None) is self.resource
-        if not (is_ours and self._is_known and parent.trace_flags.sampled):
+        if not (is_ours and self.is_light and self._is_known and parent.trace_flags.sampled):
             return self._sdk.start_span(
                 name, context, kind, attributes, links, start_time, record_exception, set_status_on_exception
             )
         own = SpanContext(parent.trace_id, self._ids.generate_span_id(), False, parent.trace_flags, parent.trace_state)
-        span = LightSpan(self, name, own, parent, kind=kind, start_time=start_time or self.now())
+        span = LightSpan(
+            self,
+            name,
+            own,
+            parent,
+            kind=kind,
+            start_time=start_time or self.now(),
+            records_exception=record_exception,
+            sets_status=set_status_on_exception,
+        )
         span.set_attributes(attributes or {})
         for link in links or ():
             span.add_link(link.context, link.attributes)
         return span
 
-    @contextmanager
-    def start_as_current_span(  # type: ignore[override]  # the API's own decorator is not public
-        self,
-        name: str,
-        context: Context | None = None,
-        kind: SpanKind = SpanKind.INTERNAL,
-        attributes: Attributes = None,
-        links: Sequence[Link] | None = None,
-        start_time: int | None = None,
-        record_exception: bool = True,
-        set_status_on_exception: bool = True,
-        end_on_exit: bool = True,
-    ) -> Iterator[Span]:
-        """Begin one, current in the block."""
-        span = self.start_span(name, context, kind, attributes, links, start_time)
-        with use_span(span, end_on_exit, record_exception, set_status_on_exception):
-            yield span
+    # It needs `start_span` only, and decorates coroutine functions too. To mypy its `self` is the SDK's.
+    start_as_current_span = cast("Any", SdkTracer.start_as_current_span)

@@ -16,7 +16,7 @@ from opentelemetry.sdk._logs.export import LogRecordExporter
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader, MetricExporter
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import SpanLimits, TracerProvider
+from opentelemetry.sdk.trace import SpanLimits, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SpanExporter
 from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
@@ -74,15 +74,26 @@ def make_senders(options: TelemetryOptions, measurements: Measurements) -> Sende
     resource = _resource(options)
     sampler = None if options.sampling is None else ParentBased(TraceIdRatioBased(options.sampling))
     span_limits = SpanLimits()
-    tracers = TracerProvider(sampler, resource, shutdown_on_exit=False, span_limits=span_limits)
+    tracers = _Tracers(sampler, resource, shutdown_on_exit=False, span_limits=span_limits)
     tracers.add_span_processor(thread)
-    tracer = LightTracer(tracers, span_limits, InstrumentationScope("vivavoce", ""), thread.take)
+    tracer = tracers.light = LightTracer(tracers, span_limits, InstrumentationScope("vivavoce", ""), thread.take)
     meters = MeterProvider([reader] if reader is not None else [], resource, shutdown_on_exit=False)
     loggers = None
     if logs is not None:
         loggers = LoggerProvider(resource, shutdown_on_exit=False, meter_provider=meters)
         loggers.add_log_record_processor(thread)
     return Senders(tracers, tracer, meters, loggers, thread)
+
+
+class _Tracers(TracerProvider):
+    """One that has a light tracer, until the application adds a processor, which is to be told of every span."""
+
+    light: LightTracer | None = None
+
+    def add_span_processor(self, span_processor: SpanProcessor) -> None:
+        super().add_span_processor(span_processor)
+        if self.light is not None:
+            self.light.is_light = False
 
 
 class _HashedResource(Resource):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +28,7 @@ from opentelemetry.sdk.trace.sampling import (
 )
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import (
+    Link,
     Span,
     SpanContext,
     SpanKind,
@@ -39,7 +41,7 @@ from opentelemetry.trace import (
 )
 
 from telemetry_kit import Watching
-from vivavoce.agents import Agent, SessionOptions, function_tool
+from vivavoce.agents import Agent, SessionOptions, Telemetry, TelemetryOptions, function_tool
 from vivavoce.agents.observe.light_spans import LightSpan, LightTracer
 from vivavoce.agents.testing import ScriptedLLM, ScriptedRealtimeModel, SessionHarness
 from vivavoce.pipelines.core.errors import ProviderStatusError
@@ -135,6 +137,50 @@ def test_an_exception_in_a_with_block_is_recorded_and_goes_on() -> None:
     assert light["events"][0]["attributes"][0] == {"key": "exception.type", "value": {"stringValue": "LookupError"}}
 
 
+@pytest.mark.parametrize("records", [True, False])
+@pytest.mark.parametrize("sets_status", [True, False])
+def test_an_exception_is_not_told_where_whoever_begins_the_span_says_so(records: bool, sets_status: bool) -> None:
+    def do(span: Span) -> None:
+        with pytest.raises(LookupError), span:
+            raise LookupError("what a caller said")
+
+    light, own = Both().told(do, record_exception=records, set_status_on_exception=sets_status)
+    assert light == own
+    assert ("events" in light, bool(light["status"])) == (records, sets_status)
+
+
+def test_a_status_that_is_none_of_the_api_is_left_out_and_costs_no_batch() -> None:
+    light, own = Both().told(lambda span: span.set_status("ERROR"))  # type: ignore[arg-type]  # as users do
+    assert light == own
+    assert light["status"] == {}
+
+
+@pytest.mark.parametrize("name", ["caf\udce9.txt", 5])
+def test_a_name_or_status_that_cannot_be_encoded_costs_no_batch(name: Any) -> None:
+    both = Both()
+    span = both.start(both.light)
+    span.add_event(name)
+    span.set_status(StatusCode.ERROR, str(name))
+    span.update_name(name)
+    span.end(9)
+    told = record(both.taken[0])
+    readable = str(name).replace("\udce9", "?")
+    assert (told["name"], told["events"][0]["name"], told["status"]["message"]) == (readable, readable, readable)
+
+
+def test_what_a_span_was_told_can_be_read_while_it_goes_on() -> None:
+    both = Both()
+    for tracer in (both.light, both.own):
+        span: Any = both.start(tracer, attributes={"a": 1}, links=[Link(SpanContext(7, 8, True))])
+        span.add_event("b", {"c": 2})
+        assert (span.name, span.attributes, span.context) == ("a", {"a": 1}, span.get_span_context())
+        assert [(event.name, event.attributes) for event in span.events] == [("b", {"c": 2})]
+        assert [link.context.span_id for link in span.links] == [8]
+        with pytest.raises(TypeError):
+            span.attributes["a"] = 3
+    assert (both.start(both.light).events, both.start(both.light).links) == ((), ())  # type: ignore[attr-defined]
+
+
 def test_a_value_that_is_changed_afterwards_was_told_as_it_was() -> None:
     names = ["a"]
 
@@ -211,6 +257,37 @@ def test_threads_that_tell_a_span_something_while_it_ends_do_not_break_it() -> N
     assert len(both.taken) == 20
 
 
+@pytest.fixture
+def hurried() -> Iterator[None]:
+    """Threads take turns after each few instructions."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("hurried")
+def test_threads_that_end_a_span_at_a_time_hand_it_over_once_with_all_that_they_told() -> None:
+    both = Both()
+    for _ in range(300):
+        span, barrier = both.start(both.light), threading.Barrier(4)
+
+        def tell_and_end(span: Span = span, barrier: threading.Barrier = barrier) -> None:
+            barrier.wait(10)
+            span.add_event("told")
+            span.add_link(SpanContext(7, 8, True))
+            barrier.wait(10)
+            span.end()
+
+        threads = [threading.Thread(target=tell_and_end) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(10)
+    assert {(len(one.events), len(one.links)) for one in both.taken} == {(4, 4)}
+    assert len(both.taken) == 300
+
+
 def test_a_span_begun_by_a_block_is_current_in_it_and_ends_with_it() -> None:
     both = Both()
     with both.light.start_as_current_span("a", set_span_in_context(both.root)) as span:
@@ -222,6 +299,33 @@ def test_a_span_begun_by_a_block_is_current_in_it_and_ends_with_it() -> None:
         ("a", both.root.get_span_context().span_id),
     ]
     assert all(one.start_time and one.end_time and one.start_time <= one.end_time for one in both.taken)
+
+
+async def test_a_span_that_decorates_a_coroutine_function_lasts_as_long_as_each_call() -> None:
+    both = Both()
+    tracer: Tracer = both.light
+
+    @tracer.start_as_current_span("a", set_span_in_context(both.root))
+    async def look_up() -> Span:
+        assert get_current_span().is_recording()
+        return get_current_span()
+
+    first, second = await look_up(), await look_up()
+    assert [one.context for one in both.taken] == [first.get_span_context(), second.get_span_context()]
+
+
+# --- processors
+
+
+def test_a_processor_of_the_application_is_told_of_every_span() -> None:
+    telemetry, exporter = Telemetry(TelemetryOptions(endpoint="http://127.0.0.1:9")), InMemorySpanExporter()
+    assert isinstance(telemetry.tracer_provider, TracerProvider)
+    with telemetry.tracer.start_as_current_span("a"):
+        assert isinstance(telemetry.tracer.start_span("before"), LightSpan)
+        telemetry.tracer_provider.add_span_processor(SimpleSpanProcessor(exporter))
+        telemetry.tracer.start_span("b").end()
+    assert [span.name for span in exporter.get_finished_spans()] == ["b", "a"]
+    assert telemetry.waiting_spans == 2
 
 
 # --- sampling
