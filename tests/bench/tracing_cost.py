@@ -150,6 +150,7 @@ def compare(arguments: argparse.Namespace) -> int:
     sink = subprocess.Popen([sys.executable, __file__, "--serve"], stdout=subprocess.PIPE, text=True)
     minutes = arguments.sessions * arguments.seconds / 60
     costs: list[dict[str, float]] = []
+    running: dict[str, subprocess.Popen[str]] = {}
     try:
         assert sink.stdout is not None
         endpoint = f"http://127.0.0.1:{int(sink.stdout.readline())}"
@@ -166,8 +167,9 @@ def compare(arguments: argparse.Namespace) -> int:
             assert found[""]["turns"] == found[endpoint]["turns"] > 0, "a call lost a turn"
             costs.append({key: found[endpoint][key] - found[""][key] for key in found[""]})
     finally:
-        sink.terminate()
-        sink.wait(10)
+        for process in (*running.values(), sink):  # the other one of a pair whose first one failed, too
+            process.terminate()
+            process.wait(10)
     mean = {key: statistics.fmean(cost[key] for cost in costs) for key in costs[0]}
     spread = {key: statistics.stdev(cost[key] for cost in costs) if len(costs) > 1 else 0.0 for key in costs[0]}
     bars = {"cpu": CPU_BAR, "loop": None, "latency": LATENCY_BAR}
