@@ -23,7 +23,9 @@ class Host(Agent):
     @function_tool
     async def free_tables(self, day: str) -> int:
         """How many tables are free on a day."""
-        await anyio.sleep(0.2)  # whatever is traced in here (an HTTP client, a database) nests in the tool's span
+        # What is traced in here (an HTTP client, a database) nests in the tool's span, and is sent too if its
+        # instrumentation was given telemetry.tracer_provider.
+        await anyio.sleep(0.2)
         return 3
 
 

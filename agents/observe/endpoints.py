@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator
+from importlib.util import find_spec
 from typing import Literal
 
 from vivavoce.agents.observe.options import TelemetryOptions
@@ -21,6 +22,8 @@ Signal = Literal["traces", "metrics", "logs"]
 SIGNALS: tuple[Signal, ...] = ("traces", "metrics", "logs")
 COMMON = "OTEL_EXPORTER_OTLP_ENDPOINT"
 SCHEMES = ("http://", "https://")
+GRPC = "opentelemetry.exporter.otlp.proto.grpc"
+NEEDS_GRPC = 'OTLP over grpc needs the extra grpc: pip install "vivavoce[grpc]"'
 
 
 def refused_signals(options: TelemetryOptions) -> list[Signal]:
@@ -28,7 +31,11 @@ def refused_signals(options: TelemetryOptions) -> list[Signal]:
 
     Over gRPC an endpoint needs no scheme. Source: OpenTelemetry specification, OTLP exporter configuration.
     """
-    refused = dict(_without_scheme(options))
+    unsupported = dict(_unsupported(options))
+    for reason in dict.fromkeys(unsupported.values()):
+        signals = ", ".join(signal for signal in unsupported if unsupported[signal] == reason)
+        logger.warning("%s; calls go on, and their %s are not sent", reason, signals)
+    refused = {signal: variable for signal, variable in _without_scheme(options) if signal not in unsupported}
     for variable in dict.fromkeys(refused.values()):
         logger.warning(
             "%s must begin with http:// or https://, such as http://localhost:4318, got %r; calls go on, "
@@ -37,7 +44,12 @@ def refused_signals(options: TelemetryOptions) -> list[Signal]:
             without_secrets(os.environ[variable]),
             ", ".join(signal for signal in refused if refused[signal] == variable),
         )
-    return list(refused)
+    return [*unsupported, *refused]
+
+
+def exporter_protocol(options: TelemetryOptions, signal: Signal) -> str:
+    """Return what to make an exporter for: `protocol_of`, unless only the environment says so and we cannot."""
+    return "http/protobuf" if signal in dict(_unsupported(options)) else protocol_of(options, signal)
 
 
 def is_left_out(signal: Signal) -> bool:
@@ -49,6 +61,20 @@ def protocol_of(options: TelemetryOptions, signal: Signal) -> str:
     """Return what that signal is sent over, as options and environment say."""
     named = os.environ.get(f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL", "")
     return options.protocol or named or os.environ.get("OTEL_EXPORTER_OTLP_PROTOCOL", "") or "http/protobuf"
+
+
+def _unsupported(options: TelemetryOptions) -> Iterator[tuple[Signal, str]]:
+    """Yield each signal for which the environment names a protocol that is none, or that is not installed, and why."""
+    if options.protocol is not None:
+        return
+    for signal in SIGNALS:
+        protocol = protocol_of(options, signal)
+        if is_left_out(signal) or protocol == "http/protobuf":
+            continue
+        if protocol != "grpc":
+            yield signal, f"OTEL_EXPORTER_OTLP_PROTOCOL must be http/protobuf or grpc, got {protocol!r}"
+        elif find_spec(GRPC) is None:
+            yield signal, NEEDS_GRPC
 
 
 def _without_scheme(options: TelemetryOptions) -> Iterator[tuple[Signal, str]]:

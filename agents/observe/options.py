@@ -57,8 +57,9 @@ class TelemetryOptions:
     """On every span and log record of the session, such as a tenant; not on metrics, where each value would be a
     series."""
     redact: Redact | None = field(default=None, repr=False)
-    """Asked for every attribute of every span and log record, and for a record's message by the name `body`; where it
-    raises, that is left out."""
+    """Asked for every attribute that vivavoce puts on spans and log records, and for a record's message by the name
+    `body`; where it raises, that is left out. What your own code puts on spans, also on that of the tool that it is in,
+    is up to it."""
     export_timeout: float = 10.0
     """Seconds for one export, tries included; in a thread, so that nobody waits for it."""
     flush_timeout: float = 1.0
@@ -69,9 +70,10 @@ class TelemetryOptions:
     """Spans that may wait for the endpoint, and log records; more are dropped and counted. None:
     `OTEL_BSP_MAX_QUEUE_SIZE` and `OTEL_BLRP_MAX_QUEUE_SIZE`, else 2048."""
     tracer_provider: TracerProvider | None = field(default=None, repr=False)
-    """One of your own in place of an endpoint; it is flushed at the end, in a thread, and never shut down.
-    Its processors run on the event loop: one that sends each span as it ends (`SimpleSpanProcessor` with an exporter of
-    the network) holds up every call of the process, which is warned of; use `BatchSpanProcessor`."""
+    """One of your own in place of an endpoint: metrics and log records go nowhere unless providers of theirs are given
+    too. It is flushed at the end, in a thread, and never shut down. Its processors run on the event loop: one that
+    sends each span as it ends (`SimpleSpanProcessor` with an exporter of the network) holds up every call of the
+    process, which is warned of; use `BatchSpanProcessor`."""
     meter_provider: MeterProvider | None = field(default=None, repr=False)
     """As `tracer_provider`, for metrics."""
     logger_provider: LoggerProvider | None = field(default=None, repr=False)
@@ -85,6 +87,8 @@ class TelemetryOptions:
             raise ValueError(f"protocol must be 'http/protobuf' or 'grpc', got {self.protocol!r}")
         if self.endpoint is not None and not self.endpoint.startswith(("http://", "https://")):
             raise ValueError(f"endpoint must begin with http:// or https://, got {self.endpoint!r}")
+        if self.endpoint is not None and self.has_providers:
+            raise ValueError(f"need either endpoint or providers of your own, got {self.endpoint!r} and providers")
         if self.sampling is not None and not 0 <= self.sampling <= 1:
             raise ValueError(f"sampling must lie in 0 … 1, got {self.sampling!r}")
         for name in ("export_timeout", "flush_timeout"):

@@ -21,7 +21,7 @@ from opentelemetry.sdk.trace.export import SpanExporter
 from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
-from vivavoce.agents.observe.endpoints import Signal, is_left_out, protocol_of
+from vivavoce.agents.observe.endpoints import NEEDS_GRPC, Signal, exporter_protocol, is_left_out
 from vivavoce.agents.observe.export_thread import ExportLimits, ExportThread
 from vivavoce.agents.observe.light_spans import LightTracer
 from vivavoce.agents.observe.measurements import Measurements
@@ -56,7 +56,7 @@ def make_senders(options: TelemetryOptions, measurements: Measurements) -> Sende
     """Make them; nothing is sent before the thread begins.
 
     Raises:
-        ConfigurationError: The protocol needs an extra that is not installed, or there is none of that name.
+        ConfigurationError: The options' protocol needs an extra that is not installed.
     """
     spans, metrics, logs = _exporters(options)
     reader = None
@@ -122,7 +122,7 @@ def _exporters(options: TelemetryOptions) -> _Exporters:
     def make(signal: Signal) -> Any:
         if is_left_out(signal):
             return None
-        protocol = protocol_of(options, signal)
+        protocol = exporter_protocol(options, signal)
         at = f"{endpoint}/v1/{signal}" if endpoint is not None and protocol == "http/protobuf" else endpoint
         return _exporter_class(protocol, signal)(at, headers=headers, timeout=options.export_timeout)
 
@@ -140,12 +140,10 @@ def _exporter_class(protocol: str, signal: Signal) -> Callable[..., Any]:
             "metrics": http_metrics.OTLPMetricExporter,
             "logs": http_logs.OTLPLogExporter,
         }[signal]
-    if protocol != "grpc":
-        raise ConfigurationError(f"OTEL_EXPORTER_OTLP_PROTOCOL must be http/protobuf or grpc, got {protocol!r}")
     try:
         from opentelemetry.exporter.otlp.proto.grpc import _log_exporter, metric_exporter, trace_exporter
     except ImportError as error:
-        raise ConfigurationError('OTLP over grpc needs the extra grpc: pip install "vivavoce[grpc]"') from error
+        raise ConfigurationError(NEEDS_GRPC) from error
     return {
         "traces": trace_exporter.OTLPSpanExporter,
         "metrics": metric_exporter.OTLPMetricExporter,

@@ -73,7 +73,7 @@ class SessionTelemetry(SessionObserver):
         self._conversation: Attributes = {"gen_ai.conversation.id": session_id}
         """On the spans that the GenAI conventions know."""
         common = {**telemetry.options.attributes, "vivavoce.session.id": session_id}
-        self._maker = SpanMaker(telemetry.tracer, clock, common, telemetry.options.redact)
+        self._maker = SpanMaker(telemetry.tracer, clock, common, telemetry.options.redact, capture=capture_content)
         self._metrics = SessionMetrics(telemetry.meters, self._components, clock)
         self._turns = TurnSpans(
             self._maker,

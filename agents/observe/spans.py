@@ -31,6 +31,7 @@ from opentelemetry.trace import (
 )
 
 from vivavoce.agents.agent import StopResponse
+from vivavoce.agents.observe.logs import mask
 from vivavoce.agents.observe.observer import Watch
 from vivavoce.pipelines.core.errors import describe, located
 
@@ -53,9 +54,13 @@ class SpanMaker:
     Args:
         common: On every span.
         redact: Asked for every attribute.
+        capture: Whether texts of foreign errors may be told.
     """
 
-    def __init__(self, tracer: Tracer, clock: Clock, common: Attributes, redact: Redact | None) -> None:
+    def __init__(
+        self, tracer: Tracer, clock: Clock, common: Attributes, redact: Redact | None, *, capture: bool = False
+    ) -> None:
+        self._capture = capture
         self._tracer = tracer
         self._clock = clock
         self._redact = redact
@@ -187,17 +192,18 @@ class SpanMaker:
             return
         kind = type(error)
         name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+        message = mask(str(error)) if self._capture else describe(error)
         self.event(
             span,
             "exception",
             {
                 "exception.type": name,
-                "exception.message": describe(error),
+                "exception.message": message,
                 "exception.stacktrace": "".join(traceback.format_tb(error.__traceback__)) + name,
             },
         )
         self.set(span, {"error.type": name})
-        self.set_failed(span, describe(error))
+        self.set_failed(span, message)
 
     def set_failed(self, span: Span, message: str) -> None:
         """Set the status, with what `redact` leaves of the message as `error.message`."""

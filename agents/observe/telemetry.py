@@ -42,8 +42,14 @@ class Telemetry:
 
     Args:
         options: What is not said there, the environment's `OTEL_*` variables say.
+    Attributes:
+        tracer_provider: For spans of your own and of instrumented clients, which then go where those of calls go:
+            `tracer_provider.get_tracer("shop")`, `SomeInstrumentor().instrument(tracer_provider=…)`. Nothing is set
+            globally; you may, by `trace.set_tracer_provider(…)`.
+        meter_provider: Likewise.
     Raises:
-        ConfigurationError: The protocol needs an extra that is not installed.
+        ConfigurationError: The options' protocol needs an extra that is not installed. One that only the environment
+            names is warned of, and nothing is sent.
     """
 
     def __init__(self, options: TelemetryOptions | None = None) -> None:

@@ -247,8 +247,7 @@ class Reply:
     async def _run_hook(self, item: Any) -> str:
         """Let the agent edit its user's turn; return the text that is left."""
         try:
-            with self._host.observer.hook("on_user_turn_completed"):
-                turn = await completed_turn(self._host, item)
+            turn = await completed_turn(self._host, item)
         except StopResponse:
             await self._unless_cut()
             self._host.history.remove(item)

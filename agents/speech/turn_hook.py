@@ -23,8 +23,9 @@ async def completed_turn(host: SpeechHost, item: ChatMessage) -> CompletedTurn:
     """
     turn = CompletedTurn(turn_id=item.turn_id, text=item.content, history=host.context())
     try:
-        with anyio.fail_after(host.limits.hook_timeout), strays_as_errors("on_user_turn_completed"):
-            await host.agent.on_user_turn_completed(turn)
+        with host.observer.hook("on_user_turn_completed"), anyio.fail_after(host.limits.hook_timeout):
+            with strays_as_errors("on_user_turn_completed"):
+                await host.agent.on_user_turn_completed(turn)
     except StopResponse:
         raise
     except Exception as error:  # noqa: BLE001 - a user callback: the turn is answered without it

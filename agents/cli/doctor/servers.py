@@ -119,6 +119,13 @@ async def otlp(environment: Mapping[str, str]) -> AsyncIterator[Finding]:
         return
     variable = "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"
     protocol = environment.get(variable) or environment.get("OTEL_EXPORTER_OTLP_PROTOCOL") or "http/protobuf"
+    if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+        yield Finding(name, Health.ABSENT, "OTEL_SDK_DISABLED: nothing is sent", "only for traces: unset it")
+        return
+    if protocol not in ("http/protobuf", "grpc"):
+        found = f"OTEL_EXPORTER_OTLP_PROTOCOL is {protocol!r}"
+        yield Finding(name, Health.PROBLEM, found, "set it to http/protobuf or grpc")
+        return
     is_grpc = protocol == "grpc"
     url = own or (str(common) if is_grpc else f"{str(common).rstrip('/')}/v1/traces")
     shown, place = without_secrets(url), _place(url, needs_scheme=not is_grpc)

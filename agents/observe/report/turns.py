@@ -102,7 +102,7 @@ def _waterfall(turn: TurnRecord, longest: float) -> Element | None:
 
 
 def _notes(turn: TurnRecord) -> Iterator[Element]:
-    facts: list[Child] = []
+    facts: list[Child] = [el("li", el("b", "in traces and logs "), el("code", turn.turn_id))]
     for tool in turn.tools:
         call = f"{tool.name}({tool.arguments})" + (f" → {tool.output}" if tool.output else "")
         what = el("code", call, class_="failed" if tool.is_error else None)
@@ -129,8 +129,7 @@ def _notes(turn: TurnRecord) -> Iterator[Element]:
         facts.append(el("li", el("b", "used "), used))
     if turn.error:
         facts.append(el("li", el("b", "error "), turn.error, class_="problem"))
-    if facts:
-        yield el("ul", *facts, class_="facts")
+    yield el("ul", *facts, class_="facts")
 
 
 def _interruption(each: InterruptionRecord) -> Element:

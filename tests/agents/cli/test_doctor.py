@@ -149,6 +149,23 @@ async def test_an_otlp_endpoint_that_cannot_be_meant_is_said_without_its_passwor
     assert SECRET not in finding.found + finding.remedy
 
 
+@pytest.mark.parametrize(
+    ("variable", "value", "health", "words"),
+    [
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json", Health.PROBLEM, "OTEL_EXPORTER_OTLP_PROTOCOL is 'http/json'"),
+        ("OTEL_SDK_DISABLED", "TRUE", Health.ABSENT, "nothing is sent"),
+    ],
+)
+async def test_an_otlp_endpoint_that_nothing_is_sent_to_is_not_asked(
+    variable: str, value: str, health: Health, words: str
+) -> None:
+    environment = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", variable: value}
+    finding = (await found(servers.otlp(environment)))["OTLP endpoint"]
+    assert finding.health is health
+    assert words in finding.found
+    assert finding.remedy
+
+
 async def test_an_otlp_endpoint_over_grpc_needs_no_scheme() -> None:
     async def answer(_: web.Request) -> web.Response:
         return web.Response()

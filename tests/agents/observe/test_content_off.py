@@ -254,7 +254,7 @@ HANDED = set(W) - {"on_exit raises"}
 """What the application itself is handed as it happens: the conversation, its own errors."""
 KEPT = {"caller", "typed", "room text", "agent", "say", "argument", "result", "tool error", "unknown tool"}
 TOLD = {
-    "/v1/traces": {*KEPT, "instructions", "reply"},
+    "/v1/traces": {*KEPT, *QUOTED, "instructions", "reply"},
     "/v1/logs": set(QUOTED),
     "log lines": set(QUOTED),
     "records": KEPT,

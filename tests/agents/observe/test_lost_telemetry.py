@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +13,9 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from vivavoce.agents import Telemetry, TelemetryOptions
+from vivavoce.agents.observe.endpoints import GRPC
 from vivavoce.agents.observe.export_thread import ExportLimits, ExportThread
+from vivavoce.pipelines.core.errors import ConfigurationError
 
 VARIABLE = "OTEL_EXPORTER_OTLP_ENDPOINT"
 REFUSED = (
@@ -111,6 +114,43 @@ def test_each_wrong_variable_is_named_with_the_signals_that_it_loses(
         REFUSED.format("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "collector/v1/traces", "traces"),
         REFUSED.format(VARIABLE, "localhost:4318", "metrics"),
     ]
+
+
+async def test_a_protocol_of_the_environment_that_is_none_costs_what_it_would_have_sent_and_no_call(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv(VARIABLE, "http://127.0.0.1:9")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_LOGS_PROTOCOL", "http/protobuf")
+    telemetry = Telemetry()
+    end_spans(telemetry, 3)
+    assert await telemetry.aclose(8)
+    assert (telemetry.dropped_spans, telemetry.delivered_spans) == (3, 0)
+    assert caplog.messages == [
+        "OTEL_EXPORTER_OTLP_PROTOCOL must be http/protobuf or grpc, got 'http/json'; calls go on, and their traces, "
+        "metrics are not sent"
+    ]
+
+
+def test_grpc_without_its_extra_is_refused_in_the_options_and_warned_of_in_the_environment(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in [name for name in sys.modules if name.startswith(f"{GRPC}.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, GRPC, None)  # as Python itself marks what cannot be imported
+    with pytest.raises(ConfigurationError, match="needs the extra grpc"):
+        Telemetry(TelemetryOptions(endpoint="http://127.0.0.1:9", protocol="grpc"))
+    monkeypatch.setenv(VARIABLE, "http://127.0.0.1:9")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "grpc")
+    Telemetry()
+    assert caplog.messages == [
+        'OTLP over grpc needs the extra grpc: pip install "vivavoce[grpc]"; calls go on, and their traces are not sent'
+    ]
+
+
+def test_an_endpoint_beside_providers_of_the_application_is_refused() -> None:
+    with pytest.raises(ValueError, match="either endpoint or providers of your own"):
+        TelemetryOptions(endpoint="http://127.0.0.1:9", tracer_provider=TracerProvider(shutdown_on_exit=False))
 
 
 @pytest.mark.parametrize(

@@ -152,6 +152,8 @@ def test_the_page_counts_turns_as_they_began_and_names_a_late_answer() -> None:
             ("3", "answers turn 1 late: what its tools came to"),
             ("4", "asked for by the application"),
         ]
+        named = re.findall(r"in traces and logs </b><code>([^<]*)<", page)
+        assert named == [turn.turn_id for turn in report.turns]
 
 
 def test_a_call_without_a_turn_has_a_page_too() -> None:

@@ -120,7 +120,10 @@ def test_with_capture_content_spans_have_the_words_and_metrics_never(make: Make)
     watching = Watching()
     call(make, watching, capture=True)
     spans = repr([dict(span.attributes or {}) for span in watching.spans])
-    assert [word for word in SECRETS if word not in spans] == ["cinnamon", "vanilla"]  # foreign errors' texts
+    assert [word for word in SECRETS if word not in spans] == ["cinnamon", "vanilla"]
+    errors = [event.attributes or {} for span in watching.spans for event in span.events if event.name == "exception"]
+    assert {"cinnamon", "vanilla"} <= {error["exception.message"] for error in errors}
+    assert {"cinnamon", "vanilla"} <= {span.status.description for span in watching.spans}
     points = repr([[dict(point.attributes or {}) for point in metric.data.data_points] for metric in watching.metrics])
     assert [word for word in SECRETS if word in points] == []
 

@@ -9,9 +9,10 @@ import anyio
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
+from opentelemetry.trace import StatusCode
 
 from telemetry_kit import Watching, seconds_of
-from vivavoce.agents import Agent, SessionOptions
+from vivavoce.agents import Agent, CompletedTurn, SessionOptions
 from vivavoce.agents.observe.options import TelemetryOptions
 from vivavoce.agents.observe.spans import SpanMaker
 from vivavoce.agents.observe.telemetry import Telemetry, job_telemetry
@@ -160,6 +161,26 @@ def test_an_answer_begun_ahead_whose_voice_closes_slowly_outlives_its_turn_and_s
     assert seconds_of(turn) == (0.5, 3.5)
     assert seconds_of(attempt)[1] == 4.2
     assert (attempt.attributes or {})["vivavoce.outcome"] == "cancelled"
+
+
+def test_a_hook_that_fails_or_takes_too_long_is_marked_so_and_its_turn_is_answered() -> None:
+    class Hooked(Agent):
+        async def on_user_turn_completed(self, turn: CompletedTurn) -> None:
+            if turn.text == "break":
+                raise LookupError(turn.text)
+            await anyio.sleep(60)
+
+    watching = Watching()
+    options = SessionOptions(telemetry=watching.telemetry)
+    harness = SessionHarness(Hooked("x"), ScriptedLLM("One.", "Two."), options=options)
+    harness.caller.says("break", 0.5, 1.5)
+    harness.caller.says("hang", 6.0, 7.0)
+    harness.run(until=20.0)
+    watching.check()
+    hooks = [hook for hook in watching.of("hook") if hook.name == "on_user_turn_completed"]
+    assert [(hook.attributes or {}).get("error.type") for hook in hooks] == ["LookupError", "TimeoutError"]
+    assert {hook.status.status_code for hook in hooks} == {StatusCode.ERROR}
+    assert [turn.outcome for turn in harness.session.turns] == ["completed", "completed"]
 
 
 def test_a_speech_that_is_cut_behind_the_sound_before_it_has_an_empty_playout_in_its_turn() -> None:
