@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 LOGS := .cache/logs
 SERVERS := $(wildcard tests/servers/install.py)
 
-.PHONY: help demo test lint mutate reference clean distclean .test-demo .test-computed .test-calls
+.PHONY: help demo test lint mutate reference clean distclean .test-demo .test-units .test-calls
 .DELETE_ON_ERROR:
 
 help:
@@ -35,7 +35,7 @@ test: .venv/.dev
 	@rm -f .coverage .coverage.*
 	@failed=; \
 	$(MAKE) --no-print-directory .test-demo || failed="$$failed demo"; \
-	$(MAKE) --no-print-directory --keep-going --jobs=2 .test-calls .test-computed || failed="$$failed tests"; \
+	$(MAKE) --no-print-directory --keep-going --jobs=2 .test-calls .test-units || failed="$$failed tests"; \
 	$(BIN)/coverage combine --quiet || failed="$$failed coverage-data"; \
 	$(BIN)/coverage report --fail-under=90 || failed="$$failed coverage"; \
 	$(BIN)/coverage report --include='agents/turn/*' --fail-under=100 || failed="$$failed coverage-of-agents/turn"; \
@@ -48,8 +48,8 @@ DEMO := $(addprefix tests/e2e/,test_demo.py test_demo_telemetry.py test_report_p
 	@$(CALLS) $(DEMO)
 
 # Side by side. Calls are judged by the clock and mostly wait for sound: they have the machine when they want it, and
-# run as they do for a user, without coverage. What computes runs in the idle class of the scheduler, in what they leave;
-# a real-time test there would starve. So calls with generous limits come after it, behind the other calls but not idle.
+# run as they do for a user, without coverage; those with generous limits run with it. What computes runs in the idle
+# class of the scheduler, in what they leave; a real-time test there would starve.
 IDLE := $(if $(shell chrt --idle 0 echo can 2>/dev/null),chrt --idle 0,nice -n 19)
 CALLS := $(BIN)/pytest -p no:cacheprovider --durations=15
 COVERED := $(BIN)/coverage run $(CALLS)
@@ -57,16 +57,14 @@ GENEROUS := $(addprefix tests/e2e/,room/test_livekit_client.py room/test_server_
 	test_livekit_microphone.py test_mcp_servers.py test_page.py test_page_codec.py test_page_problems.py test_telemetry.py \
 	test_tools_and_mcp_example.py test_worker.py)
 
-.test-computed:
-	@failed=0; \
-	VIVAVOCE_TRACED_SCENARIOS=1 $(IDLE) $(COVERED) --timeout=120 tests --ignore=tests/e2e --ignore=tests/soak || failed=1; \
-	nice -n 10 $(COVERED) $(GENEROUS) || failed=1; \
-	exit $$failed
+.test-units:
+	@VIVAVOCE_TRACED_SCENARIOS=1 $(IDLE) $(COVERED) --timeout=120 tests --ignore=tests/e2e --ignore=tests/soak
 
 .test-calls:
 	@echo "Calls are held beside the other tests; so far: $(LOGS)/calls.log"
 	@mkdir -p $(LOGS); failed=0; { $(CALLS) tests/soak || failed=1; \
-	$(CALLS) tests/e2e $(addprefix --ignore=,$(DEMO) $(GENEROUS)) || failed=1; } >$(LOGS)/calls.log 2>&1; \
+	$(CALLS) tests/e2e $(addprefix --ignore=,$(DEMO) $(GENEROUS)) || failed=1; \
+	$(COVERED) $(GENEROUS) || failed=1; } >$(LOGS)/calls.log 2>&1; \
 	cat $(LOGS)/calls.log; exit $$failed
 
 # By hand, on a quiet machine: nothing else needs its packages, so that dev does not bring them.
