@@ -12,10 +12,9 @@ from vivavoce.pipelines.media.frame import AudioFrame
 MIN_ANSWERS = 4
 MAX_SILENCING = 1.0
 """Seconds from the onset of the barge-in until the agent is silent."""
-GAP_RANGE = (0.0, 0.5)
-"""Seconds that the caller may wait longer than the agent's own `e2e_latency`: the room, both ways. On a quiet machine
-it is 0.2; where packets have come late, the caller's jitter buffer holds back 0.2 more for a while."""
-GAP_SPREAD = 0.3
+GAP_RANGE = (0.0, 0.30)
+"""Seconds that the caller may wait longer than the agent's own `e2e_latency`: the room, both ways."""
+GAP_SPREAD = 0.15
 """Seconds by which that may differ within a call."""
 
 
