@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from typing import Literal
 
@@ -31,7 +31,7 @@ def refused_signals(options: TelemetryOptions) -> list[Signal]:
 
     Over gRPC an endpoint needs no scheme. Source: OpenTelemetry specification, OTLP exporter configuration.
     """
-    unsupported = dict(_unsupported(options))
+    unsupported = {signal: reason for signal in SIGNALS if (reason := _why_unsupported(options, signal))}
     for reason in dict.fromkeys(unsupported.values()):
         signals = ", ".join(signal for signal in unsupported if unsupported[signal] == reason)
         logger.warning("%s; calls go on, and their %s are not sent", reason, signals)
@@ -49,7 +49,7 @@ def refused_signals(options: TelemetryOptions) -> list[Signal]:
 
 def exporter_protocol(options: TelemetryOptions, signal: Signal) -> str:
     """Return what to make an exporter for: `protocol_of`, unless only the environment says so and we cannot."""
-    return "http/protobuf" if signal in dict(_unsupported(options)) else protocol_of(options, signal)
+    return "http/protobuf" if _why_unsupported(options, signal) else protocol_of(options, signal)
 
 
 def is_left_out(signal: Signal) -> bool:
@@ -59,22 +59,23 @@ def is_left_out(signal: Signal) -> bool:
 
 def protocol_of(options: TelemetryOptions, signal: Signal) -> str:
     """Return what that signal is sent over, as options and environment say."""
-    named = os.environ.get(f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL", "")
-    return options.protocol or named or os.environ.get("OTEL_EXPORTER_OTLP_PROTOCOL", "") or "http/protobuf"
+    return options.protocol or named_protocol(os.environ, signal)
 
 
-def _unsupported(options: TelemetryOptions) -> Iterator[tuple[Signal, str]]:
-    """Yield each signal for which the environment names a protocol that is none, or that is not installed, and why."""
-    if options.protocol is not None:
-        return
-    for signal in SIGNALS:
-        protocol = protocol_of(options, signal)
-        if is_left_out(signal) or protocol == "http/protobuf":
-            continue
-        if protocol != "grpc":
-            yield signal, f"OTEL_EXPORTER_OTLP_PROTOCOL must be http/protobuf or grpc, got {protocol!r}"
-        elif find_spec(GRPC) is None:
-            yield signal, NEEDS_GRPC
+def named_protocol(environment: Mapping[str, str], signal: Signal) -> str:
+    """Return what that signal is sent over where only the environment says so."""
+    own = environment.get(f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL")
+    return own or environment.get("OTEL_EXPORTER_OTLP_PROTOCOL") or "http/protobuf"
+
+
+def _why_unsupported(options: TelemetryOptions, signal: Signal) -> str:
+    """Return why we cannot speak the protocol that the environment names for a signal; empty if we can."""
+    protocol = protocol_of(options, signal)
+    if options.protocol is not None or is_left_out(signal) or protocol == "http/protobuf":
+        return ""
+    if protocol != "grpc":
+        return f"OTEL_EXPORTER_OTLP_PROTOCOL must be http/protobuf or grpc, got {protocol!r}"
+    return NEEDS_GRPC if find_spec(GRPC) is None else ""
 
 
 def _without_scheme(options: TelemetryOptions) -> Iterator[tuple[Signal, str]]:

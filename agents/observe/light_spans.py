@@ -34,6 +34,7 @@ from opentelemetry.trace import (
     get_current_span,
 )
 
+from vivavoce.agents.observe.texts import encodable, type_name
 from vivavoce.pipelines.core.clock import LoopClock
 
 if TYPE_CHECKING:
@@ -187,7 +188,7 @@ class LightSpan(Span):
                     limits.max_event_attributes, attributes, max_value_len=limits.max_attribute_length
                 )
             self._events.append(
-                Event(_encodable(name), bounded, self._tracer.now() if timestamp is None else timestamp)
+                Event(encodable(str(name)), bounded, self._tracer.now() if timestamp is None else timestamp)
             )
 
     def add_link(self, context: SpanContext, attributes: Attributes = None) -> None:
@@ -224,11 +225,8 @@ class LightSpan(Span):
         escaped: bool = False,
     ) -> None:
         """Add an event that tells of an exception, with its text and where it was raised."""
-        kind = type(exception)
         told: dict[str, AnyValue] = {
-            "exception.type": kind.__qualname__
-            if kind.__module__ == "builtins"
-            else f"{kind.__module__}.{kind.__qualname__}",
+            "exception.type": type_name(type(exception)),
             "exception.message": str(exception),
             "exception.stacktrace": "".join(traceback.format_exception(exception)),
             "exception.escaped": str(escaped),
@@ -255,9 +253,9 @@ class LightSpan(Span):
             bounded.dropped = self._dropped
         status = self.status
         if status.description:
-            status = Status(status.status_code, _encodable(status.description))
+            status = Status(status.status_code, encodable(status.description))
         return ReadableSpan(
-            _encodable(self.name),
+            encodable(str(self.name)),
             self._context,
             self.parent,
             tracer.resource,
@@ -279,11 +277,6 @@ class LightSpan(Span):
 
     def _warn(self, what: str) -> None:
         logger.warning("Too late to %s span %s: it has ended", what, self.name)
-
-
-def _encodable(text: object) -> str:
-    """Return it without half surrogate pairs, which cost an attribute in an attribute, and the batch elsewhere."""
-    return str(text).encode("utf-8", "replace").decode()
 
 
 class LightTracer(Tracer):

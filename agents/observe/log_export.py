@@ -19,6 +19,7 @@ from opentelemetry._logs import LogRecord, SeverityNumber
 from opentelemetry.context import get_current
 
 from vivavoce.agents.observe.logs import captures_content, context_ids, extras, mask, without_content
+from vivavoce.agents.observe.texts import encodable, type_name
 from vivavoce.pipelines.core.errors import describe, located
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ _OWN = _OwnHandler()
 def _encodable(value: AttributeValue | None) -> AttributeValue | None:
     """Return what OTLP can carry: one value that it cannot would cost the whole batch."""
     if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()  # half a surrogate pair
+        return encodable(value)  # half a surrogate pair
     if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
         return str(value)
     return value
@@ -175,11 +176,7 @@ def _exception(record: logging.LogRecord) -> dict[str, AttributeValue]:
     if error is None:
         return {"exception.stacktrace": mask(record.exc_text)} if record.exc_text else {}
     kind = type(error)
-    found: dict[str, AttributeValue] = {
-        "exception.type": kind.__qualname__
-        if kind.__module__ == "builtins"
-        else f"{kind.__module__}.{kind.__qualname__}"
-    }
+    found: dict[str, AttributeValue] = {"exception.type": type_name(kind)}
     if captures_content():
         found["exception.message"] = mask(str(error))
         found["exception.stacktrace"] = mask(logging.Formatter().formatException((kind, error, error.__traceback__)))

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
+from vivavoce.agents.observe.texts import encodable
 from vivavoce.pipelines.llm.base import GenerateRequest
 from vivavoce.pipelines.llm.chat_items import ChatItem, ChatMessage, FunctionCall, FunctionCallOutput
 from vivavoce.pipelines.llm.tools import ToolCall
@@ -88,4 +89,4 @@ def _refuse(constant: str) -> None:
 
 def _json(value: object) -> str:
     told = json.dumps(value, ensure_ascii=False)
-    return told.encode("utf-8", "replace").decode()  # half a surrogate pair would cost the attribute
+    return encodable(told)

@@ -118,6 +118,6 @@ def sends_logs_by_environment() -> bool:
     return options_from_environment() is not None and os.environ.get("OTEL_LOGS_EXPORTER", "otlp") != "none"
 
 
-def is_disabled() -> bool:
+def is_disabled(environment: Mapping[str, str] = os.environ) -> bool:
     """Whether `OTEL_SDK_DISABLED` turns telemetry off, whatever the code says."""
-    return os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
+    return environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"

@@ -3,9 +3,9 @@
 Times are the session clock's, set on the wall clock once, so that spans contain each other to the nanosecond: none
 begins before the one it is in, nor ends before it begins or in the future, whatever times it is told. So what has ended
 before its parent ends within it; only code that is not ours (a provider that closes, a hook that is cancelled) may take
-its time beyond the turn that it was for, and its span tells so. An error
-is recorded by its type and by what `describe()` lets out, since foreign texts may quote content; its stack has no
-values in it.
+its time beyond the turn that it was for, and its span tells so. An error is recorded by its type and by what
+`describe()` lets out, since foreign texts may quote content, and by its text where content is captured; its stack has
+no values in it.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from opentelemetry.trace import (
 from vivavoce.agents.agent import StopResponse
 from vivavoce.agents.observe.logs import mask
 from vivavoce.agents.observe.observer import Watch
+from vivavoce.agents.observe.texts import encodable, type_name
 from vivavoce.pipelines.core.errors import describe, located
 
 if TYPE_CHECKING:
@@ -190,8 +191,7 @@ class SpanMaker:
         """Record what went wrong, and that it did."""
         if not span.is_recording():
             return
-        kind = type(error)
-        name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+        name = type_name(type(error))
         message = mask(str(error)) if self._capture else describe(error)
         self.event(
             span,
@@ -210,7 +210,7 @@ class SpanMaker:
         if span.is_recording():
             told = str(self._clean("error.message", message) or "")
             # Half a surrogate pair: attributes fail to encode one by one, a status with its whole batch.
-            span.set_status(Status(StatusCode.ERROR, told.encode("utf-8", "replace").decode()))
+            span.set_status(Status(StatusCode.ERROR, encodable(told)))
 
     def mark_failed(self, span: Span, kind: str) -> None:
         """Say that it failed in an expected way, of which there is no exception."""
@@ -254,8 +254,8 @@ class SpanWatch(Watch):
     def __init__(self, maker: SpanMaker, span: Span) -> None:
         self.span = span
         self.began_at = maker.now()
-        """Of the session clock, as is `ended_at`: when the work was over."""
         self.ended_at: float | None = None
+        """When the work was over; both are the session clock's."""
         self._maker = maker
         self._token: Token[Context] | None = None
         self._error: BaseException | None = None

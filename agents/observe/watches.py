@@ -34,18 +34,16 @@ class StepWatch(SpanWatch):
 class PhaseWatch(StepWatch):
     """All of them; it may be left early."""
 
-    __slots__ = ("_is_over",)
+    __slots__ = ()
     is_current = False
 
     def __enter__(self) -> PhaseWatch:
-        self._is_over = False
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if not self._is_over:
-            self._is_over = True
+        if self.ended_at is None:
             super().__exit__(kind, error, trace)
             self.finish()  # the session's span may end next
 

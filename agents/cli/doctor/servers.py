@@ -12,7 +12,8 @@ import anyio
 
 from vivavoce.agents.cli.doctor.findings import Finding, Health
 from vivavoce.agents.cli.environment import masked
-from vivavoce.agents.observe.endpoints import SCHEMES, without_secrets
+from vivavoce.agents.observe.endpoints import SCHEMES, named_protocol, without_secrets
+from vivavoce.agents.observe.options import is_disabled
 from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.core.errors import ConfigurationError
 
@@ -117,9 +118,8 @@ async def otlp(environment: Mapping[str, str]) -> AsyncIterator[Finding]:
         remedy = "only for traces: set OTEL_EXPORTER_OTLP_ENDPOINT, such as http://127.0.0.1:4318"
         yield Finding(name, Health.ABSENT, "OTEL_EXPORTER_OTLP_ENDPOINT not set", remedy)
         return
-    variable = "OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"
-    protocol = environment.get(variable) or environment.get("OTEL_EXPORTER_OTLP_PROTOCOL") or "http/protobuf"
-    if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
+    protocol = named_protocol(environment, "traces")
+    if is_disabled(environment):
         yield Finding(name, Health.ABSENT, "OTEL_SDK_DISABLED: nothing is sent", "only for traces: unset it")
         return
     if protocol not in ("http/protobuf", "grpc"):
