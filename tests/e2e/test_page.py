@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import statistics
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,9 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(170)]
 
 GREETING = "Hello, this is the corner table. For which day would you like a table?"
 ANSWER = "On friday. At seven. For how many people?"
+PATIENCE = 10.0
+"""Seconds after which a caller who was not understood says it again, as people do: on a busy machine the jitter buffer
+of the agent's side stretches speech by a tenth, and behind Chromium's noise filter pocketsphinx then mishears it."""
 
 
 @pytest.fixture(scope="module", params=["embedded", "livekit"])
@@ -28,8 +32,8 @@ def address(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 async def test_a_spoken_call_is_heard_captioned_and_measured(address: str, tmp_path: Path) -> None:
-    voice = await speech_file(tmp_path / "voice.wav", "friday at seven", before=9.0, after=30.0)
-    async with calling(address, voice) as caller:
+    voice = await speech_file(tmp_path / "voice.wav", "friday at seven", before=9.0, after=PATIENCE)
+    async with calling(address, voice, loops=True) as caller:
         await caller.click("join")
         await caller.in_call()
         assert await caller.audible() > AUDIBLE
@@ -40,7 +44,10 @@ async def test_a_spoken_call_is_heard_captioned_and_measured(address: str, tmp_p
         await caller.caption("user", "friday at seven")
         await caller.audible()
         await caller.caption("agent", ANSWER)
-        await caller.until("document.querySelectorAll('.turn').length === 2")
+        await caller.until(
+            "document.querySelectorAll('.turn').length >= "
+            "window.seen.filter(([side, , isFinal]) => side === 'agent' && isFinal).length"
+        )
         seen = await caller.seen()
         health = await caller.text("#health-text")
         assert health in ("Connected", "Excellent", "Good")
@@ -64,12 +71,18 @@ async def _shows_where_the_time_went(caller: Caller) -> None:
     assert [bar["x"] for bar in bars] == sorted(bar["x"] for bar in bars)
     widest = max(range(len(stages)), key=stages.__getitem__)
     assert bars[widest]["width"] == max(bar["width"] for bar in bars)
-    assert await caller.text("#turns-summary") == f"Median {latency:.2f} s over 1 answer"
+    answers = await caller.page.locator(".turn .latency").all_inner_texts()
+    waits = [float(text.removesuffix(" s")) for text in answers if text.endswith(" s")]
+    summary = await caller.text("#turns-summary")
+    assert latency in waits
+    assert summary.startswith("Median ")
+    assert summary.endswith(f" s over {len(waits)} answer{'s' * (len(waits) > 1)}")
+    assert float(summary.split()[1]) == pytest.approx(statistics.median(waits), abs=0.011)
 
 
 async def test_speaking_into_the_agents_words_silences_it_and_marks_where(address: str, tmp_path: Path) -> None:
-    voice = await speech_file(tmp_path / "voice.wav", "friday at seven", before=0.4, after=30.0)
-    async with calling(address, voice) as caller:
+    voice = await speech_file(tmp_path / "voice.wav", "friday at seven", before=0.4, after=PATIENCE)
+    async with calling(address, voice, loops=True) as caller:
         await caller.click("join-typing")
         await caller.audible()
         # The file is heard from the moment the microphone opens: while the agent speaks.

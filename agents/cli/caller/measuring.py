@@ -17,6 +17,8 @@ _AUDIBLE = 0.01
 """RMS, of full scale, from which a window of synthetic speech is sound (-40 dB)."""
 _QUIET = 0.3
 """Seconds without sound that are silence, not a pause between words."""
+_BETWEEN_LINES = 0.5
+"""Seconds without sound that end a line of the caller; a comma on a stretching jitter buffer is shorter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,25 @@ class SpokenLine(Protocol):
 
     @property
     def end(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class HeardLine:
+    """A line of the caller as a recording holds it: samples from its first sound to its last."""
+
+    start: int
+    end: int
+
+
+def heard_lines(recording: AudioFrame) -> list[HeardLine]:
+    """Return the caller's lines in a recording of the agent's side, which does not know where they are."""
+    import numpy as np
+
+    sounding = np.flatnonzero(_audible(_channels(recording)[0], recording.sample_rate))
+    pauses = np.flatnonzero(np.diff(sounding) > round(_BETWEEN_LINES / _WINDOW))
+    size = round(recording.sample_rate * _WINDOW)
+    lines = np.split(sounding, pauses + 1)
+    return [HeardLine(int(line[0]) * size, (int(line[-1]) + 1) * size) for line in lines if len(line)]
 
 
 def gaps(recording: AudioFrame, turns: Sequence[SpokenLine]) -> list[float | None]:

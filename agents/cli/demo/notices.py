@@ -77,8 +77,8 @@ def show_summary(console: Console, turns: Sequence[TurnRecord], waits: Sequence[
 
 
 def show_checks(console: Console, checks: Sequence[Check]) -> None:
-    """Print what was measured on the caller's recording."""
-    console.print("\n[bold]measured on the caller's own recording[/bold]")
+    """Print what was measured on the recordings."""
+    console.print("\n[bold]measured on the recordings[/bold]")
     for check in checks:
         mark = "[green]✓[/green]" if check.is_met else "[bold red]✗[/bold red]"
         console.print(f" {mark} {escape(check.name)}: [bold]{escape(check.found)}[/bold]", highlight=False)

@@ -16,7 +16,7 @@ from anyio import TASK_STATUS_IGNORED, CancelScope
 from anyio.abc import TaskStatus
 from rich.console import Console
 
-from vivavoce.agents.cli.caller.measuring import gaps
+from vivavoce.agents.cli.caller.measuring import gaps, heard_lines
 from vivavoce.agents.cli.demo import checks, notices
 from vivavoce.agents.cli.demo.agent import LanguageModel, demo_speech
 from vivavoce.agents.cli.demo.caller import CallRequest
@@ -182,9 +182,11 @@ class Demo:
         await anyio.to_thread.run_sync(write_page, report, page)
 
         waits = [gap for gap in gaps(recording, result.turns) if gap is not None]
+        silences = await anyio.to_thread.run_sync(_silences, report)
         verdict = checks.check_call(result, recording, booking, DEMO_SCRIPT.booking)
+        truth = checks.check_latencies(silences, waits, latencies(report.turns))
         notices.show_summary(self._console, report.turns, waits)
-        notices.show_checks(self._console, [*verdict, checks.check_latencies(waits, latencies(report.turns))])
+        notices.show_checks(self._console, [*verdict, *truth])
         files = {"sound": str(self._options.wav), "report": str(self._options.report), "page": str(page)}
         if report.recordings:
             files["session"] = report.recordings[0].path
@@ -212,6 +214,14 @@ class Demo:
 
 def _cannot_write(path: Path, reason: str) -> str:
     return f"cannot write {str(path)!r} ({reason}); choose other files with --wav and --report"
+
+
+def _silences(report: SessionReport) -> list[float]:
+    """Return the gaps before the agent's answers in its own recording; none without one."""
+    if not report.recordings:
+        return []
+    recording = read_wav(Path(report.recordings[0].path))
+    return [gap for gap in gaps(recording, heard_lines(recording)) if gap is not None]
 
 
 def latencies(turns: tuple[TurnRecord, ...]) -> list[float]:

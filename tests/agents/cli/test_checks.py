@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from vivavoce.agents.cli.caller.measuring import gaps, silencing
+from vivavoce.agents.cli.caller.measuring import gaps, heard_lines, silencing
 from vivavoce.agents.cli.demo.checks import CallerTurn, CallResult, check_call, check_latencies
 from vivavoce.pipelines.media.frame import AudioFrame
 
@@ -92,22 +92,44 @@ def test_each_shortcoming_fails_its_own_check() -> None:
     assert _verdict(booking={**BOOKING, "time": "19:00"}) == [True, True, True, False]
 
 
+def test_a_recording_that_knows_of_no_lines_has_those_that_silence_tells_apart() -> None:
+    recording = _call(caller=[(1.0, 1.4), (1.8, 2.0), (5.0, 5.5)], agent=[(2.6, 4.0), (6.25, 7.0)])
+    lines = heard_lines(recording)
+    assert [(line.start, line.end) for line in lines] == [(1.0 * RATE, 2.0 * RATE), (5.0 * RATE, 5.5 * RATE)]
+    assert gaps(recording, lines) == pytest.approx([0.6, 0.75], abs=0.011)
+
+
+def test_a_recording_without_a_caller_has_no_lines() -> None:
+    assert heard_lines(_call(caller=[], agent=[(1.0, 2.0)])) == []
+
+
 @pytest.mark.parametrize(
-    ("waits", "latencies", "is_met"),
+    ("silences", "waits", "latencies", "is_met"),
     [
-        ([0.6, 0.7], [0.4, 0.5], True),
-        ([0.6, 0.71], [0.4, 0.4], False),
-        ([0.5, 0.6], [0.49, 0.4], False),
-        ([0.3], [0.4], False),
-        ([0.6], [0.4, 0.4], False),
-        ([], [], False),
+        ([0.44, 0.46], [0.6, 0.9], [0.4, 0.5], [True, True]),
+        ([0.44, 0.66], [0.6, 0.7], [0.4, 0.5], [False, True]),
+        ([0.44, 0.44], [0.6, 0.7], [0.4, 0.5], [False, True]),
+        ([0.44, 0.52], [0.6, 1.6], [0.4, 0.5], [True, False]),
+        ([0.44, 0.52], [0.6, 0.4], [0.4, 0.5], [True, False]),
+        ([], [0.6], [0.4], [False, True]),
+        ([0.4], [0.6], [0.4, 0.4], [False, False]),
+        ([], [], [], [False, False]),
     ],
-    ids=["steady", "above the range", "apart", "shorter than reported", "unequal numbers", "nothing"],
+    ids=[
+        "true",
+        "longer than reported",
+        "shorter than reported",
+        "a room that takes too long",
+        "heard before it was said",
+        "no recording",
+        "unequal numbers",
+        "nothing",
+    ],
 )
-def test_reported_latencies_are_held_against_what_was_heard(
-    waits: list[float], latencies: list[float], is_met: bool
+def test_reported_latencies_are_held_against_both_recordings(
+    silences: list[float], waits: list[float], latencies: list[float], is_met: list[bool]
 ) -> None:
-    assert check_latencies(waits, latencies).is_met is is_met
+    assert [check.is_met for check in check_latencies(silences, waits, latencies)] == is_met
 
 
 def test_a_result_survives_its_way_through_json() -> None:
