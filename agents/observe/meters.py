@@ -1,34 +1,8 @@
 """Meters: the instruments of one Telemetry, by the names of the GenAI conventions where there are any.
 
-| name | kind, unit | attributes besides provider and model |
-|---|---|---|
-| `vivavoce.turn.e2e_latency` | histogram, s | |
-| `vivavoce.turn.stage.duration` | histogram, s | `vivavoce.stage`, `vivavoce.stage.owner` |
-| `gen_ai.client.operation.time_to_first_chunk` | histogram, s | `gen_ai.operation.name` |
-| `gen_ai.client.operation.duration` | histogram, s | the same, `error.type` |
-| `gen_ai.client.token.usage` | histogram, {token} | the same, `gen_ai.token.type` |
-| `vivavoce.tts.first_byte` | histogram, s | |
-| `vivavoce.interruption.latency` | histogram, s | |
-| `vivavoce.tool.duration` | histogram, s | `gen_ai.tool.name`, `error.type` |
-| `vivavoce.event_loop.lag` | histogram, s | none: it is the process's |
-| `vivavoce.session.phase.duration` | histogram, s | `vivavoce.phase` (start, close), `vivavoce.step` (or "all") |
-| `vivavoce.session.duration` | histogram, s | `vivavoce.close.reason` |
-| `vivavoce.turns` | counter, {turn} | `vivavoce.turn.kind`, `vivavoce.turn.outcome` |
-| `vivavoce.interruptions` | counter, {interruption} | `vivavoce.interruption.is_false` |
-| `vivavoce.tool.calls` | counter, {call} | as `vivavoce.tool.duration` |
-| `vivavoce.fallbacks` | counter, {fallback} | `vivavoce.component`, `error.type`; provider and model passed over |
-| `vivavoce.audio.dropped` | counter, {frame} | `vivavoce.component` (of the agent's: room; else of the caller's) |
-| `vivavoce.provider.errors` | counter, {error} | `vivavoce.component`, `error.type`, `vivavoce.is_recovered` |
-| `vivavoce.speech.seconds` | counter, s | `vivavoce.component` (stt: recognised, tts: made) |
-| `vivavoce.speech.characters` | counter, {character} | `vivavoce.component` |
-| `vivavoce.sessions.closed` | counter, {session} | `vivavoce.close.reason` |
-| `vivavoce.sessions.active` | up-down counter, {session} | |
-| `vivavoce.speeches.open` | up-down counter, {speech} | |
-| `vivavoce.telemetry.waiting` | gauge, {item} | none but `vivavoce.signal` (traces, logs) |
-| `vivavoce.telemetry.dropped` | counter, {item} | the same |
-
-Provider and model are `gen_ai.provider.name` and `gen_ai.request.model`: the component's own; for turns, interruptions
-and sessions the language model's, which is what calls are compared by.
+What each measures, with its attributes: docs/telemetry.md. Provider and model are `gen_ai.provider.name` and
+`gen_ai.request.model`: the component's own; for turns, interruptions and sessions the language model's, which is what
+calls are compared by.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import StatusCode
 
+from docs import telemetry_reference as reference
 from vivavoce.agents.observe.light_spans import LightSpan, LightTracer
 from vivavoce.agents.observe.options import TelemetryOptions
 from vivavoce.agents.observe.telemetry import Telemetry, job_telemetry
@@ -146,6 +147,11 @@ class Watching:
             where = f"{span.name} {seconds_of(span)}"
             assert span.start_time <= span.end_time, f"{where} ends before it begins"
             attributes = span.attributes or {}
+            entry = reference.spans().get(kind_of(span))
+            assert entry is not None, f"docs/telemetry.md knows no span {kind_of(span)!r}"
+            unknown = [name for name in attributes if not entry.knows(name)]
+            assert unknown == [], f"docs/telemetry.md names no {unknown} of {kind_of(span)!r}"
+            assert {event.name for event in span.events} <= {"exception", *entry.events}, where
             if kind_of(span) in GENAI:
                 assert attributes["vivavoce.session.id"] == attributes["gen_ai.conversation.id"], where
             if span.parent is None:
@@ -162,6 +168,11 @@ class Watching:
                 assert span.end_time <= parent.end_time, f"{where} outlives {parent.name} {seconds_of(parent)}"
             if span.status.status_code is StatusCode.ERROR and kind_of(span) == "llm":
                 assert attributes.get("error.type"), f"{where} failed without saying how"
+        for metric in self.metrics:
+            known = {*reference.metrics()[metric.name].attributes, "gen_ai.provider.name", "gen_ai.request.model"}
+            for point in metric.data.data_points:
+                told = set(point.attributes or {})
+                assert told <= known, f"docs/telemetry.md names no {told - known} of {metric.name}"
 
 
 def kind_of(span: ReadableSpan) -> str:

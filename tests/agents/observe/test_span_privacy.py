@@ -15,6 +15,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor
 from opentelemetry.trace import StatusCode
 
+from docs import telemetry_reference as reference
 from telemetry_kit import Watching
 from vivavoce.agents import Agent, AgentSession, SessionOptions, Telemetry, TelemetryOptions, function_tool
 from vivavoce.agents.rooms.local import LocalTransport
@@ -126,6 +127,22 @@ def test_with_capture_content_spans_have_the_words_and_metrics_never(make: Make)
     assert {"cinnamon", "vanilla"} <= {span.status.description for span in watching.spans}
     points = repr([[dict(point.attributes or {}) for point in metric.data.data_points] for metric in watching.metrics])
     assert [word for word in SECRETS if word in points] == []
+
+
+@pytest.mark.parametrize("make", [cascading, realtime])
+def test_the_words_are_in_the_attributes_that_the_reference_marks_as_content(make: Make) -> None:
+    told_of, kept_back = Watching(), Watching()
+    call(make, told_of, capture=True)
+    call(make, kept_back)
+    holding = {
+        name
+        for span in told_of.spans
+        for name, value in (span.attributes or {}).items()
+        if any(word in repr(value) for word in SECRETS) and name != "gen_ai.tool.name"  # one that the model made up
+    }
+    assert {"gen_ai.system_instructions", "gen_ai.input.messages", "vivavoce.turn.agent_text"} <= holding
+    assert holding <= reference.content()
+    assert [name for span in kept_back.spans for name in span.attributes or {} if name in reference.content()] == []
 
 
 @pytest.mark.parametrize("make", [cascading, realtime])
