@@ -6,8 +6,25 @@ from dataclasses import dataclass
 from typing import Literal
 
 from vivavoce.agents.records import InterruptedBy, InterruptionRecord
+from vivavoce.agents.turn import inputs as i
 
 PolicyName = Literal["pause", "immediate", "custom"]
+
+_BY: dict[type, InterruptedBy] = {
+    i.InterruptRequested: "request",
+    i.TextReceived: "text",
+    i.SpeechRequested: "speech",
+    i.HandoffRequested: "speech",
+    i.ParticipantLeft: "caller_left",
+    i.ParticipantLinked: "caller_left",
+    i.SessionClosing: "close",
+    i.SessionClosed: "close",
+}
+
+
+def interrupted_by(event: object) -> InterruptedBy:
+    """Return who cut the agent, by the input that led to it; every other one tells of the user's voice."""
+    return _BY.get(type(event), "voice")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

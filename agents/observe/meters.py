@@ -1,8 +1,6 @@
 """Meters: the instruments of one Telemetry, by the names of the GenAI conventions where there are any.
 
-What each measures, with its attributes: docs/telemetry.md. Provider and model are `gen_ai.provider.name` and
-`gen_ai.request.model`: the component's own; for turns, interruptions and sessions the language model's, which is what
-calls are compared by.
+With their attributes, among them whose provider and model: docs/telemetry.md.
 """
 
 from __future__ import annotations

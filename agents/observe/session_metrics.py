@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from vivavoce.agents.observe.meters import Meters
+from vivavoce.agents.observe.texts import type_name
 from vivavoce.pipelines.llm.base import Usage
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ class SessionMetrics:
         component = str(fields["source"])
         told: dict[str, str | bool] = {
             "vivavoce.component": component,
-            "error.type": type(fields["error"]).__qualname__,
+            "error.type": type_name(type(fields["error"])),
             "vivavoce.is_recovered": bool(fields.get("is_recovered", False)),
         }
         self._meters.failures.errors.add(1, {**self._components.attributes(component), **told})
@@ -111,7 +112,7 @@ class SessionMetrics:
         attributes = {**self._model, "gen_ai.operation.name": "chat"}
         if first_chunk is not None:
             self._meters.first_chunk.record(first_chunk, attributes)
-        failed = {} if error is None else {"error.type": type(error).__qualname__}
+        failed = {} if error is None else {"error.type": type_name(type(error))}
         self._meters.operation.record(seconds, {**attributes, **failed})
         if usage is not None:
             for kind, tokens in (("input", usage.input_tokens), ("output", usage.output_tokens)):
@@ -140,7 +141,7 @@ class SessionMetrics:
         """That component was passed over."""
         told = {"gen_ai.provider.name": provider, "gen_ai.request.model": model}
         attributes = {name: value for name, value in told.items() if value}
-        kind = type(error).__qualname__
+        kind = type_name(type(error))
         self._meters.failures.fallbacks.add(1, {**attributes, "vivavoce.component": component, "error.type": kind})
 
     def dropped_frames(self, component: str, frames: int) -> None:

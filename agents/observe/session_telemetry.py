@@ -22,6 +22,7 @@ from vivavoce.agents.observe.log_export import log_export
 from vivavoce.agents.observe.observer import SessionObserver, StepOf, Watch
 from vivavoce.agents.observe.session_metrics import SessionMetrics
 from vivavoce.agents.observe.spans import Attributes, Current, SpanMaker, SpanWatch
+from vivavoce.agents.observe.texts import type_name
 from vivavoce.agents.observe.turn_record import UNKNOWN_TOOL
 from vivavoce.agents.observe.turn_spans import TurnSpans
 from vivavoce.agents.observe.watches import ModelWatch, PhaseWatch, StepWatch, ToolWatch, VoiceWatch
@@ -110,7 +111,7 @@ class SessionTelemetry(SessionObserver):
             "vivavoce.component": component,
             "gen_ai.provider.name": provider,
             "gen_ai.request.model": model or None,
-            "error.type": type(error).__qualname__,
+            "error.type": type_name(type(error)),
         }
         self._maker.event(self._turns.session, "fallback", told)
         self._metrics.fallback(component, provider, model, error)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from opentelemetry.trace import Span, SpanContext
 
+from vivavoce.agents.observe.interruptions import interrupted_by
 from vivavoce.agents.observe.leaves import Leaf, Leaves
 from vivavoce.agents.observe.spans import NO_SPAN, Attributes, SpanMaker
 from vivavoce.agents.turn import effects as fx
@@ -29,7 +30,7 @@ from vivavoce.agents.turn import inputs as i
 
 if TYPE_CHECKING:
     from vivavoce.agents.observe.options import AttributeValue
-    from vivavoce.agents.records import TurnRecord
+    from vivavoce.agents.records import InterruptedBy, TurnRecord
 
 OnInterruption = Callable[[bool, float], None]
 """Told whether the agent was cut for good, and how many seconds after the candidate's true start it fell silent."""
@@ -166,7 +167,7 @@ class TurnSpans:
     def close(self) -> None:
         """The session ends: so does what is still open."""
         for speech_id in list(self._interruptions):
-            self._decide(speech_id, "interrupted", None)
+            self._decide(speech_id, "interrupted", "close")
         for speech_id in list(self._playouts):
             self._end_playout(speech_id, None, is_cut=True)
         for turn in self._turns.values():
@@ -194,7 +195,7 @@ class TurnSpans:
             elif isinstance(effect, fx.PauseSpeech):
                 self._pause(effect.speech_id)
             elif isinstance(effect, fx.ResumeSpeech):
-                self._decide(effect.speech_id, "resumed", event)
+                self._decide(effect.speech_id, "resumed")
             elif isinstance(effect, fx.CancelSpeech):
                 self._cancel(effect, event)
         for turn_id, turn in list(self._turns.items()):
@@ -300,7 +301,7 @@ class TurnSpans:
     def _cancel(self, effect: fx.CancelSpeech, event: i.TurnInput) -> None:
         if effect.speech_id not in self._interruptions and effect.outcome == "interrupted":
             self._pause(effect.speech_id)
-        self._decide(effect.speech_id, effect.outcome, event)
+        self._decide(effect.speech_id, effect.outcome, interrupted_by(event))
         if effect.is_withdrawn:  # its turn goes on
             self._end_speech(effect.speech_id)
             for turn in self._turns.values():
@@ -321,7 +322,7 @@ class TurnSpans:
         self._end_speech(event.speech_id)
 
     def _end_speech(self, speech_id: str, *, is_cut: bool = True) -> None:
-        self._decide(speech_id, "interrupted" if is_cut else "resumed", None)
+        self._decide(speech_id, "interrupted" if is_cut else "resumed")
         self._end_playout(speech_id, None, is_cut=is_cut)
         self._speeches.pop(speech_id, None)
 
@@ -342,13 +343,12 @@ class TurnSpans:
         leaf = self._leaves.begin("interruption", speech.span, at=began)
         self._interruptions[speech_id] = _Interruption(leaf, began, now, speech_id in self._playouts)
 
-    def _decide(self, speech_id: str, outcome: str, event: i.TurnInput | None) -> None:
+    def _decide(self, speech_id: str, outcome: str, by: InterruptedBy = "voice") -> None:
         held = self._interruptions.pop(speech_id, None)
         if held is None:
             return
         is_true = outcome == "interrupted"
         latency = held.silent_at - held.began_at
-        by = "request" if isinstance(event, i.InterruptRequested) else "voice"
         self._leaves.end(
             held.leaf,
             {

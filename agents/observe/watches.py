@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from vivavoce.agents.observe.model_messages import answered, asked
 from vivavoce.agents.observe.spans import Attributes, SpanMaker, SpanWatch
+from vivavoce.agents.observe.texts import type_name
 from vivavoce.pipelines.llm.base import Done, GenerateRequest, LLMEvent, TextDelta, Usage
 from vivavoce.pipelines.llm.tools import ToolCall, ToolOutput
 from vivavoce.pipelines.tts.base import AudioChunk
@@ -174,5 +175,5 @@ class ToolWatch(SpanWatch):
         )
         if is_error and error is None:
             self._maker.mark_failed(self.span, "tool_error")
-        name = type(error).__qualname__ if error is not None else "tool_error" if is_error else ""
+        name = type_name(type(error)) if error is not None else "tool_error" if is_error else ""
         self._metrics.tool(self._name, self.seconds, name)

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 
 from vivavoce.agents import events as ev
-from vivavoce.agents.observe.interruptions import Cause, PolicyName
+from vivavoce.agents.observe.interruptions import Cause, PolicyName, interrupted_by
 from vivavoce.agents.observe.turn_record import TurnFrame, TurnRecordBuilder
 from vivavoce.agents.records import InterruptedBy, TurnOutcome, TurnRecord, UsageRecord
 from vivavoce.agents.session.journal import Journal
@@ -24,18 +24,6 @@ logger = logging.getLogger(__name__)
 WORDS = (UserFinal, UserInterim)
 SILENCES = (i.UserAudioStopped, i.ParticipantLeft)
 _ENDS_TURN = (fx.CommitUserTurn, fx.DropUserTurn, fx.AddBackchannel)
-
-_BY: dict[type, InterruptedBy] = {
-    i.InterruptRequested: "request",
-    i.TextReceived: "text",
-    i.SpeechRequested: "speech",
-    i.HandoffRequested: "speech",
-    i.ParticipantLeft: "caller_left",
-    i.ParticipantLinked: "caller_left",
-    i.SessionClosing: "close",
-    i.SessionClosed: "close",
-}
-"""Who cut the agent, by the input that led to it; every other one tells of the user's voice."""
 
 
 class TurnBook:
@@ -80,7 +68,7 @@ class TurnBook:
                 self._heard = UsageRecord(stt_audio_seconds=self._heard.stt_audio_seconds + event.audio_seconds)
             if event.text and self._turn_at is None and not self._has_vad:
                 self._turn_at = self._burst_at = now
-        self._by = _BY.get(type(event), "voice")
+        self._by = interrupted_by(event)
 
     def decided(self, effects: Sequence[fx.Effect]) -> None:
         """Take what has been carried out."""

@@ -3,34 +3,35 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
 TARGET = Path(__file__).parents[2] / "docs/telemetry.md"
 
-_NAME = re.compile(r"`((?:vivavoce|gen_ai|error)\.[\w.*]+)`")
 COMMON = ("vivavoce.kind", "vivavoce.session.id", "vivavoce.outcome", "error.type")
 """On any span."""
+EXCEPTION = ("exception.type", "exception.message", "exception.stacktrace")
+"""Of the event that any span may have."""
+
+_NAME = re.compile(r"`((?:vivavoce|gen_ai|error)\.[\w.*{}]+)`")
 
 
 @dataclass(frozen=True)
 class SpanEntry:
     """A kind of span."""
 
-    attributes: tuple[str, ...]
-    events: tuple[str, ...]
+    attributes: frozenset[str]
+    events: Mapping[str, frozenset[str]]
+    link: str = ""
+    """The attribute of its links."""
 
-    def knows(self, attribute: str) -> bool:
-        """Whether the attribute is named; `*` stands for anything. What has no dot is an application's."""
-        return "." not in attribute or any(fnmatchcase(attribute, name) for name in (*COMMON, *self.attributes))
-
-
-@cache
-def content() -> frozenset[str]:
-    """Return the attributes that hold content."""
-    return frozenset(name for *_, told in _rows("Spans") for name in re.findall(r"◆`([\w.]+)`", told))
+    def unknown(self, attributes: Mapping[str, object]) -> list[str]:
+        """Return those that are not named here. What has no dot is an application's."""
+        known = {*COMMON, *self.attributes}
+        named = [name for name in attributes if "." in name and not name.startswith("vivavoce.options.")]
+        return [name for name in named if name not in known]
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class MetricEntry:
 
     kind: str
     unit: str
-    attributes: tuple[str, ...]
+    attributes: frozenset[str]
 
 
 @cache
@@ -47,10 +48,25 @@ def spans() -> dict[str, SpanEntry]:
     """Return the kinds of span."""
     found = {}
     for kinds, _, _, told in _rows("Spans"):
-        attributes = tuple(_NAME.findall(told))
-        events = tuple(re.findall(r"event `(\w+)`", told))
-        found.update({kind: SpanEntry(attributes, events) for kind in re.findall(r"`(\w+)`", kinds)})
+        told, _, link = told.partition("; link ")
+        own, *events = re.split(r"; event ", told)
+        entry = SpanEntry(
+            _expanded(own), {event.split("`")[1]: _expanded(event) for event in events}, "".join(_NAME.findall(link))
+        )
+        found.update(dict.fromkeys(re.findall(r"`(\w+)`", kinds), entry))
     return found
+
+
+@cache
+def content() -> frozenset[str]:
+    """Return the attributes that hold content."""
+    return frozenset(name for *_, told in _rows("Spans") for name in re.findall(r"◆`([\w.]+)`", told))
+
+
+@cache
+def values() -> dict[str, frozenset[str]]:
+    """Return the attributes of which every value is named, with those."""
+    return {_NAME.findall(name)[0]: frozenset(re.findall(r"`(\w+)`", told)) for name, told in _rows("Values")}
 
 
 @cache
@@ -65,8 +81,23 @@ def metrics() -> dict[str, MetricEntry]:
     found = {}
     for name, what, told in _rows("Metrics"):
         kind, unit = what.split(", ")
-        found[name.strip("`")] = MetricEntry(kind, unit, tuple(_NAME.findall(told)))
+        component = () if told.startswith("none") else ("gen_ai.provider.name", "gen_ai.request.model")
+        found[name.strip("`")] = MetricEntry(kind, unit, frozenset((*component, *_NAME.findall(told))))
     return found
+
+
+def _expanded(told: str) -> frozenset[str]:
+    """Return the attributes, with what stands for several written out."""
+    found = set()
+    for name in _NAME.findall(told):
+        if "{part}" in name:
+            parts = re.findall(r"`(\w+)`", told.partition("for each of ")[2].partition(":")[0])
+            found |= {name.replace("{part}", part) for part in parts}
+        elif "{stage}" in name:
+            found |= {name.replace("{stage}", stage) for stage in stages()}
+        else:
+            found.add(name)
+    return frozenset(found)
 
 
 def _rows(title: str) -> list[list[str]]:

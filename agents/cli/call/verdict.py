@@ -9,7 +9,15 @@ from typing import Any
 
 from vivavoce.agents.cli.call.script import CallScript, Expectation
 from vivavoce.agents.cli.caller.line import EndedBy
-from vivavoce.agents.cli.caller.measuring import Check, first_sound, gaps, left_after, silence_after, silencing
+from vivavoce.agents.cli.caller.measuring import (
+    Check,
+    LineSpan,
+    first_sound,
+    gaps,
+    left_after,
+    silence_after,
+    silencing,
+)
 from vivavoce.pipelines.media.frame import AudioFrame
 
 
@@ -69,12 +77,6 @@ class CallReport:
         return {"passed": self.has_passed, **asdict(self)}
 
 
-@dataclass(frozen=True, slots=True)
-class _Span:
-    start: int
-    end: int
-
-
 def judge(script: CallScript, result: Mapping[str, Any], recording: AudioFrame, room: str, path: str) -> CallReport:
     """Measure a call and hold it against its script.
 
@@ -83,7 +85,7 @@ def judge(script: CallScript, result: Mapping[str, Any], recording: AudioFrame, 
         recording: The call in stereo: caller left, agent right.
         room, path: For the report.
     """
-    spans = [_Span(line["start"], line["end"]) for line in result["lines"]]
+    spans = [LineSpan(line["start"], line["end"]) for line in result["lines"]]
     lines = []
     if script.greeting:
         lines.append(_greeting(script.greeting_expect, result["greeting"], recording))

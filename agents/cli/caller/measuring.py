@@ -19,6 +19,8 @@ _QUIET = 0.3
 """Seconds without sound that are silence, not a pause between words."""
 _BETWEEN_LINES = 0.5
 """Seconds without sound that end a line of the caller; a comma on a stretching jitter buffer is shorter."""
+_LEAST_LINE = 0.1
+"""Seconds of sound that make a line; a click is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,7 @@ class Check:
 
 
 class SpokenLine(Protocol):
-    """A line of the caller on its own recording: samples between which it was played out, its silent edges included."""
+    """A line of the caller: samples of a recording between which it lies, with silent edges or without."""
 
     @property
     def start(self) -> int: ...
@@ -41,22 +43,25 @@ class SpokenLine(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class HeardLine:
-    """A line of the caller as a recording holds it: samples from its first sound to its last."""
+class LineSpan:
+    """A line of which only the place is known."""
 
     start: int
     end: int
 
 
-def heard_lines(recording: AudioFrame) -> list[HeardLine]:
-    """Return the caller's lines in a recording of the agent's side, which does not know where they are."""
+def heard_lines(recording: AudioFrame) -> list[LineSpan]:
+    """Return the caller's lines in a recording of the agent's side, which does not know where they are.
+
+    From the first sound of each to its last.
+    """
     import numpy as np
 
     sounding = np.flatnonzero(_audible(_channels(recording)[0], recording.sample_rate))
     pauses = np.flatnonzero(np.diff(sounding) > round(_BETWEEN_LINES / _WINDOW))
     size = round(recording.sample_rate * _WINDOW)
-    lines = np.split(sounding, pauses + 1)
-    return [HeardLine(int(line[0]) * size, (int(line[-1]) + 1) * size) for line in lines if len(line)]
+    lines = [line for line in np.split(sounding, pauses + 1) if len(line) >= _LEAST_LINE / _WINDOW]
+    return [LineSpan(int(line[0]) * size, (int(line[-1]) + 1) * size) for line in lines]
 
 
 def gaps(recording: AudioFrame, turns: Sequence[SpokenLine]) -> list[float | None]:

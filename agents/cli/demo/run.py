@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import wave
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass
@@ -114,6 +115,9 @@ class Demo:
             there = next(place for place in (path, *path.absolute().parents) if place.exists())
             if path.is_dir() or not (there is path or there.is_dir()) or not os.access(there, os.W_OK):
                 raise ConfigurationError(_cannot_write(path, "no permission, or a folder"))
+        report = self._options.report.absolute()
+        if self._options.wav.absolute() in (report, report.with_name(RECORDING), report.with_name(PAGE)):
+            raise ConfigurationError(_cannot_write(self._options.wav, "another file of the demo has that name"))
 
     async def _make_folders(self) -> None:
         for path in (self._options.wav, self._options.report):
@@ -184,9 +188,9 @@ class Demo:
         waits = [gap for gap in gaps(recording, result.turns) if gap is not None]
         silences = await anyio.to_thread.run_sync(_silences, report)
         verdict = checks.check_call(result, recording, booking, DEMO_SCRIPT.booking)
-        truth = checks.check_latencies(silences, waits, latencies(report.turns))
+        verdict += checks.check_latencies(silences, waits, latencies(report.turns))
         notices.show_summary(self._console, report.turns, waits)
-        notices.show_checks(self._console, [*verdict, *truth])
+        notices.show_checks(self._console, verdict)
         files = {"sound": str(self._options.wav), "report": str(self._options.report), "page": str(page)}
         if report.recordings:
             files["session"] = report.recordings[0].path
@@ -216,11 +220,17 @@ def _cannot_write(path: Path, reason: str) -> str:
     return f"cannot write {str(path)!r} ({reason}); choose other files with --wav and --report"
 
 
-def _silences(report: SessionReport) -> list[float]:
-    """Return the gaps before the agent's answers in its own recording; none without one."""
+def _silences(report: SessionReport) -> list[float] | str:
+    """Return the gaps before the agent's answers in its own recording, or why there is nothing to be measured."""
     if not report.recordings:
-        return []
-    recording = read_wav(Path(report.recordings[0].path))
+        return "the agent has recorded nothing"
+    record = report.recordings[0]
+    if record.error:
+        return f"the agent's recording broke off: {record.error}"
+    try:
+        recording = read_wav(Path(record.path))
+    except (OSError, EOFError, ValueError, wave.Error) as error:
+        return f"cannot read the agent's recording: {error}"
     return [gap for gap in gaps(recording, heard_lines(recording)) if gap is not None]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from vivavoce.agents.cli.caller.measuring import gaps, heard_lines, silencing
+from vivavoce.agents.cli.caller.measuring import LineSpan, gaps, heard_lines, silencing
 from vivavoce.agents.cli.demo.checks import CallerTurn, CallResult, check_call, check_latencies
 from vivavoce.pipelines.media.frame import AudioFrame
 
@@ -99,6 +99,10 @@ def test_a_recording_that_knows_of_no_lines_has_those_that_silence_tells_apart()
     assert gaps(recording, lines) == pytest.approx([0.6, 0.75], abs=0.011)
 
 
+def test_a_click_is_no_line() -> None:
+    assert heard_lines(_call(caller=[(1.0, 1.05), (3.0, 3.2)], agent=[])) == [LineSpan(3 * RATE, round(3.2 * RATE))]
+
+
 def test_a_recording_without_a_caller_has_no_lines() -> None:
     assert heard_lines(_call(caller=[], agent=[(1.0, 2.0)])) == []
 
@@ -110,8 +114,10 @@ def test_a_recording_without_a_caller_has_no_lines() -> None:
         ([0.44, 0.66], [0.6, 0.7], [0.4, 0.5], [False, True]),
         ([0.44, 0.44], [0.6, 0.7], [0.4, 0.5], [False, True]),
         ([0.44, 0.52], [0.6, 1.6], [0.4, 0.5], [True, False]),
+        ([0.44, 0.52], [1.0, 1.1], [0.4, 0.5], [True, False]),
         ([0.44, 0.52], [0.6, 0.4], [0.4, 0.5], [True, False]),
         ([], [0.6], [0.4], [False, True]),
+        ("the disk is full", [0.6], [0.4], [False, True]),
         ([0.4], [0.6], [0.4, 0.4], [False, False]),
         ([], [], [], [False, False]),
     ],
@@ -120,14 +126,16 @@ def test_a_recording_without_a_caller_has_no_lines() -> None:
         "longer than reported",
         "shorter than reported",
         "a room that takes too long",
+        "sound that is played late in every turn",
         "heard before it was said",
+        "no answer in the recording",
         "no recording",
         "unequal numbers",
         "nothing",
     ],
 )
 def test_reported_latencies_are_held_against_both_recordings(
-    silences: list[float], waits: list[float], latencies: list[float], is_met: list[bool]
+    silences: list[float] | str, waits: list[float], latencies: list[float], is_met: list[bool]
 ) -> None:
     assert [check.is_met for check in check_latencies(silences, waits, latencies)] == is_met
 

@@ -73,7 +73,7 @@ def told(component: str, error: str, provider: str = "first", model: str = "m-1"
         "vivavoce.component": component,
         "gen_ai.provider.name": provider,
         "gen_ai.request.model": model,
-        "error.type": error,
+        "error.type": f"vivavoce.pipelines.core.errors.{error}",
     }
 
 

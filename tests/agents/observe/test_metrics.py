@@ -141,7 +141,7 @@ def test_what_went_wrong_is_counted_where_it_went_wrong(make: Make) -> None:
             "gen_ai.provider.name": "first",
             "gen_ai.request.model": "m-1",
             "vivavoce.component": "llm",
-            "error.type": "ProviderConnectionError",
+            "error.type": "vivavoce.pipelines.core.errors.ProviderConnectionError",
         },
     )
     dropped = {

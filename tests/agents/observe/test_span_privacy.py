@@ -138,7 +138,7 @@ def test_the_words_are_in_the_attributes_that_the_reference_marks_as_content(mak
         name
         for span in told_of.spans
         for name, value in (span.attributes or {}).items()
-        if any(word in repr(value) for word in SECRETS) and name != "gen_ai.tool.name"  # one that the model made up
+        if any(word in repr(value) for word in SECRETS) and value != "ginger_please"  # a tool that the model made up
     }
     assert {"gen_ai.system_instructions", "gen_ai.input.messages", "vivavoce.turn.agent_text"} <= holding
     assert holding <= reference.content()

@@ -31,18 +31,19 @@ from vivavoce.pipelines.realtime_model.base import RealtimeCapabilities
 
 ANSWER = "Sure, I can help you with that right away, madam."
 
-Make = Callable[[Watching], SessionHarness]
+Make = Callable[..., SessionHarness]
 Times = list[tuple[str, tuple[float, float]]]
 
 
-def cascading(watching: Watching) -> SessionHarness:
+def cascading(watching: Watching, *more: str) -> SessionHarness:
     tts = ScriptedTTS(first_byte=0.2, options=ScriptedTTSOptions(duration=2.0))
     options = SessionOptions(telemetry=watching.telemetry)
-    return SessionHarness(Agent("Be nice."), ScriptedLLM([0.1, ANSWER]), tts=tts, options=options)
+    return SessionHarness(Agent("Be nice."), ScriptedLLM([0.1, ANSWER], *more), tts=tts, options=options)
 
 
-def realtime(watching: Watching) -> SessionHarness:
-    model = ScriptedRealtimeModel([0.3, ANSWER], capabilities=RealtimeCapabilities(turn_detection=frozenset({"local"})))
+def realtime(watching: Watching, *more: str) -> SessionHarness:
+    capabilities = RealtimeCapabilities(turn_detection=frozenset({"local"}))
+    model = ScriptedRealtimeModel([0.3, ANSWER], *more, capabilities=capabilities)
     return SessionHarness(Agent("Be nice."), model=model, options=SessionOptions(telemetry=watching.telemetry))
 
 
@@ -72,6 +73,19 @@ def test_a_plain_turn_is_a_tree_with_the_scenarios_times(make: Make, answer: Tim
     assert seconds_of(turn) == (0.5, 5.2)
     heard = [("user_speech", (0.5, 2.5)), ("stt", (0.5, 2.7)), ("end_of_turn", (2.5, 2.9))]
     assert [(span.name, seconds_of(span)) for span in watching.children(turn)] == [*heard, *answer]
+
+
+@pytest.mark.parametrize("make", [cascading, realtime])
+def test_an_interruption_names_what_cut_the_agent_as_its_record_does(make: Make) -> None:
+    watching = Watching()
+    harness = make(watching, "For how many?")
+    harness.caller.says("hello there", 0.5, 2.5, final_at=2.7)
+    harness.caller.types("stop, a table please", 4.0)
+    harness.run(until=9.0)
+    watching.check()
+    (cut,) = [turn for turn in harness.session.turns if turn.interruptions]
+    assert [each.by for each in cut.interruptions] == ["text"]
+    assert (watching.one("interruption").attributes or {})["vivavoce.interruption.by"] == "text"
 
 
 @pytest.mark.parametrize("make", [cascading, realtime])
