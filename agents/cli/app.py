@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -16,6 +16,7 @@ from vivavoce.agents.cli.dev_command import dev
 from vivavoce.agents.cli.doctor_command import doctor
 from vivavoce.agents.cli.environment import load_env_file
 from vivavoce.agents.cli.page_command import page
+from vivavoce.agents.cli.process_end import run_process
 from vivavoce.agents.cli.replay_command import replay
 from vivavoce.agents.cli.report_command import report
 from vivavoce.agents.cli.room_command import room
@@ -69,8 +70,12 @@ app.command()(report)
 app.command()(doctor)
 
 
-def run_app() -> None:
+def run_app() -> NoReturn:
     """Run the app; expected errors become one line on stderr and exit status 1, others keep their traceback."""
+    run_process(_run)
+
+
+def _run() -> None:
     try:
         configure_logging()
         ignore_short_secrets()

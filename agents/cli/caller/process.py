@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import anyio
 from anyio.streams.text import TextReceiveStream
 
+from vivavoce.agents.cli.process_end import run_process
 from vivavoce.pipelines.core.errors import ConfigurationError, RoomError, VoiceError, first_error
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def serve_caller(place_call: Callable[[dict[str, Any]], Awaitable[dict[str, Any]
         place_call: Gets the request and returns the result; both plain data.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started it decides: closing stdin ends it
-    sys.exit(asyncio.run(_serve(place_call)))
+    run_process(lambda: sys.exit(asyncio.run(_serve(place_call))))
 
 
 async def _serve(place_call: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]) -> int:

@@ -23,6 +23,7 @@ from anyio.abc import TaskGroup
 from vivavoce.agents.cli.app_file import App, load_app
 from vivavoce.agents.cli.dev.stage import Stage
 from vivavoce.agents.cli.dev.wire import Message, Speaker
+from vivavoce.agents.cli.process_end import run_process
 from vivavoce.agents.cli.running import configure_logging, ignore_short_secrets
 from vivavoce.agents.job import JobInfo
 from vivavoce.agents.worker.executor import TaskExecutor
@@ -158,4 +159,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run_process(main)
