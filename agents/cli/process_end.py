@@ -30,7 +30,7 @@ def run_process(main: Callable[[], object]) -> NoReturn:
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:
             thread.join()
-    atexit._run_exitfuncs()
+    atexit._run_exitfuncs()  # no public function runs them without taking the interpreter apart
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 BEGIN = """
-import atexit, sys, threading, time
+import atexit, sys, threading
 {native}
 from vivavoce.agents.cli.process_end import run_process
 class Last:
@@ -57,8 +57,14 @@ def test_the_status_is_that_of_the_main_function(native: str, main: str, status:
 
 
 def test_threads_that_are_no_daemons_are_waited_for() -> None:
-    slow = "threading.Thread(target=lambda: (time.sleep(0.3), print('done'))).start()"
-    assert _ends(f"run_process(lambda: {slow})")[:2] == (0, "done\nexit handler\n")
+    thread = "threading.Thread(target=lambda: print(sys.stdin.readline(), end='')).start()"
+    main = f"run_process(lambda: ({thread}, print('main is over', flush=True)))"
+    command = [sys.executable, "-c", BEGIN.format(native=WITH) + main]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "main is over\n"
+        out, _ = process.communicate("done\n", timeout=60)
+    assert (process.returncode, out) == (0, "done\nexit handler\n")
 
 
 def test_output_that_nobody_reads_any_more_is_a_failure_and_no_traceback() -> None:
