@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vivavoce.agents.turn.machine import TurnMachine
-from vivavoce.agents.turn.trace import FORMAT, Plain, decode, encode
+from vivavoce.agents.turn.trace import FORMAT, OLDEST_FORMAT, Plain, decode, encode
 from vivavoce.pipelines.core.errors import TraceError
 
 
@@ -36,6 +36,7 @@ class Trace:
 
     Args:
         version: Of the vivavoce that wrote it.
+        format: Of the lines; one that is older than `FORMAT` can be shown and not replayed.
         began_at: Wall time, seconds since the Unix epoch.
         not_replayable: What of the options is only named in it.
         end: "closed", or why there is no more; empty when nothing says so, because the session or its process was
@@ -47,6 +48,7 @@ class Trace:
 
     session_id: str
     version: str
+    format: int
     began_at: float
     options: Plain
     not_replayable: tuple[str, ...]
@@ -84,10 +86,11 @@ def read_trace(lines: Iterable[str]) -> Trace:
     if header is None or header.get("trace") != "vivavoce":
         raise TraceError("this is no trace: needed a file that a session wrote for VIVAVOCE_TRACE or trace_path")
     version = str(header.get("version", ""))
-    if header.get("format") != FORMAT:
+    written = header.get("format")
+    if not isinstance(written, int) or not OLDEST_FORMAT <= written <= FORMAT:
         raise TraceError(
-            f"needed a trace of format {FORMAT}, got {header.get('format')!r}; "
-            f"replay it with the vivavoce that wrote it, {version or 'of unknown version'}"
+            f"needed a trace of format {OLDEST_FORMAT} to {FORMAT}, got {written!r}; "
+            f"replay it with the vivavoce that wrote it, {_writer(version)}"
         )
     steps: list[RecordedStep] = []
     end, cut, damaged = "", 0, 0
@@ -105,6 +108,7 @@ def read_trace(lines: Iterable[str]) -> Trace:
     return Trace(
         session_id=str(header.get("session", "")),
         version=version,
+        format=written,
         began_at=float(header.get("began_at", 0.0)),
         options=header.get("options"),
         not_replayable=tuple(str(part) for part in header.get("not_replayable", ())),
@@ -119,9 +123,14 @@ def replay(trace: Trace) -> Difference | None:
     """Feed the inputs to a fresh machine; return the first step that led to something else, if any did.
 
     Raises:
-        TraceError: The trace cannot be replayed: its options or an input are only named in it, or are of another
-            version of vivavoce.
+        TraceError: The trace cannot be replayed: it is of an older format, or its options or an input are only named
+            in it, or are of another version of vivavoce.
     """
+    if trace.format != FORMAT:
+        raise TraceError(
+            f"the trace can be shown and not replayed: needed format {FORMAT}, got {trace.format}, of which inputs and "
+            f"rules have changed since; replay it with the vivavoce that wrote it, {_writer(trace.version)}"
+        )
     if trace.not_replayable:
         raise TraceError(f"the trace cannot be replayed; it only names {'; '.join(trace.not_replayable)}")
     machine = TurnMachine(decode(trace.options))
@@ -147,6 +156,10 @@ def replay(trace: Trace) -> Difference | None:
         if machine.next_deadline() != step.deadline:
             return Difference(step=step, what="deadline", recorded=step.deadline, replayed=machine.next_deadline())
     return None
+
+
+def _writer(version: str) -> str:
+    return version or "of unknown version"
 
 
 def _parsed(line: str) -> dict[str, Any] | None:

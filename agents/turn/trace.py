@@ -8,7 +8,7 @@ replayed.
 
 A trace is one line for the beginning, one for each input, one for the end:
 
-    {"trace": "vivavoce", "format": 1, "version": "0.1.0", "session": "session_1", "began_at": 1767225600.0,
+    {"trace": "vivavoce", "format": 2, "version": "0.1.0", "session": "session_1", "began_at": 1767225600.0,
      "options": {"is": "TurnOptions", ...}, "not_replayable": []}
     {"at": 4.5, "input": {"is": "SessionStarting"}, "effects": [{"is": "SetAgentState", ...}], "deadline": null}
     {"end": "closed"}
@@ -32,8 +32,10 @@ from vivavoce.agents.turn.machine import TurnMachine
 from vivavoce.agents.turn.options import TurnOptions
 from vivavoce.pipelines.core.errors import TraceError
 
-FORMAT = 1
-"""Of the lines; another number means that this code does not understand them."""
+FORMAT = 2
+"""Of the lines. Inputs, effects or rules that change make a new one."""
+OLDEST_FORMAT = 1
+"""The oldest one that can still be read and shown. Only `FORMAT` is replayed: the rules have changed since."""
 
 Plain: TypeAlias = "None | bool | int | float | str | list[Plain] | dict[str, Plain]"
 """What JSON can say."""

@@ -149,6 +149,16 @@ def test_a_trace_that_only_names_its_options_is_shown_and_fails(trace: Path) -> 
     assert "TraceError: the trace cannot be replayed; it only names options.policy: app.Policy" in printed
 
 
+def test_a_trace_of_the_older_format_is_shown_and_not_replayed(trace: Path) -> None:
+    change(trace, 0, lambda plain: plain.update(format=1, version="0.1.0"))
+    status, printed = run(trace)
+    assert status == 1
+    assert "UserFinal(text='stop it now')" in printed
+    assert "the trace can be shown and not replayed: needed format 2, got 1" in printed
+    assert "replay it with the vivavoce that wrote it, 0.1.0" in printed
+    assert "Traceback" not in printed
+
+
 def test_values_are_shown_in_short() -> None:
     assert describe(encode(InterruptRequested()), zero=0.0) == "InterruptRequested"
     asked = encode(SpeechRequested(speech_id="s", kind="say", priority=2))
@@ -162,7 +172,7 @@ def _files(folder: Path) -> None:
     (folder / "notes.txt").write_text("hello\n")
     (folder / "empty.jsonl").write_text("")
     (folder / "binary.jsonl").write_bytes(b"\xff\xfe\x00")
-    (folder / "future.jsonl").write_text('{"trace": "vivavoce", "format": 2, "version": "9.0"}\n')
+    (folder / "future.jsonl").write_text('{"trace": "vivavoce", "format": 3, "version": "9.0"}\n')
     (folder / "none").mkdir()
     (folder / "some").mkdir()
     (folder / "some" / "a.jsonl").write_text("")
@@ -178,7 +188,7 @@ def _files(folder: Path) -> None:
         (["notes.txt"], "'notes.txt': this is no trace: needed a file that a session wrote"),
         (["empty.jsonl"], "this is no trace"),
         (["binary.jsonl"], "this is no trace: it is not text"),
-        (["future.jsonl"], "needed a trace of format 1, got 2; replay it with the vivavoce that wrote it, 9.0"),
+        (["future.jsonl"], "needed a trace of format 1 to 2, got 3; replay it with the vivavoce that wrote it, 9.0"),
         (["/proc/self/mem"], "cannot read '/proc/self/mem'"),
         ([], "Missing argument"),
     ],

@@ -267,10 +267,18 @@ def test_what_is_no_trace_is_refused(text: str) -> None:
 
 def test_a_trace_of_another_format_is_refused() -> None:
     written = lines(*CALL)
-    with pytest.raises(TraceError, match=r"needed a trace of format 1, got 9; .* that wrote it, 0\.1\.0"):
+    with pytest.raises(TraceError, match=r"needed a trace of format 1 to 2, got 9; .* that wrote it, 0\.1\.0"):
         read_trace([changed(written[0], lambda plain: plain.update(format=9))])
     with pytest.raises(TraceError, match="got None; .* of unknown version"):
         read_trace(['{"trace": "vivavoce"}'])
+
+
+def test_a_trace_of_the_older_format_is_read_and_not_replayed() -> None:
+    written = lines(*CALL)
+    trace = read_trace([changed(written[0], lambda plain: plain.update(format=1)), *written[1:]])
+    assert len(trace.steps) == len(CALL)
+    with pytest.raises(TraceError, match=r"can be shown and not replayed: needed format 2, got 1.* wrote it, 0\.1\.0"):
+        replay(trace)
 
 
 def test_options_have_a_plain_form_field_by_field() -> None:
