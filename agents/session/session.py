@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
@@ -25,7 +25,6 @@ from vivavoce.agents.session.event_source import EventSource
 from vivavoce.agents.session.flow import ConversationFlow
 from vivavoce.agents.session.handoff import Handoff, HandoffRoom
 from vivavoce.agents.session.history import SessionHistory
-from vivavoce.agents.session.inbox import InterruptedFromThread
 from vivavoce.agents.session.input import SessionInput
 from vivavoce.agents.session.journal import Journal
 from vivavoce.agents.session.lifecycle import SessionLifecycle, TakeOver
@@ -36,6 +35,7 @@ from vivavoce.agents.session.pipeline_room import PipelineRoom
 from vivavoce.agents.session.recording import SessionRecording
 from vivavoce.agents.session.runtime import SessionRuntime
 from vivavoce.agents.session.snapshot import Snapshot, read_snapshot, write_snapshot
+from vivavoce.agents.session.speaking import SessionSpeaking
 from vivavoce.agents.session.speech_desk import SpeechDesk
 from vivavoce.agents.session.tool_room import ToolRoom
 from vivavoce.agents.session.trace_writer import make_trace_writer
@@ -51,16 +51,10 @@ from vivavoce.agents.session.wiring import (
     make_observer,
     wake_up_of,
 )
-from vivavoce.agents.speech.given_audio import GivenAudio
-from vivavoce.agents.speech.handle import SpeechHandle, running_tool_of
-from vivavoce.agents.speech.host import SpeechRequest
 from vivavoce.agents.states import CloseReason
-from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.options import WakeUp
 from vivavoce.pipelines.core.errors import SessionClosedError, SessionError, SessionNotStartedError
 from vivavoce.pipelines.core.ids import new_id
-from vivavoce.pipelines.llm.tools import ToolChoice
-from vivavoce.pipelines.media.frame import VideoFrame
 from vivavoce.pipelines.pipeline import Pipeline
 
 if TYPE_CHECKING:
@@ -73,7 +67,7 @@ logger = logging.getLogger(__name__)
 UserdataT = TypeVar("UserdataT")
 
 
-class AgentSession(EventSource, SessionView, Generic[UserdataT]):
+class AgentSession(EventSource, SessionSpeaking, SessionView, Generic[UserdataT]):
     """One conversation between a caller and an agent.
 
     Calls only enqueue, from any task of the loop that it was started on and from threads; its own loop then decides.
@@ -264,82 +258,7 @@ class AgentSession(EventSource, SessionView, Generic[UserdataT]):
         with anyio.CancelScope(shield=True):  # bounded by close_timeout
             await self.close()
 
-    # --- speech
-
-    def say(
-        self,
-        text: str | AsyncIterator[str],
-        *,
-        audio: GivenAudio | None = None,
-        interruptible: bool = True,
-        add_to_history: bool = True,
-        priority: int = 0,
-        when_busy: i.WhenBusy = "queue",
-    ) -> SpeechHandle:
-        """Speak `text` as it is, without the model. Awaiting the handle means "played out".
-
-        Args:
-            text: Whole, or piece by piece: then of at most 100,000 characters, beyond which the speech fails.
-            audio: Played instead of a synthesis of `text`, which it says: a frame, an async iterator of frames, or the
-                path of a file (WAV; with the extra `audio` any kind). One that turns out broken fails the speech.
-            interruptible: Whether the caller's words may cut it.
-            priority: Higher is spoken earlier, among what waits.
-            when_busy: What to do when somebody has the floor: wait, give up, or take it.
-        Raises:
-            SessionNotStartedError, SessionClosedError: It cannot speak now.
-            CapabilityError: The pipeline has no voice.
-            ConfigurationError: There is no such file, or `text` is not whole where `audio` is given.
-        """
-        request = SpeechRequest(text=text, audio=audio, add_to_history=add_to_history)
-        return self._speech.ask("say", request, interruptible=interruptible, priority=priority, when_busy=when_busy)
-
-    def reply(
-        self,
-        instructions: str,
-        wait_for_playback: bool = True,
-        *,
-        interruptible: bool = True,
-        frames: Sequence[VideoFrame] | None = None,
-        tool_choice: ToolChoice | None = None,
-        priority: int = 0,
-        when_busy: i.WhenBusy = "discard",
-    ) -> SpeechHandle:
-        """Let the model speak, by `instructions` (for this once) and the history.
-
-        Args:
-            wait_for_playback: Whether awaiting the handle means "played out" or only "generated".
-            frames: Pictures for the model.
-            when_busy: What to do while another `reply()` runs; behind the answer to a user turn it queues.
-        Raises:
-            SessionNotStartedError, SessionClosedError: It cannot speak now.
-            CapabilityError: The pipeline makes no replies, or its model does not see.
-        """
-        request = SpeechRequest(
-            instructions=instructions,
-            wait_for_playback=wait_for_playback,
-            frames=tuple(frames or ()),
-            tool_choice=tool_choice or ToolChoice(),
-        )
-        return self._speech.ask("reply", request, interruptible=interruptible, priority=priority, when_busy=when_busy)
-
-    def interrupt(self, *, force: bool = False) -> Awaitable[None]:
-        """Stop what the agent is saying and drop what waits, up to the first protected speech.
-
-        It acts when called; awaiting it means that the audio has stopped. Nothing to interrupt is fine. In a thread,
-        such as a sync tool's, it acts too, but there it cannot be awaited.
-
-        Answers that wait for their tools are cut too; tools without `cancel_on_interrupt` run on, and a late reply
-        tells what they came to. Called in a tool it means what else sounds, such as a filler: the answer that waits for
-        this tool goes on, unless words before the call still sound, which end it. `RunContext.speech.interrupt()` does.
-
-        Args:
-            force: Stop protected speech too.
-        """
-        self._door.check()
-        if self._door.is_on_loop:
-            return self._runtime.interrupt_all(force=force, from_tool_of=running_tool_of.get())
-        self._door.post(i.InterruptRequested(force=force, from_tool_of=running_tool_of.get()))
-        return InterruptedFromThread()
+    # --- who talks, and how
 
     def update_agent(self, agent: Agent) -> Handoff:
         """Hand the conversation to `agent`, after what speaks and waits now; await the result to know that it is there.
