@@ -204,7 +204,8 @@ class ErrorOccurred(SessionEvent):
     """Something failed.
 
     Args:
-        source: Where: a component ("llm", "tts", "stt"), "text" (given to `say`), "tool", "handler", "hook", "policy" …
+        source: Where: a component ("llm", "tts", "stt"), "text" (given to `say`), "tool", "handler", "hook", "policy",
+            "turn" (a rule of the turn machine that is at fault) …
         is_recovered: The session goes on as if nothing had been.
     """
 

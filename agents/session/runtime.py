@@ -30,6 +30,7 @@ from vivavoce.agents.session.reply_lane import ReplyLane
 from vivavoce.agents.session.tool_room import ToolRoom
 from vivavoce.agents.session.transcripts import TranscriptFeed
 from vivavoce.agents.session.turn_book import SILENCES, WORDS, TurnBook, turn_of
+from vivavoce.agents.session.turn_errors import report_turn_error
 from vivavoce.agents.session.wake_up_call import WakeUpCall
 from vivavoce.agents.speech.handle import SpeechHandle
 from vivavoce.agents.speech.host import SpeechRequest
@@ -40,7 +41,6 @@ from vivavoce.agents.tools.executor import ToolBatch
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.machine import TurnMachine
-from vivavoce.pipelines.core.errors import SessionError
 from vivavoce.pipelines.core.ids import new_id
 from vivavoce.pipelines.events import UserFinal
 from vivavoce.pipelines.io import Transport
@@ -338,11 +338,6 @@ class SessionRuntime:
             seconds=effect.seconds,
         )
 
-    def _report_policy(self, effect: fx.PolicyFailed) -> None:
-        logger.debug("InterruptionOptions.%s failed:\n%s", effect.option, effect.details)
-        message = f"InterruptionOptions.{effect.option}: {effect.problem}; the default was taken"
-        self.report_error(SessionError(message), "policy")
-
     def _grant_floor(self, effect: fx.GrantFloor) -> None:
         reply = self._replies.get(effect.speech_id)
         if reply is None:
@@ -482,7 +477,8 @@ _APPLY: dict[type, Callable[[SessionRuntime, Any], None]] = {
     fx.AddBackchannel: SessionRuntime._add_backchannel,
     fx.DropUserTurn: SessionRuntime._drop_user_turn,
     fx.UserTurnLimitReached: SessionRuntime._note_turn_limit,
-    fx.PolicyFailed: SessionRuntime._report_policy,
+    fx.PolicyFailed: lambda runtime, effect: report_turn_error(effect, runtime.report_error),
+    fx.DeadlineDropped: lambda runtime, effect: report_turn_error(effect, runtime.report_error),
     fx.GrantFloor: SessionRuntime._grant_floor,
     fx.CancelSpeech: SessionRuntime._cancel_speech,
     fx.PauseSpeech: SessionRuntime._pause_speech,

@@ -91,7 +91,7 @@ class Answering:
         is_unknown = turn.is_heard and not turn.new_text
         may_be_sign = turn.over is None and not (turn.is_merged or is_unknown) and self._floor.was_heard
         if may_be_sign and self._interruption.is_only_sign(turn, now):
-            if turn.hushed and not turn.interim:  # it goes with words that wait for an answer
+            if turn.hushed and turn.loud_text and not turn.interim:  # it goes with words that wait for an answer
                 turn.hushed = len(turn.segments)
                 self._interruption.let_go_on()
                 return

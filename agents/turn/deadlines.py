@@ -20,6 +20,11 @@ class Deadline:
         self.at = round(at, NANOSECOND_DIGITS)
         self.act = act
 
+    @property
+    def name(self) -> str:
+        """The rule that set it, as it is named in the code."""
+        return str(getattr(self.act, "__qualname__", self.act))
+
 
 def earliest(deadlines: Iterable[Deadline]) -> Deadline | None:
     """Return the one that is due first; of equals the one named first."""

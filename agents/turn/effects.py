@@ -233,6 +233,19 @@ class PolicyFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class DeadlineDropped:
+    """A deadline was due again and again and changed nothing, by a fault of the turn machine; it is passed over.
+
+    Args:
+        due: The rule that set it, by its name in the code.
+        at: When it was due; session clock, seconds.
+    """
+
+    due: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
 class SettleAudio:
     """The turn is over by request: have the recogniser settle what it has heard."""
 
@@ -285,6 +298,7 @@ Effect = (
     | SettleAudio
     | UserTurnLimitReached
     | PolicyFailed
+    | DeadlineDropped
     | ClearAudio
     | RefuseRemoteReply
     | WakeUser

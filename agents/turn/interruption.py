@@ -51,8 +51,11 @@ class Interruption:
         return not self._judge.is_backchannel(text)
 
     def is_only_sign(self, turn: UserTurn, now: float) -> bool:
-        """Whether that turn, which is over, is no more than a sign of listening to what is or was being heard."""
-        is_sign = not self.takes_floor(turn.loud_text)
+        """Whether that turn, which is over, is no more than a sign of listening to what is or was being heard.
+
+        Words that had to wait are judged when nothing is left that they wait for.
+        """
+        is_sign = not self.takes_floor(turn.loud_text or turn.new_text)
         active = self._floor.active
         if not self._judge.has_policy or active is None or not active.is_playing:
             return is_sign

@@ -8,7 +8,7 @@ from vivavoce.agents.states import AgentState, UserState
 from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.answering import Answering
 from vivavoce.agents.turn.conversation_state import ConversationState, SessionPhase
-from vivavoce.agents.turn.deadlines import Deadline, earliest
+from vivavoce.agents.turn.deadlines import Deadline
 from vivavoce.agents.turn.effects import CloseSession, Effect, RefuseRemoteReply
 from vivavoce.agents.turn.endpointing import Endpointing
 from vivavoce.agents.turn.floor import Floor
@@ -18,6 +18,7 @@ from vivavoce.agents.turn.listening import Listening
 from vivavoce.agents.turn.options import TurnOptions
 from vivavoce.agents.turn.pipeline_change import PipelineChange
 from vivavoce.agents.turn.preemption import Preemption
+from vivavoce.agents.turn.settling import Settling
 from vivavoce.agents.turn.speeches import Speeches
 from vivavoce.agents.turn.user_turn import UserSide
 from vivavoce.agents.turn.wake_up import WakeUps
@@ -30,7 +31,8 @@ class TurnMachine:
     """Decides the conversation. Feed every input in order, carry the effects out in order, and send `Tick` at
     `next_deadline()`.
 
-    No input raises, in any order: what comes too late (of a speech that is over, after closing) changes nothing.
+    No input raises, in any order: what comes too late (of a speech that is over, after closing) changes nothing. Each
+    step ends: a deadline that is due again and again is dropped and reported (`settling`).
     """
 
     def __init__(self, options: TurnOptions) -> None:
@@ -60,6 +62,7 @@ class TurnMachine:
             out=self._out,
         )
         self._state = ConversationState(self._floor, self._user, self._out)
+        self._settling = Settling(self._out)
         self._phase: SessionPhase = "new"
         self._gone_until: float | None = None
         self._next_at: float | None = None
@@ -105,6 +108,7 @@ class TurnMachine:
         Args:
             now: Session clock, seconds; never less than at the call before.
         """
+        self._settling.begin(is_input=not isinstance(event, i.Tick))
         self._dispatch(event, now)
         if isinstance(event, _TOLD_LATER):
             self._state.update(self._phase, min(event.at, now))
@@ -119,18 +123,22 @@ class TurnMachine:
     def _settle(self, now: float) -> Deadline | None:
         """Do what is due, the user's words before the next speech, until there is nothing more; return what is next."""
         while True:
-            deadline = earliest(self._deadlines())
+            deadline = self._settling.next(self._deadlines())
             if deadline is not None and deadline.at <= now:
-                deadline.act(now)
+                self._settling.act(deadline, now)
             elif self._change.waiting is not None and self._change.holds_floor(now):
-                return earliest(self._deadlines())
-            elif not self._speeches.grant_next(now) and not (self._preemption and self._preemption.update()):
+                return self._settling.next(self._deadlines())
+            elif not (self._begin_next(now) and self._settling.may_grant(now)):
                 return deadline
+
+    def _begin_next(self, now: float) -> bool:
+        """Let begin what waits and may begin; report whether anything was done."""
+        return self._speeches.grant_next(now) or (self._preemption is not None and self._preemption.update())
 
     def _break_silence(self, now: float, due: Deadline | None) -> Deadline | None:
         """Do what the silence has led to, once it is told that both are silent: return what is next."""
-        while (deadline := earliest(self._silence_deadlines())) is not None and deadline.at <= now:
-            deadline.act(now)
+        while (deadline := self._settling.next(self._silence_deadlines())) is not None and deadline.at <= now:
+            self._settling.act(deadline, now)
             self._state.update(self._phase, now)
         return due if deadline is None or (due is not None and due.at <= deadline.at) else deadline
 

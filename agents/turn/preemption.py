@@ -94,7 +94,7 @@ class Preemption:
             return
         is_of_this_speech = burst is None or not burst.is_going_on or turn.interim_since >= burst.started_at
         if is_of_this_speech:
-            yield Deadline(turn.interim_since + self._stable_interim, lambda _: self._start(turn))
+            yield Deadline(turn.interim_since + self._stable_interim, self._on_interim_stable)
 
     def _is_still_right(self, attempt: Attempt) -> bool:
         turn = self._user.turn
@@ -113,6 +113,10 @@ class Preemption:
             return False
         is_worn_out = turn.turn_id == self._counted_turn and self._counted >= self._max_attempts
         return not is_worn_out and self._floor.is_unclaimed and turn.text != ""
+
+    def _on_interim_stable(self, now: float) -> None:
+        assert self._user.turn is not None
+        self._start(self._user.turn)
 
     def _start(self, turn: UserTurn) -> None:
         if turn.turn_id != self._counted_turn:

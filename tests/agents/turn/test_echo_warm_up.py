@@ -110,3 +110,36 @@ def test_a_speech_that_was_cut_before_it_sounded_begins_none() -> None:
     talk = Conversation(echo_warm_up=3.0).asks(0.5, "one").at(1.0, i.InterruptRequested()).plays(1.1, "one")
     talk.at(1.2, i.SpeechEnded("one", "cancelled")).asks(5.0, "two").plays(5.0).take()
     assert talk.says("wait stop", 5.5, 6.3).until(7.5).take() == []
+
+
+def preamble(**options: object) -> Conversation:
+    """Words of 0.3 over a preamble that nothing may cut; it ends at 2.5, and its tool runs on."""
+    talk = Conversation(**options).says("a table", 0.5, 1.0).plays(1.7).at(1.8, i.ToolsStarted("answer_1"))  # type: ignore[arg-type]
+    talk.log.clear()
+    return talk
+
+
+def test_words_over_a_preamble_whose_tool_runs_on_are_a_turn_when_it_has_been_heard() -> None:
+    talk = preamble(echo_warm_up=3.0).says("for two", 2.0, 2.3)
+    talk.played(2.5, is_last=False).at(2.5, i.ToolsAwaited("answer_1")).until(6.0)
+    assert talk.take() == [(2.7, "commit", "turn_2", "for two"), (2.7, "grant", "answer_2")]
+
+
+def test_a_sign_of_listening_over_a_preamble_whose_tool_runs_on_is_answered_by_nobody() -> None:
+    talk = preamble(echo_warm_up=3.0).says("okay", 2.0, 2.3)
+    talk.played(2.5, is_last=False).at(2.5, i.ToolsAwaited("answer_1")).until(6.0)
+    assert talk.take() == [(2.7, "aside", "turn_2", "okay")]
+
+
+def test_a_sign_of_listening_behind_words_that_wait_is_answered_with_them() -> None:
+    talk = preamble(echo_warm_up=1.0).says("for two", 1.9, 2.1)
+    talk.says("okay", 2.9, 3.1).played(4.0, is_last=False).at(4.0, i.ToolsAwaited("answer_1")).until(6.0)
+    assert talk.take() == [(4.0, "commit", "turn_2", "for two okay"), (4.0, "grant", "answer_2")]
+
+
+def test_words_over_an_owed_preamble_whose_tool_runs_on_are_a_turn_when_it_has_been_heard() -> None:
+    talk = Conversation(max_turn_words=2).starts(0.5).at(1.0, i.UserInterim(text="one two three"))
+    talk.at(1.2, i.UserFinal(text="one two three")).plays(1.5).at(1.6, i.ToolsStarted("answer_1"))
+    talk.at(1.9, i.UserFinal(text="for")).stops(2.0).take()
+    talk.played(2.5, is_last=False).at(2.5, i.ToolsAwaited("answer_1")).until(6.0)
+    assert talk.take() == [(2.5, "commit", "turn_2", "for"), (2.5, "grant", "answer_2")]
