@@ -71,11 +71,16 @@ app.command()(doctor)
 
 
 def run_app() -> NoReturn:
-    """Run the app; expected errors become one line on stderr and exit status 1, others keep their traceback."""
-    run_process(_run)
+    """Run the app and end the process with the status of its command."""
+    run_process(run_command)
 
 
-def _run() -> None:
+def run_command() -> None:
+    """Run the app; expected errors become one line on stderr and exit status 1, others keep their traceback.
+
+    Raises:
+        SystemExit: The command is over.
+    """
     try:
         configure_logging()
         ignore_short_secrets()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 MAX_FILE_LINES = 500
 MAX_FUNCTION_LINES = 80
@@ -44,7 +45,7 @@ def long_functions(source: str) -> list[str]:
     """A function has at most `MAX_FUNCTION_LINES` lines, docstring and nested functions included."""
     return [
         f"{node.lineno}: {node.name} has {lines} lines, at most {MAX_FUNCTION_LINES}"
-        for node in _functions(ast.parse(source))
+        for node in _functions(_parsed(source))
         if (lines := (node.end_lineno or node.lineno) - node.lineno + 1) > MAX_FUNCTION_LINES
     ]
 
@@ -52,7 +53,7 @@ def long_functions(source: str) -> list[str]:
 def large_classes(source: str) -> list[str]:
     """A class has few public methods (properties aside) and few attributes (public and private, fields included)."""
     broken = []
-    for node in _classes(ast.parse(source)):
+    for node in _classes(_parsed(source)):
         methods = {f.name for f in _methods(node) if not f.name.startswith("_") and not _is_property(f)}
         if len(methods) > MAX_PUBLIC_METHODS:
             broken.append(f"{node.lineno}: {node.name} has {len(methods)} public methods, at most {MAX_PUBLIC_METHODS}")
@@ -65,7 +66,7 @@ def large_classes(source: str) -> list[str]:
 def long_constructors(source: str) -> list[str]:
     """A written `__init__` takes at most `MAX_CONSTRUCTOR_PARAMETERS` parameters; an options object has the rest."""
     broken = []
-    for node in _classes(ast.parse(source)):
+    for node in _classes(_parsed(source)):
         for method in _methods(node):
             parameters = _parameter_count(method.args) - 1
             if method.name == "__init__" and parameters > MAX_CONSTRUCTOR_PARAMETERS:
@@ -78,7 +79,7 @@ def long_constructors(source: str) -> list[str]:
 
 def missing_docstring(source: str) -> list[str]:
     """A module's docstring says in its first line what the module owns."""
-    docstring = ast.get_docstring(ast.parse(source), clean=False)
+    docstring = ast.get_docstring(_parsed(source), clean=False)
     if docstring is None:
         return ["1: no module docstring; its first line says what the module owns"]
     if len(docstring.split("\n", 1)[0].split()) < 3:
@@ -90,7 +91,7 @@ def unreasoned_excepts(source: str) -> list[str]:
     """What catches everything raises it again or carries `# noqa: BLE001 - reason`; a bare `except:` is never right."""
     broken = []
     lines = source.splitlines()
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(_parsed(source)):
         if not isinstance(node, ast.ExceptHandler):
             continue
         if node.type is None:
@@ -118,13 +119,17 @@ def unreasoned_marks(source: str) -> list[str]:
 def spawned_tasks(source: str) -> list[str]:
     """Every place that makes an asyncio task outside a task group (a receiver named …tasks, …group or tg)."""
     found = []
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(_parsed(source)):
         if not isinstance(node, ast.Call):
             continue
         name, receiver = _called(node.func)
         if name == "ensure_future" or (name == "create_task" and not re.search(r"(tasks|group|tg)$", receiver)):
             found.append(f"{node.lineno}: {ast.unparse(node.func)}")
     return found
+
+
+PARSING = (long_functions, large_classes, long_constructors, missing_docstring, unreasoned_excepts, spawned_tasks)
+"""The rules that need a syntax tree."""
 
 
 def registry_hosts(text: str) -> list[str]:
@@ -135,6 +140,12 @@ def registry_hosts(text: str) -> list[str]:
         for host in REGISTRY_HOSTS
         if host in line
     ]
+
+
+@lru_cache(maxsize=1)
+def _parsed(source: str) -> ast.Module:
+    """Return the tree of a source text. The newest one is kept, for the rules that follow on the same text."""
+    return ast.parse(source)
 
 
 def _functions(tree: ast.AST) -> Iterator[Function]:
