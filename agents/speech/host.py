@@ -32,9 +32,9 @@ class SpeechLimits:
     """
 
     llm_first_token: float = 10.0
-    """From a request to the model's first word or tool call."""
+    """From a request to the model's first word or tool call; also to the first text of a stream given to `say()`."""
     llm_stall: float = 10.0
-    """Between two things that the model sends after that."""
+    """Between two things that the model sends after that; also between two texts of a stream given to `say()`."""
     tts_first_byte: float = 5.0
     """From text that can be spoken to the voice's first audio."""
     tts_stall: float = 5.0

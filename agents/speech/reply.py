@@ -287,12 +287,20 @@ class Reply:
         await utterance.done.wait()
 
     async def _feed(self, text: AsyncIterator[str], channel: TextChannel, utterance: Utterance) -> None:
+        limits = self._host.limits
+        watchdog = self._limit("text", limits.llm_first_token, limits.llm_stall)
+
         def add(piece: str) -> None:
+            watchdog.arm(limits.llm_stall)
             utterance.heard.add_text(piece)
             self.record.agent_text[-1] += piece
 
-        with self._blaming("text"):
-            await channel.feed(text, add)
+        watchdog.arm(limits.llm_first_token)
+        try:
+            with self._blaming("text"):
+                await channel.feed(text, add)
+        finally:
+            watchdog.close()
 
     # --- a model's step
 

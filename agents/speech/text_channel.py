@@ -29,24 +29,27 @@ class TextChannel(AsyncIterator[str]):
         return self._is_closed
 
     async def feed(self, text: AsyncIterator[str], on_piece: Callable[[str], None]) -> None:
-        """Push all of `text`, telling `on_piece` of each piece before, and close; `text` is closed in any case.
+        """Push all of `text`, calling `on_piece` before with each piece that has any; `text` is closed in any case.
 
-        It may take as long as it likes, for it is the application's own. It is not held back while the voice is behind:
-        a voice that hangs is told from one that waits for text by whether all text is in.
+        The caller limits how long it may take. It is not held back while the voice is behind: a voice that hangs is
+        told from one that waits for text by whether all text is in.
 
         Raises:
-            ConfigurationError: It goes on beyond `MAX_TEXT`.
+            ConfigurationError: It goes on beyond `MAX_TEXT`, or yields something other than str.
         """
         length = 0
         try:
             async for piece in text:
+                if not isinstance(piece, str):
+                    raise ConfigurationError(f"say() needs a stream of str, got {type(piece).__name__}; yield its text")
                 length += len(piece)
                 if length > MAX_TEXT:
                     raise ConfigurationError(
                         f"one say() takes a text of at most {MAX_TEXT} characters, got more; say it in parts"
                     )
-                on_piece(piece)
-                self.push(piece)
+                if piece:
+                    on_piece(piece)
+                    self.push(piece)
                 await anyio.lowlevel.checkpoint()  # a text that never waits must not hold the loop
         finally:
             aclose = getattr(text, "aclose", None)

@@ -214,9 +214,12 @@ async def slow_text(*pieces: str | float) -> AsyncGenerator[str, None]:
             await anyio.sleep(piece)
 
 
+VOICE_LIMITS = SessionOptions(speech=SpeechLimits(tts_first_byte=1.5, tts_stall=1.0))
+
+
 @pytest.mark.parametrize("pieces", [("One. ", 6.0, "Two."), (6.0, "One. ", "Two.")])
 def test_a_text_that_comes_slowly_does_not_fail_the_voice(pieces: tuple[str | float, ...]) -> None:
-    harness = SessionHarness(Agent("Help."), options=LIMITS)
+    harness = SessionHarness(Agent("Help."), options=VOICE_LIMITS)
 
     async def scenario(harness: SessionHarness) -> None:
         speech = harness.session.say(slow_text(*pieces))
@@ -229,7 +232,7 @@ def test_a_text_that_comes_slowly_does_not_fail_the_voice(pieces: tuple[str | fl
 
 
 def test_a_voice_that_hangs_after_a_slow_text_fails_at_its_limit() -> None:
-    harness = SessionHarness(Agent("Help."), tts=ScriptedTTS(faults={0: TTSFault("before")}), options=LIMITS)
+    harness = SessionHarness(Agent("Help."), tts=ScriptedTTS(faults={0: TTSFault("before")}), options=VOICE_LIMITS)
 
     async def scenario(harness: SessionHarness) -> None:
         speech = harness.session.say(slow_text(4.0, "One."))
