@@ -1,4 +1,4 @@
-"""Leak guards for the whole suite: no test leaves an asyncio task, the run leaves no child process and no thread."""
+"""Guards for the whole suite: no test holds its loop or leaves a task, the run leaves no process and no thread."""
 
 from __future__ import annotations
 
@@ -10,8 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from vivavoce.pipelines.testing import LOOP_LIMIT, LoopGuard
+
 SETTLING_STEPS = 5
 """Loop iterations in which callbacks of what was just closed may still run."""
+
+E2E_LOOP_LIMIT = 20.0
+"""Seconds for which a test with real processes may hold its loop: it starts and awaits them in the loop's thread."""
 
 FOREIGN_SETTLING = 1.0
 """Seconds that an SDK's own tasks get to wind down after a test with real processes."""
@@ -26,6 +31,15 @@ def no_leaks(request: pytest.FixtureRequest) -> None:
     request.getfixturevalue("children_and_threads")
     if request.node.get_closest_marker("asyncio") is not None:
         request.getfixturevalue("no_leaked_task")
+        request.getfixturevalue("loop_given_back")
+
+
+@pytest.fixture
+async def loop_given_back(request: pytest.FixtureRequest) -> AsyncIterator[None]:
+    """Fail a test that holds its event loop for seconds; loops of virtual time guard themselves."""
+    is_e2e = request.node.get_closest_marker("e2e") is not None
+    with LoopGuard(asyncio.get_running_loop(), limit=E2E_LOOP_LIMIT if is_e2e else LOOP_LIMIT):
+        yield
 
 
 @pytest.fixture

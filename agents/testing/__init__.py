@@ -16,6 +16,8 @@ from vivavoce.agents.testing.recording import Played, Recording
 from vivavoce.pipelines.llm.tools import ToolCall
 from vivavoce.pipelines.testing import (
     HANG,
+    LoopGuard,
+    LoopHeldError,
     ScriptedLLM,
     ScriptedRealtimeModel,
     ScriptedSTT,
@@ -37,6 +39,8 @@ __all__ = [
     "ExpectHandoff",
     "ExpectMessage",
     "JudgeError",
+    "LoopGuard",
+    "LoopHeldError",
     "Played",
     "Recording",
     "Scenario",

@@ -12,6 +12,7 @@ from __future__ import annotations
 from vivavoce.pipelines.testing.checks_listening import check_denoiser, check_stt, check_turn_detector, check_vad
 from vivavoce.pipelines.testing.checks_realtime import check_realtime_model
 from vivavoce.pipelines.testing.checks_speaking import check_llm, check_tts
+from vivavoce.pipelines.testing.loop_guard import LOOP_LIMIT, LoopGuard, LoopHeldError
 from vivavoce.pipelines.testing.promises import check_failure
 from vivavoce.pipelines.testing.script import HANG, ScriptError, Step, StepItem
 from vivavoce.pipelines.testing.scripted_llm import ScriptedLLM
@@ -27,6 +28,9 @@ from vivavoce.pipelines.testing.virtual_time import VirtualClock, VirtualTimeErr
 
 __all__ = [
     "HANG",
+    "LOOP_LIMIT",
+    "LoopGuard",
+    "LoopHeldError",
     "ScriptError",
     "ScriptedCaller",
     "ScriptedLLM",

@@ -18,6 +18,7 @@ from typing import Any, TypeVar, TypeVarTuple, Unpack
 
 from vivavoce.pipelines.core.clock import TimerHandle
 from vivavoce.pipelines.core.errors import ConfigurationError
+from vivavoce.pipelines.testing.loop_guard import LOOP_LIMIT, LoopGuard
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -28,6 +29,9 @@ EPOCH = 1767225600.0
 FOREIGN_LIMIT = 10.0
 """Real seconds that the loop waits for a held thread or a real file descriptor before it gives up."""
 
+ROUNDS_LIMIT = 200_000
+"""Rounds of the loop at one instant after which time is taken to stand still for ever."""
+
 
 class VirtualTimeError(AssertionError):
     """A test stands still: nothing is scheduled, a thread does not come back, or virtual time ran past its limit."""
@@ -36,19 +40,28 @@ class VirtualTimeError(AssertionError):
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
     """An event loop whose `time()` begins at 0.0, stands still while work is pending and jumps to the next timer.
 
+    A step that holds the loop for seconds of real time fails (`LoopGuard`), and so does work that never lets time pass.
+
     Work in threads started by `run_in_executor` (so `asyncio.to_thread` too) holds time by itself; other threads are
     told of with `hold()`, which `Clock.hold()` calls.
 
     Args:
         limit: Virtual seconds after which a test is taken to run for ever.
+        held_limit: Real seconds that one step may hold the loop.
     Raises:
         VirtualTimeError: Out of the call that runs the loop; see there.
+        LoopHeldError: Likewise, and in the step that holds the loop.
     """
 
-    def __init__(self, limit: float = 3600.0) -> None:
+    def __init__(self, limit: float = 3600.0, *, held_limit: float = LOOP_LIMIT) -> None:
         self._now = 0.0
         self._limit = limit
+        self._held_limit = held_limit
         self._holds = 0
+        self._rounds = 0
+        self._rounds_at_once = 0
+        self._rounds_seen = -1
+        self._is_waiting = False
         self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
         self._numbers = count()
         super().__init__(_VirtualSelector(self))
@@ -57,6 +70,15 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     def time(self) -> float:
         """Return virtual seconds."""
         return self._now
+
+    def run_forever(self) -> None:
+        """As usual, under a `LoopGuard`."""
+        with LoopGuard(self, limit=self._held_limit, is_back=self._has_come_round):
+            super().run_forever()
+
+    def _has_come_round(self) -> bool:
+        seen, self._rounds_seen = self._rounds_seen, self._rounds
+        return self._is_waiting or seen != self._rounds_seen
 
     def call_at(
         self, when: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
@@ -87,11 +109,29 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         finally:
             self._holds -= 1
 
+    def _come_round(self) -> None:
+        """Count a round; called before each look at what is ready."""
+        self._rounds += 1
+        self._rounds_at_once += 1
+        if self._rounds_at_once > ROUNDS_LIMIT and not self._holds:
+            self._rounds_at_once = 0  # so that the loop can be closed
+            raise self._stuck(f"time stands still after {ROUNDS_LIMIT} rounds: something is done again and again")
+
+    @contextmanager
+    def _waits(self) -> Iterator[None]:
+        """Return a context for a wait in real time, which holds nothing up."""
+        self._is_waiting, self._rounds_at_once = True, 0
+        try:
+            yield
+        finally:
+            self._is_waiting = False
+
     def _let_go(self, _: object) -> None:
         self._holds -= 1
 
     def _set_time(self, now: float) -> None:
         self._now = now
+        self._rounds_at_once = 0
         # asyncio runs the timers due before now + resolution; one unit in the last place leaves those of exactly now.
         self._clock_resolution = math.ulp(now)
 
@@ -122,6 +162,7 @@ class _VirtualSelector(selectors.DefaultSelector):
         self._loop = loop
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        self._loop._come_round()
         ready = super().select(0)
         if ready or (timeout is not None and timeout <= 0):
             return ready
@@ -130,7 +171,8 @@ class _VirtualSelector(selectors.DefaultSelector):
         if not loop._holds and not is_foreign:
             loop._advance()
             return ready
-        ready = super().select(FOREIGN_LIMIT)
+        with loop._waits():
+            ready = super().select(FOREIGN_LIMIT)
         if not ready:
             raise loop._stuck(f"a thread or descriptor was silent for {FOREIGN_LIMIT} real seconds")
         return ready
@@ -159,15 +201,17 @@ class VirtualClock:
         return _loop().hold()
 
 
-def run_virtual(main: Coroutine[Any, Any, T], *, limit: float = 3600.0) -> T:
+def run_virtual(main: Coroutine[Any, Any, T], *, limit: float = 3600.0, held_limit: float = LOOP_LIMIT) -> T:
     """Run `main` on a `VirtualTimeLoop` of its own from 0.0, close the loop and return the result.
 
     Args:
         limit: Virtual seconds after which the run is taken to be endless.
+        held_limit: Real seconds that one step may hold the loop.
     Raises:
         VirtualTimeError: It waits for ever.
+        LoopHeldError: A step holds the loop.
     """
-    with asyncio.Runner(loop_factory=lambda: VirtualTimeLoop(limit)) as runner:
+    with asyncio.Runner(loop_factory=lambda: VirtualTimeLoop(limit, held_limit=held_limit)) as runner:
         return runner.run(main)
 
 

@@ -48,6 +48,17 @@ def test_a_test_that_leaves_a_task_fails(tmp_path: Path) -> None:
     assert "2 passed, 1 error" in printed
 
 
+@pytest.mark.timeout(60)
+def test_a_test_that_holds_its_loop_fails_and_shows_where(tmp_path: Path) -> None:
+    printed = _suite(
+        tmp_path,
+        "async def test_holds():\n    threading.Event().wait(30)\nasync def test_after_it():\n    pass\n",
+    )
+    assert "LoopHeldError: the event loop was not given back for 5 s of real time" in printed
+    assert "threading.Event().wait(30)" in printed
+    assert "1 failed, 1 passed" in printed
+
+
 def test_a_run_that_leaves_a_child_process_fails_and_names_the_test(tmp_path: Path) -> None:
     printed = _suite(
         tmp_path,

@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import anyio.to_thread
 import pytest
 
 from servers import install
@@ -34,7 +35,7 @@ def mind(asked: AskedFor) -> ScriptedAnswer | str:
 
 async def talk(url: str) -> dict[str, Any]:
     try:
-        python = install.livekit_agents_python()
+        python = await anyio.to_thread.run_sync(install.livekit_agents_python)
     except install.InstallError as error:
         missing("livekit-agents", str(error))
     environment = {**os.environ, "PYTHONPATH": "", "NO_PROXY": "127.0.0.1"}
