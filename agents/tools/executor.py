@@ -14,7 +14,7 @@ from anyio.abc import TaskGroup
 
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.records import HandoffRecord, ToolRecord
-from vivavoce.agents.tools.threads import ThreadPool
+from vivavoce.agents.tools.threads import ThreadPool, ended_with
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import ToolError, located
 from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
@@ -284,10 +284,23 @@ class ToolExecutor:
 
     async def _invoke(self, tool: Tool[..., Any], arguments: dict[str, Any]) -> Any:
         if tool.is_async:
-            with strays_as_errors(f"the tool {tool.name}"):
-                return await tool(**arguments)
+            try:
+                with strays_as_errors(f"the tool {tool.name}"):
+                    return await tool(**arguments)
+            except (SystemExit, KeyboardInterrupt, BaseExceptionGroup) as error:
+                if not _is_exit(error):
+                    raise
+                raise ended_with(error, "the tool") from error
         with self._clock.hold():
             return await self._threads.run(lambda: tool(**arguments))
+
+
+def _is_exit(error: BaseException) -> bool:
+    """Whether a tool asked for the end of the process, itself or in its task group, and nothing else happened."""
+    if not isinstance(error, BaseExceptionGroup):
+        return True
+    exits, rest = error.split((SystemExit, KeyboardInterrupt))
+    return exits is not None and rest is None
 
 
 def _take_agent(batch: ToolBatch, index: int, result: Any) -> Any:

@@ -12,6 +12,8 @@ from typing import TypeVar
 
 import anyio
 
+from vivavoce.pipelines.core.errors import first_error
+
 T = TypeVar("T")
 
 
@@ -95,6 +97,11 @@ def _as_plain(error: BaseException) -> Exception:
     """Return what a future may carry: a thread's `sys.exit()` is not the session's, and StopIteration is refused."""
     if isinstance(error, Exception) and not isinstance(error, StopIteration):
         return error
-    plain = RuntimeError(f"the thread ended with {type(error).__name__}")
+    return ended_with(error, "the thread")
+
+
+def ended_with(error: BaseException, what: str) -> RuntimeError:
+    """Return the error of foreign code that ended with an exception that is not to get any further."""
+    plain = RuntimeError(f"{what} ended with {type(first_error(error)).__name__}")
     plain.__cause__ = error
     return plain

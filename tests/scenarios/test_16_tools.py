@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import Any
 
@@ -425,3 +426,46 @@ def test_every_error_output_leaks_nothing_to_the_caller_or_the_log(caplog: pytes
     assert len(texts) == 2
     assert "1234" not in "".join([*texts, *(r.getMessage() for r in caplog.records if r.levelname != "DEBUG")])
     assert "s3cret" not in "".join([*texts, caplog.text])
+
+
+class Leaving(Agent):
+    """Its tools try to end the process."""
+
+    @function_tool
+    async def leaves(self) -> str:
+        """Exit."""
+        sys.exit(3)
+
+    @function_tool
+    def leaves_in_a_thread(self) -> str:
+        """Exit in a thread."""
+        sys.exit(3)
+
+    @function_tool
+    async def is_interrupted(self) -> str:
+        """Raise what Ctrl-C raises."""
+        raise KeyboardInterrupt
+
+    @function_tool
+    async def leaves_a_group(self) -> str:
+        """Exit while tasks of its own run."""
+        async with anyio.create_task_group() as group:
+            group.start_soon(anyio.sleep, 60)
+            await anyio.sleep(0.1)
+            sys.exit(3)
+        return "stayed"
+
+
+@pytest.mark.parametrize("tool", ["leaves", "leaves_in_a_thread", "is_interrupted", "leaves_a_group"])
+def test_a_tool_that_wants_to_end_the_process_fails_its_call_alone(tool: str) -> None:
+    harness = SessionHarness(Leaving("Help."), ScriptedLLM([call(tool)], "It failed.", "All is well.", delay=0.1))
+    harness.caller.says("please do it", 0.5, 1.5)
+    harness.caller.says("and now", 5.0, 6.0)
+    harness.run(until=9.0)
+    ((output, is_error),) = outputs(harness)
+    assert is_error
+    assert output == "The tool failed (RuntimeError)."
+    (error,) = [event.error for event in harness.recording.of(ErrorOccurred)]
+    assert str(error).endswith(("ended with SystemExit", "ended with KeyboardInterrupt"))
+    harness.expect_outcomes("completed", "completed")
+    assert harness.messages[-1] == ("assistant", "All is well.")
