@@ -49,8 +49,10 @@ class Errand(Marker):
         self._do = do
 
     def reach(self) -> None:
-        self._do()
-        super().reach()
+        try:
+            self._do()
+        finally:
+            super().reach()
 
 
 class InterruptedFromThread:

@@ -428,8 +428,11 @@ class SessionLifecycle:
         await self._runtime.wait_silent()
 
     async def _apologise(self) -> None:
+        runtime = self._runtime
         try:
-            await self._runtime.apologise()
+            if self._pipelines.capabilities.can_say:
+                runtime.last_words.apologise(runtime.request_speech, runtime.tell)
+                await runtime.wait_silent()
         finally:
             self._runtime.step(i.SessionClosing())
 

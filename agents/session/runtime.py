@@ -15,6 +15,7 @@ from vivavoce.agents.agent import Agent, EmptyReply
 from vivavoce.agents.records import TurnOutcome
 from vivavoce.agents.session.attempts import Attempts
 from vivavoce.agents.session.background_audio import BackgroundAudio
+from vivavoce.agents.session.effect_notes import note_agent_state, note_turn_limit, note_user_state
 from vivavoce.agents.session.flow import FlowRoom
 from vivavoce.agents.session.handoff import HandoffRoom
 from vivavoce.agents.session.history import SessionHistory
@@ -27,6 +28,7 @@ from vivavoce.agents.session.pipeline_line import PipelineLine
 from vivavoce.agents.session.pipeline_room import PipelineRoom
 from vivavoce.agents.session.reply_host import Links, ReplyHost
 from vivavoce.agents.session.reply_lane import ReplyLane
+from vivavoce.agents.session.step_guard import StepGuard
 from vivavoce.agents.session.tool_room import ToolRoom
 from vivavoce.agents.session.transcripts import TranscriptFeed
 from vivavoce.agents.session.turn_book import SILENCES, WORDS, TurnBook, turn_of
@@ -101,6 +103,7 @@ class SessionRuntime:
         self._replies: dict[str, Reply] = {}
         self._held = ""
         self._late_answers = LateAnswers(self._answer_history)
+        self._guard = StepGuard(self.report_error, lambda error: request_close(CloseReason.ERROR, error))
         self.tell: Callable[[i.TurnInput], None] = self.post
         """As `post`, from any thread; the session, which knows its loop, sets it."""
         journal.on_noted = self._inbox.wake
@@ -179,10 +182,10 @@ class SessionRuntime:
         while True:
             while self._inbox:
                 self._step(self._inbox.take())
-            if self._machine.is_change_due:
+            if self._machine.is_change_due and not self._guard.has_given_up:
                 self._step(i.PipelineChangeDue())
                 continue
-            deadline = self._machine.next_deadline()
+            deadline = None if self._guard.has_given_up else self._machine.next_deadline()
             if deadline is not None and deadline <= self._clock.now():
                 await anyio.lowlevel.checkpoint()  # what arrives at this very moment goes first
                 if not self._inbox:
@@ -197,10 +200,17 @@ class SessionRuntime:
         self._inbox.wake()  # the loop may be waiting for a deadline that this has changed
 
     def _step(self, event: Entry) -> None:
-        """Let the machine take one input and carry out what it wants."""
-        if isinstance(event, Marker):
-            event.reach()
-            return
+        """Let the machine take one input and carry out what it wants; what raises: `StepGuard`."""
+        try:
+            if isinstance(event, Marker):
+                event.reach()
+            else:
+                self._take(event)
+        except Exception as error:  # noqa: BLE001 - one input must not end the conversation
+            self._guard.failed(error, event)
+        self._guard.step_ended()
+
+    def _take(self, event: i.TurnInput) -> None:
         self.turn_book.told(event)
         if isinstance(event, SILENCES):
             self._links.connection.audio_stopped()
@@ -213,13 +223,28 @@ class SessionRuntime:
             turn_id = turn_id or turn_of(effects, fx.CommitUserTurn)
             self._on_user_words(event.text, turn_id, is_final=isinstance(event, UserFinal))
         for effect in effects:
-            _APPLY[type(effect)](self, effect)
+            try:
+                _APPLY[type(effect)](self, effect)
+            except Exception as error:  # noqa: BLE001 - one effect must not end the conversation
+                self._guard.failed(error, effect)
+                self._fail_speech(effect, error)
         self.turn_book.decided(effects)
         if self.wake_up_call.is_running:
             self.wake_up_call.agent_is(busy=bool(self._replies))
         self.last_words.agent_is(busy=bool(self._replies))
         if self._late_answers.are_owed:
             self._answer_late()
+
+    def _fail_speech(self, effect: fx.Effect, error: Exception) -> None:
+        """End the speech that an effect which raised was for, or the turn machine would wait for it."""
+        if isinstance(effect, fx.CommitUserTurn | fx.GrantFloor | fx.CancelSpeech):
+            reply = self._replies.get(effect.speech_id)
+            if reply is None:
+                self.post(i.SpeechEnded(effect.speech_id, "failed"))
+            elif reply.is_running:
+                reply.cancel("failed")
+            else:
+                self._end_unbegun(reply, "failed", error)
 
     def request_speech(self, handle: SpeechHandle, request: SpeechRequest, asked: i.SpeechRequested) -> None:
         """Register a `say` or `reply` and ask for the floor."""
@@ -248,11 +273,6 @@ class SessionRuntime:
         handle = SpeechHandle(new_id("speech"), "reply", interruptible=True, tell=self.tell)
         self.request_speech(handle, SpeechRequest(), i.SpeechRequested(speech_id=handle.id, kind="reply"))
         self._replies[handle.id].record.answers(turn_id)
-
-    @property
-    def live_handles(self) -> list[SpeechHandle]:
-        """Handles of all speeches that are not over."""
-        return [reply.handle for reply in self._replies.values()]
 
     @property
     def current_handle(self) -> SpeechHandle | None:
@@ -285,15 +305,10 @@ class SessionRuntime:
     # --- effects
 
     def _set_agent_state(self, effect: fx.SetAgentState) -> None:
-        self.journal.note(ev.AgentStateChanged, at=effect.at, old=effect.old, state=effect.state)
-        self.journal.note_state("agent", effect.state, effect.at)
+        note_agent_state(self.journal, effect)
         self.background.set_agent_state(effect.state)
         if self._host.links is not None:  # a start that failed before it had a room closes too
             self._links.transport.send_agent_state(effect.state)
-
-    def _set_user_state(self, effect: fx.SetUserState) -> None:
-        self.journal.note(ev.UserStateChanged, at=effect.at, old=effect.old, state=effect.state)
-        self.journal.note_state("user", effect.state, effect.at)
 
     def _commit_user_turn(self, effect: fx.CommitUserTurn) -> None:
         if effect.settles_audio:
@@ -329,15 +344,6 @@ class SessionRuntime:
         if effect.reason == "transcript_missing":
             self.journal.note(ev.TranscriptMissing, turn_id=effect.turn_id)
 
-    def _note_turn_limit(self, effect: fx.UserTurnLimitReached) -> None:
-        self.journal.note(
-            ev.UserTurnLimitReached,
-            turn_id=effect.turn_id,
-            limit=effect.limit,
-            words=effect.words,
-            seconds=effect.seconds,
-        )
-
     def _grant_floor(self, effect: fx.GrantFloor) -> None:
         reply = self._replies.get(effect.speech_id)
         if reply is None:
@@ -360,10 +366,13 @@ class SessionRuntime:
         # Nothing of it has begun: it is over here and now.
         if effect.outcome == "discarded":
             logger.info("Speech %s was discarded: another one is running", effect.speech_id)
-        self.post(i.SpeechEnded(effect.speech_id, effect.outcome))
         reply.is_withdrawn = effect.is_withdrawn
-        reply.handle.set_outcome(effect.outcome)
-        self._on_ended(reply.handle, effect.outcome)
+        self._end_unbegun(reply, effect.outcome)
+
+    def _end_unbegun(self, reply: Reply, outcome: TurnOutcome, error: Exception | None = None) -> None:
+        self.post(i.SpeechEnded(reply.handle.id, outcome))
+        reply.handle.set_outcome(outcome, error)
+        self._on_ended(reply.handle, outcome)
 
     def _pause_speech(self, effect: fx.PauseSpeech) -> None:
         self._held = effect.speech_id
@@ -388,9 +397,6 @@ class SessionRuntime:
     def _predict(self, effect: fx.PredictEndOfTurn) -> None:
         spoken = self.history.messages("assistant")
         self._links.connection.predict_end_of_turn(effect.text, spoken[-1].content if spoken else "")
-
-    def _refuse_remote(self, effect: fx.RefuseRemoteReply) -> None:
-        self._links.connection.refuse(effect.remote_reply_id)
 
     def _wake_user(self, effect: fx.WakeUser) -> None:
         self.journal.note(ev.WakeUpFired, level=effect.level)
@@ -435,16 +441,10 @@ class SessionRuntime:
             return
         await anyio.sleep(max(0.0, self.playout.silent_at() - self._clock.now()))
 
-    async def apologise(self) -> None:
-        """Say the apology that is due and wait for its end; the caller bounds it."""
-        if self._links.capabilities.can_say:
-            self.last_words.apologise(self.request_speech, self.tell)
-            await self.wait_silent()
-
     async def wait_silent(self) -> None:
         """Wait until every speech is over and the sink is empty; the caller bounds it."""
-        for handle in self.live_handles:
-            await handle
+        for reply in list(self._replies.values()):
+            await reply.handle
         if self._host.links is not None:
             await anyio.sleep(max(0.0, self.playout.silent_at() - self._clock.now()))
 
@@ -469,14 +469,14 @@ class SessionRuntime:
 
 _APPLY: dict[type, Callable[[SessionRuntime, Any], None]] = {
     fx.SetAgentState: SessionRuntime._set_agent_state,
-    fx.SetUserState: SessionRuntime._set_user_state,
+    fx.SetUserState: lambda runtime, effect: note_user_state(runtime.journal, effect),
     fx.CommitUserTurn: SessionRuntime._commit_user_turn,
     fx.StartAttempt: lambda runtime, effect: runtime._attempts.start(effect),
     fx.DropAttempt: lambda runtime, effect: runtime._attempts.drop(effect),
     fx.AmendUserTurn: SessionRuntime._amend_user_turn,
     fx.AddBackchannel: SessionRuntime._add_backchannel,
     fx.DropUserTurn: SessionRuntime._drop_user_turn,
-    fx.UserTurnLimitReached: SessionRuntime._note_turn_limit,
+    fx.UserTurnLimitReached: lambda runtime, effect: note_turn_limit(runtime.journal, effect),
     fx.PolicyFailed: lambda runtime, effect: report_turn_error(effect, runtime.report_error),
     fx.DeadlineDropped: lambda runtime, effect: report_turn_error(effect, runtime.report_error),
     fx.GrantFloor: SessionRuntime._grant_floor,
@@ -490,7 +490,7 @@ _APPLY: dict[type, Callable[[SessionRuntime, Any], None]] = {
     fx.PredictEndOfTurn: SessionRuntime._predict,
     fx.SettleAudio: lambda runtime, effect: runtime._links.connection.commit_audio(),
     fx.ClearAudio: lambda runtime, effect: runtime._links.connection.clear_audio(),
-    fx.RefuseRemoteReply: SessionRuntime._refuse_remote,
+    fx.RefuseRemoteReply: lambda runtime, effect: runtime._links.connection.refuse(effect.remote_reply_id),
     fx.WakeUser: SessionRuntime._wake_user,
     fx.CloseSession: SessionRuntime._close_session,
 }
