@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from vivavoce.agents.records import CloseReport
 from vivavoce.pipelines.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 SessionClose = Callable[[str], Awaitable[None]]
 """Closes one session; its argument says why the job ended. The caller bounds it."""
+
+SessionClosed = Callable[[], Awaitable[CloseReport]]
+"""Waits until one session and its handlers of `closed` are over, and returns the report of its close."""
 
 ShutdownCallback = Callable[[str], Awaitable[None] | None] | Callable[[], Awaitable[None] | None]
 """Run when a job has ended; may take the reason as its one argument."""
@@ -99,8 +103,15 @@ class CurrentJob(Protocol):
         """
         ...
 
+    def session_begins(self, wait_closed: SessionClosed) -> None:
+        """Count a session that starts now: the end of the last one ends the job, unless its conversation moves on."""
+        ...
+
     def add_shutdown_callback(self, callback: ShutdownCallback) -> None:
-        """Have `callback` called when the job has ended and its sessions are closed, before it leaves the room."""
+        """Have `callback` called when the job has ended and its sessions are closed.
+
+        The agent is still in the room then, unless the job ended with its last session.
+        """
         ...
 
     def shutdown(self, reason: str = "") -> None:
@@ -155,9 +166,14 @@ def get_job_context() -> CurrentJob:
         ) from None
 
 
+def current_job() -> CurrentJob | None:
+    """Return the job that the calling code runs in, if it runs in one."""
+    return _current.get(None)
+
+
 def has_job_ended() -> bool:
     """Return whether the calling code runs in a job that has ended."""
-    job = _current.get(None)
+    job = current_job()
     return job is not None and bool(job.reason)
 
 

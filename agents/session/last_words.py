@@ -12,7 +12,7 @@ from vivavoce.agents.session.quiet_limit import QuietLimit
 from vivavoce.agents.speech.handle import SpeechHandle
 from vivavoce.agents.speech.host import SpeechRequest
 from vivavoce.agents.turn.inputs import SpeechRequested, TurnInput
-from vivavoce.pipelines.core.errors import SessionError, located
+from vivavoce.pipelines.core.errors import SessionError, describe, located
 from vivavoce.pipelines.core.ids import new_id
 from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
 
@@ -39,10 +39,19 @@ class LastWords:
         self._report_error = report_error
         self._running: set[QuietLimit] = set()
         self.is_apology_due = False
+        self.problem = ""
+        """What the session closes by, if turns failed again and again."""
+        self._last_error: Exception | None = None
+
+    def speech_failed(self, error: Exception | None) -> None:
+        """Keep the error of the last speech that failed."""
+        self._last_error = error
 
     def gave_up(self, component: str) -> None:
         """Turns have failed again and again, because of that component; a voice that fails cannot apologise."""
         self.is_apology_due = bool(self._apology) and component != "tts"
+        last = "" if self._last_error is None else f"; the last error: {describe(self._last_error)}"
+        self.problem = f"{component} failed in too many turns in a row{last}"
 
     def apologise(self, ask: Ask, tell: Callable[[TurnInput], None]) -> None:
         """Have the apology spoken; protected, it is the last thing that the caller hears."""

@@ -343,7 +343,7 @@ class SessionLifecycle:
             reason=self._why.reason.value,
             seconds=closing.seconds,
             steps=steps,
-            error="" if self._why.cause is None else describe(self._why.cause),
+            error=self._runtime.last_words.problem if self._why.cause is None else describe(self._why.cause),
         )
         self._runtime.journal.note(ev.Closed, report=self.report)
         self._runtime.journal.flush()

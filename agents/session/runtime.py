@@ -414,6 +414,8 @@ class SessionRuntime:
         if reply is None:
             return
         reply.let_go()
+        if outcome == "failed":
+            self.last_words.speech_failed(handle.exception())
         if self._host.links is not None:
             self._links.lane.prepare()
         if reply.is_withdrawn:

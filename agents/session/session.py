@@ -43,6 +43,7 @@ from vivavoce.agents.session.view import SessionView
 from vivavoce.agents.session.wake_up_call import OnWakeUp, WakeUpCall
 from vivavoce.agents.session.wake_up_timer import WakeUpTimer
 from vivavoce.agents.session.wiring import (
+    JobLink,
     check_flow,
     check_wiring,
     connecting,
@@ -205,7 +206,8 @@ class AgentSession(EventSource, SessionSpeaking, SessionView, Generic[UserdataT]
             watch.session_begins(self)
             if resumed is None and watch.has_conversation:
                 resumed = partial(self._take_over, watch)
-        connect = connecting(room, participant, room_options, self._clock, self._journal, self._close_with_job)
+        with_job = JobLink(self._close_with_job, self.wait_closed)
+        connect = connecting(room, participant, room_options, self._clock, self._journal, with_job)
         if isinstance(resumed, Snapshot):
             self._resume(resumed)
         self._journal.observer = make_observer(self._telemetry, self._options, self.id, self.pipeline)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict
 
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.events import ErrorOccurred
-from vivavoce.agents.job import get_job_context
+from vivavoce.agents.job import SessionClose, SessionClosed, current_job, get_job_context
 from vivavoce.agents.observe.observer import NO_OBSERVER, SessionObserver
 from vivavoce.agents.observe.telemetry import Telemetry
 from vivavoce.agents.session.flow import ConversationFlow
@@ -238,15 +239,23 @@ def make_transport(
     return LiveKitTransport(room, participant=participant, options=options, clock=clock)
 
 
+@dataclass(frozen=True, slots=True)
+class JobLink:
+    """What a job needs of a session: how to close it, and the wait for its end."""
+
+    close: SessionClose
+    wait_closed: SessionClosed
+
+
 def connecting(
     room: rtc.Room | Transport | None,
     participant: str | None,
     options: RoomOptions,
     clock: Clock,
     journal: Journal,
-    close_with_job: Callable[[str], Awaitable[None]],
+    with_job: JobLink,
 ) -> Callable[[], Awaitable[Transport]]:
-    """Begin the journal; return what gives the transport of that room, or connects to the room of the current job.
+    """Begin the journal and, in a job, count there; return what gives or connects the transport.
 
     Raises:
         ConfigurationError: No room was given and the code runs in no job, or a participant goes with a transport.
@@ -254,18 +263,23 @@ def connecting(
     if room is not None:
         transport = make_transport(room, participant, options, clock)
         journal.begin(getattr(room, "name", ""))
+        if (current := current_job()) is not None:
+            current.session_begins(with_job.wait_closed)
 
         async def given() -> Transport:
+            if current is not None:
+                current.attach_session(with_job.close)
             return transport
 
         return given
     job = get_job_context()
     journal.begin(job.job.room)
     journal.job_id = job.job.id
+    job.session_begins(with_job.wait_closed)
 
     async def join() -> Transport:
         await job.connect()
-        job.attach_session(close_with_job)
+        job.attach_session(with_job.close)
         return make_transport(job.room, participant, options, clock)
 
     return join

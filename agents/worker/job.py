@@ -11,9 +11,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import anyio.lowlevel
 
-from vivavoce.agents.job import JobInfo, SessionClose, ShutdownCallback, get_job_context
+from vivavoce.agents.job import JobInfo, SessionClose, SessionClosed, ShutdownCallback, get_job_context
+from vivavoce.agents.records import CloseReport
+from vivavoce.agents.states import CloseReason
 from vivavoce.pipelines.core.errors import ConfigurationError, RoomError, WorkerError, describe
+from vivavoce.pipelines.core.owned_call import OwnedCall
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -27,6 +31,10 @@ JOIN_LIMIT = 15.0
 """Seconds for joining a room, the SDK's own tries included."""
 
 PARTICIPANT_LIMIT = 60.0
+
+NEXT_SESSION_STEPS = 3
+"""Steps of the loop between the end of a session and the end of its job: code that waited for the same end may start
+the next session in them."""
 
 
 class _Join:
@@ -61,6 +69,10 @@ class JobContext:
         self._reason = ""
         self._news: set[anyio.Event] = set()
         self._sessions: list[SessionClose] = []
+        self._open_sessions = 0
+        self._last_close: CloseReport | None = None
+        self._has_returned = False
+        self._is_vacated = False
         self._callbacks: list[Callable[[str], Awaitable[None] | None]] = []
 
     @property
@@ -150,8 +162,16 @@ class JobContext:
         self._check_running("a session")
         self._sessions.append(close)
 
+    def session_begins(self, wait_closed: SessionClosed) -> None:
+        """Count a session that starts now: the end of the last one ends the job, unless its conversation moves on."""
+        self._open_sessions += 1
+        call = OwnedCall(f"waiting for a session of job {self._job.id}", partial(self._follow_session, wait_closed))
+        self._tasks.start_soon(call.run)
+
     def add_shutdown_callback(self, callback: ShutdownCallback) -> None:
-        """Have `callback` called when the job has ended and its sessions are closed, before it leaves the room.
+        """Have `callback` called when the job has ended and its sessions are closed.
+
+        The agent is still in the room then, unless the job ended with its last session.
 
         Args:
             callback: Sync or async; takes the reason of the end, or nothing. All run at the same time, within
@@ -182,6 +202,16 @@ class JobContext:
         self._reason = reason
         self._ended.set()
         self._on_news()
+
+    @property
+    def last_close(self) -> CloseReport | None:
+        """How the job's last session ended, if the job ended with it. For the worker."""
+        return self._last_close if self._is_vacated else None
+
+    def entrypoint_returned(self) -> None:
+        """Note that no code of the entrypoint will start another session. For the worker."""
+        self._has_returned = True
+        self._end_if_vacant()
 
     async def wait_ended(self) -> None:
         """Return when the job has ended; closing it begins then."""
@@ -219,6 +249,25 @@ class JobContext:
             join.error = f"could not join room {self._job.room!r} at {self._url}: {reason}"
         finally:
             join.done.set()
+
+    async def _follow_session(self, wait_closed: SessionClosed) -> None:
+        try:
+            report = await wait_closed()
+            for _ in range(NEXT_SESSION_STEPS):
+                await anyio.lowlevel.checkpoint()
+            self._last_close = None if report.reason == CloseReason.REPLACED else report
+        finally:
+            self._open_sessions -= 1
+        self._end_if_vacant()
+
+    def _end_if_vacant(self) -> None:
+        last = self._last_close
+        if self._open_sessions or last is None or self._ended.is_set():
+            return
+        if last.reason == CloseReason.START_FAILED and not self._has_returned:
+            return  # the entrypoint is told by an exception; it may start another session, or fail by it
+        self._is_vacated = True
+        self.end(f"the last session has closed: {last.reason}")
 
     def _on_disconnected(self, reason: rtc.DisconnectReason.ValueType) -> None:
         from vivavoce.agents.rooms.livekit.link import reason_name

@@ -3,7 +3,8 @@
 When the job ends, in this order, each step limited: its sessions close, the entrypoint may return (it may be waiting
 for a session to close, and have things to save after that), sessions it started meanwhile close, the shutdown
 callbacks run, the room is left. Leaving comes last and always: a participant whose process just vanishes stays visible
-for 20 s, and livekit's native code may abort.
+for 20 s, and livekit's native code may abort. Where the job ends with its last session, the agent leaves first: a mute
+agent is of no use to the caller while the entrypoint saves things.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from vivavoce.agents.job import job_scope
 from vivavoce.agents.observe.job_span import job_span
 from vivavoce.agents.observe.logs import LOCAL
 from vivavoce.agents.observe.telemetry import Telemetry
+from vivavoce.agents.states import CloseReason
 from vivavoce.agents.worker.job import JobContext
 from vivavoce.agents.worker.options import WorkerOptions
 from vivavoce.pipelines.core.errors import VoiceError, describe, located, own_traceback
@@ -59,9 +61,10 @@ class JobRun:
         self._tasks = tasks
         self._is_forced = False
         self._error = ""
+        self._closed_by = ""
         self._failure: BaseException | None = None
         self._id = context.job.id
-        self._entrypoint = OwnedCall(f"the entrypoint of job {self._id}", partial(entrypoint, context), self._failed)
+        self._entrypoint = OwnedCall(f"the entrypoint of job {self._id}", partial(self._call, entrypoint), self._failed)
 
     @property
     def error(self) -> str:
@@ -83,6 +86,10 @@ class JobRun:
                 self._tasks.start_soon(self._entrypoint.run)
                 await self._context.wait_ended()
                 logger.info("job %s: ends (%s)", self._id, self._told() or self._context.reason)
+                if (last := self._context.last_close) is not None:
+                    if last.reason == CloseReason.ERROR:
+                        self._error = self._closed_by = last.error or "the session closed by errors"
+                    await self._leave_room()
                 await self._close_sessions()
                 await self._entrypoint.finish(0.0 if self._is_forced else self._options.entrypoint_timeout)
                 await self._close_sessions()
@@ -90,6 +97,10 @@ class JobRun:
         finally:
             await self._leave()
         logger.info("job %s: over, %s", self._id, self._error or "without error")
+
+    async def _call(self, entrypoint: Callable[[JobContext], Awaitable[None]]) -> None:
+        await entrypoint(self._context)
+        self._context.entrypoint_returned()
 
     async def _close_sessions(self) -> None:
         reason = self._context.reason
@@ -112,13 +123,16 @@ class JobRun:
                 await OwnedCall(
                     f"closing a session of job {self._id}", partial(close, "the worker was cancelled")
                 ).run()
+        await self._leave_room()
+
+    async def _leave_room(self) -> None:
         with anyio.move_on_after(LEAVE_LIMIT, shield=True) as scope:
             await OwnedCall(f"leaving the room of job {self._id}", self._context.leave).run()
         if scope.cancelled_caught:
             logger.error("job %s: leaving the room took longer than %.1f s", self._id, LEAVE_LIMIT)
 
     def _told(self) -> str:
-        return "" if self._failure is None else describe(self._failure)
+        return self._closed_by if self._failure is None else describe(self._failure)
 
     def _failed(self, error: BaseException) -> None:
         if self._context.reason and isinstance(error, VoiceError):  # told that the job is over, as it should be

@@ -47,4 +47,5 @@ class ConsoleJob(JobContext):
         return ConsoleParticipant()
 
     async def leave(self) -> None:
-        """There is nothing to leave."""
+        """Leave the transport."""
+        await self._transport.leave()

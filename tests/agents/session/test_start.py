@@ -12,7 +12,7 @@ from anyio.abc import TaskStatus
 
 from vivavoce.agents import Agent, AgentSession, SessionOptions
 from vivavoce.agents.events import EVENT_TYPES, SessionEvent, SpeechIn, SpeechOut
-from vivavoce.agents.job import JobInfo, SessionClose, job_scope
+from vivavoce.agents.job import JobInfo, SessionClose, SessionClosed, job_scope
 from vivavoce.agents.rooms.local import LocalTransport
 from vivavoce.agents.states import AgentState
 from vivavoce.agents.testing import (
@@ -291,6 +291,9 @@ class FakeJob:
 
     def attach_session(self, close: SessionClose) -> None:
         self.sessions.append(close)
+
+    def session_begins(self, wait_closed: SessionClosed) -> None:
+        pass
 
 
 def test_a_session_started_in_a_job_takes_its_room_and_closes_when_it_ends() -> None:
