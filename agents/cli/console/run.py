@@ -26,7 +26,7 @@ from vivavoce.agents.rooms.console.transport import ConsoleTransport
 from vivavoce.agents.rooms.console.typed import TypedTransport
 from vivavoce.agents.rooms.console.wav import WavEnds
 from vivavoce.agents.session.session import AgentSession
-from vivavoce.agents.states import AgentState, CloseReason, UserState
+from vivavoce.agents.states import AgentState, UserState
 from vivavoce.agents.worker.job import JobContext
 from vivavoce.agents.worker.run import JobRun
 from vivavoce.pipelines.core.errors import SessionError, VoiceError
@@ -121,12 +121,7 @@ class Conversation:
         self._session = session
         for event in (events.AgentStateChanged, events.UserStateChanged, events.Started):
             session.on(event, lambda _: self._changed.set())
-        session.on(events.Closed, self._on_closed)
         session.on(events.Started, lambda _: self._has_session.set())
-
-    def _on_closed(self, event: events.Closed) -> None:
-        if event.report.reason != CloseReason.START_FAILED:  # that is raised where it was started
-            self.end("the session has closed")
 
     async def _entrypoint(self, context: JobContext) -> None:
         try:
