@@ -149,7 +149,7 @@ class PipelineConnection(ABC):
 
     @abstractmethod
     def speak(self, text: str | AsyncIterator[str]) -> AsyncGenerator[AudioChunk, None]:
-        """Speak text, whole or as it comes.
+        """Speak text, whole or as it comes; the session gives a `LiveText`, which says when nothing follows for now.
 
         Raises:
             ProviderError: While iterating.

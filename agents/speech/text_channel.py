@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 
+import anyio
 import anyio.lowlevel
 
 from vivavoce.pipelines.core.errors import ConfigurationError
+from vivavoce.pipelines.tts.live_text import LiveText
 
 MAX_TEXT = 100_000
 """Characters of a text that comes piece by piece, about two hours of speech; an endless one would fill the memory."""
 
 
-class TextChannel(AsyncIterator[str]):
+class TextChannel(LiveText):
     """Pieces pushed while nobody reads are joined into one."""
 
     def __init__(self) -> None:
@@ -80,6 +82,14 @@ class TextChannel(AsyncIterator[str]):
             self._wake = asyncio.Event()
             await self._wake.wait()
         return bool(self._pending)
+
+    async def follows(self, within: float) -> bool:
+        """Wait at most `within` seconds for more text or for the end; False if neither came."""
+        if not self._pending and not self._is_closed:
+            self._wake = asyncio.Event()
+            with anyio.move_on_after(within):
+                await self._wake.wait()
+        return bool(self._pending) or self._is_closed
 
     def __aiter__(self) -> TextChannel:
         return self

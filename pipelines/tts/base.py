@@ -81,6 +81,9 @@ class TTS(Component, ABC):
     def stream(self, text: AsyncIterator[str]) -> AsyncGenerator[AudioChunk, None]:
         """Speak text as it comes, piece by piece. Only with the capability `streams_text`.
 
+        Text may stop coming for a while. White space behind a full stop means that the sentence is over: a voice that
+        collects text must say it then, and not wait for the next letter.
+
         Raises:
             CapabilityError: This voice takes whole sentences only.
             ProviderError: While iterating.

@@ -2,8 +2,11 @@
 
 What is decided depends on the text alone, never on the pieces it came in, and nothing of it is lost or changed: the
 sentences and the white space between them are the text. A sentence is certain with the first letter of the next one,
-with a line break after its full stop, or with the end. There is no library in this: those at hand (sentence-stream,
-stream2sentence, pysbd) change the text, decide by how it was chunked, or want all of it.
+with a line break after its full stop, or with the end. One that looks finished is taken for certain when nothing
+follows for `PAUSE` seconds: a model's tool call is not waited for.
+
+There is no library in this: those at hand (sentence-stream, stream2sentence, pysbd) change the text, decide by how it
+was chunked, or want all of it.
 
 | text | cut |
 |---|---|
@@ -17,6 +20,7 @@ stream2sentence, pysbd) change the text, decide by how it was chunked, or want a
 | a link's text, inline code | never inside, but for the longest length |
 | a fenced code block, with `keeps_code` | one piece |
 | no end within the longest length | at the last comma, else white space, within it |
+| nothing follows for a while | yes, but not behind a digit, a single letter, an abbreviation or a list number |
 """
 
 from __future__ import annotations
@@ -26,6 +30,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from dataclasses import dataclass
 
 from vivavoce.pipelines.core.errors import ConfigurationError
+from vivavoce.pipelines.tts.live_text import PAUSE, LiveText
 
 _ABBREVIATIONS = frozenset(
     "Abs Apr Art Aug Ave Bd Bt Cap Cf Co Col Cpl Dec Dez Dr Dra Drs Esq Ext Feb Fig Fr Fri Ft Gen Gov Hon Hr Hrn Inc "
@@ -46,10 +51,28 @@ _BEFORE_ORDINALS = frozenset(
 
 _MONTHS = frozenset("jan feb mär mae apr mai jun jul aug sep okt oct nov dez dec".split())
 
-_CANDIDATE = re.compile(r"[.!?…。！？．؟۔।॥\n]")
+_ENDERS = ".!?…。！？．｡؟۔।॥։።။។"
+_CANDIDATE = re.compile(rf"[{_ENDERS}\n]")
 _CLOSERS = r"""'")\]}»”’“‘」』）》】〕〉*_~`"""
-_END = re.compile(rf"[.!?…。！？．؟۔।॥]+[{_CLOSERS}]*")
-_CJK_ENDERS = frozenset("。！？")
+_END = re.compile(rf"[{_ENDERS}]+[{_CLOSERS}]*")
+_SPACELESS_ENDERS = frozenset("。！？｡။។")
+"""Full stops of scripts that put no space behind them."""
+_LAST_END = re.compile(rf"([{_ENDERS}]+)[{_CLOSERS}]*$")
+_LAST_END_LENGTH = 16
+"""Characters at the end of a text in which its last full stop is looked for."""
+_PAIRS = (
+    ("(", ")"),
+    ("[", "]"),
+    ("{", "}"),
+    ("«", "»"),
+    ("「", "」"),
+    ("『", "』"),
+    ("（", "）"),
+    ("《", "》"),
+    ("【", "】"),
+)
+_SYMMETRIC = ('"', "**", "__", "`")
+_ROMAN_NUMBER = re.compile(r"\s*[ivxlIVXL]{1,5}$")
 _BLANKS = re.compile(r"[^\S\n]*")
 _OPENERS = re.compile(r"""[\s"'“„”‘‚«‹»(\[{（「『《【¿¡*_#>~`+–—•-]*""")
 _WORD = re.compile(r"(?<![\w.@/-])[\w.]+$")
@@ -61,7 +84,7 @@ _STRUCTURE_LENGTH = 7
 _FENCE = re.compile(r"\s*(`+|~+)")
 _CLAUSE = re.compile(r"[,;:–—](?=\s)|[，、；：]")
 _GAP = re.compile(r"(?<!\d)\s|\s(?!\d)")  # not inside "10 000"
-_GAP_OR_END = re.compile(r"\s|(?<=[。！？，、；：])")
+_GAP_OR_END = re.compile(r"\s|(?<=[。！？｡။។，、；：])")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,15 +117,22 @@ _DEFAULT = SentenceOptions()
 async def sentences(
     text: str | AsyncIterator[str], options: SentenceOptions = _DEFAULT, *, keeps_code: bool = False
 ) -> AsyncGenerator[str, None]:
-    """Yield the sentences of `text`, whole or as it comes, without the white space around them; the last at its end."""
+    """Yield the sentences of `text`, whole or as it comes, without the white space around them; the last at its end.
+
+    Of a `LiveText`, a sentence that looks finished comes when nothing follows for `PAUSE` seconds.
+    """
     cutter = SentenceCutter(options, keeps_code=keeps_code)
     if isinstance(text, str):
         for sentence in cutter.push(text):
             yield sentence
     else:
+        live = text if isinstance(text, LiveText) else None
         async for piece in text:
             for sentence in cutter.push(piece):
                 yield sentence
+            if live is not None and cutter.looks_finished and not await live.follows(PAUSE):
+                for sentence in cutter.settle():
+                    yield sentence
     for sentence in cutter.finish():
         yield sentence
 
@@ -136,6 +166,19 @@ class SentenceCutter:
             if sentence:
                 self._is_first = False
                 yield sentence
+
+    @property
+    def looks_finished(self) -> bool:
+        """Whether what is pending may be taken for a sentence if nothing follows."""
+        return self._last_end() > 0
+
+    def settle(self) -> Iterator[str]:
+        """Nothing follows for now: yield what is pending, if it looks finished."""
+        end = self._last_end()
+        if end:
+            sentence, self._text, self._scan = self._text[:end].strip(), self._text[end:], 0
+            self._is_first = False
+            yield sentence
 
     def finish(self) -> Iterator[str]:
         """Yield what is left; the text is over."""
@@ -201,7 +244,7 @@ class SentenceCutter:
         end = run.end()
         if end == len(text):
             return None
-        if not _CJK_ENDERS.isdisjoint(run[0]):
+        if not _SPACELESS_ENDERS.isdisjoint(run[0]):
             return end
         if not text[end].isspace():
             return 0
@@ -228,6 +271,29 @@ class SentenceCutter:
                 return None
             return 0 if is_ordinal else end
         return end
+
+    def _last_end(self) -> int:
+        """Return where a sentence ends behind which nothing but white space came; 0: it does not look finished."""
+        text = self._text.rstrip()
+        run = _LAST_END.search(text, max(0, len(text) - _LAST_END_LENGTH))
+        if run is None:
+            return 0
+        at, least = run.start(), self._options.min_first_length if self._is_first else self._options.min_length
+        if len(text.strip()) < least or _is_open(text) or (self._keeps_code and self._code_end()[0]):
+            return 0
+        if not any(letter.isalnum() for letter in text[:at]):
+            return 0
+        return 0 if run[1] in (".", "．") and self._may_go_on(at) else len(text)
+
+    def _may_go_on(self, at: int) -> bool:
+        """Whether the full stop at `at` may be inside a sentence, by what is before it."""
+        if self._text[at - 1].isdigit() or _ROMAN_NUMBER.match(self._text[self._line_start(at) : at]):
+            return True
+        if self._is_abbreviation(at, "0"):
+            return True
+        found = _WORD.search(self._text, max(0, at - 20), at)
+        last = found[0].rpartition(".")[2] if found is not None else ""
+        return len(last) == 1 and ord(last) < 0x2E80
 
     def _is_abbreviation(self, at: int, letter: str) -> bool:
         found = _WORD.search(self._text, max(0, at - 20), at)
@@ -278,3 +344,11 @@ class SentenceCutter:
         if gap is not None and gap.end() <= 4 * most:
             return gap.end()
         return 4 * most if len(text) >= 4 * most else None
+
+
+def _is_open(text: str) -> bool:
+    """Whether a quotation, a bracket, a link's text or inline code has begun in `text` and not ended."""
+    if any(text.count(mark) % 2 for mark in _SYMMETRIC) or any(text.count(a) > text.count(b) for a, b in _PAIRS):
+        return True
+    low, opening, closing = text.count("„"), text.count("“"), text.count("”")
+    return low > opening + closing or (not low and opening > closing)

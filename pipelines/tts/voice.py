@@ -15,6 +15,7 @@ from functools import partial
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.retry import RetryOptions, retry_stream
 from vivavoce.pipelines.tts.base import TTS, AudioChunk, Word
+from vivavoce.pipelines.tts.live_text import PAUSE, LiveText
 from vivavoce.pipelines.tts.sentences import SentenceCutter, SentenceOptions, sentences
 from vivavoce.pipelines.tts.spoken import SpokenText
 from vivavoce.pipelines.tts.text_filters import DEFAULT_TEXT_FILTERS, FilterChain, TextFilter
@@ -118,6 +119,8 @@ class Voice:
         if self._filters is not None:
             spoken = SpokenText()
             pieces = _filtered(pieces, self._filters, self._options.sentences, spoken)
+        elif isinstance(pieces, LiveText):
+            pieces = _settled(pieces, self._options.sentences)
         source = _Source(pieces, self._clock)
         is_first = True
         async with aclosing(retry_stream(lambda: self._tts.stream(source.again()), self._options.retry)) as chunks:
@@ -138,11 +141,28 @@ async def _filtered(
 ) -> AsyncGenerator[str, None]:
     """Yield what is said for `text`: words that no filter changes at once, else with the end of their sentence."""
     stream = _FilteredStream(filters, options, spoken)
+    live = text if isinstance(text, LiveText) else None
     async for piece in text:
         for said in stream.push(piece):
             yield said
+        if live is not None and stream.looks_finished and not await live.follows(PAUSE):
+            for said in stream.settle():
+                yield said
     for said in stream.finish():
         yield said
+
+
+async def _settled(text: LiveText, options: SentenceOptions) -> AsyncGenerator[str, None]:
+    """Yield `text`, and white space behind a sentence that looks finished when nothing follows for `PAUSE` seconds."""
+    cutter = SentenceCutter(options)
+    async for piece in text:
+        yield piece
+        for _ in cutter.push(piece):
+            pass  # only what is pending is of interest
+        if cutter.looks_finished and not await text.follows(PAUSE):
+            for _ in cutter.settle():
+                if not piece[-1:].isspace():
+                    yield " "
 
 
 class _FilteredStream:
@@ -167,6 +187,16 @@ class _FilteredStream:
         if len(head) > len(self._sent) and self._filters.leaves(head):
             sent, self._sent = len(self._sent), head
             yield from self._say(head[sent:], head[sent:])
+
+    @property
+    def looks_finished(self) -> bool:
+        """Whether the sentence that is open may be taken for finished if nothing follows."""
+        return self._cutter.looks_finished
+
+    def settle(self) -> Iterator[str]:
+        """Nothing follows for now: yield what is left of a sentence that looks finished."""
+        for sentence in self._cutter.settle():
+            yield from self._rest(sentence)
 
     def finish(self) -> Iterator[str]:
         """Yield what is left."""

@@ -46,6 +46,7 @@ DIFFERENT: dict[str, str] = {
     "test_a_model_whose_server_ends_turns_cannot_wait_for_a_button": ITS_PARTS,
     "test_a_filter_that_raises_is_an_error_event_and_the_answer_is_spoken": ITS_PARTS,
     "test_records_hold_no_content_unless_asked_to": VOICE,
+    "test_09_finished_sentences": VOICE,
     "test_17_preemptive": AHEAD,
     "test_17_preemptive_voice": AHEAD,
     "test_a_model_that_raises_in_mid_sentence_keeps_what_was_heard": VOICE,

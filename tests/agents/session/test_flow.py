@@ -126,6 +126,16 @@ def test_a_flow_answers_the_caller_without_any_model() -> None:
     assert [stage.owner for stage in turn.stages if stage.name == "flow_first_text"] == ["user_code"]
 
 
+def test_a_finished_sentence_does_not_wait_for_the_flows_next_piece() -> None:
+    talk = Talk(Echo("One moment please. ", 1.5, "Here it is."))
+    talk.caller.says("hello there", 0.5, 1.5)
+    talk.run()
+    (turn,) = talk.session.turns
+    assert {stage.name: round(stage.seconds, 6) for stage in turn.stages}["first_sentence"] == 0.15
+    assert turn.e2e_latency == pytest.approx(0.7 + 0.15)
+    assert talk.messages[-1] == ("assistant", "One moment please. Here it is.")
+
+
 def test_an_interrupted_answer_keeps_what_was_heard_and_closes_the_flow_s_run() -> None:
     closed: list[float] = []
 
