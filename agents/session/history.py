@@ -11,6 +11,7 @@ from vivavoce.agents.session.history_sink import ChangeKind
 from vivavoce.agents.session.loop_bound import LoopBound
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import ConfigurationError, SessionError
+from vivavoce.pipelines.core.words import word_end
 from vivavoce.pipelines.llm.chat_context import (
     AgentHandoff,
     ChatContext,
@@ -159,8 +160,7 @@ class SessionHistory:
         """The words of an answer that was cut have come: those that were heard, by its share, enter its message."""
         message, share = self._cut.pop(item_id, (None, 0.0))
         if message is not None:
-            words = text.split()
-            self.replace_text(message, " ".join(words[: int(len(words) * share)]))
+            self.replace_text(message, text[: word_end(text, int(len(text) * share))].strip())
 
     def remove(self, item: ChatItem) -> None:
         """Take an item out, if it is there; the next model step is not sent it.

@@ -21,12 +21,12 @@ from vivavoce.agents.observe.turn_record import TurnRecordBuilder
 from vivavoce.agents.speech.host import SpeechHost
 from vivavoce.agents.speech.playout import LOOKAHEAD_SECONDS
 from vivavoce.agents.speech.text_channel import TextChannel
-from vivavoce.agents.turn.preemption import same_words
 from vivavoce.pipelines.core.errors import ProviderTimeoutError, describe, first_error
 from vivavoce.pipelines.core.owned_call import OwnedCall
 from vivavoce.pipelines.core.retry import OnRetry, on_retry
 from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
 from vivavoce.pipelines.core.watchdog import Watchdog
+from vivavoce.pipelines.core.words import same_words
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent, TextDelta, Usage
 from vivavoce.pipelines.llm.chat_context import ChatItem, ChatMessage
 from vivavoce.pipelines.llm.tools import ToolCall

@@ -6,6 +6,7 @@ import sys
 from bisect import bisect_right
 from dataclasses import dataclass
 
+from vivavoce.pipelines.core.words import word_end
 from vivavoce.pipelines.tts.base import Word
 from vivavoce.pipelines.tts.spoken import SpokenText
 
@@ -83,7 +84,9 @@ class HeardText:
             segment = self._segment_of(round(word.start * self._rate))
             cursor = segment.word_chars[-1] if segment.word_chars else segment.char_start
             found = self._text.find(word.text, cursor, segment.char_end)
-            end = found + len(word.text) if found >= 0 else min(cursor + len(word.text) + 1, segment.char_end)
+            end = found + len(word.text)
+            if found < 0:
+                end = max(cursor, word_end(self._text, min(cursor + len(word.text) + 1, segment.char_end)))
             segment.word_ends.append(round(word.end * self._rate))
             segment.word_chars.append(end)
 
@@ -139,8 +142,5 @@ class HeardText:
     def _cut(self, start: int, end: int, length: int, played: int) -> str:
         if length <= 0 or played >= length:
             return self._text[:end].strip()
-        stop = start + int((end - start) * played / length)
-        if stop < len(self._text) and not self._text[stop].isspace():
-            while stop > start and not self._text[stop - 1].isspace():
-                stop -= 1
-        return self._text[:stop].strip()
+        stop = word_end(self._text[:end], start + int((end - start) * played / length))
+        return self._text[: max(start, stop)].strip()

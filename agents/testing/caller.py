@@ -9,6 +9,7 @@ from typing import Protocol
 
 from vivavoce.agents.rooms.local import LocalTransport
 from vivavoce.pipelines.core.clock import Clock, TimerHandle
+from vivavoce.pipelines.core.words import count_words
 from vivavoce.pipelines.media.frame import FRAME_SECONDS, AudioFrame
 
 LOUD = 1000
@@ -68,7 +69,7 @@ class Caller:
             interims: (time, text) of interim transcripts.
         """
         start = self._soon() if start is None else start
-        end = start + SECONDS_PER_WORD * len(text.split()) if end is None else end
+        end = start + SECONDS_PER_WORD * count_words(text) if end is None else end
         final_at = end + RECOGNITION_DELAY if final_at is None else final_at
         item_id = f"item_{next(self._numbers)}"
         self.makes_noise(start, end)

@@ -24,6 +24,7 @@ from vivavoce.agents.turn.open_final import CommittedTurn, Guess, OpenFinals
 from vivavoce.agents.turn.options import TurnOptions
 from vivavoce.agents.turn.preemption import Preemption
 from vivavoce.agents.turn.user_turn import Burst, Over, UserSide, UserTurn
+from vivavoce.pipelines.core.words import count_words
 
 
 class Answering:
@@ -125,7 +126,7 @@ class Answering:
             delay = turn.delay(self._options, self._endpointing.min_delay)
         self._endpointing.turn_ended(turn.silence_since if ended_by == "pause" and turn.burst is not None else None)
         if ended_by == "max_turn_words" or ended_by == "max_turn_duration":
-            words, seconds = len(turn.text.split()), round(now - turn.began_at, 6)
+            words, seconds = count_words(turn.text), round(now - turn.began_at, 6)
             self._out.append(UserTurnLimitReached(turn.turn_id, ended_by, words, seconds))
         self._interruption.take_floor()
         self._answers += 1

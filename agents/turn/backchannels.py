@@ -13,9 +13,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from vivavoce.pipelines.core.errors import ConfigurationError
-
-WORD = re.compile(r"[^\W_]+(?:['-][^\W_]+)*")
-"""Letters and digits; within a word also "'" and "-"."""
+from vivavoce.pipelines.core.words import words_of
 
 BY_LANGUAGE: Mapping[str, frozenset[str]] = MappingProxyType(
     {
@@ -63,11 +61,11 @@ def backchannels_for(*languages: str) -> frozenset[str]:
 
 def matcher(phrases: frozenset[str]) -> Callable[[str], bool]:
     """Return a function that tells whether a text is made only of these phrases; spelling aside ("Yeah, okay.")."""
-    known = {_words(phrase) for phrase in phrases}
+    known = {tuple(words_of(phrase)) for phrase in phrases}
     longest = max((len(phrase) for phrase in known), default=0)
 
     def is_backchannel(text: str) -> bool:
-        words = _words(text)
+        words = tuple(words_of(text))
         at = 0
         while at < len(words):
             sizes = range(min(longest, len(words) - at), 0, -1)
@@ -78,7 +76,3 @@ def matcher(phrases: frozenset[str]) -> Callable[[str], bool]:
         return bool(text.strip())
 
     return is_backchannel
-
-
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(WORD.findall(text.lower().replace("’", "'")))

@@ -13,6 +13,7 @@ from vivavoce.agents.turn.judge import Judge
 from vivavoce.agents.turn.options import InterruptionOptions
 from vivavoce.agents.turn.policy import Decision, InterruptionMoment, Trigger
 from vivavoce.agents.turn.user_turn import UserSide, UserTurn
+from vivavoce.pipelines.core.words import count_words
 
 
 class Interruption:
@@ -46,7 +47,7 @@ class Interruption:
         """Whether these words are more than a sign of listening. Where nothing was heard, all words are."""
         if not self._floor.was_heard:
             return bool(text)
-        if len(text.split()) < max(self._options.min_words, 1):
+        if not text or (self._options.min_words and count_words(text) < self._options.min_words):
             return False
         return not self._judge.is_backchannel(text)
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 
 from vivavoce.agents.turn.user_turn import UserTurn, join
+from vivavoce.pipelines.core.words import words_of
 
 MOST_OPEN = 32
 """Guesses that are kept; a transcript that came later than that many others comes never."""
@@ -74,12 +75,12 @@ class Guess:
 
     def resembles(self, text: str) -> bool:
         """Whether `text` reads like a revision of the interim, as far as one can tell by the words."""
-        guess, revised = _plain(self.text), _plain(text)
+        guess, revised = " ".join(_plain(self.text)), " ".join(_plain(text))
         return guess.startswith(revised) or revised.startswith(guess) or self.likeness(text) >= ALIKE
 
     def likeness(self, text: str) -> float:
         """Return the share of words that are the same, 0 … 1."""
-        return SequenceMatcher(None, _plain(self.text).split(), _plain(text).split(), autojunk=False).ratio()
+        return SequenceMatcher(None, _plain(self.text), _plain(text), autojunk=False).ratio()
 
     def is_same(self, text: str) -> bool:
         """Whether nothing but spelling differs."""
@@ -245,6 +246,5 @@ def _text(part: str | Guess) -> str:
     return part if isinstance(part, str) else part.text
 
 
-def _plain(text: str) -> str:
-    words = ("".join(letter for letter in word if letter.isalnum()) for word in text.lower().split())
-    return " ".join(word for word in words if word)
+def _plain(text: str) -> list[str]:
+    return [word.replace("'", "") for word in words_of(text)]  # recognisers write "don't" or "dont"

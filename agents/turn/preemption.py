@@ -18,9 +18,7 @@ from vivavoce.agents.turn.effects import DropAttempt, Effect, StartAttempt
 from vivavoce.agents.turn.floor import Floor
 from vivavoce.agents.turn.options import TurnOptions
 from vivavoce.agents.turn.user_turn import Burst, UserSide, UserTurn
-
-PUNCTUATION = ".,:;!?…¿¡。、，！？\"'`´‘’“”„«»()[]–—"
-"""What at a word's edge is spelling; inside a word it is not: 1.5 is not 15, and we're not were."""
+from vivavoce.pipelines.core.words import same_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,13 +123,3 @@ class Preemption:
         self._count += 1
         self._attempt = attempt = Attempt(f"attempt_{self._count}", turn.turn_id, turn.text, turn.burst)
         self._out.append(StartAttempt(attempt.attempt_id, attempt.turn_id, attempt.text))
-
-
-def same_words(one: str, other: str) -> bool:
-    """Tell whether nothing but case, white space and the punctuation at words' edges differs."""
-    return one == other or _words(one) == _words(other)
-
-
-def _words(text: str) -> list[str]:
-    stripped = (word.strip(PUNCTUATION) for word in text.casefold().split())
-    return [word for word in stripped if word]

@@ -16,6 +16,7 @@ from vivavoce.agents.turn.deadlines import Deadline
 from vivavoce.agents.turn.effects import Effect, SettleAudio
 from vivavoce.agents.turn.options import EndpointingOptions
 from vivavoce.agents.turn.user_turn import Over, UserSide, UserTurn
+from vivavoce.pipelines.core.words import count_words
 
 
 class TurnLimits:
@@ -29,7 +30,7 @@ class TurnLimits:
     def deadlines(self, turn: UserTurn) -> Iterator[Deadline]:
         """Yield when the open turn has, or will have, lasted for too long."""
         words, seconds = self._options.max_turn_words, self._options.max_turn_duration
-        if words is not None and len(turn.text.split()) > words:
+        if words is not None and count_words(turn.text) > words:
             yield Deadline(turn.word_at, self._on_words)
         if seconds is not None:
             yield Deadline(turn.began_at + seconds, self._on_duration)

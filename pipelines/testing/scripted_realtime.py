@@ -14,6 +14,7 @@ import anyio
 
 from vivavoce.pipelines.core.clock import LoopClock, TimerHandle
 from vivavoce.pipelines.core.errors import ProviderError
+from vivavoce.pipelines.core.words import pieces
 from vivavoce.pipelines.llm.base import Done, GenerateRequest, LLMEvent, TextDelta
 from vivavoce.pipelines.llm.chat_context import ChatItem
 from vivavoce.pipelines.llm.tools import Tool
@@ -410,6 +411,6 @@ class ScriptedRealtimeConnection(RealtimeConnection):
             raise
 
     def _speech(self, text: str) -> list[AudioChunk]:
-        seconds = self._model.seconds_per_word * len(text.split())
+        seconds = self._model.seconds_per_word * len(pieces(text))
         frames = tone_chunks(seconds, self._model.capabilities.output_rate)
         return [AudioChunk(frame, text=text if number == 0 else "") for number, frame in enumerate(frames)]

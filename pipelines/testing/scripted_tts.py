@@ -9,6 +9,7 @@ from typing import Literal
 import anyio
 
 from vivavoce.pipelines.core.errors import ProviderError
+from vivavoce.pipelines.core.words import pieces
 from vivavoce.pipelines.media.frame import FRAME_SECONDS
 from vivavoce.pipelines.testing.script import HANG, tone_chunks, wait
 from vivavoce.pipelines.tts.base import TTS, AudioChunk, TTSCapabilities, Word
@@ -84,7 +85,7 @@ class ScriptedTTS(TTS):
     def seconds(self, text: str) -> float:
         """Return how long `text` sounds."""
         options = self._options
-        return options.duration if options.duration is not None else options.seconds_per_word * len(text.split())
+        return options.duration if options.duration is not None else options.seconds_per_word * len(pieces(text))
 
     async def synthesize(self, text: str) -> AsyncGenerator[AudioChunk, None]:
         """Speak."""
@@ -159,7 +160,7 @@ class ScriptedTTS(TTS):
         """Return the audio of a whole text, each word told with the chunk in which it begins."""
         seconds, rate = self.seconds(text), self._capabilities.sample_rate
         frames = tone_chunks(seconds, rate)
-        spoken = text.split()
+        spoken = [text[start:end] for start, end in pieces(text)]
         words = [
             Word(word, seconds * number / len(spoken), seconds * (number + 1) / len(spoken))
             for number, word in enumerate(spoken)

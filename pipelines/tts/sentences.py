@@ -30,6 +30,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from dataclasses import dataclass
 
 from vivavoce.pipelines.core.errors import ConfigurationError
+from vivavoce.pipelines.core.words import is_spaceless, word_end
 from vivavoce.pipelines.tts.live_text import PAUSE, LiveText
 
 _ABBREVIATIONS = frozenset(
@@ -338,8 +339,8 @@ class SentenceCutter:
                     return end
                 if opener > least:
                     return opener
-        if ord(text[most - 1]) >= 0x2E80:  # a script without spaces
-            return most
+        if is_spaceless(text[least:most]):
+            return word_end(text, most) or most
         gap = _GAP_OR_END.search(text, most)
         if gap is not None and gap.end() <= 4 * most:
             return gap.end()

@@ -6,15 +6,11 @@ The two are aligned word by word (difflib): words they share are sure, and what 
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from difflib import SequenceMatcher
 
+from vivavoce.pipelines.core.words import is_letter, pieces
 from vivavoce.pipelines.tts.base import Word
-
-_TOKEN = re.compile(r"[\u2e80-\U0003ffff]|[^\s\u2e80-\U0003ffff]+")  # a sign of a script without spaces, or a word
-_NO_WORD = re.compile(r"[\W_]+")
-_TRAILING = re.compile(r"[\W_]+$")
 
 
 class SpokenText:
@@ -101,9 +97,10 @@ def _ends(original: str, spoken: str) -> list[tuple[int, int]]:
 def _tokens(text: str) -> list[tuple[str, int, int]]:
     """Return each word's key, its end without what trails it, and its whole end."""
     tokens = []
-    for found in _TOKEN.finditer(text):
-        key = _NO_WORD.sub("", found[0]).casefold()
+    for start, end in pieces(text):
+        piece = text[start:end]
+        key = "".join(filter(is_letter, piece)).casefold()
         if key:
-            trailing = _TRAILING.search(found[0])
-            tokens.append((key, found.start() + (trailing.start() if trailing else len(found[0])), found.end()))
+            tail = next(at for at, sign in enumerate(reversed(piece)) if is_letter(sign))
+            tokens.append((key, end - tail, end))
     return tokens

@@ -7,7 +7,7 @@ from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.machine import TurnMachine
 from vivavoce.agents.turn.options import TurnOptions
-from vivavoce.agents.turn.preemption import same_words
+from vivavoce.pipelines.core.words import same_words
 
 
 class FloorWatch:

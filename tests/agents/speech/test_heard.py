@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -146,3 +147,43 @@ def test_what_was_heard_only_grows_and_is_always_a_beginning_of_the_text(
     assert all(text.startswith(part) for part in parts)
     assert parts == sorted(parts, key=len)
     assert all(part == "" or part.split() == words[: len(part.split())] for part in parts)
+
+
+CHINESE = "好的，我帮您订明天晚上七点的桌子。"
+THAI = "สวัสดีครับ ยินดีต้อนรับ"
+
+
+def heard_of(text: str) -> HeardText:
+    heard = HeardText(RATE)
+    heard.add_text(text)
+    heard.begin_segment(text, 0)
+    heard.finish(1000)
+    return heard
+
+
+@pytest.mark.parametrize(("share", "expected"), [(0.1, "好"), (0.5, "好的，我帮您订明"), (0.9, CHINESE[:-2])])
+def test_without_spaces_the_cut_is_within_one_sign(share: float, expected: str) -> None:
+    assert heard_of(CHINESE).at(round(1000 * share)) == expected
+
+
+@pytest.mark.parametrize("text", [THAI, "👨\u200d👩\u200d👧👨\u200d👩\u200d👧", "សួស្តី សូមស្វាគមន៍"])
+def test_a_cut_never_splits_what_the_reader_sees_as_one_sign(text: str) -> None:
+    ends = {0} | {found.end() for found in regex.finditer(r"\X", text)}
+    heard = heard_of(text)
+    assert {len(heard.at(sample)) for sample in range(0, 1001, 10)} <= ends
+
+
+def test_a_filtered_text_without_spaces_is_cut_within_one_sign() -> None:
+    heard = HeardText(RATE)
+    heard.add_text("**สวัสดี**ครับ")
+    heard.begin_segment("**สวัสดี**ครับ", 0, "สวัสดีครับ")
+    heard.finish(1000)
+    assert heard.at(500) == "**สวัส"
+
+
+def test_a_word_that_the_voice_spells_in_its_own_way_ends_where_one_is_written() -> None:
+    heard = HeardText(RATE)
+    heard.add_text("ที่นี่ดี")
+    heard.begin_segment("ที่นี่ดี", 0)
+    heard.add_words((Word("thi", 0.0, 0.3), Word("ni", 0.3, 0.6)))
+    assert heard.at(400) == "ที่"

@@ -50,3 +50,10 @@ def test_phrases_are_lower_case() -> None:
 def test_an_unknown_language_is_refused() -> None:
     with pytest.raises(ValueError, match="'tlh'"):
         backchannels_for("en", "tlh")
+
+
+@pytest.mark.parametrize(
+    ("text", "is_one"), [("はい、はい", True), ("うんうんそうですね", True), ("はい、でも", False)]
+)
+def test_backchannels_without_spaces_between_them_are_told_from_words(text: str, is_one: bool) -> None:
+    assert matcher(backchannels_for("ja"))(text) is is_one

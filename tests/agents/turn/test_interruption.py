@@ -338,3 +338,12 @@ def test_noise_of_thinking_min_duration_is_no_short_one(end: float, resumed_at: 
         (3.05, "pause"),
         (resumed_at, "resume"),
     ]
+
+
+def test_min_words_counts_words_of_scripts_without_spaces() -> None:
+    talk = Conversation(min_words=3).speaking().says("等一下", 2.0, 2.8).says("等一下，我想订位", 4.0, 4.8).until(7.0)
+    assert [entry for entry in talk.take() if entry[1] in ("aside", "commit", "interrupted")] == [
+        (3.2, "aside", "turn_1", "等一下"),
+        (5.0, "interrupted", "talk"),
+        (5.2, "commit", "turn_2", "等一下，我想订位"),
+    ]

@@ -9,7 +9,6 @@ import pytest
 from turn_kit import Conversation
 from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.options import TurnOptions
-from vivavoce.agents.turn.preemption import same_words
 
 
 def eager(**options: Any) -> Conversation:
@@ -316,24 +315,6 @@ def test_nothing_is_begun_where_it_is_not_wanted(options: dict[str, Any]) -> Non
 def test_a_negative_number_of_attempts_is_refused() -> None:
     with pytest.raises(ValueError, match="need max_attempts >= 0, a whole number, got -1"):
         TurnOptions(max_attempts=-1)
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "is_same"),
-    [
-        ("hello there", "hello there", True),
-        ("hello there", "Hello,  there!", True),
-        ("„hello“ – there", "hello there", True),
-        ("your call", "you're call", False),
-        ("1.5", "15", False),
-        ("$5", "5", False),
-        ("-5", "5", False),
-        ("hello", "hello there", False),
-        ("", "?", True),
-    ],
-)
-def test_words_are_the_same_but_for_their_spelling(one: str, other: str, is_same: bool) -> None:
-    assert same_words(one, other) == is_same
 
 
 def test_an_interim_that_comes_with_the_onset_of_speech_is_of_that_speech() -> None:

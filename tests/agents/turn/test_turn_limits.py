@@ -170,3 +170,16 @@ def test_a_short_word_after_those_that_wait_for_the_answers_end_cuts_it_at_its_t
     talk = limited(max_turn_words=3).says("one two three four", 0.5, 1.0).says("five", 1.3, 1.5).plays(2.0)
     talk.says("stop", 3.0, 3.3).until(5.0)
     assert talk.take()[3:5] == [(3.7, "interrupted", "answer_1"), (3.7, "commit", "turn_2", "five stop")]
+
+
+def test_words_of_scripts_without_spaces_are_counted_too() -> None:
+    talk = limited(max_turn_words=4).starts(0.5).at(1.0, i.UserInterim(text="我想订一张桌子"))
+    assert talk.take() == []
+    assert talk.at(1.2, i.UserInterim(text="我想订一张桌子，明天")).take()[0] == (
+        1.2,
+        "limit",
+        "turn_1",
+        "max_turn_words",
+    )
+    limit = next(effect for effect in talk.effects if isinstance(effect, fx.UserTurnLimitReached))
+    assert limit.words == 5

@@ -1,0 +1,115 @@
+"""Words: where they begin and end, how many there are, and whether two texts hold the same ones, in every script.
+
+Boundaries are Unicode's (UAX 29, by the `regex` library); one inside a grapheme cluster is none. Chinese, Japanese,
+Thai, Lao, Khmer and Burmese are written without spaces, and UAX 29 ends a "word" there after every sign. That is right
+for cutting. For counting, a run of Han or Kana counts as a word for every two clusters, one of the others as a word
+for every four, which is about the length of their words.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from regex import Pattern
+
+EDGE_PUNCTUATION = ".,:;!?…¿¡。、，！？：；؟۔।\"'`´‘’“”„«»()[]（）「」『』《》–—"
+"""What is spelling at a word's edge. Inside a word it is not: 1.5 is not 15, and we're not were."""
+
+_DENSE = r"[[\p{Script_Extensions=Han}\p{Script_Extensions=Hiragana}\p{Script_Extensions=Katakana}]&&[\p{L}\p{N}]]"
+_LONG = r"[[\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]&&[\p{L}\p{N}]]"
+_PATTERNS = {
+    "cluster": r"\X",
+    "boundary": r"(?w)\b",
+    "counted": rf"(?w)(?P<dense>(?:(?={_DENSE})\X)+)|(?P<long>(?:(?={_LONG})\X)+)|\b\w.*?\b",
+    "word": r"(?w)\b[\w\p{M}].*?\b",
+    "spaceless": rf"{_DENSE}|{_LONG}",
+    "opener": r"[\p{Ps}\p{Pi}\p{Pd}¿¡]+\Z",
+}
+_CLUSTERS_A_WORD = {"dense": 2, "long": 4, None: 0}
+
+
+@cache
+def _pattern(name: str) -> Pattern[str]:
+    import regex  # 10 ms, which a session that needs none should not wait for
+
+    return regex.compile(_PATTERNS[name], regex.V1 | regex.S)
+
+
+def count_words(text: str) -> int:
+    """Return how many words `text` holds; punctuation is none."""
+    words = 0
+    for found in _pattern("counted").finditer(text):
+        size = _CLUSTERS_A_WORD[found.lastgroup]
+        words += -(-sum(1 for _ in _pattern("cluster").finditer(found[0])) // size) if size else 1
+    return words
+
+
+def is_spaceless(text: str) -> bool:
+    """Whether `text` holds signs of a script that is written without spaces between words."""
+    return not text.isascii() and _pattern("spaceless").search(text) is not None
+
+
+def is_letter(sign: str) -> bool:
+    """Whether one character is of a word: a letter, a digit, or a mark upon one, such as a Thai vowel."""
+    return sign.isalnum() or unicodedata.category(sign).startswith("M")
+
+
+def word_end(text: str, at: int) -> int:
+    """Return the last end of a word at or before `at`, with the punctuation that closes it; 0 where there is none.
+
+    Args:
+        at: A place in `text`, in characters.
+    """
+    if at >= len(text):
+        return len(text)
+    start = stop = max(at, 0)
+    while start and not text[start - 1].isspace():
+        start -= 1
+    while stop < len(text) and not text[stop].isspace():
+        stop += 1
+    end = max((end for end in _ends(text[start:stop]) if end <= at - start), default=0)
+    opener = _pattern("opener").search(text, start, start + end)
+    return len(text[: start + end if opener is None else opener.start()].rstrip())
+
+
+def pieces(text: str) -> list[tuple[int, int]]:
+    """Return the spans between white space; where a script has no spaces, between Unicode's boundaries."""
+    found: list[tuple[int, int]] = []
+    start = 0
+    for part in text.split():
+        start = text.index(part, start)
+        end = start + len(part)
+        found += _cut(part, start) if is_spaceless(part) else [(start, end)]
+        start = end
+    return found
+
+
+def _cut(part: str, start: int) -> list[tuple[int, int]]:
+    ends = _ends(part)
+    return [(start + begin, start + end) for begin, end in zip([0, *ends], ends, strict=False)]
+
+
+def _ends(part: str) -> list[int]:
+    """Return Unicode's word boundaries but for the first one; those inside a grapheme cluster are none."""
+    clusters = {found.end() for found in _pattern("cluster").finditer(part)}
+    return [found.start() for found in _pattern("boundary").finditer(part) if found.start() in clusters]
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words of `text`, without case and punctuation, to compare them."""
+    return _pattern("word").findall(text.casefold().replace("’", "'"))
+
+
+def same_words(one: str, other: str) -> bool:
+    """Tell whether nothing but case, white space and the punctuation at words' edges differs."""
+    return one == other or _bare_pieces(one) == _bare_pieces(other)
+
+
+def _bare_pieces(text: str) -> Sequence[str]:
+    folded = text.casefold()
+    bare = (folded[start:end].strip(EDGE_PUNCTUATION) for start, end in pieces(folded))
+    return [piece for piece in bare if piece]
