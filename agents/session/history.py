@@ -23,6 +23,7 @@ from vivavoce.pipelines.llm.chat_context import (
     Role,
     Summariser,
 )
+from vivavoce.pipelines.llm.chat_items import NO_TRANSCRIPT
 from vivavoce.pipelines.llm.tools import ToolCall, ToolOutput
 from vivavoce.pipelines.media.frame import VideoFrame
 from vivavoce.pipelines.pipeline import RemoteConversation
@@ -121,12 +122,19 @@ class SessionHistory:
             speaker: Who said it, where a room has several.
             in_model: Whether a realtime model has heard it itself.
             said_as: What a realtime model that has said it calls it.
+
+        Raises:
+            ConfigurationError: There is neither text nor a picture, and no realtime model has heard or said it.
         """
+        has_words = bool(text.strip() or images)
+        if not (has_words or in_model or turn_id):
+            raise ConfigurationError(f"a message needs text or images, got {text!r}; leave an empty one out")
 
         def add() -> ChatMessage:
             message = ChatMessage(
                 role=role,
-                content=text,
+                content=text if has_words else NO_TRANSCRIPT,
+                no_transcript=not has_words,
                 images=tuple(images),
                 speaker=speaker,
                 interrupted=interrupted,
@@ -139,8 +147,13 @@ class SessionHistory:
         return self.loop.call(add)
 
     def replace_text(self, item: ChatMessage, text: str) -> ChatMessage:
-        """Give a message new text under its id; return the new item. One that was taken out stays out."""
-        new = replace(item, content=text)
+        """Give a message new text under its id; return the new item. One that was taken out stays out.
+
+        No message is left empty: without text the item stays as it is.
+        """
+        if not text.strip():
+            return item
+        new = replace(item, content=text, no_transcript=False)
         if self._has(item):
             self._context.replace(new)
             self._tell("replaced", new)
@@ -157,10 +170,18 @@ class SessionHistory:
         self._cut[item_id] = (message, share)
 
     def settle_cut(self, item_id: str, text: str) -> None:
-        """The words of an answer that was cut have come: those that were heard, by its share, enter its message."""
+        """The words of an answer that was cut have come: those that were heard, by its share, enter its message.
+
+        A message of which no whole word was heard is taken out.
+        """
         message, share = self._cut.pop(item_id, (None, 0.0))
-        if message is not None:
-            self.replace_text(message, text[: word_end(text, int(len(text) * share))].strip())
+        if message is None:
+            return
+        heard = text[: word_end(text, int(len(text) * share))].strip()
+        if heard:
+            self.replace_text(message, heard)
+        elif self._has(message):
+            self._take_out(message)
 
     def remove(self, item: ChatItem) -> None:
         """Take an item out, if it is there; the next model step is not sent it.

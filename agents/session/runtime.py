@@ -283,6 +283,7 @@ class SessionRuntime:
     # --- inputs
 
     def _on_user_words(self, text: str, turn_id: str, *, is_final: bool) -> None:
+        text = text if text.strip() else ""  # what is blank says nothing
         if not text and not is_final:
             return
         if text:

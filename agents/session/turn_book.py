@@ -66,7 +66,7 @@ class TurnBook:
                 heard = UsageRecord(stt_audio_seconds=event.audio_seconds)
                 self._journal.add_usage(heard)
                 self._heard = UsageRecord(stt_audio_seconds=self._heard.stt_audio_seconds + event.audio_seconds)
-            if event.text and self._turn_at is None and not self._has_vad:
+            if event.text.strip() and self._turn_at is None and not self._has_vad:
                 self._turn_at = self._burst_at = now
         self._by = interrupted_by(event)
 

@@ -199,7 +199,7 @@ class Reply:
     async def _perform(self) -> TurnOutcome:
         item, transcript = self._request.user_item, ""
         if item is not None:
-            transcript = item.content
+            transcript = item.transcript
             if self._host.agent.overrides("on_user_turn_completed"):
                 transcript = await self._run_hook(item)
         if self._request.text is not None or self._request.audio is not None:
@@ -253,9 +253,12 @@ class Reply:
             self._host.history.remove(item)
             raise
         await self._unless_cut()
-        if turn.text != item.content:
+        if turn.text != item.transcript:
             self.drop_attempt()  # even if the words are the same: the hook wanted the model to see them so
-            self._host.history.replace_text(item, turn.text)
+            if turn.text.strip():
+                self._host.history.replace_text(item, turn.text)
+            else:
+                self._host.history.remove(item)
         self._extra_instructions = "\n".join(part for part in (self._extra_instructions, turn.instructions) if part)
         self.record.mark("hook", "user_code", self._host.clock.now())
         return turn.text

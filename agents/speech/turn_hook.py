@@ -21,7 +21,7 @@ async def completed_turn(host: SpeechHost, item: ChatMessage) -> CompletedTurn:
     Raises:
         StopResponse: The agent drops the turn.
     """
-    turn = CompletedTurn(turn_id=item.turn_id, text=item.content, history=host.context())
+    turn = CompletedTurn(turn_id=item.turn_id, text=item.transcript, history=host.context())
     try:
         with host.observer.hook("on_user_turn_completed"), anyio.fail_after(host.limits.hook_timeout):
             with strays_as_errors("on_user_turn_completed"):

@@ -255,7 +255,7 @@ class Answering:
         return is_active and answer.is_unheard_answer and self._interruption.may_cut(answer)
 
     def _reopen(self, whole: CommittedTurn, now: float) -> None:
-        turn = UserTurn(whole.turn_id, now, burst=self._user.burst)
+        turn = UserTurn(whole.turn_id, now, burst=self._user.burst, amended=1)
         if self._options.endpointing.mode == "manual":
             turn.over = Over(now)
         self._user.turn = turn

@@ -204,7 +204,13 @@ class Listening:
         turn = self._user.turn
         if turn is not None and turn.is_merged:
             self._user.turn = UserTurn(
-                turn.turn_id, turn.word_at, burst=turn.burst, committed=turn.committed, is_merged=True
+                turn.turn_id,
+                turn.word_at,
+                burst=turn.burst,
+                committed=turn.committed,
+                is_merged=True,
+                segments=turn.segments[: turn.amended],
+                amended=turn.amended,
             )
             if self._is_manual:
                 self._user.turn.over = Over(now)

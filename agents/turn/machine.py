@@ -210,9 +210,9 @@ class TurnMachine:
             case i.UserAudioStopped():
                 self._listening.speech_ended(now, now)
             case i.UserInterim():
-                self._listening.interim(event.text, now, event.item_id)
+                self._listening.interim(_unless_blank(event.text), now, event.item_id)
             case i.UserFinal():
-                self._listening.final(event.text, now, event.item_id)
+                self._listening.final(_unless_blank(event.text), now, event.item_id)
             case i.UserTurnPredicted():
                 self._listening.predicted(event.complete, now)
             case i.UserTurnEnded():
@@ -290,6 +290,10 @@ class TurnMachine:
     def _on_gone(self, now: float) -> None:
         self._gone_until = None
         self._out.append(CloseSession("participant_left"))
+
+
+def _unless_blank(text: str) -> str:
+    return text if text.strip() else ""  # a blank transcript is an empty one
 
 
 def _has_attempts(options: TurnOptions) -> bool:

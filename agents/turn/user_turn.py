@@ -63,6 +63,7 @@ class UserTurn:
             as that takes the place of a guess.
         is_merged: It was committed before and goes on.
         segments: Final transcripts since.
+        amended: How many of these, the first ones, say what a committed guess was of; they are not taken back.
         hushed: How many of these were said when no voice took the floor (`hush`).
         interim: What the last utterance sounds like, while no final settles it.
         interim_item_id: The provider's name of that utterance.
@@ -82,6 +83,7 @@ class UserTurn:
     committed: tuple[str, str] = field(default=("", ""), repr=False)
     is_merged: bool = False
     segments: list[str] = field(default_factory=list, repr=False)
+    amended: int = 0
     hushed: int = 0
     interim: str = field(default="", repr=False)
     interim_item_id: str = ""

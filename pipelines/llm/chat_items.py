@@ -14,6 +14,10 @@ from vivavoce.pipelines.media.frame import VideoFrame
 Role = Literal["system", "user", "assistant"]
 
 
+NO_TRANSCRIPT = "[no transcript]"
+"""The content of a message whose words are not known."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatMessage:
     """Words of one speaker.
@@ -22,6 +26,8 @@ class ChatMessage:
         content: For an assistant, what was heard, not what was generated.
         interrupted: The message was cut short; providers tell the model so in the request.
         backchannel: The user's "mhm", kept and answered by nobody.
+        no_transcript: The words are not known (yet): a realtime model heard or said them itself. The content is
+            `NO_TRANSCRIPT`.
         is_summary: It stands for messages that were taken out.
         speaker: Who said it, where a room has several; empty otherwise.
         turn_id: The turn that it belongs to.
@@ -34,6 +40,7 @@ class ChatMessage:
     id: str = field(default_factory=lambda: new_id("item"))
     interrupted: bool = False
     backchannel: bool = False
+    no_transcript: bool = False
     is_summary: bool = False
     images: tuple[VideoFrame, ...] = field(default=(), repr=False)
     speaker: str = ""
@@ -41,6 +48,11 @@ class ChatMessage:
     sequence: int = 0
     created_at: float = 0.0
     type: Literal["message"] = "message"
+
+    @property
+    def transcript(self) -> str:
+        """The words; empty where they are not known."""
+        return "" if self.no_transcript else self.content
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

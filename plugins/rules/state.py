@@ -63,7 +63,7 @@ def replay(dialogue: Dialogue, items: Iterable[ChatItem]) -> State:
     calls: dict[str, str] = {}
     for item in items:
         if isinstance(item, ChatMessage):
-            if item.role == "user" and not item.backchannel and item.content.strip():
+            if item.role == "user" and not (item.backchannel or item.no_transcript) and item.content.strip():
                 hear(dialogue, state, item.content)
         elif isinstance(item, FunctionCall):
             if item.name == dialogue.tool:

@@ -392,3 +392,11 @@ def test_something_else_than_a_sink_is_refused() -> None:
     options = SessionOptions(history_sink="calls.db")  # type: ignore[arg-type]  # that is the test
     with pytest.raises(ConfigurationError, match=r"must be a HistorySink, got 'calls\.db'"):
         AgentSession(Agent("Help."), SessionHarness(Agent("Help.")).pipeline, options=options)
+
+
+def test_an_empty_message_is_refused_and_says_what_to_do() -> None:
+    async def scenario(harness: SessionHarness) -> None:
+        with pytest.raises(ConfigurationError, match="needs text or images, got ' '; leave an empty one out"):
+            harness.session.history.add_message("user", " ")
+
+    SessionHarness(Agent("Help.")).run(scenario)

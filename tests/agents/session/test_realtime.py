@@ -13,6 +13,7 @@ from vivavoce.agents.testing import ScriptedRealtimeModel, ScriptedTTS, SessionH
 from vivavoce.pipelines.core.errors import ProviderConnectionError, ProviderProtocolError
 from vivavoce.pipelines.llm.base import Usage
 from vivavoce.pipelines.llm.chat_context import ChatMessage, FunctionCallOutput
+from vivavoce.pipelines.llm.chat_items import NO_TRANSCRIPT
 from vivavoce.pipelines.llm.tools import ToolCall
 from vivavoce.pipelines.realtime import RealtimeOptions, RealtimePipeline
 from vivavoce.pipelines.realtime_model.base import (
@@ -88,7 +89,8 @@ def test_an_answer_that_nobody_heard_is_taken_out_of_the_remote_conversation() -
     harness.caller.makes_noise(1.6, 2.4)  # the answer, due at 1.7, is held back, and taken back at the end of speech
     harness.run(until=5.0)
     assert model.connections[0].record.truncations == [("answer_1", 0.0, "")]
-    harness.expect_history(("user", ""), ("assistant", "Sure."))
+    harness.expect_history(("user", "[no transcript]"), ("assistant", "Sure."))
+    assert harness.session.history.messages("user")[0].no_transcript
 
 
 def test_the_words_of_an_answer_that_was_cut_before_they_were_known_come_late() -> None:
@@ -398,3 +400,26 @@ def test_text_of_a_model_in_a_voice_of_ones_own_is_cut_to_the_words_heard() -> N
     assert (item_id, text) == ("answer_1", heard)
     assert seconds > 0
     assert model.connections[0].setup.answers == "text"
+
+
+def test_what_is_heard_without_a_transcript_is_marked_until_its_words_come() -> None:
+    seen: list[str] = []
+
+    class Curious(Agent):
+        async def on_user_turn_completed(self, turn: CompletedTurn) -> None:
+            seen.append(turn.text)
+            assert [message.content for message in turn.history.messages()] == [NO_TRANSCRIPT]
+
+    model = ScriptedRealtimeModel([0.3, ANSWER], hears=["hello"], transcript_delay=2.0)
+    harness = listening(model, Curious("Help."))
+    harness.caller.makes_noise(0.5, 1.5)
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(3.0)
+        harness.expect_history(("user", NO_TRANSCRIPT))
+        assert harness.session.history.messages("user")[0].transcript == ""
+
+    harness.run(scenario, until=8.0)
+    assert seen == [""]
+    harness.expect_history(("user", "hello"), ("assistant", ANSWER))
+    assert not harness.session.history.messages("user")[0].no_transcript

@@ -292,3 +292,10 @@ def test_text_typed_while_a_turn_goes_on_by_voice_joins_it_at_the_end_of_the_spe
         (3.4, "merge", "turn_1", "hello six seven"),
         (3.4, "grant", "answer_2"),
     ]
+
+
+@pytest.mark.parametrize("blank", [" ", "\n\t "])
+def test_a_blank_final_is_an_empty_one(blank: str) -> None:
+    talk = Conversation().says(blank, 0.5, 1.5).until(5.0)
+    assert talk.take() == [(1.7, "drop", "turn_1", "noise")]
+    assert Conversation().at(1.0, i.UserInterim(text=blank), i.UserFinal(text=blank)).until(5.0).take() == []

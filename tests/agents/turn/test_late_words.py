@@ -399,12 +399,12 @@ def test_the_second_guess_is_settled_while_the_turn_is_open_at_the_first() -> No
     ]
 
 
-def test_what_was_committed_behind_the_place_of_a_late_final_is_not_cleared() -> None:
+def test_neither_a_late_final_nor_what_was_committed_behind_its_place_is_cleared() -> None:
     talk = Conversation().starts(0.5).at(1.0, i.UserInterim(text="a table", item_id="one"))
     talk.at(1.1, i.TurnCommitRequested()).at(1.2, i.TextReceived("please"))
     assert (1.2, "merge", "turn_1", "a table please") in talk.take()
     talk.at(1.3, i.UserFinal(text="a table for two", item_id="one")).at(1.4, i.TurnClearRequested()).stops(2.0)
-    assert talk.until(9.0).take()[-2][1:] == ("merge", "turn_1", "please")
+    assert talk.until(9.0).take()[-2][1:] == ("merge", "turn_1", "a table for two please")
 
 
 def test_of_what_a_remote_model_heard_only_the_newest_waits_for_its_transcript() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from turn_kit import Conversation
 from vivavoce.agents.turn import inputs as i
 
@@ -108,3 +110,11 @@ def test_a_late_final_that_says_more_than_was_typed_on_is_answered_without_a_req
         (1.5, "merge", "turn_1", "a table for two please"),
         (1.5, "grant", "answer_2"),
     ]
+
+
+@pytest.mark.parametrize("mode", ["fixed", "manual"])
+def test_what_corrects_a_committed_guess_is_not_taken_back(mode: str) -> None:
+    talk = Conversation(endpointing_mode=mode).starts(0.5).at(1.0, i.UserInterim(text="a table"))
+    talk.at(1.1, COMMIT).at(1.3, i.UserFinal(text="a cable")).at(1.4, CLEAR).stops(2.0).until(9.0)
+    assert ("merge", "turn_1", "a cable") in [entry[1:] for entry in talk.take()]
+    assert talk.machine.open_turn_id == ""
