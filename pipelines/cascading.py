@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TypedDict
 
 import anyio
 from anyio import TASK_STATUS_IGNORED
@@ -23,6 +24,8 @@ from vivavoce.pipelines.events import (
     UserSpeechStarted,
     UserTurnEnded,
     UserTurnPredicted,
+    UserVoicePaused,
+    UserVoiceResumed,
 )
 from vivavoce.pipelines.llm.base import LLM, Done, GenerateRequest, LLMEvent, Usage
 from vivavoce.pipelines.media.frame import AudioFrame
@@ -36,7 +39,7 @@ from vivavoce.pipelines.tts.text_filters import DEFAULT_TEXT_FILTERS, TextFilter
 from vivavoce.pipelines.tts.voice import Voice, VoiceOptions
 from vivavoce.pipelines.turn_detector.base import EndOfTurnPrediction, TurnContext, TurnDetector, TurnDetectorStream
 from vivavoce.pipelines.turn_detector.predictor import TurnPredictor
-from vivavoce.pipelines.vad.base import VAD, VADSpeechStarted, VADStream
+from vivavoce.pipelines.vad.base import VAD, VADSpeechEnded, VADSpeechStarted, VADStream, VADVoicePaused
 
 DEFAULT_OUTPUT_RATE = 24000
 """Hz that is named where nothing makes audio."""
@@ -68,6 +71,14 @@ class CascadingOptions:
         check_number("turn_detector_limit", self.turn_detector_limit, above=0, unit="s")
 
 
+class Hearing(TypedDict):
+    """Those of `PipelineCapabilities` that depend on what hears the caller."""
+
+    vad_silence: float
+    voice_lag: float
+    emits_interims: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CascadingComponents:
     """What a cascading pipeline is made of; each may be absent."""
@@ -78,6 +89,16 @@ class CascadingComponents:
     vad: VAD | None = None
     denoise: Denoiser | None = None
     turn_detector: TurnDetector | None = None
+
+    @property
+    def hearing(self) -> Hearing:
+        """What the parts that hear the caller can do."""
+        vad = None if self.vad is None else self.vad.capabilities
+        return Hearing(
+            vad_silence=0.0 if vad is None else vad.min_silence,
+            voice_lag=0.0 if vad is None else vad.voice_lag,
+            emits_interims=self.stt is not None and self.stt.capabilities.emits_interims,
+        )
 
 
 _PORTS: dict[str, type[Component]] = {
@@ -144,7 +165,7 @@ class CascadingPipeline(Pipeline):
             can_preempt=parts.llm is not None and parts.tts is not None,
             takes_flow=parts.tts is not None,
             output_rate=parts.tts.capabilities.sample_rate if parts.tts else DEFAULT_OUTPUT_RATE,
-            vad_silence=parts.vad.capabilities.min_silence if parts.vad else 0.0,
+            **parts.hearing,
             turn_detector_limit=self.options.turn_detector_limit if parts.turn_detector else None,
             components=tuple((kind, part.provider, part.model) for kind, part in present if part is not None),
         )
@@ -330,8 +351,11 @@ class CascadingConnection(PipelineConnection):
             ago = event.ago + self._delay
             if isinstance(event, VADSpeechStarted):
                 self._on_speech_started(ago)
-            else:
+            elif isinstance(event, VADSpeechEnded):
                 self._on_speech_ended(ago)
+            else:
+                edge = UserVoicePaused if isinstance(event, VADVoicePaused) else UserVoiceResumed
+                self._emit(edge(self._clock.now() - ago))
 
     def _on_speech_started(self, ago: float) -> None:
         self._is_speaking = True

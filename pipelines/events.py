@@ -22,6 +22,20 @@ class UserSpeechEnded:
     at: float
 
 
+@dataclass(frozen=True, slots=True)
+class UserVoicePaused:
+    """Within the user's speech, the last voiced audio ended at `at` (session clock, the true time)."""
+
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class UserVoiceResumed:
+    """Within the user's speech, the voice is heard again from `at` on (session clock, the true time)."""
+
+    at: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserInterim:
     """What the user's utterance sounds like so far."""
@@ -142,6 +156,8 @@ class PipelineFailed:
 PipelineEvent = (
     UserSpeechStarted
     | UserSpeechEnded
+    | UserVoicePaused
+    | UserVoiceResumed
     | UserInterim
     | UserFinal
     | UserTurnPredicted

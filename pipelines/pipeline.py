@@ -74,6 +74,8 @@ class PipelineCapabilities:
         takes_flow: Its answer's text may come from a ConversationFlow.
         output_rate: Hz of the audio that it makes.
         vad_silence: Seconds by which its speech ends are reported late.
+        voice_lag: Seconds after which silence shows, as a pause of the caller's voice or as the end of their speech.
+        emits_interims: Whether words are reported while the caller speaks.
         turn_detector_limit: Seconds for a turn detector's verdict; None without one.
         components: What it is made of, kind to (provider, model), for records.
     """
@@ -92,6 +94,8 @@ class PipelineCapabilities:
     takes_flow: bool = True
     output_rate: int = 24000
     vad_silence: float = 0.0
+    voice_lag: float = 0.0
+    emits_interims: bool = True
     turn_detector_limit: float | None = None
     components: tuple[tuple[str, str, str], ...] = ()
 

@@ -173,7 +173,7 @@ class RealtimePipeline(Pipeline):
             takes_video=model.takes_video,
             takes_flow=False,
             output_rate=self.output_rate,
-            vad_silence=own.vad.capabilities.min_silence if own.vad else 0.0,
+            **own.hearing,
             turn_detector_limit=self.options.turn_detector_limit if own.turn_detector else None,
             components=tuple((kind, part.provider, part.model) for kind, part in present),
         )

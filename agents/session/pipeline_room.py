@@ -61,6 +61,8 @@ from vivavoce.pipelines.events import (
     UserFinal,
     UserSpeechEnded,
     UserSpeechStarted,
+    UserVoicePaused,
+    UserVoiceResumed,
 )
 from vivavoce.pipelines.llm.chat_context import ChatMessage
 from vivavoce.pipelines.media.buffer import RecentFrames
@@ -357,7 +359,7 @@ class PipelineRoom:
                 self.on_closing_error(event.error)
             self._place.linked.run_soon(partial(self._on_failed, line, event))
         elif line is self._line or isinstance(event, PipelineUsage):
-            if isinstance(event, UserSpeechStarted | UserSpeechEnded):
+            if isinstance(event, UserSpeechStarted | UserSpeechEnded | UserVoicePaused | UserVoiceResumed):
                 event = replace(event, at=event.at - self._behind)
             self._place.reports.take(event)
         elif isinstance(event, RemoteReplyStarted):

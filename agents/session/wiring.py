@@ -126,6 +126,8 @@ class TurnTraits(TypedDict):
     remote_decides: bool
     hears_audio: bool
     max_attempts: int
+    voice_lag: float
+    emits_interims: bool
 
 
 def turn_traits(options: SessionOptions, capabilities: PipelineCapabilities) -> TurnTraits:
@@ -135,6 +137,8 @@ def turn_traits(options: SessionOptions, capabilities: PipelineCapabilities) -> 
         remote_decides=capabilities.decides_turns == "remote",
         hears_audio=capabilities.hears_audio,
         max_attempts=options.preemptive_attempts if options.preemptive and capabilities.can_preempt else 0,
+        voice_lag=capabilities.voice_lag,
+        emits_interims=capabilities.emits_interims,
     )
 
 

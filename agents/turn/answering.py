@@ -166,7 +166,10 @@ class Answering:
         burst = user.burst
         if turn is not None and burst is not None and burst.is_going_on and turn.burst is burst:
             # what is said from here on is of another turn
-            user.burst = Burst(now, is_mere_noise=burst.is_mere_noise)
+            voiced_until = None if burst.voiced_until is None else now
+            user.burst = Burst(
+                now, is_mere_noise=burst.is_mere_noise, voice_lag=burst.voice_lag, voiced_until=voiced_until
+            )
 
     # --- finals that come after the commit
 

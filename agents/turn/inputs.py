@@ -15,6 +15,8 @@ from vivavoce.pipelines.events import (
     UserSpeechStarted,
     UserTurnEnded,
     UserTurnPredicted,
+    UserVoicePaused,
+    UserVoiceResumed,
 )
 
 __all__ = [
@@ -56,6 +58,8 @@ __all__ = [
     "UserSpeechStarted",
     "UserTurnEnded",
     "UserTurnPredicted",
+    "UserVoicePaused",
+    "UserVoiceResumed",
     "WakeUpPaused",
     "WakeUpReset",
     "WakeUpResumed",
@@ -239,7 +243,7 @@ class PipelineChangeRequested:
         within: Seconds in which that moment must come.
         is_urgent: The present one is lost: there is nothing to wait for that it could still do.
         is_deaf: Nothing that is being said is heard any more, not even by a recogniser of one's own.
-        detector_timeout, remote_decides, hears_audio, max_attempts: As in `TurnOptions`.
+        detector_timeout, remote_decides, hears_audio, max_attempts, voice_lag, emits_interims: As in `TurnOptions`.
     """
 
     change_id: str
@@ -250,6 +254,8 @@ class PipelineChangeRequested:
     remote_decides: bool = False
     hears_audio: bool = False
     max_attempts: int = 0
+    voice_lag: float = 0.0
+    emits_interims: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,6 +332,8 @@ TurnInput = (
     | ParticipantLeft
     | UserSpeechStarted
     | UserSpeechEnded
+    | UserVoicePaused
+    | UserVoiceResumed
     | UserInterim
     | UserFinal
     | UserTurnPredicted

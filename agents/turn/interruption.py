@@ -76,7 +76,7 @@ class Interruption:
                 is_final=turn is not None and not turn.interim,
                 is_stable=turn is not None and (turn.is_interim_stable or not turn.interim),
                 is_backchannel=bool(text) and self._judge.is_backchannel(text),
-                speech_seconds=0.0 if burst is None else burst.duration(now),
+                speech_seconds=0.0 if burst is None else burst.voiced_seconds(now),
                 is_speaking=self._user.is_speaking,
                 agent_seconds=max(0.0, round(now - active.playing_since, 6)),
                 is_paused=active.is_paused,
@@ -99,7 +99,7 @@ class Interruption:
             return
         options = self._options
         limit = options.min_duration if active.is_playing else options.thinking_min_duration
-        was_short = active.paused_at >= burst.started_at and burst.duration(burst.started_at) < limit
+        was_short = active.paused_at >= burst.started_at and burst.voiced_seconds(burst.started_at) < limit
         if was_short or (turn is not None and not turn.owes_final):
             self._resume(active)
 
@@ -123,7 +123,7 @@ class Interruption:
             not active.is_playing
             or active.is_paused
             or turn.burst is None
-            or turn.burst.duration(now) >= self._options.min_duration
+            or turn.burst.voiced_seconds(now) >= self._options.min_duration
         ):
             self.take_floor()
 
@@ -132,7 +132,7 @@ class Interruption:
         if is_guess:
             default = "pause" if active.is_paused else "ignore"
         elif self.takes_floor(turn.firm_text):
-            is_long = turn.burst is None or turn.burst.duration(now) >= self._options.min_duration
+            is_long = turn.burst is None or turn.burst.voiced_seconds(now) >= self._options.min_duration
             default = "interrupt" if active.is_paused or is_long else "ignore"
         elif active.is_paused and (turn.owes_final or self._user.is_speaking):
             default = "pause"
@@ -252,7 +252,8 @@ class Interruption:
         elif active.playing_since is not None and burst.ended_at is None and not burst.is_mere_noise:
             if not self._hush.overrules(active, burst.started_at):
                 since = max(burst.started_at, active.playing_since, self._hush.warm_at)
-                yield Deadline(since + options.min_duration, self._on_long_speech)
+                if burst.voiced_until is None or burst.voiced_seconds(since, since=since) >= options.min_duration:
+                    yield Deadline(since + options.min_duration + burst.voice_lag, self._on_long_speech)
 
     def _on_interim_stable(self, now: float) -> None:
         assert self._user.turn is not None
@@ -279,7 +280,8 @@ class Interruption:
         active, turn, burst = self._floor.active, self._user.turn, self._user.burst
         assert active is not None
         assert burst is not None
-        cuts = self._options.mode == "immediate" or (turn is not None and self.takes_floor(turn.firm_text))
+        has_words = turn is not None and self.takes_floor(turn.firm_text)
+        cuts = has_words or (self._options.mode == "immediate" and not self._options.min_words)
         decision = self._decide("speech", active, now, "interrupt" if cuts else "pause")
         if decision == "interrupt":
             self.take_floor()

@@ -75,7 +75,7 @@ class Listening:
         if self._endpointing.is_dynamic:
             self._endpointing.speech_began(at, self._pause_since(at))
         turn = self._open_turn(at)
-        burst = self._user.burst = Burst(at)
+        burst = self._user.burst = Burst(at, voice_lag=self.options.voice_lag)
         turn.begin_speech(burst)
         self._interruption.speech_began()
 
@@ -105,7 +105,7 @@ class Listening:
         active, options = self._floor.active, self.options.interruption
         if active is not None:
             limit = options.min_duration if active.is_playing else options.thinking_min_duration
-            if burst.duration(burst.started_at) < limit:
+            if burst.voiced_seconds(burst.started_at) < limit:
                 return
         burst.is_heard = True
         if active is not None and self._interruption.may_cut(active):

@@ -207,6 +207,10 @@ class TurnMachine:
                 self._listening.speech_started(min(event.at, now))
             case i.UserSpeechEnded():
                 self._listening.speech_ended(min(event.at, now), now)
+            case i.UserVoicePaused():
+                self._user.voice_paused(min(event.at, now))
+            case i.UserVoiceResumed():
+                self._user.voice_resumed()
             case i.UserAudioStopped():
                 self._listening.speech_ended(now, now)
             case i.UserInterim():

@@ -79,12 +79,13 @@ class InterruptionOptions:
     enabled: bool = True
     """Whether speech may interrupt the agent at all."""
     mode: Literal["pause", "immediate"] | InterruptionPolicy = "pause"
-    """`pause`: speech pauses the agent, words interrupt it, silence lets it go on. `immediate`: speech cuts. Or an
-    object that decides (`agents.turn.policy`)."""
+    """`pause`: speech pauses the agent, words interrupt it, silence lets it go on. `immediate`: speech of
+    `min_duration` cuts; with `min_words` it pauses until that many words have come. Or an object that decides
+    (`agents.turn.policy`)."""
     min_duration: float = 0.5
-    """Speech shorter than this does not touch the agent when it sounds."""
+    """Speech shorter than this, from its onset to its last voiced frame, does not touch the agent when it sounds."""
     min_words: int = 0
-    """Words needed to interrupt; fewer are treated as sounds."""
+    """Words needed to interrupt, in any mode; fewer are treated as sounds."""
     false_timeout: float = 1.0
     """Silence without words after which a paused agent goes on."""
     max_pause: float | None = 5.0
@@ -169,6 +170,10 @@ class TurnOptions:
     """Whether a remote model ends turns by beginning to answer; pauses then only drop what it does not answer."""
     hears_audio: bool = False
     """Whether what answers hears the caller itself: speech is a turn also without words, which may come late."""
+    voice_lag: float = 0.0
+    """Seconds after which silence shows in what the VAD reports: as a pause of the voice, or as the end of speech."""
+    emits_interims: bool = True
+    """Whether words are reported while the caller speaks, so that sound without any is not speech."""
     max_attempts: int = 0
     """Answers that may be begun before a turn is over, each on other words; 0: none."""
 
@@ -182,3 +187,5 @@ class TurnOptions:
         check_flag("remote_decides", self.remote_decides)
         check_flag("hears_audio", self.hears_audio)
         check_whole("max_attempts", self.max_attempts, at_least=0)
+        check_number("voice_lag", self.voice_lag, at_least=0, unit="s")
+        check_flag("emits_interims", self.emits_interims)

@@ -125,6 +125,8 @@ class PipelineChange:
             remote_decides=change.remote_decides,
             hears_audio=change.hears_audio,
             max_attempts=change.max_attempts,
+            voice_lag=change.voice_lag,
+            emits_interims=change.emits_interims,
         )
         self._take(self._options, now)
         self._out.append(TakePipeline(change.change_id))

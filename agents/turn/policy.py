@@ -41,7 +41,8 @@ class InterruptionMoment:
         is_final: Nothing of it is a guess.
         is_stable: The guess, if there is one, has not changed for `stable_interim`.
         is_backchannel: It is made only of backchannels.
-        speech_seconds: How long the caller's newest sound lasts, or lasted; 0 without a VAD.
+        speech_seconds: How long the caller's newest sound lasts, or lasted, to the last frame of it that is known to
+            be voiced; 0 without a VAD.
         is_speaking: Whether it still lasts.
         agent_seconds: For how long the agent's present words have been heard, pauses included.
         is_paused: Whether the agent is held.

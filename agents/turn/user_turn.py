@@ -17,6 +17,8 @@ class Burst:
         is_mere_noise: It has held the agent for as long as it may without words, or a policy ignores it: it holds the
             agent no more.
         is_heard: What answers has heard it itself, or what came before it in its turn, so that it needs no words.
+        voice_lag: Seconds after which silence within it shows (`TurnOptions.voice_lag`).
+        voiced_until: When its last voiced frame ended, while the voice pauses; None while it sounds.
     """
 
     started_at: float
@@ -24,6 +26,8 @@ class Burst:
     reported_at: float | None = None
     is_mere_noise: bool = False
     is_heard: bool = False
+    voice_lag: float = 0.0
+    voiced_until: float | None = None
 
     @property
     def is_going_on(self) -> bool:
@@ -35,9 +39,14 @@ class Burst:
         self.ended_at = max(at, self.started_at)
         self.reported_at = now
 
-    def duration(self, now: float) -> float:
-        """Return how long it lasted, or has lasted so far; rounded, so that 2.1 - 1.6 is 0.5."""
-        return round((now if self.ended_at is None else self.ended_at) - self.started_at, 6)
+    def voiced_seconds(self, now: float, *, since: float | None = None) -> float:
+        """Return the span from its onset, or from `since`, to the last frame of it that is known to be voiced.
+
+        Rounded, so that 2.1 - 1.6 is 0.5.
+        """
+        start = self.started_at if since is None else since
+        until = self.voiced_until if self.ended_at is None else self.ended_at
+        return max(0.0, round((now - self.voice_lag if until is None else until) - start, 6))
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +263,16 @@ class UserSide:
     turn: UserTurn | None = None
     burst: Burst | None = None
     silence: Silence = field(default_factory=Silence)
+
+    def voice_paused(self, at: float) -> None:
+        """The VAD hears no voice since `at`, in speech that may go on."""
+        if self.burst is not None and self.burst.is_going_on:
+            self.burst.voiced_until = max(at, self.burst.started_at)
+
+    def voice_resumed(self) -> None:
+        """The VAD hears the voice again, in the same speech."""
+        if self.burst is not None:
+            self.burst.voiced_until = None
 
     def act(self, now: float) -> None:
         """The user has said or typed something: a new silence begins."""

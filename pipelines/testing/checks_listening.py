@@ -12,12 +12,22 @@ from vivavoce.pipelines.media.frame import FRAME_SECONDS, AudioFrame
 from vivavoce.pipelines.stt.base import STT, STTEndOfTurn, STTEvent, STTFinal, STTInterim, STTStream
 from vivavoce.pipelines.testing.promises import LIMIT, check_closing, frames_of, require, within
 from vivavoce.pipelines.turn_detector.base import TurnContext, TurnDetector
-from vivavoce.pipelines.vad.base import VAD, VADEvent, VADSpeechEnded, VADSpeechStarted, VADStream
+from vivavoce.pipelines.vad.base import (
+    VAD,
+    VADEvent,
+    VADSpeechEnded,
+    VADSpeechStarted,
+    VADStream,
+    VADVoicePaused,
+    VADVoiceResumed,
+)
 
 SILENCE = 1.0
 """Seconds of silence around the speech."""
 
 TOLERANCE = 0.001
+EDGE_LIMIT = 0.15
+"""Seconds of `min_silence` above which a pause of the voice must show before the speech ends."""
 """Seconds by which times may differ from what was promised: one sample and rounding."""
 
 
@@ -63,7 +73,8 @@ async def check_vad(make: Callable[[], VAD], speech: AudioFrame, *, min_share: f
 
     Silence is no speech; starts and ends alternate, beginning with a start; `ago` lies in the audio pushed, an end at
     least `min_silence` back; it works with frames of 10, 20 and 30 ms; streams do not disturb each other; `reset()`
-    forgets an open speech.
+    forgets an open speech. With the capability `edge_delay`, pauses of the voice are reported within speech, and the
+    last one is where the speech ends; without it there are none.
 
     Args:
         speech: One utterance, mono, any rate, with no silence around it.
@@ -82,7 +93,7 @@ async def check_vad(make: Callable[[], VAD], speech: AudioFrame, *, min_share: f
         require(not quiet, vad, "no events in silence", quiet)
         stream.reset()
         found = _push_all(vad, stream, frames_of(whole, rate, seconds))
-        _check_alternation(vad, [event for _, event in found])
+        _check_alternation(vad, found)
         total = _speech_seconds(found)
         require(
             total + TOLERANCE >= min_share * speech.duration,
@@ -93,7 +104,7 @@ async def check_vad(make: Callable[[], VAD], speech: AudioFrame, *, min_share: f
         stream.close()
     busy.reset()
     after = _push_all(vad, busy, frames_of(whole, rate))
-    _check_alternation(vad, [event for _, event in after])
+    _check_alternation(vad, after)
     busy.close()
     await check_closing(vad)
 
@@ -264,12 +275,34 @@ def _push_all(vad: VAD, stream: VADStream, frames: list[AudioFrame]) -> list[tup
     return found
 
 
-def _check_alternation(vad: VAD, events: list[VADEvent]) -> None:
+def _check_alternation(vad: VAD, found: list[tuple[float, VADEvent]]) -> None:
+    events = [event for _, event in found if not isinstance(event, VADVoicePaused | VADVoiceResumed)]
     kinds = [type(event) for event in events]
     alternating = [(VADSpeechStarted, VADSpeechEnded)[number % 2] for number in range(len(kinds))]
     require(kinds == alternating, vad, "starts and ends that alternate, beginning with a start", events)
     require(len(kinds) % 2 == 0, vad, "every speech to end in the silence after it", events)
+    _check_edges(vad, found)
+
+
+def _check_edges(vad: VAD, found: list[tuple[float, VADEvent]]) -> None:
+    reports_edges = vad.capabilities.edge_delay is not None
+    paused_at: float | None = None
+    is_speech = False
+    for at, event in found:
+        if isinstance(event, VADVoicePaused | VADVoiceResumed):
+            require(reports_edges, vad, "no pauses of the voice, since edge_delay is None", event)
+            require(is_speech, vad, "pauses of the voice within speech only", event)
+            is_pause = isinstance(event, VADVoicePaused)
+            require(is_pause == (paused_at is None), vad, "pauses of the voice and their ends that alternate", event)
+            paused_at = at if is_pause else None
+            continue
+        is_speech = isinstance(event, VADSpeechStarted)
+        if not is_speech and reports_edges and vad.capabilities.min_silence > EDGE_LIMIT:
+            is_there = paused_at is not None and abs(paused_at - at) <= TOLERANCE
+            require(is_there, vad, "a speech that ends where its last pause was", (paused_at, at))
+        paused_at = None
 
 
 def _speech_seconds(found: list[tuple[float, VADEvent]]) -> float:
-    return sum(at if isinstance(event, VADSpeechEnded) else -at for at, event in found)
+    signs = {VADSpeechStarted: -1.0, VADSpeechEnded: 1.0}
+    return sum(signs.get(type(event), 0.0) * at for at, event in found)

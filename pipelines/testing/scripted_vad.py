@@ -16,6 +16,8 @@ from vivavoce.pipelines.vad.base import (
     VADSpeechEnded,
     VADSpeechStarted,
     VADStream,
+    VADVoicePaused,
+    VADVoiceResumed,
 )
 
 SPEECH_LEVEL = LEVEL // 10
@@ -26,25 +28,36 @@ class ScriptedVAD(VAD):
     """Calls a frame speech when its first sample is at least `SPEECH_LEVEL`, and is exact to the sample.
 
     An onset is reported with the frame that completes `min_speech` of unbroken speech, an offset with the one that
-    completes `min_silence`; `ago` is exact. `start()` and `end()` report what no frame holds.
+    completes `min_silence`; `ago` is exact. The first silent frame of speech is reported as a pause of the voice, the
+    next loud one as its end. `start()` and `end()` report what no frame holds.
+
+    Args:
+        reports_edges: Whether pauses of the voice are reported.
     """
 
     provider = "scripted"
 
-    def __init__(self, options: VADOptions | None = None, *, sample_rate: int = 16000) -> None:
+    def __init__(
+        self, options: VADOptions | None = None, *, sample_rate: int = 16000, reports_edges: bool = True
+    ) -> None:
         self.options = options or VADOptions()
         self._sample_rate = sample_rate
+        self.reports_edges = reports_edges
         self.streams: list[ScriptedVADStream] = []
         """All streams ever opened, oldest first."""
 
     @property
     def capabilities(self) -> VADCapabilities:
         """By the options."""
-        return VADCapabilities(sample_rate=self._sample_rate, min_silence=self.options.min_silence)
+        return VADCapabilities(
+            sample_rate=self._sample_rate,
+            min_silence=self.options.min_silence,
+            edge_delay=0.0 if self.reports_edges else None,
+        )
 
     def open(self) -> ScriptedVADStream:
         """Return a stream."""
-        self.streams.append(ScriptedVADStream(self.options))
+        self.streams.append(ScriptedVADStream(self.options, reports_edges=self.reports_edges))
         return self.streams[-1]
 
     def start(self, ago: float = 0.0) -> None:
@@ -59,8 +72,10 @@ class ScriptedVAD(VAD):
 class ScriptedVADStream(VADStream):
     """The state of one session."""
 
-    def __init__(self, options: VADOptions) -> None:
+    def __init__(self, options: VADOptions, *, reports_edges: bool = True) -> None:
         self._options = options
+        self._reports_edges = reports_edges
+        self._is_paused = False
         self._position = 0
         self._onset: int | None = None
         self._offset = 0
@@ -82,18 +97,25 @@ class ScriptedVADStream(VADStream):
             if not self._is_speech and speech >= self._options.min_speech:
                 self._is_speech = True
                 events.append(VADSpeechStarted(speech))
+            elif self._is_paused and self._reports_edges:
+                events.append(VADVoiceResumed(frame.duration))
+            self._is_paused = False
         elif not self._is_speech:
             self._onset = None
         else:
             silence = (self._position - self._offset) / frame.sample_rate
             if silence >= self._options.min_silence:
-                self._is_speech, self._onset = False, None
+                self._is_speech, self._onset, self._is_paused = False, None, False
                 events.append(VADSpeechEnded(silence))
+            elif not self._is_paused:
+                self._is_paused = True
+                if self._reports_edges:
+                    events.append(VADVoicePaused(silence))
         return events
 
     def reset(self) -> None:
         """Forget the audio so far."""
-        self._is_speech, self._onset = False, None
+        self._is_speech, self._onset, self._is_paused = False, None, False
 
     def close(self) -> None:
         """Note it."""

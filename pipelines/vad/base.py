@@ -41,10 +41,21 @@ class VADCapabilities:
     Args:
         sample_rate: Hz that `push` wants; the pipeline resamples.
         min_silence: Seconds by which offsets are reported late, for the latency budget.
+        edge_delay: Seconds after which a pause of the voice within speech is reported (`VADVoicePaused`), long before
+            `min_silence` has passed; None if pauses are not reported.
     """
 
     sample_rate: int = 16000
     min_silence: float = 0.2
+    edge_delay: float | None = None
+
+    def __post_init__(self) -> None:
+        check_number("edge_delay", self.edge_delay, at_least=0, unit="s", or_none=True)
+
+    @property
+    def voice_lag(self) -> float:
+        """Seconds after which silence shows in what is reported, as a pause of the voice or as the speech's end."""
+        return self.min_silence if self.edge_delay is None else min(self.edge_delay, self.min_silence)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +72,32 @@ class VADSpeechEnded:
     ago: float
 
 
-VADEvent = VADSpeechStarted | VADSpeechEnded
+@dataclass(frozen=True, slots=True)
+class VADVoicePaused:
+    """Within speech, the last voiced audio ended `ago` seconds before the end of the frame just pushed.
+
+    What follows is `VADVoiceResumed`, or `VADSpeechEnded` once the silence has lasted `min_silence`.
+    """
+
+    ago: float
+
+
+@dataclass(frozen=True, slots=True)
+class VADVoiceResumed:
+    """Within speech, voiced audio began again `ago` seconds before the end of the frame just pushed."""
+
+    ago: float
+
+
+VADEvent = VADSpeechStarted | VADSpeechEnded | VADVoicePaused | VADVoiceResumed
 
 
 class VADStream(ABC):
-    """One session's voice activity detection. Starts and ends alternate, beginning with a start."""
+    """One session's voice activity detection.
+
+    Starts and ends alternate, beginning with a start. Between them, with the capability `edge_delay`, pauses of the
+    voice and their ends alternate, beginning with a pause; an end is where the last pause was.
+    """
 
     @abstractmethod
     def push(self, frame: AudioFrame) -> Sequence[VADEvent]:

@@ -1,4 +1,4 @@
-"""Segmenter: turns the model's speech probabilities, window by window, into onsets and offsets. Pure."""
+"""Segmenter: turns the model's speech probabilities, window by window, into onsets, pauses and offsets. Pure."""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ class Segmenter:
         """Position of the last onset or offset; the next one is not before it."""
 
     def push(self, probability: float) -> tuple[str, int] | None:
-        """Take the next window's probability; return `("started" | "ended", position)` when one becomes known."""
+        """Take the next window's probability; return what becomes known by it and its position.
+
+        That is "started", "paused" (the last voiced audio of speech that goes on so far), "resumed" or "ended".
+        """
         start, self._position = self._position, self._position + self._window
         return self._in_speech(probability, start) if self._speaking else self._in_silence(probability, start)
 
@@ -61,13 +64,14 @@ class Segmenter:
 
     def _in_speech(self, probability: float, start: int) -> tuple[str, int] | None:
         if probability >= self._enter:
-            self._silence = None
-            return None
+            paused, self._silence = self._silence, None
+            return None if paused is None else ("resumed", max(start - self._onset_lag, paused))
+        is_pause = self._silence is None
         if self._silence is None:
             if probability >= self._exit:
                 return None
             self._silence = max(start - self._offset_lag, self._edge)
         if self._position - self._silence < self._min_silence:
-            return None
+            return ("paused", self._silence) if is_pause else None
         self._speaking, self._edge = False, self._silence
         return "ended", self._edge

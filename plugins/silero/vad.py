@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from vivavoce.pipelines.media.frame import BYTES_PER_SAMPLE, AudioFrame
 from vivavoce.pipelines.vad import base
-from vivavoce.pipelines.vad.base import VADCapabilities, VADEvent, VADOptions, VADSpeechEnded, VADSpeechStarted
+from vivavoce.pipelines.vad.base import (
+    VADCapabilities,
+    VADEvent,
+    VADOptions,
+    VADSpeechEnded,
+    VADSpeechStarted,
+    VADVoicePaused,
+    VADVoiceResumed,
+)
 from vivavoce.plugins.silero.models import SAMPLE_RATE, WINDOW, Network, SharedModel
 from vivavoce.plugins.silero.segmenter import Segmenter
 
@@ -19,6 +27,16 @@ ONSET_LAG = 0.015
 
 OFFSET_LAG = 0.06
 """Seconds by which the last speech window ends after the true offset: the network hangs on a little."""
+
+EDGE_DELAY = 0.06
+"""Seconds by which a pause of the voice is known at the earliest: those for which the network hangs on."""
+
+_EVENTS: dict[str, Callable[[float], VADEvent]] = {
+    "started": VADSpeechStarted,
+    "paused": VADVoicePaused,
+    "resumed": VADVoiceResumed,
+    "ended": VADSpeechEnded,
+}
 
 
 class VAD(base.VAD):
@@ -45,7 +63,7 @@ class VAD(base.VAD):
 
     @property
     def capabilities(self) -> VADCapabilities:
-        return VADCapabilities(sample_rate=SAMPLE_RATE, min_silence=self._options.min_silence)
+        return VADCapabilities(sample_rate=SAMPLE_RATE, min_silence=self._options.min_silence, edge_delay=EDGE_DELAY)
 
     def open(self) -> VADStream:
         model = self._shared.get()
@@ -85,7 +103,7 @@ class VADStream(base.VADStream):
 
     def _event(self, kind: str, position: int) -> VADEvent:
         ago = (self._pushed - position) / SAMPLE_RATE
-        return VADSpeechStarted(ago) if kind == "started" else VADSpeechEnded(ago)
+        return _EVENTS[kind](ago)
 
     def reset(self) -> None:
         self._network.reset()

@@ -42,10 +42,13 @@ from vivavoce.pipelines.turn_detector.base import (
 )
 from vivavoce.pipelines.vad.base import (
     VAD,
+    VADCapabilities,
     VADEvent,
     VADSpeechEnded,
     VADSpeechStarted,
     VADStream,
+    VADVoicePaused,
+    VADVoiceResumed,
 )
 
 SPEECH = tone(16000, 16000)
@@ -130,8 +133,13 @@ class Ear(VAD):
 
     provider = "broken"
 
-    def __init__(self, plan: dict[int, VADEvent]) -> None:
+    def __init__(self, plan: dict[int, VADEvent], edge_delay: float | None = None) -> None:
         self._plan = plan
+        self._edge_delay = edge_delay
+
+    @property
+    def capabilities(self) -> VADCapabilities:
+        return VADCapabilities(edge_delay=self._edge_delay)
 
     def open(self) -> VADStream:
         return EarStream(self._plan)
@@ -160,6 +168,22 @@ class EarStream(VADStream):
 )
 def test_a_vad_that_breaks_a_promise_is_found_out(plan: dict[int, VADEvent], promise: str) -> None:
     fails(check_vad(lambda: Ear(plan), SPEECH), promise)
+
+
+@pytest.mark.parametrize(
+    ("edge_delay", "plan", "promise"),
+    [
+        (None, {110: VADSpeechStarted(0.0), 120: VADVoicePaused(0.0)}, "no pauses of the voice"),
+        (0.0, {110: VADVoicePaused(0.0)}, "within speech only"),
+        (0.0, {110: VADSpeechStarted(0.0), 120: VADVoiceResumed(0.0)}, "that alternate"),
+        (0.0, {110: VADSpeechStarted(0.0), 160: VADSpeechEnded(0.2)}, "ends where its last pause was"),
+    ],
+)
+def test_a_vad_whose_pauses_break_a_promise_is_found_out(
+    edge_delay: float | None, plan: dict[int, VADEvent], promise: str
+) -> None:
+    ended = {**plan, 160: VADSpeechEnded(0.2)} if 110 in plan and 120 in plan else plan
+    fails(check_vad(lambda: Ear(ended, edge_delay), SPEECH), promise)
 
 
 class Recogniser(STT):

@@ -27,6 +27,8 @@ from vivavoce.pipelines.events import (
     UserSpeechEnded,
     UserSpeechStarted,
     UserTurnEnded,
+    UserVoicePaused,
+    UserVoiceResumed,
 )
 from vivavoce.pipelines.llm.base import GenerateRequest
 from vivavoce.pipelines.llm.chat_context import ChatContext
@@ -41,6 +43,7 @@ from vivavoce.pipelines.testing import (
     ScriptedVAD,
     VirtualClock,
 )
+from vivavoce.pipelines.vad.base import VADOptions
 
 REQUEST = GenerateRequest(context=ChatContext())
 LOST = ProviderConnectionError("lost", provider="scripted")
@@ -147,16 +150,47 @@ def test_speech_is_told_with_its_true_times_and_its_transcript_follows(serve: Se
         CascadingPipeline(stt=stt, vad=ScriptedVAD()),
         lambda connection: ScriptedCaller(connection.push_audio, [(0.5, 2.5)]).run(3.0),
     )
-    (started_at, started), (ended_at, ended), (final_at, final) = events
+    (started_at, started), (paused_at, paused), (ended_at, ended), (final_at, final) = events
     assert isinstance(started, UserSpeechStarted)
     assert isinstance(ended, UserSpeechEnded)
     assert (started_at, started.at) == pytest.approx((0.56, 0.5))
+    assert isinstance(paused, UserVoicePaused)
+    assert (paused_at, paused.at) == pytest.approx((2.52, 2.5))
     assert (ended_at, ended.at) == pytest.approx((2.7, 2.5))
     assert final_at == pytest.approx(2.95)
     assert final == UserFinal(text="a table for two")
     assert stt.streams[0].speech_starts == pytest.approx([0.5])
     assert stt.streams[0].flushes == pytest.approx([2.7])
     assert stt.streams[0].pushed_seconds == pytest.approx(3.0)
+
+
+def test_pauses_of_the_voice_within_speech_are_told_with_their_true_times(serve: Serve) -> None:
+    events = serve(
+        CascadingPipeline(stt=ScriptedSTT([""]), vad=ScriptedVAD()),
+        lambda connection: ScriptedCaller(connection.push_audio, [(0.5, 1.0), (1.1, 1.4)]).run(1.5),
+    )
+    edges = [
+        (type(event), at, event.at) for at, event in events if isinstance(event, UserVoicePaused | UserVoiceResumed)
+    ]
+    assert [kind for kind, _, _ in edges] == [UserVoicePaused, UserVoiceResumed, UserVoicePaused]
+    assert [times for _, *times in edges] == [
+        pytest.approx([1.02, 1.0]),
+        pytest.approx([1.12, 1.1]),
+        pytest.approx([1.42, 1.4]),
+    ]
+
+
+@pytest.mark.parametrize(("reports_edges", "lag"), [(True, 0.0), (False, 0.3)])
+def test_how_soon_silence_shows_is_read_before_opening(reports_edges: bool, lag: float) -> None:
+    vad = ScriptedVAD(VADOptions(min_silence=0.3), reports_edges=reports_edges)
+    assert CascadingPipeline(stt=ScriptedSTT(), vad=vad).capabilities.voice_lag == lag
+    assert CascadingPipeline(stt=ScriptedSTT()).capabilities.voice_lag == 0.0
+
+
+def test_whether_words_come_while_the_caller_speaks_is_read_before_opening() -> None:
+    late = ScriptedSTT(capabilities=STTCapabilities(emits_interims=False))
+    assert CascadingPipeline(stt=ScriptedSTT()).capabilities.emits_interims
+    assert not CascadingPipeline(stt=late).capabilities.emits_interims
 
 
 def test_interims_finals_and_ends_of_turns_pass(serve: Serve) -> None:
@@ -251,7 +285,8 @@ def test_audio_that_stops_in_mid_speech_settles_what_was_heard_and_the_next_spee
 
     events = serve(CascadingPipeline(stt=stt, vad=ScriptedVAD()), mute_in_speech)
     assert stt.streams[0].flushes == pytest.approx([0.6, 3.3])
-    assert [type(event) for _, event in events] == [UserSpeechStarted, UserSpeechStarted, UserSpeechEnded]
+    kinds = [type(event) for _, event in events]
+    assert kinds == [UserSpeechStarted, UserSpeechStarted, UserVoicePaused, UserSpeechEnded]
 
 
 def test_capabilities_tell_how_long_a_verdict_may_take() -> None:

@@ -20,6 +20,7 @@ from vivavoce.pipelines.events import (
     UserInterim,
     UserSpeechEnded,
     UserSpeechStarted,
+    UserVoicePaused,
 )
 from vivavoce.pipelines.llm.base import Done, GenerateRequest, TextDelta
 from vivavoce.pipelines.llm.chat_context import ChatContext
@@ -93,8 +94,9 @@ def test_a_local_vad_tells_of_speech_and_the_turn_is_committed(serve: Serve) -> 
         assert VirtualClock().now() == pytest.approx(3.0)
 
     events = serve(RealtimePipeline(model, vad=ScriptedVAD()), talk)
-    assert [type(event) for _, event in events] == [UserSpeechStarted, UserSpeechEnded, UserAudioCommitted]
-    assert [at for at, _ in events] == pytest.approx([0.56, 2.7, 2.9])
+    kinds = [type(event) for _, event in events]
+    assert kinds == [UserSpeechStarted, UserVoicePaused, UserSpeechEnded, UserAudioCommitted]
+    assert [at for at, _ in events] == pytest.approx([0.56, 2.52, 2.7, 2.9])
     assert taken[0] == TextDelta("Sure thing.")
     assert taken[-1] == Done()
     assert seconds_of(taken) == pytest.approx(0.4)

@@ -41,6 +41,8 @@ class Conversation:
                 **fields["turn"],
             )
         )
+        self.reports_edges = True
+        """Whether the VAD reports pauses of the voice."""
         self.now = 0.0
         self.log: list[tuple[Any, ...]] = []
         self.effects: list[fx.Effect] = []
@@ -69,7 +71,9 @@ class Conversation:
         return self.at(at + 0.05, i.UserSpeechStarted(at))
 
     def stops(self, at: float) -> Conversation:
-        """The user stopped speaking, reported later."""
+        """The user stopped speaking: the voice pauses at once, the end is reported later."""
+        if self.reports_edges:
+            self.at(at, i.UserVoicePaused(at))
         return self.at(at + REPORT_DELAY, i.UserSpeechEnded(at))
 
     def says(self, text: str, start: float, end: float, *, final_at: float | None = None) -> Conversation:

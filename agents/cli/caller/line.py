@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 
 from vivavoce.pipelines.media.frame import BYTES_PER_SAMPLE, FRAME_SECONDS, AudioFrame
 from vivavoce.pipelines.stt.base import STTEvent, STTFinal, STTInterim, STTStream
-from vivavoce.pipelines.vad.base import VADSpeechStarted, VADStream
+from vivavoce.pipelines.vad.base import VADSpeechEnded, VADSpeechStarted, VADStream
 
 SAMPLE_RATE = 16000
 FRAME_SAMPLES = round(SAMPLE_RATE * FRAME_SECONDS)
@@ -167,7 +167,7 @@ class Line:
                 if self._stt is not None:
                     self._stt.speech_started(event.ago)
                 self._mind.host_started(self.position)
-            else:
+            elif isinstance(event, VADSpeechEnded):
                 if self._stt is not None:
                     self._stt.flush()
                 self._mind.host_ended(self.position - round(event.ago * SAMPLE_RATE))

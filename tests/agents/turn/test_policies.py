@@ -73,7 +73,7 @@ def test_it_is_told_all_that_is_known_of_the_moment() -> None:
             is_final=False,
             is_stable=True,
             is_backchannel=False,
-            speech_seconds=0.8,
+            speech_seconds=0.7,
             is_speaking=True,
             agent_seconds=1.8,
             is_paused=True,

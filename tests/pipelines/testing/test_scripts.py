@@ -21,7 +21,14 @@ from vivavoce.pipelines.testing import (
     run_virtual,
 )
 from vivavoce.pipelines.testing.script import items, tone
-from vivavoce.pipelines.vad.base import VADEvent, VADOptions, VADSpeechEnded, VADSpeechStarted
+from vivavoce.pipelines.vad.base import (
+    VADEvent,
+    VADOptions,
+    VADSpeechEnded,
+    VADSpeechStarted,
+    VADVoicePaused,
+    VADVoiceResumed,
+)
 
 REQUEST = GenerateRequest(context=ChatContext())
 
@@ -101,6 +108,19 @@ def test_the_vad_ignores_short_sounds_and_short_pauses() -> None:
     events: list[tuple[int, VADEvent]] = []
     for number, frame in enumerate(frames, start=1):
         events.extend((number, event) for event in vad.push(frame))
-    assert [number for number, _ in events] == [2 + 5 + 3, len(frames)]
-    assert [type(event) for _, event in events] == [VADSpeechStarted, VADSpeechEnded]
-    assert [event.ago for _, event in events] == pytest.approx([0.06, 0.2])
+    assert [(number, type(event), round(event.ago, 6)) for number, event in events] == [
+        (2 + 5 + 3, VADSpeechStarted, 0.06),
+        (2 + 5 + 10 + 1, VADVoicePaused, 0.02),
+        (2 + 5 + 10 + 9 + 1, VADVoiceResumed, 0.02),
+        (2 + 5 + 10 + 9 + 5 + 1, VADVoicePaused, 0.02),
+        (len(frames), VADSpeechEnded, 0.2),
+    ]
+
+
+def test_a_vad_that_reports_no_edges_reports_starts_and_ends_only() -> None:
+    vad = ScriptedVAD(reports_edges=False)
+    stream = vad.open()
+    loud, quiet = tone(320, 16000), AudioFrame.silence(0.02, 16000)
+    frames = [loud] * 10 + [quiet] * 5 + [loud] * 5 + [quiet] * 10
+    assert [type(event) for frame in frames for event in stream.push(frame)] == [VADSpeechStarted, VADSpeechEnded]
+    assert (vad.capabilities.edge_delay, vad.capabilities.voice_lag) == (None, 0.2)

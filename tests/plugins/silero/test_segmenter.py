@@ -36,7 +36,7 @@ def test_one_loud_window_is_no_speech() -> None:
 
 def test_speech_ends_with_its_last_window_and_is_reported_after_min_silence() -> None:
     found = run(segmenter(min_speech=0.03, min_silence=0.1), 0.9, 0.9, 0.1, 0.1, 0.1, 0.1)
-    assert found == [(1, "started", 0), (6, "ended", 2)]
+    assert found == [(1, "started", 0), (3, "paused", 2), (6, "ended", 2)]
 
 
 def test_a_probability_just_below_the_threshold_does_not_end_speech() -> None:
@@ -45,29 +45,45 @@ def test_a_probability_just_below_the_threshold_does_not_end_speech() -> None:
 
 def test_once_silent_only_the_threshold_brings_speech_back() -> None:
     found = run(segmenter(min_speech=0.03, min_silence=0.1), 0.9, 0.1, 0.4, 0.4, 0.4)
-    assert found == [(1, "started", 0), (5, "ended", 1)]
+    assert found == [(1, "started", 0), (2, "paused", 1), (5, "ended", 1)]
 
 
 def test_an_offset_is_moved_back_by_the_lag_and_reported_that_much_earlier() -> None:
     found = run(segmenter(min_speech=0.03, min_silence=0.1, offset_lag=0.032), 0.9, 0.9, 0.9, 0.1, 0.1, 0.1)
-    assert found == [(1, "started", 0), (6, "ended", 2)]
+    assert found == [(1, "started", 0), (4, "paused", 2), (6, "ended", 2)]
 
 
 def test_an_offset_is_never_moved_before_the_onset() -> None:
     found = run(segmenter(min_speech=0.03, min_silence=0.1, offset_lag=0.3), 0.1, 0.9, 0.1, 0.1, 0.1)
-    assert found == [(2, "started", 1), (5, "ended", 1)]
+    assert found == [(2, "started", 1), (3, "paused", 1), (5, "ended", 1)]
+
+
+def test_a_voice_that_comes_back_before_min_silence_is_over_is_resumed() -> None:
+    found = run(segmenter(min_speech=0.03, min_silence=0.1), 0.9, 0.1, 0.9, 0.4, 0.1)
+    assert found == [(1, "started", 0), (2, "paused", 1), (3, "resumed", 2), (5, "paused", 4)]
+
+
+def test_a_shortest_silence_of_less_than_a_window_knows_no_pauses() -> None:
+    found = run(segmenter(min_speech=0.03, min_silence=0.02), 0.9, 0.1, 0.9)
+    assert found == [(1, "started", 0), (2, "ended", 1), (3, "started", 2)]
 
 
 @given(st.lists(st.floats(0, 1), max_size=200), st.floats(0, 0.3), st.floats(0, 0.5), st.floats(0, 0.1))
-def test_starts_and_ends_alternate_and_never_go_back_in_time(
+def test_starts_pauses_and_ends_follow_each_other_and_never_go_back_in_time(
     probabilities: list[float], min_speech: float, min_silence: float, lag: float
 ) -> None:
     one = segmenter(min_speech=min_speech, min_silence=min_silence, onset_lag=lag, offset_lag=lag)
-    last, wanted = 0, "started"
+    follows = {
+        "started": {"paused", "ended"},
+        "paused": {"resumed", "ended"},
+        "resumed": {"paused", "ended"},
+        "ended": {"started"},
+    }
+    last, wanted = 0, {"started"}
     for number, probability in enumerate(probabilities, start=1):
         if (event := one.push(probability)) is not None:
             kind, position = event
-            assert kind == wanted
+            assert kind in wanted
             assert last <= position <= number * WINDOW
-            wanted = "ended" if kind == "started" else "started"
+            wanted = follows[kind]
             last = position

@@ -13,7 +13,15 @@ from servers.missing import missing
 from speech_kit import brown_noise, frames, mixed, padded, sounding, spoken, white_noise
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.media.frame import AudioFrame
-from vivavoce.pipelines.vad.base import VADEvent, VADOptions, VADSpeechEnded, VADSpeechStarted, VADStream
+from vivavoce.pipelines.vad.base import (
+    VADEvent,
+    VADOptions,
+    VADSpeechEnded,
+    VADSpeechStarted,
+    VADStream,
+    VADVoicePaused,
+    VADVoiceResumed,
+)
 from vivavoce.plugins import silero
 
 SENTENCES = (
@@ -82,7 +90,22 @@ async def test_a_pause_longer_than_min_silence_ends_a_speech_and_a_shorter_one_d
     for pause, speeches in ((0.15, 1), (0.8, 2)):
         joined = AudioFrame(bare.data + AudioFrame.silence(pause, 16000).data + bare.data, 16000)
         events = heard(vad.open(), padded(joined, after=1.0))
-        assert len(events) == 2 * speeches
+        kinds = [type(event) for event, _, _ in events]
+        assert kinds.count(VADSpeechStarted) == kinds.count(VADSpeechEnded) == speeches
+        assert kinds.count(VADVoicePaused) > kinds.count(VADVoiceResumed) >= 2 - speeches
+        last = [at for event, at, _ in events if isinstance(event, VADVoicePaused)][-1]
+        assert last == pytest.approx(events[-1][1])
+
+
+@pytest.mark.parametrize("min_silence", [0.2, 0.5])
+async def test_a_pause_of_the_voice_is_reported_long_before_min_silence_has_passed(min_silence: float) -> None:
+    vad = silero.VAD(options=VADOptions(min_silence=min_silence))
+    delays = []
+    for number, speech in enumerate(await spoken(*SENTENCES, rate=165)):
+        events = heard(vad.open(), padded(speech, before=1.0 + 0.0137 * number))
+        delays += [report - at for event, at, report in events if isinstance(event, VADVoicePaused)]
+    assert vad.capabilities.edge_delay == vad.capabilities.voice_lag == 0.06
+    assert 0.06 <= min(delays) <= max(delays) < 0.14
 
 
 async def test_two_streams_do_not_disturb_each_other() -> None:
@@ -106,7 +129,8 @@ async def test_reset_forgets_a_speech_that_goes_on() -> None:
     before = heard(stream, padded(speech, after=0))
     stream.reset()
     after = heard(stream, padded(speech))
-    assert [type(event) for event, _, _ in before][-1] is VADSpeechStarted
+    edges = VADVoicePaused | VADVoiceResumed
+    assert [type(event) for event, _, _ in before if not isinstance(event, edges)][-1] is VADSpeechStarted
     assert [type(event) for event, _, _ in after][0] is VADSpeechStarted
 
 
