@@ -14,6 +14,7 @@ from vivavoce.agents.cli.call.mind import ScriptMind
 from vivavoce.agents.cli.call.script import CallScript
 from vivavoce.agents.cli.call.transcription import Transcription
 from vivavoce.agents.cli.caller.connection import connected, converse
+from vivavoce.agents.cli.caller.ears import open_ears
 from vivavoce.agents.cli.caller.line import SAMPLE_RATE, Line
 from vivavoce.agents.cli.caller.process import serve_caller, tell
 from vivavoce.agents.cli.caller.voice import read_recording, speak_all
@@ -21,7 +22,7 @@ from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.media.wav import write_wav
 
 if TYPE_CHECKING:
-    from vivavoce.pipelines.stt.base import STTStream
+    from vivavoce.pipelines.stt.base import STT
     from vivavoce.pipelines.tts.base import TTS
 
 
@@ -33,17 +34,18 @@ async def _place_call(request: dict[str, Any]) -> dict[str, Any]:
     voice = await _voice(script)
     mind = ScriptMind(script, has_ears=script.ears.words in ("grammar", "general"))
     captions = Transcription(mind) if script.ears.words == "transcription" else None
-    async with _ears(script) as ears, silero.VAD() as vad:
+    async with silero.VAD() as vad, _recogniser(script) as stt, open_ears(vad, stt) as ears:
         room = connected(
             request["url"],
             request["token"],
+            ears,
             answer_limit=request["answer_limit"],
             on_room=captions.listen_to if captions is not None else None,
         )
         async with room as call:
-            line = Line(mind, vad.open(), ears, voice, lambda event, text: tell(event, text=text))
+            line = Line(mind, ears.vad, ears.stt, voice, lambda event, text: tell(event, text=text))
             beside = captions.run if captions is not None else None
-            await converse(call, line, ears, limit=script.limit, beside=beside)
+            await converse(call, line, limit=script.limit, beside=beside)
     await anyio.to_thread.run_sync(write_wav, Path(request["wav"]), line.recording())
     if line.hung_up is None:
         problem = f"the call took longer than its limit of {script.limit:g} s"
@@ -62,7 +64,7 @@ async def _place_call(request: dict[str, Any]) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def _ears(script: CallScript) -> AsyncIterator[STTStream | None]:
+async def _recogniser(script: CallScript) -> AsyncIterator[STT | None]:
     if script.ears.words not in ("grammar", "general"):
         yield None
         return
@@ -70,7 +72,7 @@ async def _ears(script: CallScript) -> AsyncIterator[STTStream | None]:
 
     grammar = None if script.ears.grammar is None else Path(script.ears.grammar)
     async with pocketsphinx.STT(grammar=grammar) as stt:
-        yield await stt.open()  # closed by whoever listens to it
+        yield stt
 
 
 async def _voice(script: CallScript) -> dict[str, bytes]:

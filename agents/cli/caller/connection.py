@@ -18,7 +18,8 @@ from vivavoce.pipelines.media.frame import FRAME_SECONDS, AudioFrame
 if TYPE_CHECKING:
     from livekit import rtc
 
-    from vivavoce.pipelines.stt.base import STTStream
+    from vivavoce.agents.cli.caller.ears import Ears
+    from vivavoce.pipelines.stt.base import STTEvent
 
 CONNECT_LIMIT = 10.0
 ANSWER_LIMIT = 20.0
@@ -31,8 +32,9 @@ HANG_UPS = {"room_deleted": "the room was deleted", "participant_removed": "the 
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """The room's two ends of the caller."""
+    """The room's two ends of the caller, and what the caller hears with."""
 
+    ears: Ears
     room: rtc.Room
     source: rtc.AudioSource
     agent: FarEnd
@@ -40,11 +42,17 @@ class Connection:
 
 @asynccontextmanager
 async def connected(
-    url: str, token: str, *, answer_limit: float = ANSWER_LIMIT, on_room: Callable[[rtc.Room], None] | None = None
+    url: str,
+    token: str,
+    ears: Ears,
+    *,
+    answer_limit: float = ANSWER_LIMIT,
+    on_room: Callable[[rtc.Room], None] | None = None,
 ) -> AsyncIterator[Connection]:
     """Join the room, publish the microphone, wait for the agent's voice.
 
     Args:
+        ears: Open before the caller joins, since an agent may speak at once.
         answer_limit: Seconds for the agent to join and publish its track.
         on_room: Gets the room before it connects, to listen to more of it.
     Raises:
@@ -69,7 +77,7 @@ async def connected(
         if far_end.closed is not None:
             raise RoomError(f"no agent answered the call: {_closing(far_end.closed)}")
         tell("answered")
-        yield Connection(room, source, far_end)
+        yield Connection(ears, room, source, far_end)
     except rtc.ConnectError as error:
         raise RoomError(f"the caller could not join {url}: {error}") from error
     except TimeoutError as error:
@@ -82,35 +90,29 @@ async def connected(
 async def converse(
     call: Connection,
     line: Line,
-    ears: STTStream | None,
     *,
     limit: float,
     beside: Callable[[], Coroutine[Any, Any, None]] | None = None,
 ) -> None:
-    """Talk until the line hangs up or `limit` seconds are over, when `line.hung_up` stays None; then close the ears.
+    """Talk until the line hangs up or `limit` seconds are over, when `line.hung_up` stays None.
 
     Args:
         beside: Runs meanwhile, and is cancelled at the end.
     """
-    try:
-        async with anyio.create_task_group() as tasks:
-            await tasks.start(call.agent.run)
-            if beside is not None:
-                tasks.start_soon(beside)
-            if ears is not None:
-                tasks.start_soon(_understand, ears, line)
-            with anyio.move_on_after(limit):
-                await _talk(call, line)
-            tasks.cancel_scope.cancel()
-    finally:
-        if ears is not None:
-            with anyio.CancelScope(shield=True):
-                await ears.aclose()
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(call.agent.run)
+        if beside is not None:
+            tasks.start_soon(beside)
+        if call.ears.events is not None:
+            tasks.start_soon(_understand, call.ears.events, line)
+        with anyio.move_on_after(limit):
+            await _talk(call, line)
+        tasks.cancel_scope.cancel()
 
 
-async def _understand(ears: STTStream, line: Line) -> None:
+async def _understand(events: AsyncIterator[STTEvent], line: Line) -> None:
     """Bring what the recogniser hears to the line, until it is closed."""
-    async for event in ears.events():
+    async for event in events:
         line.understood(event)
 
 

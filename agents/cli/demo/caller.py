@@ -15,6 +15,7 @@ from typing import Any
 import anyio
 
 from vivavoce.agents.cli.caller.connection import connected, converse
+from vivavoce.agents.cli.caller.ears import open_ears
 from vivavoce.agents.cli.caller.line import SAMPLE_RATE, Line
 from vivavoce.agents.cli.caller.process import serve_caller, tell
 from vivavoce.agents.cli.caller.voice import speak_all
@@ -52,11 +53,11 @@ async def _place_call(request: CallRequest) -> CallResult:
     async with (
         pocketsphinx.STT(grammar=HOST_GRAMMAR) as stt,
         silero.VAD() as vad,
-        connected(request.url, request.token) as call,
+        open_ears(vad, stt) as ears,
+        connected(request.url, request.token, ears) as call,
     ):
-        ears = await stt.open()
-        line = Line(mind, vad.open(), ears, voice, lambda event, text: tell(event, text=text))
-        await converse(call, line, ears, limit=CALL_LIMIT)
+        line = Line(mind, ears.vad, ears.stt, voice, lambda event, text: tell(event, text=text))
+        await converse(call, line, limit=CALL_LIMIT)
     await anyio.to_thread.run_sync(write_wav, Path(request.wav), line.recording())
     return _result(line, mind)
 

@@ -63,9 +63,18 @@ class CallResult:
 
 
 def check_call(
-    result: CallResult, recording: AudioFrame, booking: Mapping[str, Any] | None, wanted: Mapping[str, Any]
+    result: CallResult,
+    recording: AudioFrame,
+    bookings: Sequence[Mapping[str, Any]],
+    wanted: tuple[Mapping[str, Any], Mapping[str, Any]],
 ) -> list[Check]:
-    """Return whether the call was as it must be: answers heard, the agent cut, the corrected table booked."""
+    """Return whether the call was as it must be: answers heard, the agent cut, a table booked and then corrected.
+
+    Args:
+        bookings: What the agent's tool stored, oldest first; the last one counts.
+        wanted: What the caller asked for first, and what it was corrected to.
+    """
+    first, corrected = wanted
     heard = [
         gap is not None and bool(turn.answer)
         for gap, turn in zip(gaps(recording, result.turns), result.turns, strict=True)
@@ -80,7 +89,8 @@ def check_call(
             silence is not None and silence <= MAX_SILENCING,
             "no barge-in" if cut is None else "nothing to silence" if silence is None else f"{silence:.2f} s",
         ),
-        Check("corrected table booked", booking is not None and dict(booking) == dict(wanted), _booking(booking)),
+        Check("table booked as first asked for", first in bookings[:-1], _bookings(bookings[:-1])),
+        Check("corrected table booked", [*bookings[-1:]] == [corrected], _bookings(bookings[-1:])),
     ]
 
 
@@ -120,5 +130,8 @@ def _check_excess(
     return Check(name, is_met, f"{min(excess):.2f} … {max(excess):.2f} s")
 
 
-def _booking(booking: Mapping[str, Any] | None) -> str:
-    return "nothing booked" if booking is None else ", ".join(str(value) for value in booking.values())
+def _bookings(bookings: Sequence[Mapping[str, Any]]) -> str:
+    """Return bookings in words."""
+    if not bookings:
+        return "nothing booked"
+    return " and ".join(", ".join(str(value) for value in booking.values()) for booking in bookings)

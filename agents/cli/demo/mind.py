@@ -23,26 +23,33 @@ class Script:
     """What the caller wants.
 
     Args:
+        opening: What it says when it understood nothing of the greeting.
         answers: What it says to a question; the question is known by the words that it ends with or holds.
         barge_in: `(heard, line)`: the words upon which it interrupts the host, and how.
         correction: `(question, line)`: what it says to that question the first time, instead of the answer.
+        booked: The host's word that reads a booking back; before it, `correction`'s question is one misheard.
         farewell: The host's word upon which it hangs up.
+        first_booking: What must be booked before the correction.
         booking: What must be booked in the end.
     """
 
+    opening: str
     answers: tuple[tuple[str, str], ...]
     barge_in: tuple[str, str]
     correction: tuple[str, str]
+    booked: str
     farewell: str
+    first_booking: dict[str, str | int]
     booking: dict[str, str | int]
 
     @property
     def lines(self) -> list[str]:
         """Everything that the caller may say."""
-        return [*(line for _, line in self.answers), self.barge_in[1], self.correction[1]]
+        return [self.opening, *(line for _, line in self.answers), self.barge_in[1], self.correction[1]]
 
 
 DEMO_SCRIPT = Script(
+    opening="hello",
     answers=(
         ("which day", "table for friday please"),
         ("what time", "at seven"),
@@ -51,7 +58,9 @@ DEMO_SCRIPT = Script(
     ),
     barge_in=("house rules", "stop please"),
     correction=("booking right", "no, at eight"),
+    booked="booked",
     farewell="goodbye",
+    first_booking={"day": "friday", "time": "19:00", "people": 4},
     booking={"day": "friday", "time": "20:00", "people": 4},
 )
 
@@ -87,6 +96,7 @@ class CallerMind:
     _repeats: int = 0
     _has_barged_in: bool = False
     _has_corrected: bool = False
+    _has_heard_booking: bool = False
 
     def host_started(self, position: int) -> None:
         """The host began to speak: an utterance that ends with one final transcript."""
@@ -108,6 +118,7 @@ class CallerMind:
 
     def interim(self, text: str, position: int) -> None:
         """The utterance sounds like this so far."""
+        self._has_heard_booking |= self.script.booked in text
         cue = self.script.barge_in[0]
         if cue not in text:
             self._cue_since = None
@@ -123,6 +134,7 @@ class CallerMind:
         answered = next((turn for turn in reversed(self.turns) if turn.start <= begun), None)
         if not text:
             return
+        self._has_heard_booking |= self.script.booked in text
         if answered is not None:
             answered.answer = f"{answered.answer} {text}".lstrip()
         if not self.turns or answered is self.turns[-1]:
@@ -167,18 +179,20 @@ class CallerMind:
 
     def _answer(self, words: str) -> str:
         """Return what to say to the question that came last."""
-        found = [(words.rfind(question), line) for question, line in self.script.answers if question in words]
+        about_booking, correction = self.script.correction
+        found = [
+            (words.rfind(question), question, line)
+            for question, line in self.script.answers
+            if question in words and (self._has_heard_booking or question != about_booking)
+        ]
         if not found:
             return ""
-        place, line = max(found)
-        question, correction = self.script.correction
-        if not self._has_corrected and words.rfind(question) == place:
-            return correction
-        return line
+        _, question, line = max(found)
+        return correction if question == about_booking and not self._has_corrected else line
 
     def _repeat(self) -> Decision:
         if not self.turns:
-            return HangUp("the host said nothing that I understood")
+            return Say(self.script.opening)
         if self._repeats >= MAX_REPEATS:
             return HangUp(f"no answer that I understood to {self.turns[-1].line!r}, said {self._repeats + 1} times")
         return Say(self.turns[-1].line, is_repeat=True)

@@ -177,9 +177,8 @@ class Demo:
 
     async def _conclude(self, call: Call, report: SessionReport, result: checks.CallResult) -> int:
         recording = await anyio.to_thread.run_sync(read_wav, self._options.wav)
-        booked = call.bookings.current
-        booking = None if booked is None else asdict(booked)
-        data = {**report.to_json(), "booking": booking}
+        bookings = [asdict(booking) for booking in call.bookings.made]
+        data = {**report.to_json(), "booking": bookings[-1] if bookings else None}
         text = json.dumps(data, indent=2, ensure_ascii=False) + "\n"
         await anyio.to_thread.run_sync(write_private, self._options.report, text)
         page = self._options.report.with_name(PAGE)
@@ -187,7 +186,8 @@ class Demo:
 
         waits = [gap for gap in gaps(recording, result.turns) if gap is not None]
         silences = await anyio.to_thread.run_sync(_silences, report)
-        verdict = checks.check_call(result, recording, booking, DEMO_SCRIPT.booking)
+        wanted = (DEMO_SCRIPT.first_booking, DEMO_SCRIPT.booking)
+        verdict = checks.check_call(result, recording, bookings, wanted)
         verdict += checks.check_latencies(silences, waits, latencies(report.turns))
         notices.show_summary(self._console, report.turns, waits)
         notices.show_checks(self._console, verdict)

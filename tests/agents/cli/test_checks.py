@@ -12,6 +12,7 @@ from vivavoce.agents.cli.demo.checks import CallerTurn, CallResult, check_call, 
 from vivavoce.pipelines.media.frame import AudioFrame
 
 RATE = 16000
+FIRST = {"day": "friday", "time": "19:00", "people": 4}
 BOOKING = {"day": "friday", "time": "20:00", "people": 4}
 
 Span = tuple[float, float]
@@ -73,23 +74,40 @@ GOOD = (_turn(1.0, 1.5), _turn(3.0, 3.5), _turn(5.0, 5.5), _turn(8.0, 8.5, is_ba
 
 
 def _verdict(
-    turns: tuple[CallerTurn, ...] = GOOD, booking: dict[str, object] | None = None, problem: str = ""
+    turns: tuple[CallerTurn, ...] = GOOD,
+    bookings: Sequence[dict[str, object]] = (FIRST, BOOKING),
+    problem: str = "",
 ) -> list[bool]:
     result = CallResult(sample_rate=RATE, turns=turns, problem=problem)
-    return [check.is_met for check in check_call(result, _call(CALLER, AGENT), booking or BOOKING, BOOKING)]
+    return [check.is_met for check in check_call(result, _call(CALLER, AGENT), bookings, (FIRST, BOOKING))]
 
 
 def test_a_good_call_meets_every_check() -> None:
-    assert _verdict() == [True, True, True, True]
+    assert _verdict() == [True] * 5
+
+
+def test_a_booking_at_eight_from_the_first_is_no_correction() -> None:
+    """A caller who misheard the greeting said "no, at eight" to the first question, and nothing was ever changed."""
+    assert _verdict(bookings=[BOOKING]) == [True, True, True, False, True]
+    assert _verdict(bookings=[BOOKING, BOOKING]) == [True, True, True, False, True]
+
+
+def test_a_table_that_was_changed_back_is_not_the_corrected_one() -> None:
+    assert _verdict(bookings=[FIRST, BOOKING, FIRST]) == [True, True, True, True, False]
+
+
+def test_without_any_booking_neither_is_met() -> None:
+    assert _verdict(bookings=[]) == [True, True, True, False, False]
 
 
 def test_each_shortcoming_fails_its_own_check() -> None:
     deaf = (*GOOD[:3], _turn(8.0, 8.5, is_barge_in=True, answer=""))
     polite = (*GOOD[:3], _turn(8.0, 8.5))
-    assert _verdict(problem="nobody there") == [False, True, True, True]
-    assert _verdict(turns=deaf) == [True, False, True, True]
-    assert _verdict(turns=polite) == [True, True, False, True]
-    assert _verdict(booking={**BOOKING, "time": "19:00"}) == [True, True, True, False]
+    assert _verdict(problem="nobody there") == [False, True, True, True, True]
+    assert _verdict(turns=deaf) == [True, False, True, True, True]
+    assert _verdict(turns=polite) == [True, True, False, True, True]
+    assert _verdict(bookings=[{**FIRST, "time": "18:00"}, BOOKING]) == [True, True, True, False, True]
+    assert _verdict(bookings=[FIRST, {**BOOKING, "people": 3}]) == [True, True, True, True, False]
 
 
 def test_a_recording_that_knows_of_no_lines_has_those_that_silence_tells_apart() -> None:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 import numpy as np
 
 from vivavoce.agents.cli.caller.line import FRAME_SAMPLES, SAMPLE_RATE, Line
-from vivavoce.agents.cli.demo.mind import DEMO_SCRIPT, PATIENCE, CallerMind
+from vivavoce.agents.cli.demo.mind import DEMO_SCRIPT, MAX_REPEATS, PATIENCE, CallerMind
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.stt.base import STTEvent, STTFinal, STTInterim, STTStream
 from vivavoce.pipelines.vad.base import VADEvent, VADSpeechEnded, VADSpeechStarted, VADStream
@@ -105,7 +105,7 @@ def test_it_speaks_over_the_host_when_its_cue_stands() -> None:
 
 def test_it_hangs_up_on_a_host_that_stays_silent() -> None:
     line, _, _ = _line()
-    for _ in range(round(PATIENCE * 50) + 2):
+    for _ in range(round((MAX_REPEATS + 2) * (PATIENCE + 1) * 50)):  # it says hello first
         line.exchange(QUIET)
     assert line.hung_up is not None
     assert line.hung_up.problem

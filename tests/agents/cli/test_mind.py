@@ -157,6 +157,24 @@ def test_an_unanswered_line_is_said_again_and_then_the_call_has_failed() -> None
 
 
 def test_a_host_that_never_speaks_fails_the_call() -> None:
-    decision = Phone().wait(PATIENCE + 1)
+    phone = Phone()
+    said = [phone.line() for _ in range(1 + MAX_REPEATS)]
+    assert set(said) == {DEMO_SCRIPT.opening}
+    decision = phone.wait(PATIENCE + 1)
     assert isinstance(decision, HangUp)
-    assert decision.problem
+    assert DEMO_SCRIPT.opening in decision.problem
+
+
+def test_a_caller_who_understood_nothing_of_the_greeting_says_hello_until_it_is_asked_something() -> None:
+    phone = Phone()
+    phone.host("")
+    assert phone.line() == DEMO_SCRIPT.opening
+    phone.host("hello for which day would you like a table")
+    assert phone.line() == "table for friday please"
+
+
+def test_a_question_that_needs_a_booking_is_not_answered_before_one_was_heard() -> None:
+    """A clipped greeting once sounded like it, and the caller corrected what it had not yet asked for."""
+    phone = Phone()
+    phone.host("is the booking right at eight on tomorrow hello")
+    assert phone.line() == DEMO_SCRIPT.opening

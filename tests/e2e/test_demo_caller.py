@@ -1,0 +1,78 @@
+"""The demo's caller in a real room, against an agent that greets as soon as the caller is there."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from livekit import rtc
+
+from e2e_kit.room_endpoint import RoomEndpoint
+from e2e_kit.sdk_client import LIMIT, token
+from vivavoce.agents.cli.caller.line import FRAME_SAMPLES, SAMPLE_RATE
+from vivavoce.agents.cli.caller.process import run_caller
+from vivavoce.agents.cli.caller.voice import speak_all
+from vivavoce.agents.cli.demo.agent import GREETING, VOICE, WORDS_PER_MINUTE, dialogue
+from vivavoce.agents.cli.demo.caller import CallRequest
+from vivavoce.plugins import espeak
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(60)]
+
+FRAME_BYTES = 2 * FRAME_SAMPLES
+
+
+@asynccontextmanager
+async def greeting_agent(server: RoomEndpoint, room_name: str) -> AsyncIterator[None]:
+    """An agent whose voice is in the room before the caller is, and who greets at once when the caller joins."""
+    text = f"{GREETING} {dialogue().slots[0].ask}"
+    async with espeak.TTS(voice=VOICE, rate=WORDS_PER_MINUTE) as tts:
+        pcm = (await speak_all(tts, [text]))[text] + bytes(SAMPLE_RATE)
+    room, source, joined = rtc.Room(), rtc.AudioSource(SAMPLE_RATE, 1), anyio.Event()
+
+    async def greet() -> None:
+        await joined.wait()
+        for start in range(0, len(pcm), FRAME_BYTES):
+            frame = pcm[start : start + FRAME_BYTES].ljust(FRAME_BYTES, b"\0")
+            await source.capture_frame(rtc.AudioFrame(frame, SAMPLE_RATE, 1, FRAME_SAMPLES))
+
+    room.on("track_subscribed", lambda *_: joined.set())  # the caller's microphone: it is there
+    await room.connect(server.url, token(server, room_name, "agent", "agent"))
+    await room.local_participant.publish_track(rtc.LocalAudioTrack.create_audio_track("voice", source))
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(greet)
+            yield
+            tasks.cancel_scope.cancel()
+    finally:
+        await room.disconnect()
+        await source.aclose()
+
+
+async def test_a_caller_whose_ears_open_slowly_hears_the_greeting_whole(
+    embedded_room: RoomEndpoint, room_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
+    events: list[tuple[str, dict[str, Any]]] = []
+    has_answered = anyio.Event()
+
+    def note(event: str, data: dict[str, Any]) -> None:
+        events.append((event, data))
+        if event == "says":
+            has_answered.set()
+
+    request = CallRequest(
+        url=embedded_room.url, token=token(embedded_room, room_name, "caller"), wav=str(tmp_path / "call.wav")
+    )
+    async with greeting_agent(embedded_room, room_name), anyio.create_task_group() as tasks:
+        tasks.start_soon(run_caller, "e2e_kit.slow_ears", asdict(request), note)
+        with anyio.fail_after(2 * LIMIT):
+            await has_answered.wait()
+        tasks.cancel_scope.cancel()
+    heard = [data["text"] for event, data in events if event == "heard"]
+    assert " ".join(heard) == "hello this is the corner table for which day would you like a table"
+    assert events[-1] == ("says", {"text": "table for friday please"})

@@ -1,0 +1,26 @@
+"""The demo's caller with ears that take their time to open, as on the first run after an installation."""
+
+from __future__ import annotations
+
+import runpy
+
+import anyio
+
+from vivavoce.plugins import pocketsphinx
+from vivavoce.plugins.pocketsphinx.stt import STTStream
+
+SLOWNESS = 2.5
+"""Seconds; loading a decoder from a disk that is slow, or not in memory yet, takes as long."""
+
+
+class SlowSTT(pocketsphinx.STT):
+    """Opens late."""
+
+    async def open(self) -> STTStream:
+        await anyio.sleep(SLOWNESS)
+        return await super().open()
+
+
+if __name__ == "__main__":
+    pocketsphinx.STT = SlowSTT  # type: ignore[misc]
+    runpy.run_module("vivavoce.agents.cli.demo.caller", run_name="__main__")
