@@ -13,20 +13,22 @@ import anyio
 import anyio.lowlevel
 
 from vivavoce.agents.agent import Agent
-from vivavoce.agents.events import SessionEvent, ToolCalled
+from vivavoce.agents.events import Closed, SessionEvent, ToolCalled
 from vivavoce.agents.records import CloseReport
-from vivavoce.agents.rooms.local import LocalTransport, VirtualSink
+from vivavoce.agents.rooms.local import LocalTransport
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.session import AgentSession
 from vivavoce.agents.testing.caller import Caller, Recognises
 from vivavoce.agents.testing.exchange import exchange
 from vivavoce.agents.testing.expectations import Expect
+from vivavoce.agents.testing.faults import Faults
 from vivavoce.agents.testing.log import ConversationLog
-from vivavoce.agents.testing.recording import Played, Recording, stretches
+from vivavoce.agents.testing.recording import Played, Recording
+from vivavoce.agents.testing.run import Run
 from vivavoce.agents.turn.options import WakeUp
 from vivavoce.pipelines.cascading import CascadingPipeline
 from vivavoce.pipelines.core.clock import Clock, LoopClock
-from vivavoce.pipelines.core.errors import SessionNotStartedError
+from vivavoce.pipelines.core.errors import SessionNotStartedError, first_error
 from vivavoce.pipelines.llm.base import LLM
 from vivavoce.pipelines.pipeline import Pipeline
 from vivavoce.pipelines.realtime import RealtimeOptions, RealtimePipeline
@@ -106,7 +108,8 @@ class SessionHarness:
         self.model = model
         self.caller = Caller(_recogniser(self.stt, model))
         self.recording = Recording()
-        self.expect = Expect(ConversationLog(self.recording))
+        self._log = ConversationLog(self.recording)
+        self.expect = Expect(self._log)
         """Assertions on messages, tool calls and handoffs, one after the other."""
         self.pipeline = pipeline or self._make_pipeline(llm or self.llm)
         """What the session runs on; for a test with a session of its own too."""
@@ -115,12 +118,8 @@ class SessionHarness:
         not: the model is asked when the turn is over, so that the n-th answer of its script is that of the n-th."""
         self._options = options or SessionOptions()
         self._arguments = session
-        self._session: AgentSession[Any] | None = None
-        self._transport: LocalTransport | None = None
-        self._clock: Clock | None = None
-        self._began_at = 0.0
-        self._tasks_before: set[asyncio.Task[Any]] = set()
-        self._heard: list[Played] | None = None
+        self._faults = Faults(self.recording)
+        self._going: Run | None = None
         self.resume_from: Mapping[str, Any] | None = None
         """A snapshot that the session goes on with; set it before the run."""
         self.close_report: CloseReport | None = None
@@ -137,53 +136,85 @@ class SessionHarness:
 
     # --- running
 
-    def run(self, scenario: Scenario | None = None, *, until: float = 0.0, limit: float = 3600.0) -> Self:
+    def run(
+        self,
+        scenario: Scenario | None = None,
+        *,
+        until: float = 0.0,
+        limit: float = 3600.0,
+        waits_for_start: bool = True,
+    ) -> Self:
         """Start the session on virtual time, run `scenario`, go on to `until`, close, and check that nothing is left.
 
         Args:
             limit: Virtual seconds after which the run is taken to be endless.
+            waits_for_start: Whether the scenario begins when `session.start()` is done, `on_enter` included; if not, it
+                begins with it, and `await harness.started()` waits.
         Returns:
             The harness, so that `expect_…` can follow.
         Raises:
             ScriptError: The scripted model was asked for more than its script holds, whatever became of that.
+            AssertionError: A hook, tool or handler raised, or the session closed by an error, and no
+                `expects_error()` covers it; or something is left.
             RuntimeError: A loop runs already, or the harness has run.
         """
 
+        async def act() -> None:
+            if scenario is not None:
+                going = scenario(self)
+                if not inspect.isawaitable(going):
+                    raise TypeError(
+                        f"a scenario is an async function of the harness, got {scenario!r}, which returned "
+                        f"{going!r}: write `async def`"
+                    )
+                await going
+            await self.until(until)
+
         async def main() -> None:
-            async with self:
-                if scenario is not None:
-                    going = scenario(self)
-                    if not inspect.isawaitable(going):
-                        raise TypeError(
-                            f"a scenario is an async function of the harness, got {scenario!r}, which returned "
-                            f"{going!r}: write `async def`"
-                        )
-                    await going
-                await self.until(until)
+            if waits_for_start:
+                async with self:
+                    await act()
+                return
+            self._open()
+            try:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(self._run.start, self.resume_from)
+                    await act()
+            except BaseException as error:
+                await self._close(error)
+                raise
+            await self._close(None)
 
         if _has_loop():
             raise RuntimeError(
                 "run() brings a loop of virtual time of its own, and this test has a loop already: write `def` instead "
                 "of `async def`, or `async with SessionHarness(...) as harness:` without run()"
             )
-        run_virtual(main(), limit=limit)
+        try:
+            run_virtual(main(), limit=limit)
+        except BaseExceptionGroup as group:  # of the scenario and the start, side by side
+            raise first_error(group) from group
+        return self
+
+    def expects_error(self, source: str | None = None, *, contains: str | None = None) -> Self:
+        """Expect at least one such `error` event in the run, and let all such errors be. Call it before they come.
+
+        Without it an error of the application's own code (`hook`, `handler`, `tool` …) fails the test, and so does a
+        session that closes by an error (`session`). A tool's `ToolError` is an answer and no error.
+
+        Args:
+            source: As in the event; None: any.
+            contains: Words in the error's text, whatever their case.
+        """
+        self._faults.expect(source, contains)
         return self
 
     async def __aenter__(self) -> Self:
-        if self._session is not None:
-            raise RuntimeError("this harness has run its session; make another one")
-        loop = asyncio.get_running_loop()
-        self._tasks_before = asyncio.all_tasks(loop)
-        self._clock = VirtualClock() if isinstance(loop, VirtualTimeLoop) else LoopClock()
-        self._began_at = self._clock.now()
-        self._transport = LocalTransport(self._clock, participant=self.caller.identity)
-        options = replace(self._options, clock=self._clock, preemptive=self.preemptive, capture_content=True)
-        self._session = AgentSession(self.agent, self.pipeline, options=options, **self._arguments)
-        self.recording.listen(self._session)
-        self.caller.begin(self._transport, self._clock)
+        self._open()
         try:
-            await self._session.start(self._transport, resume_from=self.resume_from)
+            await self._run.start(self.resume_from)
         except BaseException:
+            self._run.stop_watching()
             self.caller.stop()
             raise
         return self
@@ -191,30 +222,62 @@ class SessionHarness:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with anyio.CancelScope(shield=True):  # bounded by the session's close_timeout
-            self.close_report = await self.session.close()
-            self.caller.stop()
-            self._heard = self.played  # while there is a loop to ask for the time
-            await anyio.lowlevel.checkpoint()  # done callbacks of the last tasks
-        if error is not None:
-            return
+        await self._close(error)
+
+    def _open(self) -> None:
+        if self._going is not None:
+            raise RuntimeError("this harness has run its session; make another one")
+        loop = asyncio.get_running_loop()
+        clock: Clock = VirtualClock() if isinstance(loop, VirtualTimeLoop) else LoopClock()
+        options = replace(self._options, clock=clock, preemptive=self.preemptive, capture_content=True)
+        self._going = Run(
+            session=AgentSession(self.agent, self.pipeline, options=options, **self._arguments),
+            transport=LocalTransport(clock, participant=self.caller.identity),
+            clock=clock,
+            tasks_before=asyncio.all_tasks(loop),
+        )
+        self.recording.listen(self._going.session)
+        self._going.watch(loop)
+        self.caller.begin(self._going.transport, clock)
+
+    async def _close(self, error: BaseException | None) -> None:
+        """Close the session, and fail for what went wrong unless the test fails already, which is then noted there."""
+        run = self._run
+        try:
+            with anyio.CancelScope(shield=True):  # bounded by the session's close_timeout
+                self.recording.is_ended_by_test = not self.recording.of(Closed)
+                self.close_report = await run.session.close()
+                self.caller.stop()
+                run.end()  # while there is a loop to ask for the time
+                await anyio.lowlevel.checkpoint()  # done callbacks of the last tasks
+        finally:
+            run.stop_watching()
+        if error is None:
+            self._check_the_run()
+        elif told := "\n".join(filter(None, (self._faults.check(), self._log.told_end()))):
+            error.add_note(told)
+
+    def _check_the_run(self) -> None:
         if self.caller.error is not None:
             raise self.caller.error
         unscripted = self.llm.script_error or (self.model.script_error if self.model is not None else None)
         if unscripted is not None:
             raise ScriptError(self._with_conversation(str(unscripted))) from unscripted
-        left = {task for task in asyncio.all_tasks() - self._tasks_before if not task.done()}
-        if left:
-            names = "\n".join(f"  {task.get_name()}: {task.get_coro()!r}" for task in left)
-            raise AssertionError(f"{len(left)} task(s) outlived the session:\n{names}")
+        if wrong := self._faults.check():
+            raise AssertionError(self._with_conversation(wrong))
+        if left := self._run.tasks_left():
+            raise AssertionError("\n".join([f"{len(left)} task(s) outlived the session:", *left]))
 
     # --- waiting
 
     @property
     def now(self) -> float:
         """Seconds since the session's start."""
-        assert self._clock is not None, "there is no time before the harness runs"
-        return self._clock.now() - self._began_at
+        return self._run.now
+
+    async def started(self) -> float:
+        """Wait until `session.start()` is done, `on_enter` included; return when it was, in seconds from its call."""
+        return await self._run.started()
 
     async def until(self, seconds: float) -> None:
         """Let time pass until `seconds` from the session's start; at once if that has passed."""
@@ -233,16 +296,20 @@ class SessionHarness:
             found.append(event)
             came.set()
 
+        def end(_: Closed) -> None:
+            came.set()
+
+        if self.recording.of(Closed):
+            came.set()
         self.session.once(kind, note)
+        self.session.once(Closed, end)
         with anyio.move_on_after(limit):
             await came.wait()
         self.session.off(kind, note)
+        self.session.off(Closed, end)
         if not found:
-            raise AssertionError(
-                self._with_conversation(
-                    f"no {kind.name!r} came within {limit:g} s; since the start: {self._event_names()}"
-                )
-            )
+            which = f"no {kind.name!r} came {'before the session closed' if came.is_set() else f'within {limit:g} s'}"
+            raise AssertionError(self._with_conversation(f"{which}; since the start: {self._event_names()}"))
         return found[0]
 
     async def user(self, text: str, *, spoken: bool = False, limit: float = 60.0) -> Expect:
@@ -267,15 +334,21 @@ class SessionHarness:
         Raises:
             SessionNotStartedError: The harness does not run yet.
         """
-        if self._session is None:
-            raise SessionNotStartedError("the session is made by run(), or by `async with harness`")
-        return self._session
+        return self._run.session
 
     @property
     def room(self) -> LocalTransport:
-        """The caller's side of the room: transcripts and states shown, `join`, `drop`, `end`."""
-        assert self._transport is not None, "there is no room before the harness runs"
-        return self._transport
+        """The caller's side of the room: transcripts and states shown, `join`, `drop`, `end`.
+
+        `room.sink.frames()` and `room.sink.played()` hold what was heard; they are readable after the run too.
+        """
+        return self._run.transport
+
+    @property
+    def _run(self) -> Run:
+        if self._going is None:
+            raise SessionNotStartedError("the session is made by run(), or by `async with harness`")
+        return self._going
 
     @property
     def states(self) -> list[tuple[str, str, float]]:
@@ -290,10 +363,7 @@ class SessionHarness:
     @property
     def played(self) -> list[Played]:
         """What the caller has heard: stretches of audio without a gap."""
-        if self._heard is not None:
-            return self._heard
-        assert isinstance(self.room.sink, VirtualSink)
-        return stretches(self.room.sink.frames(), began_at=self._began_at)
+        return self._run.played
 
     @property
     def tools(self) -> list[ToolCalled]:

@@ -187,7 +187,19 @@ class ConversationLog:
             f"{'>' if entry.id == first else ' '} {number:>3}. {entry.at:>7.2f} s  {entry}"
             for number, entry in enumerate(entries, start=1)
         ]
-        return "\n".join((lines or ["  (nothing was said or done)"]) + self._errors_besides(entries))
+        end = [f"       {self.told_end()}"] if self.told_end() else []
+        return "\n".join((lines or ["  (nothing was said or done)"]) + self._errors_besides(entries) + end)
+
+    def told_end(self) -> str:
+        """Return when and why the session closed by itself; nothing if the test closed it, or it still runs."""
+        if self.recording.is_ended_by_test:
+            return ""
+        closed = self.recording.of(Closed)
+        return "".join(
+            f"{event.at:>7.2f} s  the session closed by itself: {event.report.reason}"
+            f"{f' ({event.report.error})' if event.report.error else ''}"
+            for event in closed
+        )
 
     def _errors_besides(self, entries: Sequence[Entry]) -> list[str]:
         """Return lines of the errors that are in no entry: of hooks, handlers, or mended by another try."""

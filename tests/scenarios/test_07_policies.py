@@ -51,7 +51,7 @@ class Broken:
 def test_a_policy_that_raises_is_told_and_the_conversation_goes_on_without_it() -> None:
     harness = counting(mode=Broken())
     harness.caller.says("wait stop", 0.6, 1.2, final_at=1.4)
-    harness.run(until=4.0)
+    harness.expects_error("policy").run(until=4.0)
     harness.expect_outcomes("interrupted", "completed")
     errors = harness.recording.of(ErrorOccurred)
     assert [(event.source, round(event.at, 6)) for event in errors] == [("policy", 1.1), ("policy", 1.4)]

@@ -80,7 +80,7 @@ def test_a_rule_of_the_turn_machine_that_is_at_fault_is_an_error_event_and_the_c
     monkeypatch.setattr(Hush, "deadlines", due_at_one)
     harness = SessionHarness(Agent("Help."), ScriptedLLM("Fine.", delay=0.1))
     harness.caller.says("hello", 1.5, 2.0)
-    harness.run(until=5.0)
+    harness.expects_error("turn").run(until=5.0)
     harness.expect_history(("user", "hello"), ("assistant", "Fine."))
     assert {(event.source, event.is_recovered) for event in harness.recording.of(ErrorOccurred)} == {("turn", True)}
     assert "broken_rule was due at 1.000 s" in str(harness.recording.of(ErrorOccurred)[0].error)

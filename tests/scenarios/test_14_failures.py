@@ -167,7 +167,7 @@ def test_three_failures_in_a_row_close_the_session_with_reason_error() -> None:
         assert report.reason == "error"
         assert harness.now == pytest.approx(7.9)
 
-    harness.run(scenario)
+    harness.expects_error("session").run(scenario)
     harness.expect_outcomes("failed", "failed", "failed")
 
 
@@ -292,7 +292,7 @@ def test_logs_do_not_quote_what_foreign_code_raised(caplog: pytest.LogCaptureFix
     harness = SessionHarness(Clumsy("Help."), ScriptedLLM([step], [0.1, RuntimeError("4711")]))
     with caplog.at_level(logging.INFO, logger="vivavoce"):
         harness.caller.says("my pin is 4711", 0.5, 1.5)
-        harness.run(until=5.0)
+        harness.expects_error("hook").expects_error("tool").run(until=5.0)
     harness.expect_outcomes("failed")
     assert "4711" not in caplog.text
     for kind in ("pay raised ValueError", "on_user_turn_completed failed: ValueError", "failed: RuntimeError"):

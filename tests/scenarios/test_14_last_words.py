@@ -71,7 +71,7 @@ class Hanging(Agent):
 def test_a_hook_that_raises_or_does_not_end_is_an_error_event(agent: Agent, at: float) -> None:
     harness = SessionHarness(agent, ScriptedLLM([0.1], [0.1, "All is well."]))
     harness.caller.says("hello there", 0.5, 1.5)
-    harness.run(until=14.0)
+    harness.expects_error("hook").run(until=14.0)
     assert [(event.source, round(event.at, 6)) for event in harness.recording.of(ErrorOccurred)] == [("hook", at)]
     assert harness.close_report is not None
     assert harness.close_report.is_clean
@@ -106,7 +106,7 @@ def failing(component: str, *, apology: str = "Sorry, something is broken.") -> 
     harness = SessionHarness(Agent("Help."), llm, tts=tts, options=options)
     harness.caller.says("first question", 0.5, 1.5)
     harness.caller.says("second question", 4.0, 5.0)
-    harness.run(until=12.0)
+    harness.expects_error("session").run(until=12.0)
     assert harness.close_report is not None
     assert harness.close_report.reason == "error"
     return harness

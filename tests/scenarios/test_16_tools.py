@@ -112,7 +112,7 @@ def test_what_a_tool_returns_is_answered_falsy_or_not(what: str, output: str) ->
 
 
 def test_a_raising_tool_is_answered_without_leaking_what_it_raised() -> None:
-    harness = ask(call("fails")).run(until=5.0)
+    harness = ask(call("fails")).expects_error("tool").run(until=5.0)
     assert outputs(harness) == [("The tool failed (RuntimeError).", True)]
     harness.expect_outcomes("completed")
     assert [(event.source, type(event.error)) for event in harness.recording.of(ErrorOccurred)] == [
@@ -263,7 +263,7 @@ def test_a_call_that_wants_to_end_with_an_interruption_is_cancelled_by_it() -> N
 
 def test_awaiting_the_speech_that_runs_the_tool_raises_instead_of_waiting_for_ever() -> None:
     agent = Desk()
-    harness = ask(call("awaits_itself"), agent=agent).run(until=5.0)
+    harness = ask(call("awaits_itself"), agent=agent).expects_error("tool").run(until=5.0)
     assert "return from the tool" in str(agent.caught[0])
     harness.expect_outcomes("completed")
     assert outputs(harness)[0][1]
@@ -421,7 +421,7 @@ def test_a_result_whose_speech_was_dropped_while_it_waited_for_the_floor_is_answ
 
 
 def test_every_error_output_leaks_nothing_to_the_caller_or_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    harness = ask(call("fails"), call("slow", '{"seconds": "s3cret"}', "c2")).run(until=5.0)
+    harness = ask(call("fails"), call("slow", '{"seconds": "s3cret"}', "c2")).expects_error("tool").run(until=5.0)
     texts = [output for output, _ in outputs(harness)]
     assert len(texts) == 2
     assert "1234" not in "".join([*texts, *(r.getMessage() for r in caplog.records if r.levelname != "DEBUG")])
@@ -461,7 +461,7 @@ def test_a_tool_that_wants_to_end_the_process_fails_its_call_alone(tool: str) ->
     harness = SessionHarness(Leaving("Help."), ScriptedLLM([call(tool)], "It failed.", "All is well.", delay=0.1))
     harness.caller.says("please do it", 0.5, 1.5)
     harness.caller.says("and now", 5.0, 6.0)
-    harness.run(until=9.0)
+    harness.expects_error("tool").run(until=9.0)
     ((output, is_error),) = outputs(harness)
     assert is_error
     assert output == "The tool failed (RuntimeError)."

@@ -169,6 +169,7 @@ def test_a_tool_that_returns_the_agent_that_it_belongs_to_changes_nothing() -> N
 
 def test_an_agent_of_another_session_cannot_take_over_and_the_model_is_told() -> None:
     desk = Desk([TRANSFER], "Sorry.").asked()
+    desk.harness.expects_error("tool", contains="SessionError")
     other = SessionHarness(desk.billing)
 
     async def main() -> None:
@@ -262,7 +263,7 @@ def test_a_failing_on_enter_gives_the_floor_back_to_the_new_agent() -> None:
     desk = Desk([TRANSFER], "How can I help?", "Ten.").asked()
     desk.billing = desk.front.to = Broken("billing", desk.log)
     desk.harness.caller.says("what do I owe", 4.0, 5.0)
-    harness = desk.harness.run(until=8.0)
+    harness = desk.harness.expects_error("hook").run(until=8.0)
     assert desk.errors == ["hook: RuntimeError"]
     assert harness.session.agent is desk.billing
     assert [text for role, text in harness.messages if role == "assistant"] == ["How can I help?", "Ten."]
@@ -287,7 +288,7 @@ def test_an_on_exit_that_hangs_is_cut_at_its_limit_and_the_handoff_goes_on() -> 
         await handoffs[0]
         assert harness.now == pytest.approx(1.0 + 1.4 + 1.0)  # what it says, and its limit from then on
 
-    harness.run(scenario)
+    harness.expects_error("hook").run(scenario)
     assert handoffs[0].outcome == "failed"
     assert "did not end within 1 s" in str(handoffs[0].exception())
     assert "billing enters" in desk.log

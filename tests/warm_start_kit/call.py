@@ -146,6 +146,8 @@ def main(pipeline: str, *features: str) -> None:
     if pipeline == "realtime":
         SessionHarness.pipeline_of = staticmethod(realtime_of)
     harness = SessionHarness(agent, ScriptedLLM(*_script(features)), options=options)
+    if "tools" in features:
+        harness.expects_error("tool")
     imports = Imports()
 
     async def scenario(_: SessionHarness) -> None:

@@ -78,7 +78,12 @@ def told(component: str, error: str, provider: str = "first", model: str = "m-1"
 
 
 def have(
-    watching: Watching, pipeline: Pipeline, *, lose: Callable[[], None] | None = None, model: ScriptedRealtimeModel
+    watching: Watching,
+    pipeline: Pipeline,
+    *,
+    lose: Callable[[], None] | None = None,
+    model: ScriptedRealtimeModel,
+    closes: bool = False,
 ) -> SessionHarness:
     """A call of 7 s, in which `lose` is called in a silence, at 3 s."""
     harness = SessionHarness(
@@ -90,6 +95,8 @@ def have(
         if lose is not None:
             lose()
 
+    if closes:
+        harness.expects_error("session")
     harness.run(scenario, until=7.0)
     watching.check()
     return harness
@@ -188,7 +195,7 @@ def test_a_pipeline_that_is_lost_without_a_fallback_is_an_error_and_no_fallback(
         first.fail_open(*[DOWN] * 9)
         first.fail(DOWN)
 
-    have(watching, RealtimePipeline(first, vad=ScriptedVAD()), lose=lose, model=first)
+    have(watching, RealtimePipeline(first, vad=ScriptedVAD()), lose=lose, model=first, closes=True)
     assert fallbacks(watching) == []
     assert [point.value for point in watching.points("vivavoce.provider.errors")] == [1]
 

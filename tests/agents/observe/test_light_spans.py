@@ -430,7 +430,7 @@ def test_a_call_is_told_alike_by_light_spans_and_by_a_provider_of_the_applicatio
     for is_given in (False, True):
         watching = Watching(is_given=is_given)
         harness = calling(watching, is_realtime=is_realtime)
-        harness.run(until=16.0)
+        harness.expects_error("tool").run(until=16.0)
         watching.check()
         found.append(told_of(watching))
     assert found[0] == found[1]

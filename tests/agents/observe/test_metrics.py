@@ -99,7 +99,7 @@ def talk(make: Make, watching: Watching) -> SessionHarness:
     harness = make(SessionOptions(telemetry=watching.telemetry))
     harness.caller.says("a table please", 0.5, 1.5)
     harness.caller.says("stop that now please", 3.0, 4.5)
-    harness.run(until=9.0)
+    harness.expects_error("tool").run(until=9.0)
     return harness
 
 

@@ -54,7 +54,7 @@ def call(make: object = cascading) -> SessionReport:
     harness.caller.says("count please", 0.5, 1.5)
     harness.caller.says("wait stop", 3.0, 3.6)
     harness.caller.says(EVIL, 7.0, 8.0)
-    harness.run(until=12.0)
+    harness.expects_error("tool").run(until=12.0)
     return harness.session.report()
 
 

@@ -189,7 +189,7 @@ def test_a_hook_that_fails_or_takes_too_long_is_marked_so_and_its_turn_is_answer
     harness = SessionHarness(Hooked("x"), ScriptedLLM("One.", "Two."), options=options)
     harness.caller.says("break", 0.5, 1.5)
     harness.caller.says("hang", 6.0, 7.0)
-    harness.run(until=20.0)
+    harness.expects_error("hook").run(until=20.0)
     watching.check()
     hooks = [hook for hook in watching.of("hook") if hook.name == "on_user_turn_completed"]
     assert [(hook.attributes or {}).get("error.type") for hook in hooks] == ["LookupError", "TimeoutError"]

@@ -52,13 +52,13 @@ def test_a_hook_may_drop_the_turn() -> None:
 
 
 def test_a_hook_that_raises_is_an_error_and_the_turn_is_answered() -> None:
-    harness = edit("break it").run(until=5.0)
+    harness = edit("break it").expects_error("hook").run(until=5.0)
     harness.expect_history(("user", "break it"), ("assistant", "Sure.")).expect_outcomes("completed")
     assert [event.source for event in harness.recording.of(ErrorOccurred)] == ["hook"]
 
 
 def test_a_hook_that_hangs_is_given_up_at_its_limit_and_the_turn_is_answered() -> None:
-    harness = edit("hang it").run(until=20.0)
+    harness = edit("hang it").expects_error("hook").run(until=20.0)
     harness.expect_history(("user", "hang it"), ("assistant", "Sure."))
     harness.expect_played((12.2, 0.2))
 
@@ -155,7 +155,7 @@ def test_logs_hold_no_content(caplog: pytest.LogCaptureFixture) -> None:
     harness = SessionHarness(Agent("hunter2", tools=[leak]), ScriptedLLM([call], "hunter2.", delay=0.1))
     harness.caller.says("hunter2", 0.5, 1.5)
     with caplog.at_level(logging.DEBUG, logger="vivavoce"):
-        harness.run(until=5.0)
+        harness.expects_error("tool").run(until=5.0)
     assert caplog.records
     assert "hunter2" not in caplog.text
 

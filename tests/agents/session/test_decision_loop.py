@@ -60,7 +60,7 @@ def test_a_session_whose_every_step_raises_closes_and_says_why() -> None:
         harness.stt.final(5)  # type: ignore[arg-type]  # a recogniser's mistake, which stays in the open turn
         await harness.until(20.0)
 
-    harness = SessionHarness(Agent("Help.")).run(scenario)
+    harness = SessionHarness(Agent("Help.")).expects_error("session").run(scenario)
     assert {error.source for error in harness.recording.of(ErrorOccurred)} == {"decision loop"}
     assert harness.close_report is not None
     assert (harness.close_report.reason, harness.close_report.error) == ("error", "TypeError")

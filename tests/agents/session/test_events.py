@@ -87,7 +87,7 @@ def test_a_raising_handler_becomes_one_error_event_and_harms_nobody() -> None:
         harness.session.on("user_transcript", broken)
         harness.session.on("user_transcript", heard.append)
 
-    harness.run(scenario, until=4.0).expect_outcomes("completed")
+    harness.expects_error("handler").run(scenario, until=4.0).expect_outcomes("completed")
     (error,) = harness.recording.of(ErrorOccurred)
     assert (error.source, type(error.error)) == ("handler", ZeroDivisionError)
     assert len(heard) == 1
@@ -106,7 +106,7 @@ def test_a_raising_error_handler_makes_no_second_error(caplog: pytest.LogCapture
         harness.session.on("user_transcript", broken)
 
     with caplog.at_level(logging.WARNING, logger="vivavoce.agents"):
-        harness.run(scenario, until=4.0)
+        harness.expects_error("handler").run(scenario, until=4.0)
     assert [event.name for event in told] == ["user_transcript", "error"]
     assert len(harness.recording.of(ErrorOccurred)) == 1
     assert caplog.text.count("A handler of") == 2
@@ -148,7 +148,7 @@ def test_an_async_handler_that_hangs_or_raises_is_one_error() -> None:
         harness.session.on("user_transcript", hangs)
         harness.session.on("turn_completed", raises)
 
-    harness.run(scenario, until=6.0).expect_outcomes("completed")
+    harness.expects_error("handler").run(scenario, until=6.0).expect_outcomes("completed")
     assert sorted(type(event.error).__name__ for event in harness.recording.of(ErrorOccurred)) == [
         "TimeoutError",
         "ZeroDivisionError",
@@ -256,7 +256,7 @@ def test_an_audio_observer_that_raises_is_an_error_and_the_call_goes_on() -> Non
 
         harness.session.on(SpeechOut, broken)
 
-    harness.run(scenario, until=4.0).expect_outcomes("completed").expect_played((2.2, 0.4))
+    harness.expects_error("handler").run(scenario, until=4.0).expect_outcomes("completed").expect_played((2.2, 0.4))
     assert [event.source for event in harness.recording.of(ErrorOccurred)] == ["handler"]
 
 
@@ -267,7 +267,7 @@ def test_a_hook_that_raises_on_the_audio_path_is_an_error_and_the_call_goes_on()
 
     harness = SessionHarness(Broken("x"), ScriptedLLM("Hi there.", delay=0.1))
     harness.caller.says("hello", 0.5, 1.5)
-    harness.run(until=4.0).expect_outcomes("completed").expect_played((2.2, 0.4))
+    harness.expects_error("hook").run(until=4.0).expect_outcomes("completed").expect_played((2.2, 0.4))
     assert {event.source for event in harness.recording.of(ErrorOccurred)} == {"hook"}
 
 
@@ -319,7 +319,7 @@ def test_what_user_code_raises_is_told_but_its_text_is_not_logged_above_debug(
         harness.session.on("user_transcript", broken)
 
     with caplog.at_level(level, logger="vivavoce.agents"):
-        harness.run(scenario, until=4.0)
+        harness.expects_error("hook").expects_error("handler").run(scenario, until=4.0)
     shown = [record for record in caplog.records if record.levelno > logging.DEBUG]
     assert len([record for record in shown if "ValueError" in record.getMessage()]) == 3
     assert not [record for record in shown if record.exc_info or "4711" in record.getMessage()]
@@ -333,7 +333,7 @@ def test_a_sync_handler_that_returns_something_to_await_is_an_error() -> None:
     async def listen(harness: SessionHarness) -> None:
         harness.session.on(TurnCompleted, lambda event: show(event))
 
-    harness = talk().run(listen, until=4.0)
+    harness = talk().expects_error("handler").run(listen, until=4.0)
     harness.expect_outcomes("completed")
     errors = harness.recording.of(ErrorOccurred)
     assert [(event.source, "give an async function" in str(event.error)) for event in errors] == [("handler", True)]

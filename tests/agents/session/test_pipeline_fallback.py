@@ -269,7 +269,7 @@ def test_one_that_is_lost_as_it_takes_over_is_followed_by_its_fallback_or_ends_t
             report = await harness.session.wait_closed()
             assert report.reason == "error"
 
-    call.harness.run(scenario)
+    call.harness.expects_error("stt" if has_fallback else "session").run(scenario)
     assert call.errors == [("stt", has_fallback)]
     assert call.changes == [("realtime", "cascading"), ("cascading", "cascading")][: 1 + has_fallback]
     call.harness.expect_history(*[("assistant", "Five.")] * has_fallback)
@@ -285,7 +285,7 @@ def test_a_fallback_that_cannot_be_had_either_ends_the_session() -> None:
         report = await harness.session.wait_closed()
         assert report.reason == "error"
 
-    call.harness.run(scenario)
+    call.harness.expects_error("session").run(scenario)
     assert call.errors == [("realtime_model", True), ("pipeline", False)]
 
 
@@ -300,7 +300,7 @@ def test_without_a_fallback_a_lost_model_ends_the_session_as_before() -> None:
         report = await harness.session.wait_closed()
         assert report.reason == "error"
 
-    harness.run(scenario)
+    harness.expects_error("session").run(scenario)
     assert [event.is_recovered for event in harness.recording.of(ErrorOccurred)] == [False]
 
 

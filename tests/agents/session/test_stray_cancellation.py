@@ -38,10 +38,12 @@ async def await_what_was_cancelled() -> None:
     await task
 
 
-def talk(harness: SessionHarness, scenario: Any = None) -> SessionHarness:
+def talk(harness: SessionHarness, scenario: Any = None, *, fails: str = "") -> SessionHarness:
     """Have the caller say something twice; both turns are to get their outcome from a session that lives."""
     harness.caller.says("hello", 0.5, 1.0)
     harness.caller.says("again", 5.5, 6.0)
+    if fails:
+        harness.expects_error(fails)
     harness.run(scenario, until=11.0)
     assert harness.close_report is not None
     assert harness.close_report.reason == "user_initiated"
@@ -62,7 +64,7 @@ def test_in_a_tool_it_fails_the_call_and_the_model_answers_that() -> None:
             return "never"
 
     call = ToolCall(call_id="c1", name="look_up", arguments="{}")
-    harness = talk(SessionHarness(Clerk("Help."), ScriptedLLM([call], "I could not.", "Bye.")))
+    harness = talk(SessionHarness(Clerk("Help."), ScriptedLLM([call], "I could not.", "Bye.")), fails="tool")
     harness.expect_tools(("look_up", "The tool failed (VoiceError)."))
     harness.expect_history(("user", "hello"), ("assistant", "I could not."), ("user", "again"), ("assistant", "Bye."))
     assert strays(harness) == ["tool"]
@@ -75,7 +77,7 @@ def test_in_an_event_handler_it_is_an_error_event() -> None:
     async def listen(harness: SessionHarness) -> None:
         harness.session.on(UserTranscript, show)
 
-    harness = talk(SessionHarness(Agent("Help."), ScriptedLLM("Hi.", "Bye.")), listen)
+    harness = talk(SessionHarness(Agent("Help."), ScriptedLLM("Hi.", "Bye.")), listen, fails="handler")
     harness.expect_outcomes("completed", "completed")
     assert strays(harness) == ["handler", "handler"]
 
@@ -88,7 +90,7 @@ def test_in_a_hook_it_is_an_error_event_and_the_turn_is_answered() -> None:
         async def on_empty_reply(self, reply: EmptyReply) -> None:
             await await_what_was_cancelled()
 
-    harness = talk(SessionHarness(Host("Help."), ScriptedLLM("", "Bye.")))
+    harness = talk(SessionHarness(Host("Help."), ScriptedLLM("", "Bye.")), fails="hook")
     harness.expect_outcomes("completed", "completed")
     assert strays(harness) == ["hook", "hook", "hook"]
 
@@ -122,7 +124,7 @@ def test_in_a_conversation_flow_it_costs_no_more_than_an_error(part: str, source
 
     stt = ScriptedSTT()
     pipeline = CascadingPipeline(stt=stt, tts=ScriptedTTS(), vad=ScriptedVAD())
-    harness = talk(SessionHarness(Agent("Help."), pipeline=pipeline, stt=stt), use_flow)
+    harness = talk(SessionHarness(Agent("Help."), pipeline=pipeline, stt=stt), use_flow, fails=source)
     harness.expect_outcomes(outcome, outcome)
     assert strays(harness) == [source, source]
 

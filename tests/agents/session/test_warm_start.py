@@ -115,7 +115,7 @@ def test_an_agent_with_such_a_tool_that_comes_later_takes_over_and_the_session_i
         await harness.session.update_agent(odd)
         assert harness.session.agent is odd
 
-    harness.run(scenario)
+    harness.expects_error("tool").run(scenario)
     assert [(type(event.error), event.is_recovered) for event in harness.recording.of(ErrorOccurred)] == [
         (ConfigurationError, True)
     ]

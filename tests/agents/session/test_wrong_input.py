@@ -61,7 +61,7 @@ def test_the_log_says_which_line_of_the_application_raised_and_not_what_it_may_q
     with caplog.at_level(logging.WARNING, "vivavoce"):
         harness = SessionHarness(Clumsy("x"), ScriptedLLM([call], "Sorry."))
         harness.caller.types("book", at=1.0)
-        harness.run(until=5.0)
+        harness.expects_error("tool").run(until=5.0)
     (message,) = [record.getMessage() for record in caplog.records if "raised" in record.getMessage()]
     assert message.startswith("Tool book raised ValueError (at ")
     assert "test_wrong_input.py:" in message

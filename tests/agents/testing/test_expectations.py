@@ -96,7 +96,7 @@ def test_what_is_left_can_be_searched_without_passing_it() -> None:
 def test_a_tool_that_fails_is_told_from_one_that_returns() -> None:
     harness = SessionHarness(Desk("x"), ScriptedLLM([book("never"), book(call_id="c2")], "Sorry."))
     harness.caller.says("never please", 1.0, 2.0)
-    expect = harness.run(until=5.0).expect.skip(2)
+    expect = harness.expects_error("tool").run(until=5.0).expect.skip(2)
     call = expect.tool_call("book", day="never").failed()
     with pytest.raises(AssertionError, match="expected 'book' to return"):
         call.returned()
@@ -293,7 +293,7 @@ def test_a_session_that_ends_by_an_error_says_so() -> None:
         await harness.next(Closed)
         harness.expect.failure(contains="no such account")
 
-    harness.run(scenario)
+    harness.expects_error("session").run(scenario)
 
 
 def test_an_error_that_fails_no_turn_is_shown_below_the_conversation() -> None:
@@ -303,7 +303,7 @@ def test_an_error_that_fails_no_turn_is_shown_below_the_conversation() -> None:
 
     harness = SessionHarness(Broken("x"), ScriptedLLM("Hello."))
     harness.caller.types("hi", 1.0)
-    expect = harness.run(until=3.0).expect.next_message("hi").next_message("Hello.")
+    expect = harness.expects_error("hook").run(until=3.0).expect.next_message("hi").next_message("Hello.")
     with pytest.raises(AssertionError, match=r"errors besides:\n +1.00 s  hook: LookupError: my own mistake$"):
         expect.next_message()
 
