@@ -60,7 +60,7 @@ class Listening:
         if burst is not None:
             burst.is_heard = False
         if turn is not None:
-            turn.owes_final = turn.owed_before = False
+            turn.owed.forgive()
             if not turn.has_words:
                 self._answering.drop("cleared")
         self._interruption.let_go_on()
@@ -85,6 +85,8 @@ class Listening:
         if user.burst is None or not user.is_speaking:
             return
         self._end_burst(user.burst, at, now)
+        if user.turn is not None and user.turn.burst is user.burst:
+            user.turn.end_speech(at)
         if self.options.hears_audio and not self.options.remote_decides:
             self._hear(user.burst)
         self._interruption.speech_stopped()
@@ -101,7 +103,7 @@ class Listening:
         turn = self._user.turn
         if turn is None or turn.burst is not burst:
             return
-        turn.owes_final = False
+        turn.owed.forgive()
         active, options = self._floor.active, self.options.interruption
         if active is not None:
             limit = options.min_duration if active.is_playing else options.thinking_min_duration
@@ -146,7 +148,7 @@ class Listening:
         turn = self._user.turn or self._open_turn_by_final(now)
         if text and not (turn.owed_before and self._user.is_speaking):  # else it is of the speech before
             self._endpointing.words_came()
-        turn.add_final(text, now)
+        turn.add_final(text, now, item_id)
         if self._is_manual and turn.over is None and self._was_requested(now):
             turn.over = Over(now)
         if turn.has_words:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from vivavoce.agents.turn.effects import EndedBy, TurnTiming
 from vivavoce.agents.turn.options import TurnOptions
+from vivavoce.agents.turn.owed_finals import OwedFinals, lacks_words
 
 
 @dataclass(slots=True)
@@ -78,10 +79,9 @@ class UserTurn:
         interim_item_id: The provider's name of that utterance.
         typed: What was typed while the turn was open.
         is_interim_stable: The interim has not changed for so long that it counts as words.
-        owes_final: Whether a final transcript of the newest speech is still to come.
         word_at: When its last word came, or what opened it.
         utterance_at: When the first word of its newest utterance came: where no VAD tells, this is when that began.
-        owed_before: Whether one was still to come when that speech began.
+        owed: Which final transcripts are still to come.
         over: Somebody said that the turn is over, words of it were typed, or a limit was reached.
         began_at: When its first sound or word came.
     """
@@ -99,8 +99,7 @@ class UserTurn:
     typed: str = field(default="", repr=False)
     interim_since: float = 0.0
     is_interim_stable: bool = False
-    owes_final: bool = False
-    owed_before: bool = False
+    owed: OwedFinals = field(default_factory=OwedFinals)
     final_at: float | None = None
     is_complete: bool | None = None
     predicted_at: float | None = None
@@ -110,6 +109,16 @@ class UserTurn:
 
     def __post_init__(self) -> None:
         self.began_at = self.utterance_at = self.word_at
+
+    @property
+    def owes_final(self) -> bool:
+        """Whether a final transcript of the newest speech is still to come."""
+        return self.owed.bursts > 0
+
+    @property
+    def owed_before(self) -> bool:
+        """Whether one of speech before that is still to come too."""
+        return self.owed.bursts > 1
 
     @property
     def is_over_by_word(self) -> bool:
@@ -171,8 +180,7 @@ class UserTurn:
         """A burst of speech began: whatever was judged of the pause before it is void."""
         burst.is_heard = burst.is_heard or self.is_heard
         self.burst = burst
-        self.owed_before = self.owes_final
-        self.owes_final = True
+        self.owed.burst_began()
         self.is_complete = self.predicted_at = None
 
     def add_interim(self, text: str, now: float, item_id: str) -> None:
@@ -184,20 +192,34 @@ class UserTurn:
             self.utterance_at = now
         self.interim, self.interim_since, self.is_interim_stable = text, now, False
         self.word_at = now
-        self.owes_final = True
+        self.owed.words_shown()
 
-    def add_final(self, text: str, now: float) -> None:
-        """A final settles the utterance; an empty one discards its interims."""
+    def add_final(self, text: str, now: float, item_id: str = "") -> None:
+        """A final settles the utterance, or an earlier one; an empty one discards the interims."""
         if not self.interim:
             self.utterance_at = now
-        self.interim = ""
+        has_all = not self._lacks(text, item_id)
+        if has_all:
+            self.interim = ""
         self.final_at = self.word_at = now
         self.is_complete = self.predicted_at = None
-        # The first final within a burst settles the speech before it, if that was still owed one.
-        self.owes_final = self.owed_before and self.is_speech_going_on
-        self.owed_before = False
+        self.owed.final_came(is_in_speech=self.is_speech_going_on, has_all=has_all)
         if text:
             self.segments.append(text)
+
+    def _lacks(self, final: str, item_id: str) -> bool:
+        """Whether the interim is of a later utterance than that final."""
+        if not (final and self.interim):
+            return False
+        if item_id and self.interim_item_id:
+            return item_id != self.interim_item_id
+        is_of_newest = self.burst is not None and self.interim_since >= self.burst.started_at
+        return self.owed.bursts > 1 and is_of_newest and lacks_words(final, self.interim)
+
+    def end_speech(self, at: float) -> None:
+        """Its newest burst ended at `at`, reported now: a final that came since then may be of that burst too."""
+        if self.final_at is not None and self.final_at >= at and not self.interim:
+            self.owed.burst_ended_before_final()
 
     @property
     def silence_since(self) -> float:

@@ -134,3 +134,13 @@ def test_a_late_final_that_revises_a_word_makes_no_second_message_and_no_second_
         harness.caller.says("book a table for two", 0.5, 2.0, final_at=final_at, interims=interims)
         harness.run(until=8.0)
         harness.expect_history(("user", "book a table for two"), ("assistant", answer)).expect_outcomes("completed")
+
+
+def test_one_final_for_two_bursts_that_comes_before_the_end_is_reported_costs_nothing() -> None:
+    harness = plain()
+    harness.caller.makes_noise(0.5, 1.5)
+    harness.caller.makes_noise(1.74, 3.0)
+    harness.caller.is_recognised("a table for two", 3.1)
+    harness.run(until=6.0)
+    harness.expect_history(("user", "a table for two"), ("assistant", "All right then."))
+    harness.expect_states("agent", ("listening", 0.5), ("thinking", 3.4), ("speaking", 3.7), ("idle", 4.3))

@@ -1,0 +1,108 @@
+"""One final for several bursts of speech, or one for each."""
+
+from __future__ import annotations
+
+import pytest
+
+from turn_kit import Conversation
+from vivavoce.agents.turn import inputs as i
+from vivavoce.agents.turn.owed_finals import lacks_words
+
+
+def two_bursts(**options: object) -> Conversation:
+    """Speech from 0.5 to 1.5 and from 1.74 to 3.0, of which no end of the second is reported yet."""
+    return Conversation(**options).starts(0.5).stops(1.5).starts(1.74)  # type: ignore[arg-type]
+
+
+def committed(talk: Conversation) -> list[tuple[object, ...]]:
+    return [entry for entry in talk.until(9.0).take() if entry[1] in ("commit", "merge", "drop")]
+
+
+def test_a_final_after_the_true_end_settles_both_bursts_though_the_end_is_reported_later() -> None:
+    talk = two_bursts().at(3.1, i.UserFinal(text="a table for two")).stops(3.0)
+    assert committed(talk) == [(3.4, "commit", "turn_1", "a table for two")]
+
+
+def test_a_final_that_comes_after_the_report_settles_both_bursts() -> None:
+    talk = two_bursts().stops(3.0).at(3.3, i.UserFinal(text="a table for two"))
+    assert committed(talk) == [(3.4, "commit", "turn_1", "a table for two")]
+
+
+def test_a_final_in_mid_speech_is_of_the_earlier_burst_and_the_last_one_is_waited_for() -> None:
+    talk = two_bursts().at(2.0, i.UserFinal(text="a table")).stops(3.0).at(3.8, i.UserFinal(text="for two"))
+    assert committed(talk) == [(3.8, "commit", "turn_1", "a table for two")]
+
+
+def test_an_empty_final_after_the_true_end_says_that_both_were_nothing() -> None:
+    assert committed(two_bursts().at(3.1, i.UserFinal(text="")).stops(3.0)) == [(3.2, "drop", "turn_1", "noise")]
+
+
+@pytest.mark.parametrize("interim", ["for two", "a table for two"])
+def test_words_of_the_last_burst_that_the_final_lacks_are_waited_for(interim: str) -> None:
+    talk = two_bursts().at(2.8, i.UserInterim(text=interim)).at(3.1, i.UserFinal(text="a table")).stops(3.0)
+    assert committed(talk.at(3.7, i.UserFinal(text="for two"))) == [(3.7, "commit", "turn_1", "a table for two")]
+
+
+def test_an_interim_of_the_last_burst_stands_in_for_a_final_that_never_comes() -> None:
+    talk = two_bursts().at(2.8, i.UserInterim(text="for two")).at(3.1, i.UserFinal(text="a table")).stops(3.0)
+    assert committed(talk) == [(4.0, "commit", "turn_1", "a table for two")]
+
+
+def test_a_final_that_has_the_interims_words_settles_both_bursts() -> None:
+    talk = two_bursts().at(2.8, i.UserInterim(text="table for to")).at(3.1, i.UserFinal(text="a table for two"))
+    assert committed(talk.stops(3.0)) == [(3.4, "commit", "turn_1", "a table for two")]
+
+
+def test_an_interim_of_the_burst_before_is_no_word_of_the_last_one() -> None:
+    talk = Conversation().starts(0.5).at(1.2, i.UserInterim(text="hm")).stops(1.5).starts(1.74)
+    assert committed(talk.at(3.1, i.UserFinal(text="a table")).stops(3.0)) == [(3.4, "commit", "turn_1", "a table")]
+
+
+def test_an_interim_that_follows_the_final_is_of_words_to_come() -> None:
+    talk = two_bursts().at(3.1, i.UserFinal(text="a table")).at(3.15, i.UserInterim(text="for two")).stops(3.0)
+    assert committed(talk) == [(4.0, "commit", "turn_1", "a table for two")]
+
+
+def test_names_of_utterances_tell_which_words_a_final_is_of() -> None:
+    talk = two_bursts().at(2.8, i.UserInterim(text="a table", item_id="two"))
+    talk.at(3.1, i.UserFinal(text="a table", item_id="one")).stops(3.0)
+    assert committed(talk) == [(4.0, "commit", "turn_1", "a table a table")]
+    talk = two_bursts().at(2.8, i.UserInterim(text="hm", item_id="one"))
+    talk.at(3.1, i.UserFinal(text="a table", item_id="one")).stops(3.0)
+    assert committed(talk) == [(3.4, "commit", "turn_1", "a table")]
+
+
+def one_a_burst() -> Conversation:
+    """A first burst with its own final, a second one without, and a third one from 2.5 on."""
+    return Conversation(min_delay=1.0).says("one", 0.5, 1.0).starts(1.4).stops(2.0).starts(2.5)
+
+
+@pytest.mark.parametrize(("first", "reported"), [(3.1, 3.0), (3.3, 3.0), (2.7, 3.0)])
+def test_where_finals_came_one_a_burst_each_burst_is_owed_its_own(first: float, reported: float) -> None:
+    talk = one_a_burst()
+    if first < reported + 0.2:
+        talk.at(first, i.UserFinal(text="two")).stops(reported)
+    else:
+        talk.stops(reported).at(first, i.UserFinal(text="two"))
+    talk.at(3.8, i.UserFinal(text="three"))
+    assert committed(talk) == [(4.0, "commit", "turn_1", "one two three")]
+
+
+def test_where_a_final_was_of_two_bursts_once_it_may_be_so_again() -> None:
+    talk = Conversation(min_delay=1.0, transcript_timeout=3.0).starts(0.5).stops(1.0).says("one two", 1.2, 1.6)
+    talk.starts(2.0).stops(2.4).starts(2.6).stops(3.0).at(3.3, i.UserFinal(text="three four"))
+    assert committed(talk) == [(4.0, "commit", "turn_1", "one two three four")]
+
+
+@pytest.mark.parametrize(
+    ("final", "interim", "lacks"),
+    [
+        ("a table", "a table for two", True),
+        ("a table for two", "a table for to", False),
+        ("a table for two", "table for", False),
+        ("a table", "for two", True),
+        ("a table", "…", False),
+    ],
+)
+def test_words_that_a_final_lacks_stand_behind_its_own(final: str, interim: str, lacks: bool) -> None:
+    assert lacks_words(final, interim) is lacks
