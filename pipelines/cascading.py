@@ -11,6 +11,7 @@ import anyio
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskStatus
 
+from vivavoce.pipelines.core.boundary import guarded
 from vivavoce.pipelines.core.checks import check_number
 from vivavoce.pipelines.core.component import Component
 from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError, ProviderError, first_error
@@ -27,7 +28,7 @@ from vivavoce.pipelines.events import (
     UserVoicePaused,
     UserVoiceResumed,
 )
-from vivavoce.pipelines.llm.base import LLM, Done, GenerateRequest, LLMEvent, Usage
+from vivavoce.pipelines.llm.base import LLM, LLM_EVENTS, Done, GenerateRequest, LLMEvent, Usage
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.media.resample import Resampler
 from vivavoce.pipelines.pipeline import Pipeline, PipelineCapabilities, PipelineConnection, PipelineContext
@@ -257,9 +258,11 @@ class CascadingConnection(PipelineConnection):
         Raises:
             CapabilityError: There is no LLM.
         """
-        if self._parts.llm is None:
+        llm = self._parts.llm
+        if llm is None:
             raise CapabilityError("cascading", "can_reply", "give CascadingPipeline an llm, or the session a flow")
-        return retry_stream(partial(self._parts.llm.generate, request), self._options.llm_retry, _is_answer)
+        step = partial(guarded, partial(llm.generate, request), LLM_EVENTS, llm.provider)
+        return retry_stream(step, self._options.llm_retry, _is_answer)
 
     def speak(self, text: str | AsyncIterator[str]) -> AsyncGenerator[AudioChunk, None]:
         """Speak text, whole or as it comes; word times count from the start of all of it.

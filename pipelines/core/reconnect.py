@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
 from typing import Generic, Protocol, TypeVar
 
 import anyio
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskStatus
 
+from vivavoce.pipelines.core.boundary import Expected, as_provider_error, guarded, provider_errors
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import ProviderConnectionError, ProviderError, ProviderTimeoutError
 from vivavoce.pipelines.core.retry import RetryOptions, retry
@@ -45,8 +47,12 @@ S = TypeVar("S", bound=EventStream[object])
 class ReconnectingStream(ABC, Generic[S, E]):
     """Serves one session with as many streams as it takes, one after the other.
 
+    A stream whose code raises something else than a ProviderError, or reports something unexpected, is lost like one
+    whose connection broke.
+
     Args:
         provider: Name for errors and logs.
+        expected: What streams may yield.
         retries: Tries for opening; the first one after a loss is immediate.
         open_limit: Seconds for one try.
         on_failure: Told of each loss: with True once a successor has taken over, with False when there will be none.
@@ -55,6 +61,7 @@ class ReconnectingStream(ABC, Generic[S, E]):
     def __init__(
         self,
         provider: str,
+        expected: Expected,
         *,
         clock: Clock,
         retries: RetryOptions,
@@ -62,6 +69,7 @@ class ReconnectingStream(ABC, Generic[S, E]):
         on_failure: Callable[[ProviderError, bool], None],
     ) -> None:
         self._provider = provider
+        self._expected = expected
         self._clock = clock
         self._retries = retries
         self._open_limit = open_limit
@@ -69,6 +77,7 @@ class ReconnectingStream(ABC, Generic[S, E]):
         self._has_started = False
         self._lost: ProviderError | None = None
         self._serving: anyio.CancelScope | None = None
+        self._broken: ProviderError | None = None
 
     @abstractmethod
     async def _open(self) -> S:
@@ -117,18 +126,18 @@ class ReconnectingStream(ABC, Generic[S, E]):
         stream = await self._open_in_time()
         opened_at = self._clock.now()
         has_reported = False
+        self._serving, self._broken = anyio.CancelScope(), None
         try:
             self._begin(stream)
             self._tell_started(task_status)
-            events = stream.events()
-            with anyio.CancelScope() as self._serving:
-                try:
+            with self._serving:
+                events = guarded(stream.events, self._expected, self._provider, retryable=True)
+                async with aclosing(events):
                     async for event in events:
                         has_reported = True
                         self._take(event)  # type: ignore[arg-type]
-                finally:
-                    if isinstance(events, AsyncGenerator):
-                        await events.aclose()
+            if self._broken is not None:
+                raise self._broken
             if not self._is_replaced(stream):
                 raise ProviderConnectionError("the stream ended by itself", provider=self._provider)
         except ProviderError as error:
@@ -145,6 +154,13 @@ class ReconnectingStream(ABC, Generic[S, E]):
             if not self._is_replaced(stream):
                 await self._close(stream)
 
+    def _break(self, error: BaseException) -> None:
+        """Take the present stream for lost: a call of it that returns at once raised."""
+        if self._broken is None:
+            self._broken = as_provider_error(error, self._provider, retryable=True)
+        if self._serving is not None:
+            self._serving.cancel()
+
     def _leave(self) -> None:
         """Have no more of the present stream's events, though it does not end them."""
         if self._serving is not None:
@@ -152,7 +168,7 @@ class ReconnectingStream(ABC, Generic[S, E]):
 
     async def _open_in_time(self) -> S:
         try:
-            with anyio.fail_after(self._open_limit):
+            with anyio.fail_after(self._open_limit), provider_errors(self._provider, retryable=True):
                 return await self._open()
         except TimeoutError as error:
             raise ProviderTimeoutError(f"no stream within {self._open_limit} s", provider=self._provider) from error

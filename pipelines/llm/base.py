@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 
+from vivavoce.pipelines.core.boundary import Expected
 from vivavoce.pipelines.core.component import Component
 from vivavoce.pipelines.llm.chat_context import ChatContext
 from vivavoce.pipelines.llm.tools import Tool, ToolCall, ToolChoice
@@ -74,6 +75,9 @@ class Done:
 
 LLMEvent = TextDelta | ToolCall | Usage | Done
 
+LLM_EVENTS = Expected(TextDelta, ToolCall, Usage, Done, text=str, name=str, arguments=str, call_id=str)
+"""What `LLM.generate()` may yield."""
+
 
 class LLM(Component, ABC):
     """A language model, or what stands in for one."""
@@ -88,5 +92,7 @@ class LLM(Component, ABC):
         """Run one step: text as it comes, whole tool calls, usage, and `Done` last. Closing it cancels the request.
 
         Raises:
-            ProviderError: While iterating.
+            ProviderError: While iterating. A retryable one that comes before any text or call is tried again. Another
+                exception, or an item of another kind, fails the turn as a ProviderError would that is not retryable;
+                the call goes on.
         """

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import anyio
 
+from vivavoce.pipelines.core.boundary import provider_errors
 from vivavoce.pipelines.core.checks import check_number
 from vivavoce.pipelines.core.clock import Clock, LoopClock
 from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError, ProviderError, ProviderTimeoutError
@@ -99,7 +100,7 @@ class FallbackRealtime(RealtimeModel):
         raise last
 
     async def _open_in_time(self, model: RealtimeModel, setup: RealtimeSetup) -> RealtimeConnection:
-        with anyio.move_on_after(self._open_timeout):
+        with anyio.move_on_after(self._open_timeout), provider_errors(model.provider, retryable=True):
             return await model.open(setup)
         raise ProviderTimeoutError(f"no connection within {self._open_timeout:g} s", provider=model.provider)
 

@@ -38,6 +38,7 @@ from vivavoce.pipelines.realtime_model.events import (
     RealtimeResumable,
     RealtimeTranscript,
 )
+from vivavoce.pipelines.realtime_model.guarded import EVENTS, GuardedConnection
 from vivavoce.pipelines.realtime_model.kept_audio import KeptAudio
 from vivavoce.pipelines.realtime_model.turn_items import TurnItems
 
@@ -79,8 +80,11 @@ class RealtimeLink(ReconnectingStream[RealtimeConnection, RealtimeEvent]):
         retries: RetryOptions,
         open_limit: float,
     ) -> None:
-        super().__init__(model.provider, clock=clock, retries=retries, open_limit=open_limit, on_failure=on_failure)
+        super().__init__(
+            model.provider, EVENTS, clock=clock, retries=retries, open_limit=open_limit, on_failure=on_failure
+        )
         self._model = model
+        self._can = model.capabilities
         self._setup = setup
         self._on_event = on_event
         self._on_replaced = on_replaced
@@ -164,7 +168,7 @@ class RealtimeLink(ReconnectingStream[RealtimeConnection, RealtimeEvent]):
 
     def show(self, frame: VideoFrame) -> None:
         """Show a picture of what is going on now; it is dropped where nobody sees it."""
-        if self.connection is not None and self._model.capabilities.takes_video:
+        if self.connection is not None and self._can.takes_video:
             self.connection.push_video(frame)
 
     def append(self, item: ChatItem) -> None:
@@ -183,7 +187,7 @@ class RealtimeLink(ReconnectingStream[RealtimeConnection, RealtimeEvent]):
         self._delete([*self._items.drop(turn_id), *item_ids])
 
     def _delete(self, item_ids: Sequence[str]) -> None:
-        if self.connection is not None and self._model.capabilities.deletes:
+        if self.connection is not None and self._can.deletes:
             for item_id in item_ids:
                 self.connection.delete(item_id)
 
@@ -282,16 +286,20 @@ class RealtimeLink(ReconnectingStream[RealtimeConnection, RealtimeEvent]):
         self._is_due = self._must_replace = False
         setup = self._setup(self._resume)
         setup = replace(setup, history=ChatContext([item for item in setup.history if _is_told(item)]))
-        connection = await self._model.open(setup)
+        connection = GuardedConnection(await self._model.open(setup), self._provider, self._on_broken)
         self._opened_with[connection] = setup
         return connection
+
+    def _on_broken(self, connection: RealtimeConnection, error: Exception) -> None:
+        if connection is self.connection:
+            self._break(error)
 
     def _begin(self, stream: RealtimeConnection) -> None:
         self.connection = stream
         self.known = set()
         self._bring_up_to_date(stream)
         self._items.begin(has_last=self._audio.tell(stream, also_heard=self._replaced is None))
-        limit = self._model.capabilities.max_seconds
+        limit = self._can.max_seconds
         self._end_in(None if limit is None else limit * RENEWAL_SHARE)
         self._replaced = None
         if self._left is not None:
@@ -334,7 +342,7 @@ class RealtimeLink(ReconnectingStream[RealtimeConnection, RealtimeEvent]):
         """Tell it what has changed since it was asked for; the connection before it may have been told."""
         then, now = self._opened_with.pop(stream), self._setup("")
         if (then.instructions, then.tools) != (now.instructions, now.tools):
-            if self._model.capabilities.updates:
+            if self._can.updates:
                 stream.update(now.instructions, now.tools)
             else:
                 self.replace()

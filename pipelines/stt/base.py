@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
+from vivavoce.pipelines.core.boundary import Expected
 from vivavoce.pipelines.core.component import Component
 from vivavoce.pipelines.media.frame import AudioFrame
 
@@ -56,6 +57,9 @@ class STTEndOfTurn:
 
 
 STTEvent = STTInterim | STTFinal | STTEndOfTurn
+
+STT_EVENTS = Expected(STTInterim, STTFinal, STTEndOfTurn, text=str, audio_seconds=(int, float))
+"""What `STTStream.events()` may yield."""
 
 
 class STTStream(ABC):

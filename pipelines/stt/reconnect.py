@@ -11,7 +11,7 @@ from vivavoce.pipelines.core.reconnect import ReconnectingStream
 from vivavoce.pipelines.core.retry import RetryOptions
 from vivavoce.pipelines.media.buffer import RecentFrames
 from vivavoce.pipelines.media.frame import AudioFrame
-from vivavoce.pipelines.stt.base import STT, STTEvent, STTFinal, STTInterim, STTStream
+from vivavoce.pipelines.stt.base import STT, STT_EVENTS, STTEvent, STTFinal, STTInterim, STTStream
 
 KEPT_SECONDS = 10.0
 """Audio that is kept for the next stream while there is none."""
@@ -38,7 +38,9 @@ class Recognizer(ReconnectingStream[STTStream, STTEvent]):
         retries: RetryOptions,
         open_limit: float,
     ) -> None:
-        super().__init__(stt.provider, clock=clock, retries=retries, open_limit=open_limit, on_failure=on_failure)
+        super().__init__(
+            stt.provider, STT_EVENTS, clock=clock, retries=retries, open_limit=open_limit, on_failure=on_failure
+        )
         self._stt = stt
         self._on_event = on_event
         self._kept = RecentFrames(KEPT_SECONDS, dropping("stt"))
@@ -47,20 +49,20 @@ class Recognizer(ReconnectingStream[STTStream, STTEvent]):
         self._is_flush_due = False
         self._interim = ""
         self.push: Callable[[AudioFrame], None] = self._kept.push
-        """Takes one frame at the recogniser's rate: the open stream's own method, so that a frame costs one call."""
+        """Takes one frame at the recogniser's rate."""
 
     def speech_started(self, ago: float) -> None:
         """Tell the recogniser that speech began `ago` seconds before the end of the newest frame."""
         self._speech_at = self._clock.now() - ago
         self._is_flush_due = False  # what is kept of two utterances is heard as one
         if self._stream is not None:
-            self._stream.speech_started(ago)
+            self._call(self._stream.speech_started, ago)
 
     def flush(self) -> None:
         """Tell the recogniser that speech has ended."""
         self._speech_at = None
         if self._stream is not None:
-            self._stream.flush()
+            self._call(self._stream.flush)
         else:
             self._is_flush_due = True
 
@@ -69,7 +71,7 @@ class Recognizer(ReconnectingStream[STTStream, STTEvent]):
         self._interim = ""
         self._is_flush_due = False
         if self._stream is not None:
-            self._stream.discard()
+            self._call(self._stream.discard)
         else:
             self._kept.drain()
 
@@ -78,14 +80,33 @@ class Recognizer(ReconnectingStream[STTStream, STTEvent]):
 
     def _begin(self, stream: STTStream) -> None:
         self._stream = stream
-        self.push = stream.push
+        self.push = self._push
         for frame in self._kept.drain():
-            stream.push(frame)
+            self.push(frame)
         if self._speech_at is not None:
-            stream.speech_started(self._clock.now() - self._speech_at)
+            self._call(stream.speech_started, self._clock.now() - self._speech_at)
         if self._is_flush_due:
             self._is_flush_due = False
-            stream.flush()
+            self._call(stream.flush)
+
+    def _push(self, frame: AudioFrame) -> None:
+        assert self._stream is not None
+        try:
+            self._stream.push(frame)
+        except Exception as error:  # noqa: BLE001 - the boundary to the recogniser's code: another stream is opened
+            self._leave_broken(error)
+            self._kept.push(frame)
+
+    def _call(self, call: Callable[..., None], *args: float) -> None:
+        try:
+            call(*args)
+        except Exception as error:  # noqa: BLE001 - as above
+            self._leave_broken(error)
+
+    def _leave_broken(self, error: Exception) -> None:
+        """Have frames wait for the next stream from here on."""
+        self._stream, self.push = None, self._kept.push
+        self._break(error)
 
     def _take(self, event: STTEvent) -> None:
         self._interim = event.text if isinstance(event, STTInterim) else ""

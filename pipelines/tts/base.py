@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass, field
 
+from vivavoce.pipelines.core.boundary import Expected
 from vivavoce.pipelines.core.component import Component
 from vivavoce.pipelines.core.errors import CapabilityError
 from vivavoce.pipelines.media.frame import AudioFrame
@@ -62,6 +63,10 @@ class AudioChunk:
     item_id: str = field(default="", compare=False)
 
 
+AUDIO_CHUNKS = Expected(AudioChunk, frame=AudioFrame, text=str, words=tuple)
+"""What a voice may yield."""
+
+
 class TTS(Component, ABC):
     """Text to speech."""
 
@@ -75,7 +80,9 @@ class TTS(Component, ABC):
         """Speak one sentence or more. Closing the generator stops the synthesis.
 
         Raises:
-            ProviderError: While iterating.
+            ProviderError: While iterating. A retryable one that comes before any audio is tried again. Another
+                exception, or an item of another kind, fails the turn as a ProviderError would that is not retryable;
+                the call goes on.
         """
 
     def stream(self, text: AsyncIterator[str]) -> AsyncGenerator[AudioChunk, None]:
@@ -86,6 +93,6 @@ class TTS(Component, ABC):
 
         Raises:
             CapabilityError: This voice takes whole sentences only.
-            ProviderError: While iterating.
+            ProviderError: As `synthesize()`.
         """
         raise CapabilityError(self.provider, "streams_text", "use synthesize() with whole sentences")

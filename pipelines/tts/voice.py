@@ -12,9 +12,10 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import partial
 
+from vivavoce.pipelines.core.boundary import guarded
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.retry import RetryOptions, retry_stream
-from vivavoce.pipelines.tts.base import TTS, AudioChunk, Word
+from vivavoce.pipelines.tts.base import AUDIO_CHUNKS, TTS, AudioChunk, Word
 from vivavoce.pipelines.tts.live_text import PAUSE, LiveText
 from vivavoce.pipelines.tts.sentences import SentenceCutter, SentenceOptions, sentences
 from vivavoce.pipelines.tts.spoken import SpokenText
@@ -53,7 +54,7 @@ class Voice:
         self._tts = tts
         self._options = options
         self._clock = clock
-        self._streams_text = tts.capabilities.streams_text
+        self._streams_text, self._rate = tts.capabilities.streams_text, tts.capabilities.sample_rate
         self._filters = FilterChain(options.text_filters, on_filter_error) if options.text_filters else None
 
     def speak(self, text: str | AsyncIterator[str]) -> AsyncGenerator[AudioChunk, None]:
@@ -70,7 +71,7 @@ class Voice:
         return self._speak_stream(text) if self._streams_text else self._speak_sentences(text)
 
     async def _speak_sentences(self, text: str | AsyncIterator[str]) -> AsyncGenerator[AudioChunk, None]:
-        samples, rate = 0, self._tts.capabilities.sample_rate
+        samples, rate = 0, self._rate
         retries = self._options.retry
         async with aclosing(self._said_sentences(text)) as parts:
             async for sentence, said in parts:
@@ -81,7 +82,7 @@ class Voice:
                     spoken.add(sentence, said)
                     words_of = spoken.words
                 start, is_first, requested_at = samples / rate, True, self._clock.now()
-                stream = retry_stream(partial(self._tts.synthesize, said), retries)
+                stream = retry_stream(self._guarded(partial(self._tts.synthesize, said)), retries)
                 retries = NO_RETRY
                 async with aclosing(stream) as chunks:
                     async for chunk in chunks:
@@ -123,7 +124,8 @@ class Voice:
             pieces = _settled(pieces, self._options.sentences)
         source = _Source(pieces, self._clock)
         is_first = True
-        async with aclosing(retry_stream(lambda: self._tts.stream(source.again()), self._options.retry)) as chunks:
+        stream = self._guarded(lambda: self._tts.stream(source.again()))
+        async with aclosing(retry_stream(stream, self._options.retry)) as chunks:
             async for chunk in chunks:
                 if spoken is not None and (chunk.words or chunk.text):
                     part = spoken.part(chunk.text) if chunk.text else ""
@@ -134,6 +136,9 @@ class Voice:
                     yield AudioChunk(chunk.frame, chunk.words, chunk.text, source.began_at)
                 else:
                     yield chunk
+
+    def _guarded(self, make: Callable[[], AsyncIterator[AudioChunk]]) -> Callable[[], AsyncGenerator[AudioChunk, None]]:
+        return partial(guarded, make, AUDIO_CHUNKS, self._tts.provider)
 
 
 async def _filtered(

@@ -53,6 +53,7 @@ DIFFERENT: dict[str, str] = {
     "test_a_model_that_raises_after_its_last_token_fails_its_turn": VOICE,
     "test_a_voice_that_raises_fails_the_turn_and_the_next_one_works": VOICE,
     "test_a_model_that_hangs_fails_at_its_limit": VOICE,
+    "test_a_voice_whose_code_is_wrong_fails_one_turn_and_the_next_one_works": VOICE,
     "test_a_voice_that_hangs_fails_at_its_limit": VOICE,
     "test_a_voice_that_gives_no_audio_of_words_fails_the_turn": VOICE,
     "test_a_voice_that_fails_while_the_model_still_writes_is_blamed_and_not_the_model": VOICE,

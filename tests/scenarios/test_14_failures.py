@@ -295,7 +295,7 @@ def test_logs_do_not_quote_what_foreign_code_raised(caplog: pytest.LogCaptureFix
         harness.expects_error("hook").expects_error("tool").run(until=5.0)
     harness.expect_outcomes("failed")
     assert "4711" not in caplog.text
-    for kind in ("pay raised ValueError", "on_user_turn_completed failed: ValueError", "failed: RuntimeError"):
+    for kind in ("pay raised ValueError", "on_user_turn_completed failed: ValueError", "it raised RuntimeError"):
         assert kind in caplog.text
 
 
