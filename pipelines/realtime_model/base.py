@@ -10,6 +10,9 @@ What a provider implements, and what it may count on:
 * At most one answer is streamed at a time. Closing an answer's stream before `Done` cancels it on the server; late
   messages of a cancelled answer are dropped by the connection.
 * Ids of items are the provider's. What the provider has no id for gets one from the connection.
+* No exception of a connection ends the call. A synchronous method that raises, `events()` with something else than a
+  ProviderError, or an event of another kind loses the connection: the pipeline opens another one, with the history. An
+  answer's stream that raises something else than a ProviderError fails its turn, and is not asked for again.
 """
 
 from __future__ import annotations

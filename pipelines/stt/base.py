@@ -67,14 +67,18 @@ class STTStream(ABC):
 
     @abstractmethod
     def push(self, frame: AudioFrame) -> None:
-        """Take one mono frame at the capability's rate. Must not block and never raises for a lost connection."""
+        """Take one mono frame at the capability's rate. Must not block and never raises for a lost connection.
+
+        This method and the other synchronous ones should not raise at all. If one does, the stream counts as lost.
+        """
 
     @abstractmethod
     def events(self) -> AsyncIterator[STTEvent]:
         """Yield events until the stream is closed.
 
         Raises:
-            ProviderError: The stream is lost; the pipeline opens another one and pushes what was missed.
+            ProviderError: The stream is lost; the pipeline opens another one and pushes what was missed. It does the
+                same after any other exception, and after an event of another kind: neither ends the call.
         """
 
     @abstractmethod
@@ -112,5 +116,6 @@ class STT(Component, ABC):
         """Connect and return a stream that takes audio now.
 
         Raises:
-            ProviderError: It cannot be had.
+            ProviderError: It cannot be had. A retryable one, and any other exception, is tried again
+                (`stt_reconnect`).
         """

@@ -8,10 +8,17 @@ from typing import Any
 import pytest
 
 from vivavoce.agents import Agent
-from vivavoce.agents.events import ErrorOccurred
-from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, SessionHarness
+from vivavoce.agents.events import ErrorOccurred, TranscriptMissing
+from vivavoce.agents.testing import (
+    ScriptedLLM,
+    ScriptedSTT,
+    ScriptedTTS,
+    SessionHarness,
+)
 from vivavoce.pipelines.core.errors import ProviderError
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent, TextDelta
+from vivavoce.pipelines.stt.base import STTFinal
+from vivavoce.pipelines.testing.scripted_stt import ScriptedSTTStream
 from vivavoce.pipelines.tts.base import AudioChunk
 
 
@@ -100,3 +107,111 @@ def test_a_voice_whose_code_is_wrong_fails_one_turn_and_the_next_one_works(how: 
     assert event.source == "tts"
     assert isinstance(event.error, ProviderError)
     assert harness.messages[-1] == ("assistant", "All is well.")
+
+
+def fails_in(stream: object, method: str, *, times: int = 1) -> None:
+    """Have a stream's method raise what no provider should, as often as wanted."""
+    works, left = getattr(stream, method), [KeyError("secret") for _ in range(times)]
+
+    def call(*args: Any) -> Any:
+        if left:
+            raise left.pop()
+        return works(*args)
+
+    setattr(stream, method, call)
+
+
+@pytest.mark.parametrize("event", [KeyError("secret"), "words", None, STTFinal(text=None), SystemExit()])  # type: ignore[arg-type]
+def test_a_recogniser_whose_stream_raises_or_reports_something_else_is_opened_again(event: Any) -> None:
+    harness = SessionHarness(Agent("Help."), ScriptedLLM("All is well.", delay=0.1))
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(1.0)
+        harness.stt.stream.emit(event)
+
+    harness.caller.says("hello there", 2.0, 3.0)
+    harness.run(scenario, until=6.0)
+    assert harness.stt.open_attempts == 2
+    assert errors(harness) == [("stt", True)]
+    harness.expect_history(("user", "hello there"), ("assistant", "All is well.")).expect_outcomes("completed")
+
+
+@pytest.mark.parametrize("method", ["push", "speech_started"])
+def test_a_recogniser_that_raises_as_it_is_told_of_the_caller_is_opened_again(method: str) -> None:
+    harness = SessionHarness(Agent("Help."), ScriptedLLM("All is well.", "All is well.", delay=0.1))
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(0.2)
+        fails_in(harness.stt.stream, method)
+
+    harness.caller.says("hello there", 0.5, 1.5)
+    harness.caller.says("and now", 5.0, 6.0)
+    harness.run(scenario, until=9.0)
+    assert harness.stt.open_attempts == 2
+    assert errors(harness) == [("stt", True)]
+    harness.expect_outcomes("completed", "completed")
+    assert harness.messages[0] == ("user", "hello there")
+
+
+def test_a_recogniser_that_raises_at_the_end_of_speech_costs_the_words_that_it_had_not_told() -> None:
+    harness = SessionHarness(Agent("Help."), ScriptedLLM("All is well.", delay=0.1))
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(0.2)
+        fails_in(harness.stt.stream, "flush")
+
+    harness.caller.says("hello there", 0.5, 1.5)
+    harness.caller.says("and now", 5.0, 6.0)
+    harness.run(scenario, until=9.0)
+    assert errors(harness) == [("stt", True)]
+    assert [event.at for event in harness.recording.of(TranscriptMissing)]
+    harness.expect_history(("user", "and now"), ("assistant", "All is well."))
+
+
+def test_a_recogniser_that_raises_as_it_is_told_to_forget_is_opened_again() -> None:
+    harness = SessionHarness(Agent("Help."), ScriptedLLM("All is well.", delay=0.1))
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(0.2)
+        fails_in(harness.stt.stream, "discard")
+        harness.session.input.clear_turn()
+
+    harness.caller.says("hello there", 2.0, 3.0)
+    harness.run(scenario, until=6.0)
+    assert errors(harness) == [("stt", True)]
+    harness.expect_outcomes("completed")
+
+
+class Stubborn(ScriptedSTT):
+    """A recogniser that fails with each frame from the second stream on, or cannot be opened again."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.how = how
+
+    async def open(self) -> ScriptedSTTStream:
+        if self.how == "open" and self.streams:
+            self.open_attempts += 1
+            raise OSError("secret")
+        stream = await super().open()
+        if self.how == "push":
+            fails_in(stream, "push", times=1000)
+        return stream
+
+
+@pytest.mark.parametrize(("how", "opened"), [("open", 3), ("push", 3)])
+def test_a_recogniser_that_goes_on_raising_is_given_up_within_its_tries(how: str, opened: int) -> None:
+    harness = SessionHarness(Agent("Help."), stt=Stubborn(how))
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(1.0)
+        if how == "open":
+            harness.stt.fail()
+        await harness.until(5.0)
+
+    harness.run(scenario)
+    assert harness.stt.open_attempts == opened
+    assert errors(harness)[-1] == ("stt", False)
+    assert len(errors(harness)) <= 4
+    assert harness.close_report is not None
+    assert harness.close_report.reason == "error"
