@@ -202,6 +202,7 @@ class Stubborn(ScriptedSTT):
 @pytest.mark.parametrize(("how", "opened"), [("open", 3), ("push", 3)])
 def test_a_recogniser_that_goes_on_raising_is_given_up_within_its_tries(how: str, opened: int) -> None:
     harness = SessionHarness(Agent("Help."), stt=Stubborn(how))
+    harness.expects_error("session")
 
     async def scenario(harness: SessionHarness) -> None:
         await harness.until(1.0)
