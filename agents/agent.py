@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from vivavoce.agents.mcp_servers import MCPServer
 from vivavoce.agents.states import AgentState, UserState
 from vivavoce.agents.turn.inputs import WhenBusy
+from vivavoce.pipelines.core.checks import check_items, check_text
 from vivavoce.pipelines.core.errors import (
     ConfigurationError,
     SessionClosedError,
@@ -18,7 +19,7 @@ from vivavoce.pipelines.core.errors import (
     SessionNotStartedError,
 )
 from vivavoce.pipelines.llm.chat_context import ChatContext
-from vivavoce.pipelines.llm.tools import Tool, ToolChoice, function_tool
+from vivavoce.pipelines.llm.tools import Tool, ToolChoice
 from vivavoce.pipelines.media.frame import AudioFrame, VideoFrame
 
 if TYPE_CHECKING:
@@ -153,6 +154,20 @@ class EmptyReply:
     tools: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentUpdate:
+    """A change of an agent that is in a session.
+
+    Args:
+        instructions: The new ones; None where they stayed as they were.
+        tools_added, tools_removed: Names; one whose tool is another one now is in both.
+    """
+
+    instructions: str | None = field(default=None, repr=False)
+    tools_added: tuple[str, ...] = ()
+    tools_removed: tuple[str, ...] = ()
+
+
 class Agent:
     """Who talks to the caller. Subclass it, give it tools and hooks.
 
@@ -162,8 +177,8 @@ class Agent:
         mcp_servers: Servers with further tools, connected while the agent is in a session.
         id: For records; the class's name by default.
     Raises:
-        ConfigurationError: Two tools have one name, a tool's parameters cannot be told to a model, an audio hook is
-            async, or a server is none.
+        ConfigurationError: An argument is of another kind, two tools have one name, a tool's parameters cannot be told
+            to a model, or an audio hook is async.
     """
 
     def __init__(
@@ -174,10 +189,14 @@ class Agent:
         mcp_servers: Sequence[MCPServer] = (),
         id: str | None = None,
     ) -> None:
-        self.instructions = instructions
-        self.id = id or type(self).__name__
         self._session: Session | None = None
         self._was_in_session = False
+        self._on_changed: Callable[[AgentUpdate], None] | None = None
+        self._server_tools: tuple[Tool[..., Any], ...] = ()
+        self._instructions = check_text("instructions", instructions)
+        if id is not None and not check_text("id", id):
+            raise ConfigurationError("need id as a name or None, got ''")
+        self.id = id or type(self).__name__
         for hook in ("on_speech_in", "on_speech_out"):
             if inspect.iscoroutinefunction(getattr(self, hook)):
                 raise ConfigurationError(
@@ -187,36 +206,74 @@ class Agent:
         self.hears = self.overrides("on_speech_in")
         self.is_heard = self.overrides("on_speech_out")
         """Whether the subclass observes audio, so that those that do not pay nothing."""
-        found = [getattr(self, name) for name, value in _class_attributes(type(self)) if isinstance(value, Tool)]
-        found += [tool if isinstance(tool, Tool) else function_tool(tool) for tool in tools]
-        names = [tool.name for tool in found]
-        if len(set(names)) < len(names):
-            double = sorted({name for name in names if names.count(name) > 1})
-            raise ConfigurationError(f"tools of one agent need names of their own, got {double!r} twice")
-        for tool in found:
-            tool.check()
-        for server in mcp_servers:
-            if not isinstance(server, MCPServer):
-                raise ConfigurationError(
-                    f"mcp_servers needs MCPServerStdio(...) or MCPServerHTTP(...), got a {type(server).__name__}"
-                )
-        self.mcp_servers = tuple(mcp_servers)
-        self._own_tools = tuple(found)
-        self._tools = self._own_tools
+        methods = [getattr(self, name) for name, value in _class_attributes(type(self)) if isinstance(value, Tool)]
+        self._own_tools = _checked_tools([*methods, *_listed(tools)])
+        remedy = "such as MCPServerStdio(...) or MCPServerHTTP(...)"
+        self.mcp_servers = check_items(
+            "mcp_servers", mcp_servers, MCPServer, remedy=remedy, show=lambda given: f"a {type(given).__name__}"
+        )
+        self.is_made = True
+
+    is_made = False
+    """Whether the constructor of `Agent` has run, which a subclass may have forgotten to call."""
+
+    @property
+    def instructions(self) -> str:
+        """What the model is told to be and do. Assigning them is `update_instructions()`."""
+        return self._instructions
+
+    @instructions.setter
+    def instructions(self, instructions: str) -> None:
+        self.update_instructions(instructions)
+
+    def update_instructions(self, instructions: str) -> None:
+        """Tell the model to be and do something else from its next step on; the answer that it gives now goes on.
+
+        A realtime model is told at once, also where its server decides turns. Works before and in a session, and from a
+        thread. While the agent has the conversation, the history notes it (`ConfigChange`).
+
+        Raises:
+            ConfigurationError: They are no str.
+        """
+        instructions, old = check_text("instructions", instructions), self._instructions
+        self._instructions = instructions
+        if instructions != old and self._on_changed is not None:
+            self._on_changed(AgentUpdate(instructions=instructions))
+
+    def update_tools(self, tools: Sequence[Tool[..., Any] | Callable[..., Any]]) -> None:
+        """Let the model call these tools, and no others, from its next step on; calls that run go on.
+
+        They take the place of the methods marked with `function_tool` too: `agent.update_tools([*agent.tools, more])`
+        adds one. Tools of MCP servers stay in any case. A realtime model is told at once, as of instructions.
+
+        Raises:
+            ConfigurationError: As the constructor; the agent keeps the tools that it has.
+        """
+        own = _checked_tools([tool for tool in _listed(tools) if tool not in self._server_tools])
+        if self._session is not None:
+            for tool in own:
+                tool.prepare()
+        old, self._own_tools = self._own_tools, own
+        if own != old and self._on_changed is not None:
+            before, after = {tool.name: tool for tool in old}, {tool.name: tool for tool in own}
+            added = tuple(name for name, tool in after.items() if before.get(name) is not tool)
+            removed = tuple(name for name, tool in before.items() if after.get(name) is not tool)
+            self._on_changed(AgentUpdate(tools_added=added, tools_removed=removed))
 
     @property
     def tools(self) -> tuple[Tool[..., Any], ...]:
         """All tools of this agent; in a session also those of its MCP servers."""
-        return self._tools
+        return (*self._own_tools, *self.server_tools)
 
     @property
     def server_tools(self) -> tuple[Tool[..., Any], ...]:
         """Those of them that its connected MCP servers bring."""
-        return self._tools[len(self._own_tools) :]
+        own = {tool.name for tool in self._own_tools}
+        return tuple(tool for tool in self._server_tools if tool.name not in own)
 
     def take_server_tools(self, tools: Sequence[Tool[..., Any]]) -> None:
         """Called by the session: these are the tools of the connected MCP servers."""
-        self._tools = (*self._own_tools, *tools)
+        self._server_tools = tuple(tools)
 
     @property
     def session(self) -> Session:
@@ -234,9 +291,11 @@ class Agent:
             raise SessionNotStartedError(f"agent {self.id!r} is in no session; use it in an AgentSession and start()")
         return self._session
 
-    def attach(self, session: Session) -> None:
+    def attach(self, session: Session, on_changed: Callable[[AgentUpdate], None] | None = None) -> None:
         """For the session: the agent is to be part of it, and stays so until the session has closed.
 
+        Args:
+            on_changed: Called when instructions or tools were changed, in any thread.
         Raises:
             SessionError: It is in another session.
         """
@@ -246,11 +305,12 @@ class Agent:
                 "make one for each session"
             )
         self._session = session
+        self._on_changed = on_changed or self._on_changed
 
     def detach(self, session: Session) -> None:
         """For the session: it needs the agent no more."""
         if self._session is session:
-            self._session, self._was_in_session = None, True
+            self._session, self._on_changed, self._was_in_session = None, None, True
 
     async def on_enter(self) -> None:
         """The agent takes the conversation over; a good place for a greeting."""
@@ -281,6 +341,22 @@ class Agent:
     ) -> bool:
         """Tell whether a subclass has its own `hook`, so that those of others cost nothing."""
         return getattr(type(self), hook) is not getattr(Agent, hook)
+
+
+def _listed(tools: object) -> list[Tool[..., Any]]:
+    remedy = "give functions, or tools made by function_tool"
+    found = check_items("tools", tools, object, remedy=remedy)
+    return [tool if isinstance(tool, Tool) else Tool(tool) for tool in found]
+
+
+def _checked_tools(tools: Sequence[Tool[..., Any]]) -> tuple[Tool[..., Any], ...]:
+    names = [tool.name for tool in tools]
+    if len(set(names)) < len(names):
+        double = sorted({name for name in names if names.count(name) > 1})
+        raise ConfigurationError(f"tools of one agent need names of their own, got {double!r} twice")
+    for tool in tools:
+        tool.check()
+    return tuple(tools)
 
 
 def _class_attributes(cls: type) -> list[tuple[str, object]]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, fields
 
-from vivavoce.pipelines.core.checks import check_number
+from vivavoce.pipelines.core.checks import check_flag, check_number, check_text, check_whole, shown
 from vivavoce.pipelines.core.errors import ConfigurationError
 
 PARTICIPANT_KINDS = frozenset({"standard", "ingress", "egress", "sip", "agent", "connector", "bridge"})
@@ -58,19 +59,27 @@ class RoomOptions:
     """Name of the agent's audio track."""
 
     def __post_init__(self) -> None:
+        for option in fields(self):
+            if isinstance(option.default, bool):
+                check_flag(option.name, getattr(self, option.name))
         for name in ("participant_grace", "audible_limit"):
-            if getattr(self, name) < 0:
-                raise ConfigurationError(f"{name} must be 0 s or more, got {getattr(self, name)!r}")
+            check_number(name, getattr(self, name), at_least=0, unit="s")
         check_number("video_fps", self.video_fps, above=0, unit="pictures a second")
         check_number("video_max_size", self.video_max_size, above=0, unit="pixels")
-        if self.publish_limit <= 0:
-            raise ConfigurationError(f"publish_limit must be more than 0 s, got {self.publish_limit!r}")
+        check_number("publish_limit", self.publish_limit, above=0, unit="s")
+        check_text("track_name", self.track_name)
+        if isinstance(self.participant_kinds, str) or not isinstance(self.participant_kinds, Collection):
+            raise ConfigurationError(
+                f"need participant_kinds as a set of names, got {shown(self.participant_kinds)}; such as {{'sip'}}"
+            )
         if unknown := set(self.participant_kinds) - PARTICIPANT_KINDS:
             raise ConfigurationError(
                 f"participant_kinds must be of {sorted(PARTICIPANT_KINDS)}, got {sorted(unknown)!r} too"
             )
         if not self.participant_kinds:
             raise ConfigurationError("participant_kinds is empty, so that nobody could ever be linked; name one")
+        for name in ("input_rate", "output_rate"):
+            check_whole(name, getattr(self, name), at_least=1)
         if self.input_rate not in INPUT_RATES_HZ:
             raise ConfigurationError(f"input_rate must be one of {sorted(INPUT_RATES_HZ)} Hz, got {self.input_rate!r}")
         if self.output_rate not in OUTPUT_RATES_HZ:

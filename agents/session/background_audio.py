@@ -12,6 +12,7 @@ from anyio.abc import TaskGroup
 from vivavoce.agents.speech.background import BackgroundAudioConfig, BackgroundPlayer
 from vivavoce.agents.speech.playout import Playout
 from vivavoce.agents.states import AgentState
+from vivavoce.pipelines.core.checks import shown
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import ConfigurationError, describe
 
@@ -31,7 +32,7 @@ def as_config(source: BackgroundAudioSource) -> BackgroundAudioConfig:
         return source
     if isinstance(source, str | os.PathLike):
         return BackgroundAudioConfig(source)
-    raise ConfigurationError(f"background audio must be a BackgroundAudioConfig or a path, got {source!r}")
+    raise ConfigurationError(f"background audio must be a BackgroundAudioConfig or a path, got {shown(source)}")
 
 
 def checked_config(source: BackgroundAudioSource) -> BackgroundAudioConfig:
@@ -75,7 +76,7 @@ class BackgroundAudio:
         """
         if sources is None:
             sources = ()
-        elif isinstance(sources, BackgroundAudioConfig | str | os.PathLike):
+        elif isinstance(sources, str) or not isinstance(sources, Sequence):
             sources = (sources,)
         self._configs = [as_config(source) for source in sources]
 

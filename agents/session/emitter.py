@@ -16,6 +16,8 @@ from anyio.abc import TaskGroup
 from pyee import EventEmitter
 
 from vivavoce.agents.events import EVENT_TYPES, ErrorOccurred, SessionEvent, SpeechIn, SpeechOut
+from vivavoce.agents.session.checks import check_handler
+from vivavoce.pipelines.core.checks import shown
 from vivavoce.pipelines.core.errors import ConfigurationError, located
 from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
 
@@ -80,9 +82,10 @@ class SessionEmitter:
         Raises:
             ConfigurationError: There is no such event.
         """
-        name = key if isinstance(key, str) else key.name
+        is_event = isinstance(key, type) and issubclass(key, SessionEvent)
+        name = key if isinstance(key, str) else key.name if is_event else None
         if name not in self._names:
-            raise ConfigurationError(f"there is no event {name!r}; events: {', '.join(sorted(self._names))}")
+            raise ConfigurationError(f"there is no event {shown(key)}; events: {', '.join(sorted(self._names))}")
         return name
 
     def on(self, key: EventKey, handler: Handler, *, once: bool = False) -> None:
@@ -92,9 +95,10 @@ class SessionEmitter:
             ConfigurationError: There is no such event, it has this handler already, or it cannot have an async one.
         """
         name = self.name_of(key)
+        check_handler(handler)
         if name in AUDIO_EVENTS and _is_async(handler):
             raise ConfigurationError(
-                f"a handler of {name!r} is called on the audio path and must be sync, got {handler!r}; "
+                f"a handler of {name!r} is called on the audio path and must be sync, got {shown(handler)}; "
                 "let it put the frame into a queue that a task of yours reads"
             )
         if (name, handler) in self._wrapped:
@@ -105,7 +109,12 @@ class SessionEmitter:
         self._note_listeners()
 
     def off(self, key: EventKey, handler: Handler) -> None:
-        """Stop calling `handler`; fine if it does not listen."""
+        """Stop calling `handler`; fine if it does not listen.
+
+        Raises:
+            ConfigurationError: There is no such event, or `handler` cannot be called.
+        """
+        check_handler(handler)
         listener = self._wrapped.pop((self.name_of(key), handler), None)
         if listener is not None:
             self._emitter.remove_listener(self.name_of(key), listener)

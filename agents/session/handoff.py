@@ -29,7 +29,7 @@ from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 
 from vivavoce.agents import events as ev
-from vivavoce.agents.agent import Agent, Session
+from vivavoce.agents.agent import Agent, AgentUpdate, Session
 from vivavoce.agents.observe.turn_record import TurnRecordBuilder
 from vivavoce.agents.records import HandoffRecord
 from vivavoce.agents.session.history import SessionHistory
@@ -153,6 +153,8 @@ class HandoffRoom:
         self._is_closing = False
         self.prepare: Callable[[Agent], Awaitable[None]] | None = None
         """Connects the servers of the agent that comes, while nobody speaks; within their own limits."""
+        self.on_changed: Callable[[Agent, AgentUpdate], None] = _unheard
+        """Called, in any thread, when instructions or tools of an agent of the session were changed."""
 
     # --- start
 
@@ -162,7 +164,7 @@ class HandoffRoom:
         Raises:
             SessionError: It is in another session.
         """
-        self.agent.attach(self._session)
+        self._attach(self.agent)
         self._agents.append(self.agent)
 
     def open(self, group: TaskGroup, on_taken: Callable[[Agent], None]) -> None:
@@ -193,9 +195,12 @@ class HandoffRoom:
         if not self._has_entered:
             self._replace(handoff)
             return
-        handoff.agent.attach(self._session)
+        self._attach(handoff.agent)
         self._waiting[handoff.id] = handoff
         self._post(HandoffRequested(handoff.id))
+
+    def _attach(self, agent: Agent) -> None:
+        agent.attach(self._session, lambda update: self.on_changed(agent, update))
 
     def from_tool(self, agent: Agent, turn_id: str) -> Handoff:
         """A tool of that turn returned `agent`.
@@ -210,7 +215,7 @@ class HandoffRoom:
     def _replace(self, handoff: Handoff) -> None:
         old, self.agent = self.agent, handoff.agent
         if self._agents:  # it has been started
-            handoff.agent.attach(self._session)
+            self._attach(handoff.agent)
             self._agents[:] = [handoff.agent]
         if old is not handoff.agent:
             old.detach(self._session)
@@ -369,6 +374,10 @@ class HandoffRoom:
         self._waiting.clear()
         for agent in self._agents:
             agent.detach(self._session)
+
+
+def _unheard(agent: Agent, update: AgentUpdate) -> None:
+    """Before the session has its parts, it takes agents as they are."""
 
 
 def _nobody(agent: Agent) -> None:

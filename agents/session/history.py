@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TypedDict
+from typing import TypedDict, get_args
 
 from vivavoce.agents.session.history_feed import HistoryFeed
 from vivavoce.agents.session.history_sink import ChangeKind
 from vivavoce.agents.session.loop_bound import LoopBound
+from vivavoce.pipelines.core.checks import check_choice, check_flag, check_instance, check_items, check_text, shown
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import ConfigurationError, SessionError
 from vivavoce.pipelines.core.words import word_end
@@ -23,10 +24,12 @@ from vivavoce.pipelines.llm.chat_context import (
     Role,
     Summariser,
 )
-from vivavoce.pipelines.llm.chat_items import NO_TRANSCRIPT
+from vivavoce.pipelines.llm.chat_items import NO_TRANSCRIPT, ROLES
 from vivavoce.pipelines.llm.tools import ToolCall, ToolOutput
 from vivavoce.pipelines.media.frame import VideoFrame
 from vivavoce.pipelines.pipeline import RemoteConversation
+
+ITEM_KINDS = get_args(ChatItem)
 
 
 class _Stamp(TypedDict):
@@ -122,10 +125,15 @@ class SessionHistory:
             speaker: Who said it, where a room has several.
             in_model: Whether a realtime model has heard it itself.
             said_as: What a realtime model that has said it calls it.
-
         Raises:
-            ConfigurationError: There is neither text nor a picture, and no realtime model has heard or said it.
+            ConfigurationError: An argument is of another kind, or there is neither text nor a picture, and no realtime
+                model has heard or said it.
         """
+        check_choice("role", role, ROLES)
+        text, speaker = check_text("text", text), check_text("speaker", speaker)
+        images = check_items("images", images, VideoFrame, remedy="encode a picture: VideoFrame(data, 'image/jpeg')")
+        for name, flag in (("interrupted", interrupted), ("backchannel", backchannel), ("in_model", in_model)):
+            check_flag(name, flag)
         has_words = bool(text.strip() or images)
         if not (has_words or in_model or turn_id):
             raise ConfigurationError(f"a message needs text or images, got {text!r}; leave an empty one out")
@@ -135,7 +143,7 @@ class SessionHistory:
                 role=role,
                 content=text if has_words else NO_TRANSCRIPT,
                 no_transcript=not has_words,
-                images=tuple(images),
+                images=images,
                 speaker=speaker,
                 interrupted=interrupted,
                 backchannel=backchannel,
@@ -150,7 +158,12 @@ class SessionHistory:
         """Give a message new text under its id; return the new item. One that was taken out stays out.
 
         No message is left empty: without text the item stays as it is.
+
+        Raises:
+            ConfigurationError: `item` is no message, or `text` no str.
         """
+        check_instance("item", item, ChatMessage)
+        text = check_text("text", text)
         if not text.strip():
             return item
         new = replace(item, content=text, no_transcript=False)
@@ -187,7 +200,12 @@ class SessionHistory:
         """Take an item out, if it is there; the next model step is not sent it.
 
         A realtime model that can take things out of its own conversation (`RealtimeCapabilities.deletes`) does.
+
+        Raises:
+            ConfigurationError: It is no item of a history.
         """
+        if not isinstance(item, ITEM_KINDS):
+            raise ConfigurationError(f"need an item of the history, got {shown(item)}; see history.items")
         if self._has(item):
             self._take_out(item)
             if self.model is not None:

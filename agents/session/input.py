@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from vivavoce.agents.turn import inputs as i
+from vivavoce.pipelines.core.checks import check_flag, check_text
 
 
 class SessionInput:
@@ -20,8 +21,13 @@ class SessionInput:
         self._mute = mute
 
     def text(self, text: str) -> None:
-        """Take `text` as a whole user turn: it interrupts and is answered like a spoken one."""
-        self._post(i.TextReceived(text))
+        """Take `text` as a whole user turn: it interrupts and is answered like a spoken one.
+
+        Raises:
+            SessionNotStartedError, SessionClosedError: The session takes nothing now.
+            ConfigurationError: `text` is no str.
+        """
+        self._post(i.TextReceived(check_text("input.text(text)", text)))
 
     def commit_turn(self) -> None:
         """End the user's turn now, with the words there are."""
@@ -33,4 +39,5 @@ class SessionInput:
 
     def mute(self, is_muted: bool = True) -> None:
         """Hear silence instead of the caller, or hear the caller again; what was said before the silence counts."""
+        check_flag("is_muted", is_muted)
         self._mute(is_muted)

@@ -81,7 +81,6 @@ class SessionRuntime:
         self.tools = tools
         self.wake_up_call = wake_up_call
         self.background = BackgroundAudio(clock=clock, report=self.report_error)
-        self._clock = clock
         self._machine = machine
         self._request_close = request_close
         self._inbox = Inbox(clock)
@@ -150,7 +149,7 @@ class SessionRuntime:
         transcripts = TranscriptFeed(transport)
         playout = Playout(
             self.journal.recording.wrap(transport.sink),
-            self._clock,
+            self._host.clock,
             on_started=self._on_played_first,
             on_finished=self._on_played_last,
             on_written=on_written,
@@ -186,7 +185,7 @@ class SessionRuntime:
                 self._step(i.PipelineChangeDue())
                 continue
             deadline = None if self._guard.has_given_up else self._machine.next_deadline()
-            if deadline is not None and deadline <= self._clock.now():
+            if deadline is not None and deadline <= self._host.clock.now():
                 await anyio.lowlevel.checkpoint()  # what arrives at this very moment goes first
                 if not self._inbox:
                     self._step(i.Tick())
@@ -215,7 +214,7 @@ class SessionRuntime:
         if isinstance(event, SILENCES):
             self._links.connection.audio_stopped()
         open_before = self._machine.open_turn_id
-        effects = self._machine.handle(event, now=self._clock.now())
+        effects = self._machine.handle(event, now=self._host.clock.now())
         if self.journal.observer.is_on:
             self.journal.observer.step(event, effects, self._machine.open_turn_id)
         if isinstance(event, WORDS):
@@ -301,7 +300,7 @@ class SessionRuntime:
         reply = self._replies.get(utterance.speech_id)
         if reply is not None:
             reply.on_played(utterance)
-        self.post(i.PlayoutFinished(utterance.speech_id, self._clock.now(), utterance.is_last))
+        self.post(i.PlayoutFinished(utterance.speech_id, self._host.clock.now(), utterance.is_last))
 
     # --- effects
 
@@ -385,7 +384,7 @@ class SessionRuntime:
     def _resume_speech(self, effect: fx.ResumeSpeech) -> None:
         reply = self._replies.get(effect.speech_id)
         if reply is not None:
-            reply.record.mark("queue", "runtime", self._clock.now())
+            reply.record.mark("queue", "runtime", self._host.clock.now())
             self.turn_book.resumed(reply.record, self.playout)
         self._release_hold()
         if effect.is_false_interruption:
@@ -442,14 +441,14 @@ class SessionRuntime:
         """Wait until the sink has played what it holds, a fade included, if nothing else is being played."""
         if self._host.links is None or self.playout.current is not None:
             return
-        await anyio.sleep(max(0.0, self.playout.silent_at() - self._clock.now()))
+        await anyio.sleep(max(0.0, self.playout.silent_at() - self._host.clock.now()))
 
     async def wait_silent(self) -> None:
         """Wait until every speech is over and the sink is empty; the caller bounds it."""
         for reply in list(self._replies.values()):
             await reply.handle
         if self._host.links is not None:
-            await anyio.sleep(max(0.0, self.playout.silent_at() - self._clock.now()))
+            await anyio.sleep(max(0.0, self.playout.silent_at() - self._host.clock.now()))
 
     def end(self) -> None:
         """Drop what is still in the playout and in the inbox, and resolve every handle that is left."""

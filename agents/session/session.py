@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 import anyio
 
 from vivavoce.agents import events as ev
-from vivavoce.agents.agent import Agent
+from vivavoce.agents.agent import Agent, AgentUpdate
 from vivavoce.agents.job import SessionWatch, current_watch, has_job_ended
 from vivavoce.agents.observe.telemetry import telemetry_for
 from vivavoce.agents.records import CloseReport
 from vivavoce.agents.rooms.options import RoomOptions
 from vivavoce.agents.session.background_audio import BackgroundAudioSource, checked_config
+from vivavoce.agents.session.checks import check_session, check_start, checked_reason, wake_up_of
 from vivavoce.agents.session.door import SessionDoor
 from vivavoce.agents.session.emitter import SessionEmitter
 from vivavoce.agents.session.event_source import EventSource
@@ -50,7 +51,6 @@ from vivavoce.agents.session.wiring import (
     make_history_feed,
     make_machine,
     make_observer,
-    wake_up_of,
 )
 from vivavoce.agents.states import CloseReason
 from vivavoce.agents.turn.options import WakeUp
@@ -99,8 +99,10 @@ class AgentSession(EventSource, SessionSpeaking, SessionView, Generic[UserdataT]
         options: SessionOptions | None = None,
         id: str | None = None,
     ) -> None:
-        self._options = options = options or SessionOptions()
+        check_session(options, id)
         check_wiring(agent, pipeline)
+        self._options = options = options or SessionOptions()
+        first_wake_up = wake_up_of(wake_up)
         self._telemetry = telemetry_for(options.telemetry)  # made here: it takes 0.5 s that no call is to wait for
         check_flow(conversation_flow, pipeline)
         self.id = id or new_id("session")
@@ -118,7 +120,7 @@ class AgentSession(EventSource, SessionSpeaking, SessionView, Generic[UserdataT]
             on_removed=lambda item: self._journal.note(ev.HistoryItemRemoved, turn_id=item.turn_id, item=item),
             feed=make_history_feed(options, self.id, self._journal),
         )
-        self._machine = make_machine(options, pipeline, wake_up_of(wake_up), trace)
+        self._machine = make_machine(options, pipeline, first_wake_up, trace)
         tools = ToolRoom(
             self,
             options=options,
@@ -159,6 +161,7 @@ class AgentSession(EventSource, SessionSpeaking, SessionView, Generic[UserdataT]
         )
         self._door = SessionDoor(self._lifecycle, self._runtime)
         self._runtime.tell = self._door.post
+        self._handoffs.on_changed = self._on_agent_changed
         self._speech = SpeechDesk(self, self._door, self._runtime, self._pipelines)
         self.input = SessionInput(self._door.post_checked, self._door.mute)
         self.wake_up_timer = WakeUpTimer(self._door.post_checked)
@@ -188,10 +191,11 @@ class AgentSession(EventSource, SessionSpeaking, SessionView, Generic[UserdataT]
         Raises:
             SessionError: It was started before, or a step took longer than `start_step`.
             SessionClosedError: It was closed before, or before it got to `on_enter`.
-            ConfigurationError: No room was given and the code runs in no job, `resume_from` does not fit, or there is
-                no such file of background audio.
+            ConfigurationError: An argument is of another kind, no room was given and the code runs in no job,
+                `resume_from` does not fit, or there is no such file of background audio.
             VoiceError: A step failed; everything is rolled back and the session is closed.
         """
+        check_start(room, participant, room_options, resume_from)
         if self._door.was_opened:
             raise SessionError("the session was started before; a session starts once, make another one")
         if self._door.is_closed:
@@ -235,8 +239,12 @@ class AgentSession(EventSource, SessionSpeaking, SessionView, Generic[UserdataT]
 
         Within `close_timeout`, even when a step hangs; the report names it. Telemetry of its own is sent after that,
         within its `flush_timeout`.
+
+        Raises:
+            SessionError: It was called in code that the close waits for.
+            ConfigurationError: `reason` is none.
         """
-        return await self._end(reason, leave=False)
+        return await self._end(checked_reason(reason), leave=False)
 
     async def leave(self) -> CloseReport:
         """Close and leave the room."""
@@ -383,6 +391,20 @@ class AgentSession(EventSource, SessionSpeaking, SessionView, Generic[UserdataT]
 
     def _on_close_wanted(self, reason: CloseReason, cause: Exception | None) -> None:
         self._lifecycle.request_close(reason, cause)
+
+    def _on_agent_changed(self, agent: Agent, update: AgentUpdate) -> None:
+        def pass_on() -> None:
+            if agent is self.agent:
+                self._runtime.take_agent(agent)
+                self.history.add_config_change(
+                    agent.id,
+                    instructions=update.instructions,
+                    tools_added=update.tools_added,
+                    tools_removed=update.tools_removed,
+                )
+
+        if self._door.was_opened and not self._door.is_closed:
+            self._door.call(lambda: self._runtime.run_soon(pass_on))
 
     async def _close_with_job(self, reason: str) -> None:
         await self.close(CloseReason.JOB_ENDED)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Sequence
 
+from vivavoce.agents.session.checks import checked_reply, checked_say
 from vivavoce.agents.session.door import SessionDoor
 from vivavoce.agents.session.inbox import InterruptedFromThread
 from vivavoce.agents.session.runtime import SessionRuntime
 from vivavoce.agents.session.speech_desk import SpeechDesk
 from vivavoce.agents.speech.given_audio import GivenAudio
 from vivavoce.agents.speech.handle import SpeechHandle, running_tool_of
-from vivavoce.agents.speech.host import SpeechRequest
 from vivavoce.agents.turn import inputs as i
+from vivavoce.pipelines.core.checks import check_flag
 from vivavoce.pipelines.llm.tools import ToolChoice
 from vivavoce.pipelines.media.frame import VideoFrame
 
@@ -45,9 +46,10 @@ class SessionSpeaking:
         Raises:
             SessionNotStartedError, SessionClosedError: It cannot speak now.
             CapabilityError: The pipeline has no voice.
-            ConfigurationError: There is no such file, or `text` is not whole where `audio` is given.
+            ConfigurationError: An argument is of another kind, there is no such file, or `text` is not whole where
+                `audio` is given.
         """
-        request = SpeechRequest(text=text, audio=audio, add_to_history=add_to_history)
+        request = checked_say(text, audio, add_to_history)
         return self._speech.ask("say", request, interruptible=interruptible, priority=priority, when_busy=when_busy)
 
     def reply(
@@ -70,13 +72,9 @@ class SessionSpeaking:
         Raises:
             SessionNotStartedError, SessionClosedError: It cannot speak now.
             CapabilityError: The pipeline makes no replies, or its model does not see.
+            ConfigurationError: An argument is of another kind.
         """
-        request = SpeechRequest(
-            instructions=instructions,
-            wait_for_playback=wait_for_playback,
-            frames=tuple(frames or ()),
-            tool_choice=tool_choice or ToolChoice(),
-        )
+        request = checked_reply(instructions, wait_for_playback, frames, tool_choice)
         return self._speech.ask("reply", request, interruptible=interruptible, priority=priority, when_busy=when_busy)
 
     def interrupt(self, *, force: bool = False) -> Awaitable[None]:
@@ -91,7 +89,11 @@ class SessionSpeaking:
 
         Args:
             force: Stop protected speech too.
+        Raises:
+            SessionNotStartedError, SessionClosedError: There is nothing to interrupt now.
+            ConfigurationError: `force` is no bool.
         """
+        check_flag("force", force)
         self._door.check()
         if self._door.is_on_loop:
             return self._runtime.interrupt_all(force=force, from_tool_of=running_tool_of.get())

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
+from vivavoce.agents.session.checks import check_when_busy, checked_priority
 from vivavoce.agents.session.door import SessionDoor
 from vivavoce.agents.session.hooks import running_hook
 from vivavoce.agents.session.pipeline_room import PipelineRoom
@@ -14,16 +15,13 @@ from vivavoce.agents.session.wiring import check_speech
 from vivavoce.agents.speech.handle import SpeechHandle, running_tool_of
 from vivavoce.agents.speech.host import SpeechRequest
 from vivavoce.agents.turn import inputs as i
-from vivavoce.pipelines.core.errors import ConfigurationError
+from vivavoce.pipelines.core.checks import check_flag
 from vivavoce.pipelines.core.ids import new_id
 
 if TYPE_CHECKING:
     from vivavoce.agents.session.session import AgentSession
 
 logger = logging.getLogger(__name__)
-
-
-WHEN_BUSY = get_args(i.WhenBusy)
 
 
 class SpeechDesk:
@@ -45,13 +43,12 @@ class SpeechDesk:
         Raises:
             SessionNotStartedError, SessionClosedError: It cannot speak now.
             CapabilityError: The pipeline cannot do that.
-            ConfigurationError: `priority` or `when_busy` is none.
+            ConfigurationError: An argument is of another kind.
         """
+        check_flag("interruptible", interruptible)
+        priority = checked_priority(priority)
+        check_when_busy(when_busy)
         self._door.check()
-        if not isinstance(priority, int):
-            raise ConfigurationError(f"priority must be a whole number, got {priority!r}")
-        if when_busy not in WHEN_BUSY:
-            raise ConfigurationError(f"when_busy must be one of {WHEN_BUSY}, got {when_busy!r}")
         if kind == "reply" and not request.instructions.strip():
             return self._discard(interruptible)
         check_speech(self._pipelines.capabilities, self._pipelines.pipeline.name, request)

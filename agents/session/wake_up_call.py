@@ -15,7 +15,8 @@ from typing import Any
 from vivavoce.agents.observe.observer import NO_WATCH, Watch
 from vivavoce.agents.session.emitter import Run, SessionEmitter
 from vivavoce.agents.session.quiet_limit import QuietLimit
-from vivavoce.pipelines.core.errors import ConfigurationError, SessionError, describe, located
+from vivavoce.pipelines.core.checks import check_function
+from vivavoce.pipelines.core.errors import SessionError, describe, located
 from vivavoce.pipelines.core.owned_call import OwnedCall
 
 logger = logging.getLogger(__name__)
@@ -59,8 +60,7 @@ class WakeUpCall:
 
     @callback.setter
     def callback(self, callback: OnWakeUp | None) -> None:
-        if callback is not None and not callable(callback):
-            raise ConfigurationError(f"on_wake_up must be a function, got {callback!r}; for example an async method")
+        check_function("on_wake_up", callback, or_none=True, remedy="for example an async method")
         self._callback = callback
 
     @property

@@ -22,6 +22,7 @@ from vivavoce.agents.session.trace_writer import TraceWriter
 from vivavoce.agents.speech.host import SpeechRequest
 from vivavoce.agents.turn.machine import TurnMachine
 from vivavoce.agents.turn.options import TurnOptions, WakeUp
+from vivavoce.pipelines.core.checks import shown
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError
 from vivavoce.pipelines.io import Transport
@@ -45,9 +46,14 @@ def check_wiring(agent: Agent, pipeline: Pipeline) -> None:
         CapabilityError: The pipeline can neither speak nor answer.
     """
     if not isinstance(agent, Agent):
-        raise ConfigurationError(f"agent must be an Agent, got {agent!r}; AgentSession(agent, pipeline)")
+        raise ConfigurationError(f"agent must be an Agent, got {shown(agent)}; AgentSession(agent, pipeline)")
+    if not agent.is_made:
+        kind = type(agent).__name__
+        raise ConfigurationError(f"{kind}.__init__ does not call super().__init__(instructions); add that line")
     if not isinstance(pipeline, Pipeline):
-        raise ConfigurationError(f"pipeline must be a Pipeline, got {pipeline!r}; for example CascadingPipeline(...)")
+        raise ConfigurationError(
+            f"pipeline must be a Pipeline, got {shown(pipeline)}; for example CascadingPipeline(...)"
+        )
     capabilities = pipeline.capabilities
     if capabilities.can_reply and not capabilities.can_listen:
         logger.warning("The pipeline answers but hears nothing; give it an stt, if callers are to speak")
@@ -67,7 +73,7 @@ def check_flow(flow: ConversationFlow | None, pipeline: Pipeline) -> None:
     if flow is None:
         return
     if not isinstance(flow, ConversationFlow):
-        raise ConfigurationError(f"conversation_flow must be a ConversationFlow, got {flow!r}; subclass it")
+        raise ConfigurationError(f"conversation_flow must be a ConversationFlow, got {shown(flow)}; subclass it")
     if not pipeline.capabilities.takes_flow:
         raise CapabilityError(
             pipeline.name, "takes_flow", "the text of a conversation flow needs a CascadingPipeline with a tts"
@@ -103,20 +109,6 @@ def check_speech(capabilities: PipelineCapabilities, pipeline: str, request: Spe
         raise CapabilityError(pipeline, "can_reply", "give the pipeline an llm and a tts, or use say()")
     if request.frames and not capabilities.supports_images:
         raise CapabilityError(pipeline, "supports_images", "use a model that sees, or reply() without frames")
-
-
-def wake_up_of(given: float | WakeUp | None) -> WakeUp | None:
-    """Return what `wake_up=` means; a plain number wakes up once a silence.
-
-    Raises:
-        ConfigurationError: It means nothing.
-        ValueError: The number is not a wait.
-    """
-    if given is None or isinstance(given, WakeUp):
-        return given
-    if isinstance(given, bool) or not isinstance(given, int | float):
-        raise ConfigurationError(f"wake_up must be seconds, a WakeUp or None, got {given!r}; for example wake_up=10")
-    return WakeUp(after=given)
 
 
 class TurnTraits(TypedDict):

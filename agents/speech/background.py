@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from vivavoce.agents.tools.threads import ThreadPool
-from vivavoce.pipelines.core.checks import check_flag, check_number, is_number
+from vivavoce.pipelines.core.checks import check_flag, check_number, is_number, shown
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import AudioFileError, ConfigurationError
 from vivavoce.pipelines.media.audio_file import check_audio_file
@@ -71,6 +71,8 @@ class BackgroundAudioConfig:
     fade: float = 0.1
 
     def __post_init__(self) -> None:
+        if not isinstance(self.file_path, str | os.PathLike):
+            raise ConfigurationError(f"need file_path as the path of an audio file, got {shown(self.file_path)}")
         for name in ("enabled", "looping", "thinking_only"):
             check_flag(name, getattr(self, name))
         if not all(is_number(volume) and 0 <= volume <= 1 for volume in (self.volume, self.duck_volume)):

@@ -10,6 +10,7 @@ from typing import Any
 
 from vivavoce.agents.records import TurnOutcome
 from vivavoce.agents.turn.inputs import InterruptRequested, SpeechKind, SpeechProtected
+from vivavoce.pipelines.core.checks import check_flag, check_function
 from vivavoce.pipelines.core.errors import SessionError, located
 
 logger = logging.getLogger(__name__)
@@ -99,7 +100,12 @@ class SpeechHandle:
         return self._error
 
     def interrupt(self, *, force: bool = False) -> None:
-        """Stop it; a protected one needs `force`. Await the handle to know when it has stopped."""
+        """Stop it; a protected one needs `force`. Await the handle to know when it has stopped.
+
+        Raises:
+            ConfigurationError: `force` is no bool.
+        """
+        check_flag("force", force)
         self._tell(InterruptRequested(force=force, speech_id=self.id))
 
     def disallow_interruptions(self) -> None:
@@ -108,7 +114,12 @@ class SpeechHandle:
         self._tell(SpeechProtected(self.id))
 
     def add_done_callback(self, callback: Callable[[SpeechHandle], None]) -> None:
-        """Call `callback` once with the handle when it resolves, at once if it has. It must not block."""
+        """Call `callback` once with the handle when it resolves, at once if it has. It must not block.
+
+        Raises:
+            ConfigurationError: `callback` cannot be called.
+        """
+        check_function("callback", callback)
         if self._done.is_set():
             self._call(callback)
         else:

@@ -16,6 +16,7 @@ import anyio.lowlevel
 from vivavoce.agents.job import JobInfo, SessionClose, SessionClosed, ShutdownCallback, get_job_context
 from vivavoce.agents.records import CloseReport
 from vivavoce.agents.states import CloseReason
+from vivavoce.pipelines.core.checks import check_flag, check_function, check_number, check_text
 from vivavoce.pipelines.core.errors import ConfigurationError, RoomError, WorkerError, describe
 from vivavoce.pipelines.core.owned_call import OwnedCall
 
@@ -108,6 +109,7 @@ class JobContext:
             RoomError: Joining failed or took longer than 15 s.
             WorkerError: The job has ended.
         """
+        check_flag("auto_subscribe", auto_subscribe)
         self._check_running("connect()")
         if self._join is None:
             self._join = _Join()
@@ -137,6 +139,9 @@ class JobContext:
             RoomError: Joining failed, or nobody came within the limit.
             WorkerError: The job has ended.
         """
+        if identity is not None:
+            check_text("identity", identity)
+        check_number("limit", limit, at_least=0, unit="s")
         await self.connect()
         with anyio.move_on_after(limit):
             while True:
@@ -180,12 +185,13 @@ class JobContext:
             ConfigurationError: It cannot be called with one argument nor with none.
             WorkerError: The job has ended.
         """
+        check_function("callback", callback)
         self._check_running("add_shutdown_callback()")
         self._callbacks.append(_taking_reason(callback))
 
     def shutdown(self, reason: str = "") -> None:
         """End the job; fine from any thread, and when it has ended already."""
-        reason = reason or "shutdown"
+        reason = check_text("reason", reason) or "shutdown"
         try:
             is_here = asyncio.get_running_loop() is self._loop
         except RuntimeError:  # a thread without a loop, such as a sync tool's

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
 from vivavoce.agents.observe.options import TelemetryOptions
 from vivavoce.agents.observe.telemetry import Telemetry
+from vivavoce.pipelines.core.checks import (
+    check_flag,
+    check_function,
+    check_instance,
+    check_number,
+    check_text,
+    check_whole,
+    shown,
+)
 from vivavoce.pipelines.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -27,6 +36,10 @@ class AgentPermissions:
     """Its own metadata and attributes; `lk.agent.state` needs it."""
     hidden: bool = False
     """Whether other participants do not see it; a hidden agent cannot be heard."""
+
+    def __post_init__(self) -> None:
+        for option in fields(self):
+            check_flag(option.name, getattr(self, option.name))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,13 +85,23 @@ class WorkerOptions:
     """Address of the health endpoint; `0.0.0.0` for probes from elsewhere."""
 
     def __post_init__(self) -> None:
-        if self.max_jobs < 1:
-            raise ConfigurationError(f"max_jobs must be 1 or more, got {self.max_jobs!r}")
-        if self.max_retry < 0:
-            raise ConfigurationError(f"max_retry must be 0 or more, got {self.max_retry!r}")
-        for name in ("drain_timeout", "entrypoint_timeout", "job_close_timeout"):
-            if getattr(self, name) < 0:
-                raise ConfigurationError(f"{name} must be 0 s or more, got {getattr(self, name)!r}")
+        for name in ("url", "api_key", "api_secret", "identity"):
+            given = getattr(self, name)
+            if given is not None and not isinstance(given, str):  # not shown: it may hold a secret
+                raise ConfigurationError(f"need {name} as a str or None, got {type(given).__name__}")
+        check_whole("max_jobs", self.max_jobs, at_least=1)
+        check_whole("max_retry", self.max_retry, at_least=0)
+        check_instance("permissions", self.permissions, AgentPermissions)
+        for name in ("prewarm", "on_request", "load"):
+            check_function(name, getattr(self, name), or_none=True)
+        for name in ("drain_timeout", "entrypoint_timeout", "job_close_timeout", "request_timeout"):
+            check_number(name, getattr(self, name), at_least=0, unit="s")
+        check_whole("health_port", self.health_port, at_least=0, or_none=True)
+        check_text("health_host", self.health_host)
+        if self.telemetry is not None and not isinstance(self.telemetry, TelemetryOptions | Telemetry):
+            raise ConfigurationError(
+                f"telemetry must be TelemetryOptions(…) or Telemetry(…), got {shown(self.telemetry)}"
+            )
         if not 0 < self.request_timeout <= 2.5:
             raise ConfigurationError(
                 f"request_timeout must lie in 0 … 2.5 s (a LiveKit server gives up after 3 s), got "

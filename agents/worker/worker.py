@@ -13,6 +13,7 @@ from anyio.abc import TaskStatus
 
 from vivavoce.agents.observe.telemetry import telemetry_for
 from vivavoce.agents.worker.options import WorkerOptions, credentials
+from vivavoce.pipelines.core.checks import check_function, check_instance, check_text
 from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.core.component import Component
 from vivavoce.pipelines.core.errors import WorkerError, first_error
@@ -37,11 +38,16 @@ class Worker:
         agent_name: Only jobs dispatched to this name come here; empty: `LIVEKIT_AGENT_NAME`, and if that is empty too,
             every new room.
         options: See there.
+    Raises:
+        ConfigurationError: An argument is of another kind.
     """
 
     def __init__(
         self, entrypoint: Entrypoint, *, agent_name: str = "", options: WorkerOptions = DEFAULT_OPTIONS
     ) -> None:
+        check_function("entrypoint", entrypoint)
+        check_instance("options", options, WorkerOptions)
+        check_text("agent_name", agent_name)
         self._entrypoint = entrypoint
         self._agent_name = agent_name
         self._options = options

@@ -1,4 +1,4 @@
-"""Checks of option values: each passes or raises a ConfigurationError that says what was needed and what came.
+"""Checks of options and arguments: each passes or raises a ConfigurationError: what was needed, and what came.
 
 NaN is no number here: it compares as false with everything, so that a wait of NaN seconds would never end.
 """
@@ -6,15 +6,31 @@ NaN is no number here: it compares as false with everything, so that a wait of N
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from numbers import Integral, Real
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 from vivavoce.pipelines.core.errors import ConfigurationError
 
+SHOWN_CHARACTERS = 200
+"""Of a wrong value in an error message."""
+
+
+def shown(value: object) -> str:
+    """Return `value` for an error message: its repr, cut where it is long; it never raises."""
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001 - the application's own __repr__; the message is about something else
+        return f"a {type(value).__name__} whose repr() raises"
+    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}… ({type(value).__name__})"
+
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Tell whether `value` is a number, other than a bool or NaN."""
-    return isinstance(value, Real) and not isinstance(value, bool) and not math.isnan(value)
+    """Tell whether `value` is a number that fits a float, other than a bool or NaN."""
+    try:
+        return isinstance(value, Real) and not isinstance(value, bool) and not math.isnan(value)
+    except OverflowError:
+        return False
 
 
 def check_number(
@@ -65,17 +81,49 @@ def check_flag(name: str, value: object) -> None:
         ConfigurationError: It is no bool: the string "no" would count as on.
     """
     if not isinstance(value, bool):
-        raise ConfigurationError(f"need {name} True or False, got {value!r}")
+        raise ConfigurationError(f"need {name} True or False, got {shown(value)}")
 
 
-def check_text(name: str, value: object) -> None:
-    """Check a text.
+def check_text(name: str, value: object, *, remedy: str = "") -> str:
+    """Check a text and return it as a plain str: a subclass may have methods of its own.
 
     Raises:
         ConfigurationError: It is no str.
     """
     if not isinstance(value, str):
-        raise ConfigurationError(f"need {name} as a str, got {value!r}")
+        raise ConfigurationError(f"need {name} as a str, got {shown(value)}{'; ' + remedy if remedy else ''}")
+    return str.__str__(value)
+
+
+def check_function(name: str, value: object, *, or_none: bool = False, remedy: str = "") -> None:
+    """Check something that can be called.
+
+    Raises:
+        ConfigurationError: It cannot.
+    """
+    if not (callable(value) or (or_none and value is None)):
+        raise ConfigurationError(_message(f"{name} as a function", value, or_none, remedy))
+
+
+def check_items(
+    name: str, value: object, kind: type, *, remedy: str = "", show: Callable[[object], str] = shown
+) -> tuple[Any, ...]:
+    """Check a list, or another sequence, of objects of a class, and return them.
+
+    Args:
+        show: Returns a wrong value for the message; one that may hold a secret is to be named by its kind only.
+    Raises:
+        ConfigurationError: It is no sequence, or holds something else.
+    """
+    needed = f"need {name} as a list of {kind.__name__}"
+    remedy = "; " + remedy if remedy else ""
+    if isinstance(value, str | bytes) or not isinstance(value, Sequence):
+        raise ConfigurationError(f"{needed}, got {show(value)}{remedy}")
+    items = tuple(value)
+    for item in items:
+        if not isinstance(item, kind):
+            raise ConfigurationError(f"{needed}, got {show(item)} among them{remedy}")
+    return items
 
 
 def check_choice(name: str, value: object, choices: tuple[object, ...]) -> None:
@@ -86,7 +134,7 @@ def check_choice(name: str, value: object, choices: tuple[object, ...]) -> None:
     """
     if not any(type(value) is type(choice) and value == choice for choice in choices):
         *others, last = [repr(choice) for choice in choices]
-        raise ConfigurationError(f"need {name} {', '.join(others)} or {last}, got {value!r}")
+        raise ConfigurationError(f"need {name} {', '.join(others)} or {last}, got {shown(value)}")
 
 
 def check_instance(name: str, value: object, kind: type, *, or_none: bool = False) -> None:
@@ -97,8 +145,8 @@ def check_instance(name: str, value: object, kind: type, *, or_none: bool = Fals
     """
     if isinstance(value, kind) or (or_none and value is None):
         return
-    raise ConfigurationError(f"{name} must be {kind.__name__}(…){' or None' if or_none else ''}, got {value!r}")
+    raise ConfigurationError(f"{name} must be {kind.__name__}(…){' or None' if or_none else ''}, got {shown(value)}")
 
 
 def _message(needed: str, value: object, or_none: bool, remedy: str) -> str:
-    return f"need {needed}{' or None' if or_none else ''}, got {value!r}{'; ' + remedy if remedy else ''}"
+    return f"need {needed}{' or None' if or_none else ''}, got {shown(value)}{'; ' + remedy if remedy else ''}"

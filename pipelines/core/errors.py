@@ -161,8 +161,15 @@ def describe(error: BaseException, *, quotes_foreign: bool = False) -> str:
     """
     if isinstance(error, BaseExceptionGroup):
         return "; ".join(describe(leaf, quotes_foreign=quotes_foreign) for leaf in error.exceptions)
-    kind, text = type(error).__name__, str(error)
+    kind, text = type(error).__name__, _text_of(error)
     return f"{kind}: {text}" if text and (quotes_foreign or is_tellable(error)) else kind
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - the application's own __str__, where another error is being reported
+        return "(its str() raises)"
 
 
 def is_tellable(error: BaseException) -> bool:

@@ -6,12 +6,14 @@ Items are frozen and have stable ids: a change makes a new item under the old id
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
+from vivavoce.pipelines.core.checks import check_choice, check_text
 from vivavoce.pipelines.core.ids import new_id
 from vivavoce.pipelines.media.frame import VideoFrame
 
 Role = Literal["system", "user", "assistant"]
+ROLES: tuple[str, ...] = get_args(Role)
 
 
 NO_TRANSCRIPT = "[no transcript]"
@@ -48,6 +50,11 @@ class ChatMessage:
     sequence: int = 0
     created_at: float = 0.0
     type: Literal["message"] = "message"
+
+    def __post_init__(self) -> None:
+        check_choice("role", self.role, ROLES)
+        if type(self.content) is not str:
+            object.__setattr__(self, "content", check_text("content", self.content))
 
     @property
     def transcript(self) -> str:

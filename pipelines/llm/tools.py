@@ -11,6 +11,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Generic, Literal, ParamSpec, TypeVar, get_type_hints, overload
 
+from vivavoce.pipelines.core.checks import check_choice, check_flag, check_number, check_text, shown
 from vivavoce.pipelines.core.errors import ConfigurationError, ToolError
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ class ToolChoice:
     name: str = ""
 
     def __post_init__(self) -> None:
+        check_choice("mode", self.mode, ("auto", "required", "none", "named"))
+        check_text("name", self.name)
         if (self.mode == "named") != bool(self.name):
             raise ConfigurationError(f"name goes with mode='named' and only with it, got {self.mode!r}, {self.name!r}")
 
@@ -88,8 +91,17 @@ class Tool(Generic[P, R_co]):
         cancel_on_interrupt: bool = False,
         timeout: float | None = None,
     ) -> None:
+        if not callable(function) or isinstance(function, type):
+            raise ConfigurationError(f"need a tool as a function or method, got {shown(function)}")
+        for what, text in (("name", name), ("description", description)):
+            if text is not None:
+                check_text(f"a tool's {what}", text)
+        check_flag("cancel_on_interrupt", cancel_on_interrupt)
+        check_number("timeout", timeout, above=0, unit="s", or_none=True)
         self.function = function
-        self.name = name or function.__name__
+        self.name = str(name or getattr(function, "__name__", ""))
+        if not self.name:
+            raise ConfigurationError(f"need a name for a tool of {shown(function)}; give name=…")
         self.description = description if description is not None else (inspect.getdoc(function) or "")
         self.cancel_on_interrupt = cancel_on_interrupt
         self.timeout = timeout
@@ -228,6 +240,10 @@ class Tool(Generic[P, R_co]):
             raise ConfigurationError(
                 f"tool {self.name!r}: its type hints name {error.name!r}, which is not there at run time; "
                 "import it outside `if TYPE_CHECKING`"
+            ) from error
+        except TypeError as error:  # a callable without hints of its own
+            raise ConfigurationError(
+                f"tool {self.name!r}: need a function with type hints, got {shown(self.function)}; write one around it"
             ) from error
         signature = list(inspect.signature(self.function).parameters.values())
         if self._bound_to is not None or (signature and signature[0].name == "self"):

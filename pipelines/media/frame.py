@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from vivavoce.pipelines.core.checks import check_text, check_whole, shown
+from vivavoce.pipelines.core.errors import ConfigurationError
+
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
@@ -29,6 +32,11 @@ class AudioFrame:
     num_channels: int = 1
 
     def __post_init__(self) -> None:
+        if not isinstance(self.data, bytes):
+            raise ConfigurationError(f"need data as bytes of 16-bit PCM, got {shown(self.data)}")
+        for name in ("sample_rate", "num_channels"):
+            if type(rate := getattr(self, name)) is not int or rate < 1:
+                check_whole(name, rate, at_least=1)
         if len(self.data) % (BYTES_PER_SAMPLE * self.num_channels):
             raise ValueError(
                 f"data must be whole samples of {self.num_channels} channel(s) of 16-bit PCM, "
@@ -66,3 +74,8 @@ class VideoFrame:
     media_type: str
     width: int = 0
     height: int = 0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.data, bytes):
+            raise ConfigurationError(f"need data as bytes of an encoded picture, got {shown(self.data)}")
+        check_text("media_type", self.media_type, remedy="such as 'image/jpeg'")

@@ -38,7 +38,7 @@ def test_a_name_of_its_own_is_the_label() -> None:
         (lambda: MCPServerStdio("uvx", call_timeout=-1.0), "need start_timeout, call_timeout > 0"),
         (lambda: MCPServerHTTP("books.test/mcp"), "url needs an http:// or https://"),
         (lambda: MCPServerHTTP("http://books.test/mcp", transport=WEBSOCKET), "got 'websocket'"),
-        (lambda: Agent("Help.", mcp_servers=[WEBSOCKET]), "mcp_servers needs .* got a str"),
+        (lambda: Agent("Help.", mcp_servers=[WEBSOCKET]), "need mcp_servers as a list of MCPServer, got a str among"),
     ],
 )
 def test_a_mistake_shows_when_the_server_or_the_agent_is_made(make: Any, says: str) -> None:

@@ -482,7 +482,7 @@ def test_waits_and_callbacks_are_checked() -> None:
     with pytest.raises(ValueError, match="need away_after > 0"):
         SessionOptions(away_after=0)
     session: AgentSession[None] = AgentSession(Agent("Help."), pipeline)
-    with pytest.raises(ConfigurationError, match="on_wake_up must be a function, got 'ask'"):
+    with pytest.raises(ConfigurationError, match="need on_wake_up as a function or None, got 'ask'"):
         session.on_wake_up = "ask"  # type: ignore[assignment]  # what the check is for
 
 

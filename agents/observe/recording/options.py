@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from vivavoce.pipelines.core.checks import check_number
+from vivavoce.pipelines.core.checks import check_flag, check_function, check_number, check_whole, shown
 from vivavoce.pipelines.core.errors import ConfigurationError
 
 ConsentHook = Callable[[Any], Awaitable[bool]]
@@ -38,12 +38,13 @@ class RecordingOptions:
     """Seconds for it; then nothing is recorded."""
 
     def __post_init__(self) -> None:
+        check_flag("autostart", self.autostart)
+        check_whole("sample_rate", self.sample_rate, at_least=1)
         if self.sample_rate not in (8000, 12000, 16000, 24000, 48000):
             rates = "8000, 12000, 16000, 24000 or 48000 Hz"
             raise ConfigurationError(f"sample_rate must be {rates}, got {self.sample_rate!r}")
         check_number("consent_timeout", self.consent_timeout, above=0, unit="s")
-        if self.consent is not None and not callable(self.consent):
-            raise ConfigurationError(f"consent must be an async function of the session, got {self.consent!r}")
+        check_function("consent", self.consent, or_none=True, remedy="give an async function of the session")
         recording_file(self.path, "session")
 
 
@@ -53,6 +54,8 @@ def recording_file(path: str | Path, session_id: str) -> Path:
     Raises:
         ConfigurationError: Nothing here writes such files.
     """
+    if not isinstance(path, str | Path):
+        raise ConfigurationError(f"a recording needs the path of a folder or file, got {shown(path)}")
     given = Path(path)
     if os.fspath(path).endswith(os.sep) or given.is_dir() or not given.suffix:
         return given / f"{''.join(c if c.isalnum() or c in '._-' else '_' for c in session_id)}.wav"

@@ -202,7 +202,7 @@ async def test_a_database_of_another_version_is_refused(tmp_path: Path) -> None:
 async def test_of_changes_that_cannot_be_written_none_is(tmp_path: Path) -> None:
     sink = SqliteHistorySink(tmp_path / "calls.db")
     broken = user("two", sequence=2)
-    object.__setattr__(broken, "content", object())
+    object.__setattr__(broken, "turn_id", object())
     with pytest.raises(TypeError):
         await sink.write("s", added(user("one", sequence=1), broken))
     assert len(await sink.load("s")) == 0

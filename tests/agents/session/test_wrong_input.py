@@ -15,8 +15,8 @@ from vivavoce.pipelines.core.errors import ConfigurationError
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"priority": "high"}, "priority must be a whole number, got 'high'"),
-        ({"when_busy": "later"}, "when_busy must be one of"),
+        ({"priority": "high"}, "need priority >= -1000000, a whole number, got 'high'"),
+        ({"when_busy": "later"}, "need when_busy 'queue', 'discard' or 'interrupt', got 'later'"),
     ],
     ids=["priority", "when_busy"],
 )

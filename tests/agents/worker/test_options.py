@@ -19,9 +19,9 @@ def account(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"max_jobs": 0}, "max_jobs must be 1 or more, got 0"),
-        ({"max_retry": -1}, "max_retry must be 0 or more, got -1"),
-        ({"drain_timeout": -1.0}, "drain_timeout must be 0 s or more, got -1.0"),
+        ({"max_jobs": 0}, "need max_jobs >= 1, a whole number, got 0"),
+        ({"max_retry": -1}, "need max_retry >= 0, a whole number, got -1"),
+        ({"drain_timeout": -1.0}, "need drain_timeout >= 0 .s., got -1.0"),
         ({"request_timeout": 4.0}, "a LiveKit server gives up after 3 s"),
         ({"health_port": 70000}, "health_port must lie in 0 … 65535, got 70000"),
     ],

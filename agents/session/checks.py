@@ -1,0 +1,181 @@
+"""Checks of calls: whether an application gives a session's public calls what they take.
+
+Each returns what the session goes on with, or raises a ConfigurationError on the caller's stack, so that nothing of a
+wrong kind comes to the decision loop. Whether agent, pipeline and options fit each other: `agents.session.wiring`.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, get_args
+
+from vivavoce.agents.rooms.options import RoomOptions
+from vivavoce.agents.session.options import SessionOptions
+from vivavoce.agents.speech.given_audio import GivenAudio
+from vivavoce.agents.speech.host import SpeechRequest
+from vivavoce.agents.states import CloseReason
+from vivavoce.agents.turn import inputs as i
+from vivavoce.agents.turn.options import WakeUp
+from vivavoce.pipelines.core.checks import (
+    check_choice,
+    check_flag,
+    check_instance,
+    check_items,
+    check_text,
+    check_whole,
+    is_number,
+    shown,
+)
+from vivavoce.pipelines.core.errors import ConfigurationError
+from vivavoce.pipelines.io import Transport
+from vivavoce.pipelines.llm.tools import ToolChoice
+from vivavoce.pipelines.media.frame import VideoFrame
+
+if TYPE_CHECKING:
+    from livekit import rtc
+
+WHEN_BUSY = get_args(i.WhenBusy)
+MAX_PRIORITY = 1_000_000
+
+
+def checked_say(text: str | AsyncIterator[str], audio: GivenAudio | None, add_to_history: bool) -> SpeechRequest:
+    """Return what `say()` asks for.
+
+    Raises:
+        ConfigurationError: `text` is neither a str nor an async iterator, or `add_to_history` is no bool. What is wrong
+            about `audio` is found by `wiring.check_speech`.
+    """
+    check_flag("add_to_history", add_to_history)
+    if isinstance(text, str):
+        text = check_text("text", text)
+    elif not isinstance(text, AsyncIterable):
+        raise ConfigurationError(
+            f"need say(text) as a str or an async iterator of str, got {shown(text)}; join a list, call a function"
+        )
+    return SpeechRequest(text=text, audio=audio, add_to_history=add_to_history)
+
+
+def checked_reply(
+    instructions: str,
+    wait_for_playback: bool,
+    frames: Sequence[VideoFrame] | None,
+    tool_choice: ToolChoice | None,
+) -> SpeechRequest:
+    """Return what `reply()` asks for.
+
+    Raises:
+        ConfigurationError: One of them is of another kind.
+    """
+    check_flag("wait_for_playback", wait_for_playback)
+    if tool_choice is not None and not isinstance(tool_choice, ToolChoice):
+        raise ConfigurationError(
+            f"need tool_choice as a ToolChoice or None, got {shown(tool_choice)}; such as ToolChoice(mode='required')"
+        )
+    remedy = "encode a picture: VideoFrame(data, 'image/jpeg')"
+    return SpeechRequest(
+        instructions=check_text("reply(instructions)", instructions),
+        wait_for_playback=wait_for_playback,
+        frames=() if frames is None else check_items("frames", frames, VideoFrame, remedy=remedy),
+        tool_choice=ToolChoice() if tool_choice is None else tool_choice,
+    )
+
+
+def checked_priority(priority: int) -> int:
+    """Return the priority as a plain int.
+
+    Raises:
+        ConfigurationError: It is no whole number, or beyond `MAX_PRIORITY`.
+    """
+    check_whole("priority", priority, at_least=-MAX_PRIORITY)
+    if priority > MAX_PRIORITY:
+        raise ConfigurationError(f"need priority <= {MAX_PRIORITY}, a whole number, got {shown(priority)}")
+    return operator.index(priority)
+
+
+def check_when_busy(when_busy: i.WhenBusy) -> None:
+    """Check what is to be done when somebody has the floor.
+
+    Raises:
+        ConfigurationError: It is none of the three.
+    """
+    check_choice("when_busy", when_busy, WHEN_BUSY)
+
+
+def check_session(options: SessionOptions | None, session_id: str | None) -> None:
+    """Check what else than its parts a session is made with.
+
+    Raises:
+        ConfigurationError: `options` are none, or `session_id` is no name.
+    """
+    check_instance("options", options, SessionOptions, or_none=True)
+    _check_name("id", session_id)
+
+
+def check_start(
+    room: rtc.Room | Transport | None,
+    participant: str | None,
+    room_options: RoomOptions | None,
+    resume_from: Mapping[str, Any] | None,
+) -> None:
+    """Check what a session is started with.
+
+    Raises:
+        ConfigurationError: One of them is of another kind.
+    """
+    if room is not None and not isinstance(room, Transport) and not hasattr(room, "local_participant"):
+        raise ConfigurationError(
+            f"need room as a connected rtc.Room, a Transport, or None in a job, got {shown(room)}; "
+            "start() in a job takes the job's room"
+        )
+    _check_name("participant", participant)
+    check_instance("room_options", room_options, RoomOptions, or_none=True)
+    if resume_from is not None and not isinstance(resume_from, Mapping):
+        raise ConfigurationError(f"resume_from must be what snapshot() returned, got {type(resume_from).__name__}")
+
+
+def checked_reason(reason: CloseReason) -> CloseReason:
+    """Return why the session closes, given as it is or by its name.
+
+    Raises:
+        ConfigurationError: There is no such reason.
+    """
+    for known in CloseReason:
+        if reason is known or (type(reason) is str and reason == known.value):
+            return known
+    names = ", ".join(f"CloseReason.{known.name}" for known in CloseReason)
+    raise ConfigurationError(f"need close(reason) as one of {names}, got {shown(reason)}")
+
+
+def wake_up_of(given: float | WakeUp | None) -> WakeUp | None:
+    """Return what `wake_up=` means; a plain number wakes up once a silence.
+
+    Raises:
+        ConfigurationError: It means nothing, or the number is not a wait.
+    """
+    if given is None or isinstance(given, WakeUp):
+        return given
+    if not is_number(given):
+        raise ConfigurationError(
+            f"wake_up must be seconds, a WakeUp or None, got {shown(given)}; for example wake_up=10"
+        )
+    return WakeUp(after=given)
+
+
+def check_handler(handler: Callable[..., Any]) -> None:
+    """Check a handler of events.
+
+    Raises:
+        ConfigurationError: It cannot be called, or cannot be told from others.
+    """
+    if not callable(handler):
+        raise ConfigurationError(f"need a handler that can be called, got {shown(handler)}; give a function")
+    try:
+        hash(handler)
+    except Exception as error:  # noqa: BLE001 - the application's own __hash__
+        raise ConfigurationError(f"need a handler with a hash, got {shown(handler)}; give its method") from error
+
+
+def _check_name(what: str, name: str | None) -> None:
+    if name is not None and not check_text(what, name):
+        raise ConfigurationError(f"need {what} as a name or None, got ''")
