@@ -58,7 +58,7 @@ def test_an_effect_that_raises_is_an_error_event_and_what_is_said_is_heard() -> 
 def test_a_session_whose_steps_go_on_raising_closes_and_says_why() -> None:
     async def scenario(harness: SessionHarness) -> None:
         for _ in range(6):
-            harness.stt.final(5)  # type: ignore[arg-type]  # a recogniser's mistake
+            harness.room.send_text(5)  # type: ignore[arg-type]  # a transport's mistake
         await harness.until(20.0)
 
     harness = SessionHarness(Agent("Help.")).expects_error("session").run(scenario)
@@ -73,7 +73,7 @@ def test_an_input_that_raises_is_an_error_event_and_the_next_turn_is_answered() 
 
     async def scenario(harness: SessionHarness) -> None:
         await harness.until(1.0)
-        harness.stt.final("", audio_seconds="much")  # type: ignore[arg-type]  # a recogniser's mistake
+        harness.room.send_text(5)  # type: ignore[arg-type]  # a transport's mistake
         await harness.until(6.0)
 
     harness.run(scenario, until=7.0)
