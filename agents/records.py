@@ -268,12 +268,15 @@ class ErrorRecord:
         at: Seconds from the session's start.
         source: The component, as in the event.
         is_recovered: Whether the session went on as if nothing had been.
+        times: How often it happened, where code that is called for each frame raises: a handler of `on_speech_in` or
+            `on_speech_out`, and the agent's hooks of these names. The `error` event comes the first time only.
     """
 
     at: float
     source: str
     error: str
     is_recovered: bool = False
+    times: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

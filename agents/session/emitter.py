@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
@@ -71,6 +71,9 @@ class SessionEmitter:
         self.has_speech_out = False
         """Whether anybody observes audio: frames are made into events only then."""
         self._idle = anyio.Event()
+        self.on_frame_error: Callable[[Hashable, Exception, str], bool] = lambda who, error, source: True
+        """Takes each error of a handler that is called for each frame, and returns whether it is that handler's first;
+        the journal sets it."""
 
     def open(self, group: TaskGroup) -> None:
         """Let async handlers run in `group`."""
@@ -198,7 +201,10 @@ class SessionEmitter:
             try:
                 _check_sync(handler(event))
             except Exception as error:  # noqa: BLE001 - the user-callback boundary
-                self._failed(error, name)
+                if name in AUDIO_EVENTS:
+                    self._failed_at_frame(error, name, handler)
+                else:
+                    self._failed(error, name)
 
         return call
 
@@ -231,6 +237,11 @@ class SessionEmitter:
             run.ended.set()
             self._idle.set()
 
+    def _failed_at_frame(self, error: Exception, name: str, handler: Handler) -> None:
+        if self.on_frame_error((name, handler), error, "handler"):
+            logger.warning("A handler of %r raised %s; further errors of it are counted", name, located(error))
+            logger.debug("A handler of %r raised", name, exc_info=error)
+
     def _failed(self, error: Exception, name: str) -> None:
         logger.warning("A handler of %r raised %s", name, located(error))
         logger.debug("A handler of %r raised", name, exc_info=error)
@@ -239,15 +250,17 @@ class SessionEmitter:
 
 
 def _check_sync(result: object) -> None:
-    """Refuse what a handler returned that looked sync, such as a lambda that calls an async function.
+    """Refuse a coroutine from a handler that looked sync, such as a lambda that calls an async function.
+
+    Anything else that a handler returns is left alone, also what could be awaited: `lambda event: session.say("…")`
+    returns a handle, and the speech is on its way without anyone who awaits it.
 
     Raises:
-        ConfigurationError: It has to be awaited.
+        ConfigurationError: It is a coroutine, which does nothing unless it is awaited.
     """
-    if inspect.isawaitable(result):
-        if inspect.iscoroutine(result):
-            result.close()
-        raise ConfigurationError("a handler returned something to await, which nobody does; give an async function")
+    if inspect.iscoroutine(result):
+        result.close()
+        raise ConfigurationError("a handler returned a coroutine, which is not awaited; give an async function")
 
 
 def _is_async(handler: Handler) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import replace
 from typing import Any, Literal, TypeVar
 
 from vivavoce.agents import events as ev
@@ -58,6 +59,7 @@ class Journal:
         self.session_id = session_id
         self._clock = clock
         self._emitter = emitter
+        emitter.on_frame_error = self.note_frame_error
         self._pending: deque[SessionEvent] = deque()
         self._sequence = 0
         self._states: list[StateRecord] = []
@@ -65,6 +67,8 @@ class Journal:
         self.usage = UsageRecord()
         self._errors: list[ErrorRecord] = []
         self._errors_left_out = 0
+        self._frame_errors: dict[object, int | None] = {}
+        """Who raised at a frame, and which of the kept errors that is."""
         self._marks: list[MarkRecord] = []
         self.job_id = ""
         self.started_at = 0.0
@@ -98,6 +102,24 @@ class Journal:
         moment = (self._clock.now() if at is None else at) - self.started_at
         self._pending.append(event(at=moment, sequence=self._sequence, turn_id=turn_id, **fields))
         self.on_noted()
+
+    def note_frame_error(self, who: Hashable, error: Exception, source: str) -> bool:
+        """Note an error of code that is called for each frame: an event the first time, then counted in the report.
+
+        Args:
+            who: Tells that code from other such code.
+        Returns:
+            Whether it is the first one.
+        """
+        is_first = who not in self._frame_errors
+        if is_first:
+            kept = len(self._errors)
+            self.note(ev.ErrorOccurred, error=error, source=source)
+            self._frame_errors[who] = kept if kept < len(self._errors) else None
+        elif (index := self._frame_errors[who]) is not None:
+            before = self._errors[index]
+            self._errors[index] = replace(before, times=before.times + 1)
+        return is_first
 
     def note_state(self, who: Literal["user", "agent"], state: str, at: float) -> None:
         """Note a change of state for the report."""

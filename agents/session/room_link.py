@@ -123,7 +123,7 @@ class RoomLink(TransportEvents):
         if self._emitter.has_speech_in:
             self._observe(ev.SpeechIn, frame)
         if self._hears is not None:
-            self._hears = self._call_hook("on_speech_in", self._hears, frame)
+            self._call_hook("on_speech_in", self._hears, frame)
 
     def audio_stopped(self) -> None:
         """The caller's microphone is gone for now."""
@@ -197,17 +197,15 @@ class RoomLink(TransportEvents):
         if self._emitter.has_speech_out:
             self._observe(ev.SpeechOut, frame)
         if self._is_heard is not None:
-            self._is_heard = self._call_hook("on_speech_out", self._is_heard, frame)
+            self._call_hook("on_speech_out", self._is_heard, frame)
 
-    def _call_hook(self, name: str, hook: _AudioHook, frame: AudioFrame) -> _AudioHook | None:
+    def _call_hook(self, name: str, hook: _AudioHook, frame: AudioFrame) -> None:
         try:
             hook(frame)
         except Exception as error:  # noqa: BLE001 - a user callback must not break the audio path
-            logger.warning("%s raised %s; it is not called any more", name, located(error))
-            logger.debug("%s raised", name, exc_info=error)
-            self._runtime.report_error(error, "hook")
-            return None
-        return hook
+            if self._runtime.journal.note_frame_error(hook, error, "hook"):
+                logger.warning("%s raised %s; further errors of it are counted", name, located(error))
+                logger.debug("%s raised", name, exc_info=error)
 
     def _observe(self, kind: type[ev.SpeechIn] | type[ev.SpeechOut], frame: AudioFrame) -> None:
         journal = self._runtime.journal

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from vivavoce.agents.observe.percentiles import percentile
 from vivavoce.agents.observe.report.markup import Child, Element, clock, el, milliseconds, table, words
-from vivavoce.agents.records import SessionReport, TurnRecord
+from vivavoce.agents.records import ErrorRecord, SessionReport, TurnRecord
 
 PERCENTILES = (50, 90, 95, 99)
 
@@ -100,11 +100,15 @@ def errors(report: SessionReport) -> Element:
     if not report.errors:
         return el("section", el("h2", "Errors"), el("p", "None."), id="errors")
     rows: list[list[Child]] = [
-        [clock(each.at), each.source, each.error, "yes" if each.is_recovered else "no"] for each in report.errors
+        [clock(each.at), each.source, _times(each), "yes" if each.is_recovered else "no"] for each in report.errors
     ]
     more = f"{report.errors_left_out} more were not kept." if report.errors_left_out else ""
     shown = table(["when", "where", "what", "went on"], rows, caption="In order")
     return el("section", el("h2", "Errors"), shown, el("p", more) if more else None, id="errors")
+
+
+def _times(error: ErrorRecord) -> str:
+    return error.error if error.times == 1 else f"{error.error} ({error.times:,} times)"
 
 
 def close(report: SessionReport) -> Element:

@@ -260,6 +260,66 @@ def test_an_audio_observer_that_raises_is_an_error_and_the_call_goes_on() -> Non
     assert [event.source for event in harness.recording.of(ErrorOccurred)] == ["handler"]
 
 
+def test_a_handler_that_raises_at_each_frame_is_one_error_event_and_counted_in_the_report() -> None:
+    harness = talk()
+
+    async def scenario(harness: SessionHarness) -> None:
+        def broken(event: SpeechIn) -> None:
+            raise ZeroDivisionError("mine")
+
+        def other(event: SpeechIn) -> None:
+            raise ValueError("mine too")
+
+        harness.session.on(SpeechIn, broken)
+        harness.session.on(SpeechIn, other)
+
+    harness.expects_error("handler").run(scenario, until=4.0).expect_outcomes("completed")
+    assert [type(event.error) for event in harness.recording.of(ErrorOccurred)] == [ZeroDivisionError, ValueError]
+    errors = harness.session.report().errors
+    assert [(error.source, error.error) for error in errors] == [
+        ("handler", "ZeroDivisionError"),
+        ("handler", "ValueError"),
+    ]
+    assert all(error.times == pytest.approx(200, abs=2) for error in errors)
+
+
+def test_an_audio_hook_of_the_agent_that_raises_is_called_on_and_counted() -> None:
+    class Broken(Agent):
+        def on_speech_out(self, frame: AudioFrame) -> None:
+            raise ZeroDivisionError("mine")
+
+    harness = SessionHarness(Broken("x"), ScriptedLLM("Hi there.", delay=0.1))
+    harness.caller.says("hello", 0.5, 1.5)
+    harness.expects_error("hook").run(until=4.0).expect_outcomes("completed")
+    (error,) = harness.session.report().errors
+    assert (error.source, error.times) == ("hook", 20)  # 0.4 s of speech
+
+
+def test_a_handler_may_return_a_speech_which_nobody_has_to_await() -> None:
+    harness = talk()
+
+    async def scenario(harness: SessionHarness) -> None:
+        harness.session.on(UserTranscript, lambda event: harness.session.say("One moment."))
+
+    harness.run(scenario, until=6.0)
+    assert ("assistant", "One moment.") in harness.messages
+    assert harness.recording.of(ErrorOccurred) == []
+
+
+def test_a_coroutine_from_a_handler_that_is_no_async_function_is_an_error() -> None:
+    harness = talk()
+    ran: list[SessionEvent] = []
+
+    async def note(event: SessionEvent) -> None:
+        ran.append(event)
+
+    async def scenario(harness: SessionHarness) -> None:
+        harness.session.on("user_transcript", lambda event: note(event))
+
+    harness.expects_error("handler", contains="give an async function").run(scenario, until=4.0)
+    assert ran == []
+
+
 def test_a_hook_that_raises_on_the_audio_path_is_an_error_and_the_call_goes_on() -> None:
     class Broken(Agent):
         def on_speech_in(self, frame: AudioFrame) -> None:
