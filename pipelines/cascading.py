@@ -15,8 +15,10 @@ from vivavoce.pipelines.core.boundary import guarded
 from vivavoce.pipelines.core.checks import check_number
 from vivavoce.pipelines.core.component import Component
 from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError, ProviderError, first_error
+from vivavoce.pipelines.core.reopening import Reopening
 from vivavoce.pipelines.core.retry import RetryOptions, retry_stream
-from vivavoce.pipelines.denoise.base import Denoiser, DenoiseStream
+from vivavoce.pipelines.denoise.base import Denoiser
+from vivavoce.pipelines.denoise.guarded import GuardedDenoiser
 from vivavoce.pipelines.events import (
     PipelineFailed,
     UserFinal,
@@ -40,7 +42,8 @@ from vivavoce.pipelines.tts.text_filters import DEFAULT_TEXT_FILTERS, TextFilter
 from vivavoce.pipelines.tts.voice import Voice, VoiceOptions
 from vivavoce.pipelines.turn_detector.base import EndOfTurnPrediction, TurnContext, TurnDetector, TurnDetectorStream
 from vivavoce.pipelines.turn_detector.predictor import TurnPredictor
-from vivavoce.pipelines.vad.base import VAD, VADSpeechEnded, VADSpeechStarted, VADStream, VADVoicePaused
+from vivavoce.pipelines.vad.base import VAD, VADSpeechEnded, VADSpeechStarted, VADVoicePaused
+from vivavoce.pipelines.vad.guarded import GuardedVAD
 
 DEFAULT_OUTPUT_RATE = 24000
 """Hz that is named where nothing makes audio."""
@@ -187,22 +190,33 @@ class CascadingPipeline(Pipeline):
 
 
 class CascadingConnection(PipelineConnection):
-    """One session's streams: a synchronous frame path, and one task that reads the recogniser."""
+    """One session's streams: a synchronous frame path, and one task that reads the recogniser.
 
-    def __init__(self, parts: CascadingComponents, options: CascadingOptions, context: PipelineContext) -> None:
+    Args:
+        needs_vad: Whether nobody knows that the caller speaks once the VAD is given up.
+    """
+
+    def __init__(
+        self,
+        parts: CascadingComponents,
+        options: CascadingOptions,
+        context: PipelineContext,
+        *,
+        needs_vad: bool = False,
+    ) -> None:
         self._parts = parts
+        self._needs_vad = needs_vad or (parts.stt is not None and parts.stt.capabilities.needs_flush)
         self._options = options
         self._clock = context.clock
         self._emit = context.emit
         self._rate = context.input_rate
         self.is_closed = False
         self._is_speaking = False
-        self._denoise: DenoiseStream | None = None
-        self._vad: VADStream | None = None
-        self._detector: TurnDetectorStream | None = None
+        self._denoise: GuardedDenoiser | None = None
+        self._vad: GuardedVAD | None = None
+        self._detector: Reopening[TurnDetectorStream] | None = None
         self._predictor: TurnPredictor | None = None
         self._path: Callable[[AudioFrame], None] = _ignore
-        self._delay = 0.0
         self._voice: Voice | None = None
         if parts.tts is not None:
             speaking = VoiceOptions(
@@ -248,9 +262,14 @@ class CascadingConnection(PipelineConnection):
         """Have the recogniser settle what it has heard; what comes later begins in silence."""
         if self._vad is not None:
             self._vad.reset()
-        if self._recognizer is not None and (self._is_speaking or self._vad is None):
+        if self._recognizer is not None and (self._is_speaking or not self.has_vad):
             self._recognizer.flush()
         self._is_speaking = False
+
+    @property
+    def has_vad(self) -> bool:
+        """Whether a VAD says when the caller speaks: there is one, and it was not given up."""
+        return self._vad is not None and self._vad.stream is not None
 
     def generate(self, request: GenerateRequest) -> AsyncGenerator[LLMEvent | AudioChunk, None]:
         """Run one model step, tried again until it has said or called something.
@@ -276,7 +295,7 @@ class CascadingConnection(PipelineConnection):
 
     def commit_audio(self) -> None:
         """Ask the recogniser for what is still open; speech that goes on is an utterance of its own from here on."""
-        if self._recognizer is not None and (self._is_speaking or self._vad is None):
+        if self._recognizer is not None and (self._is_speaking or not self.has_vad):
             self._recognizer.flush()
             self._begin_rest()
 
@@ -307,16 +326,24 @@ class CascadingConnection(PipelineConnection):
     def _open_streams(self) -> None:
         parts = self._parts
         if parts.denoise is not None:
-            self._denoise = parts.denoise.open()
+            self._denoise = GuardedDenoiser(parts.denoise, self._on_denoise_failure)
         if parts.vad is not None:
-            self._vad = parts.vad.open()
-        if parts.turn_detector is not None:
-            self._detector = parts.turn_detector.open()
+            self._vad = GuardedVAD(parts.vad, clock=self._clock, on_failure=self._on_vad_failure)
+            self._vad.open()
+        detector = parts.turn_detector
+        if detector is not None:
+            self._detector = Reopening(
+                detector.open,
+                detector.provider,
+                clock=self._clock,
+                on_failure=lambda error, _: self._on_detector_failure(error),
+            )
+            self._detector.open()
             self._predictor = TurnPredictor(
                 self._detector,
                 self._on_verdict,
+                on_failure=self._on_detector_failure,
                 limit=self._options.turn_detector_limit,
-                provider=parts.turn_detector.provider,
             )
         self._path = self._frame_path()
 
@@ -326,8 +353,7 @@ class CascadingConnection(PipelineConnection):
         path = partial(_fan_out, self._consumers(parts.denoise.capabilities.sample_rate if parts.denoise else rate))
         if parts.denoise is None or self._denoise is None:
             return path
-        self._delay = parts.denoise.capabilities.delay
-        clean = partial(_clean, self._denoise.push, path)
+        clean = partial(_clean, self._denoise.clean, path)
         return _resampled(rate, parts.denoise.capabilities.sample_rate, clean)
 
     def _consumers(self, rate: int) -> tuple[Callable[[AudioFrame], None], ...]:
@@ -336,10 +362,10 @@ class CascadingConnection(PipelineConnection):
         consumers: list[Callable[[AudioFrame], None]] = []
         if parts.stt is not None:
             consumers.append(_resampled(rate, parts.stt.capabilities.sample_rate, self._push_stt))
-        if parts.turn_detector is not None and self._detector is not None:
+        if parts.turn_detector is not None and self._predictor is not None:
             wants = parts.turn_detector.capabilities
             if wants.needs_audio:
-                consumers.append(_resampled(rate, wants.sample_rate, self._detector.push))
+                consumers.append(_resampled(rate, wants.sample_rate, self._predictor.push))
         if parts.vad is not None:
             consumers.append(_resampled(rate, parts.vad.capabilities.sample_rate, self._push_vad))
         return tuple(consumers)
@@ -351,7 +377,7 @@ class CascadingConnection(PipelineConnection):
     def _push_vad(self, frame: AudioFrame) -> None:
         assert self._vad is not None
         for event in self._vad.push(frame):
-            ago = event.ago + self._delay
+            ago = event.ago if self._denoise is None else event.ago + self._denoise.delay
             if isinstance(event, VADSpeechStarted):
                 self._on_speech_started(ago)
             elif isinstance(event, VADSpeechEnded):
@@ -389,6 +415,17 @@ class CascadingConnection(PipelineConnection):
             for frame in self._recognizer.take_unheard():
                 take(frame)
         self._emit(PipelineFailed(error, recovered, "stt", tuple(unheard)))
+
+    def _on_vad_failure(self, error: ProviderError, has_given_up: bool) -> None:
+        if self._is_speaking:  # a new stream would report another start, and none would report this end
+            self._on_speech_ended(0.0)
+        self._emit(PipelineFailed(error, not (has_given_up and self._needs_vad), "vad"))
+
+    def _on_denoise_failure(self, error: ProviderError) -> None:
+        self._emit(PipelineFailed(error, True, "denoise"))
+
+    def _on_detector_failure(self, error: ProviderError) -> None:
+        self._emit(PipelineFailed(error, True, "turn_detector"))
 
     def _on_filter_error(self, error: Exception) -> None:
         self._emit(PipelineFailed(error, True, "text_filter"))

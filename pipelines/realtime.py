@@ -218,9 +218,8 @@ class RealtimePipelineConnection(PipelineConnection):
         self._onset = RecentFrames(ONSET_SECONDS)
         self._is_heard = not self._is_local
         self._is_speaking = False
-        own = pipeline.components
         self._own: CascadingConnection | None = None
-        if own != CascadingComponents():
+        if (own := pipeline.components) != CascadingComponents():
             options = CascadingOptions(
                 tts_retry=pipeline.options.tts_retry,
                 stt_reconnect=pipeline.options.stt_reconnect,
@@ -228,7 +227,8 @@ class RealtimePipelineConnection(PipelineConnection):
                 sentences=pipeline.options.sentences,
                 turn_detector_limit=pipeline.options.turn_detector_limit,
             )
-            self._own = CascadingConnection(own, options, replace(context, emit=self._on_own_event))
+            own_context = replace(context, emit=self._on_own_event)
+            self._own = CascadingConnection(own, options, own_context, needs_vad=self._is_local)
         self._link = RealtimeLink(
             pipeline.model,
             setup=self._setup,
@@ -430,7 +430,7 @@ class RealtimePipelineConnection(PipelineConnection):
             take(self, event)
 
     def _on_speech(self, event: rt.RealtimeSpeechStarted | rt.RealtimeSpeechEnded) -> None:
-        if self._pipeline.components.vad is not None:  # the own one tells, sooner
+        if self._own is not None and self._own.has_vad:  # the own one tells, sooner
             return
         at = self._clock.now() - event.ago
         is_start = isinstance(event, rt.RealtimeSpeechStarted)

@@ -13,8 +13,8 @@ from vivavoce.agents.session.pipeline_reports import PipelineReports
 from vivavoce.agents.turn import inputs as i
 from vivavoce.pipelines.media.frame import AudioFrame
 
-EARS = ("stt", "pipeline")
-"""Components without which a caller is not heard whom a recogniser of one's own hears."""
+EARS = ("stt", "vad", "pipeline")
+"""If one of these is lost for good, a session with its own recogniser no longer hears the caller."""
 
 
 class Ears(Protocol):

@@ -96,7 +96,7 @@ class Expected:
                 continue
             wanted = types.__name__ if isinstance(types, type) else " or ".join(each.__name__ for each in types)
             got = f"{value!r}" if isinstance(value, float) else type(value).__name__
-            problem = f"needed a {wanted} as {type(item).__name__}.{name}, got {got}; mend the plugin"
+            problem = f"needed {wanted} as {type(item).__name__}.{name}, got {got}; mend the plugin"
             raise ProviderProtocolError(problem, provider=provider, retryable=retryable)
 
 

@@ -23,7 +23,11 @@ class DenoiseCapabilities:
 
 
 class DenoiseStream(ABC):
-    """One session's denoiser."""
+    """One session's denoiser.
+
+    If `push()` raises, or returns something else than promised, the session hears the caller without the denoiser from
+    there on. The call goes on.
+    """
 
     @abstractmethod
     def push(self, frame: AudioFrame) -> AudioFrame:
@@ -43,4 +47,8 @@ class Denoiser(Component, ABC):
 
     @abstractmethod
     def open(self) -> DenoiseStream:
-        """Return a stream for one session."""
+        """Return a stream for one session.
+
+        Raises:
+            ProviderError: The model cannot be loaded.
+        """

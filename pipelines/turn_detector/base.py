@@ -42,18 +42,23 @@ class EndOfTurnPrediction:
 
 
 class TurnDetectorStream(ABC):
-    """One session's detector."""
+    """One session's detector. No exception of it ends the call."""
 
     @abstractmethod
     async def predict(self, context: TurnContext) -> EndOfTurnPrediction:
         """Judge the turn that has just paused.
 
         Raises:
-            ProviderError: No verdict; the turn then ends as if judged complete.
+            ProviderError: No verdict; the turn then ends as if judged complete. So it does after any other exception,
+                and after a verdict of another kind.
         """
 
     def push(self, frame: AudioFrame) -> None:
-        """Take one mono frame at the capability's rate. Must not block."""
+        """Take one mono frame at the capability's rate. Must not block.
+
+        If it raises, the detector opens another stream; after three failures in a row, with less than five seconds
+        between them, each turn counts as complete.
+        """
 
     def close(self) -> None:
         """Free the stream."""
@@ -69,4 +74,8 @@ class TurnDetector(Component, ABC):
 
     @abstractmethod
     def open(self) -> TurnDetectorStream:
-        """Return a stream for one session."""
+        """Return a stream for one session.
+
+        Raises:
+            ProviderError: The model cannot be loaded.
+        """

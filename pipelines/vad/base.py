@@ -97,6 +97,11 @@ class VADStream(ABC):
 
     Starts and ends alternate, beginning with a start. Between them, with the capability `edge_delay`, pauses of the
     voice and their ends alternate, beginning with a pause; an end is where the last pause was.
+
+    No exception of a stream ends the call. If a method raises, or an event is of another kind, the speech that is open
+    counts as ended and the VAD opens another stream. After three failures in a row, with less than five seconds between
+    them, the pipeline does without the VAD. It cannot where the recogniser needs one (`needs_flush`), and where a
+    realtime session decides turns: then the pipeline is lost.
     """
 
     @abstractmethod

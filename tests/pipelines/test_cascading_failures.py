@@ -227,7 +227,9 @@ def test_a_detector_that_fails_or_hangs_counts_as_complete(
             await anyio.sleep(1.5)
 
     events = serve(CascadingPipeline(stt=ScriptedSTT(), turn_detector=judge), ask)
-    assert [event for _, event in events] == [UserTurnPredicted(True)] * 2
+    assert [event for _, event in events if isinstance(event, UserTurnPredicted)] == [UserTurnPredicted(True)] * 2
+    failures = [event for _, event in events if isinstance(event, PipelineFailed)]
+    assert [(failure.component, failure.recovered) for failure in failures] == [("turn_detector", True)] * 2
     assert "no end-of-turn verdict" in caplog.text
 
 

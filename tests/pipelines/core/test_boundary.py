@@ -76,7 +76,7 @@ async def take(make: Callable[[], Any], expected: Expected = LLM_EVENTS) -> list
     [
         ("Hello.", "needed one of TextDelta, ToolCall, Usage, Done, got str"),
         (None, "got NoneType"),
-        (TextDelta(None), "needed a str as TextDelta.text, got NoneType"),  # type: ignore[arg-type]
+        (TextDelta(None), "needed str as TextDelta.text, got NoneType"),  # type: ignore[arg-type]
     ],
 )
 def test_an_item_of_another_kind_is_refused(item: Any, problem: str) -> None:
@@ -94,7 +94,7 @@ def test_numbers_must_be_finite() -> None:
 
     expected = Expected(Ago, ago=(int, float))
     expected.check(Ago(0.5), "mine")
-    with pytest.raises(ProviderProtocolError, match=r"needed a int or float as Ago\.ago, got nan"):
+    with pytest.raises(ProviderProtocolError, match=r"needed int or float as Ago\.ago, got nan"):
         expected.check(Ago(float("nan")), "mine")
 
 
