@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any, Literal
 
@@ -24,6 +24,7 @@ from vivavoce.agents.records import StageOwner, TurnOutcome
 from vivavoce.agents.speech.attempt import Attempt
 from vivavoce.agents.speech.blaming import Blaming
 from vivavoce.agents.speech.given_audio import play_given
+from vivavoce.agents.speech.given_text import GivenText
 from vivavoce.agents.speech.handle import SpeechHandle, running_speech
 from vivavoce.agents.speech.host import SpeechHost, SpeechRequest
 from vivavoce.agents.speech.pictures import Pictures
@@ -280,30 +281,15 @@ class Reply:
             utterance.finish()
         else:
             assert request.text is not None
-            self.record.agent_text.append("")
-            channel = TextChannel()
+            channel, limits = TextChannel(), self._host.limits
+            watchdog = self._limit("text", limits.llm_first_token, limits.llm_stall)
+            given = GivenText(request.text, utterance, self.record, limits, watchdog, self._blaming("text"))
             async with anyio.create_task_group() as group:
-                group.start_soon(self._feed, request.text, channel, utterance)
+                group.start_soon(given.feed, channel)
                 with self._blaming("tts"):
                     await self._voice(channel, utterance)
             utterance.finish()
         await utterance.done.wait()
-
-    async def _feed(self, text: AsyncIterator[str], channel: TextChannel, utterance: Utterance) -> None:
-        limits = self._host.limits
-        watchdog = self._limit("text", limits.llm_first_token, limits.llm_stall)
-
-        def add(piece: str) -> None:
-            watchdog.arm(limits.llm_stall)
-            utterance.heard.add_text(piece)
-            self.record.agent_text[-1] += piece
-
-        watchdog.arm(limits.llm_first_token)
-        try:
-            with self._blaming("text"):
-                await channel.feed(text, add)
-        finally:
-            watchdog.close()
 
     # --- a model's step
 

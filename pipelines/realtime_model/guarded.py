@@ -14,7 +14,7 @@ from vivavoce.pipelines.llm.chat_context import ChatItem
 from vivavoce.pipelines.llm.tools import Tool, ToolCall
 from vivavoce.pipelines.media.frame import AudioFrame, VideoFrame
 from vivavoce.pipelines.realtime_model import events as rt
-from vivavoce.pipelines.realtime_model.base import RealtimeConnection
+from vivavoce.pipelines.realtime_model.base import RealtimeConnection, RealtimeModel
 from vivavoce.pipelines.tts.base import AUDIO_CHUNKS, AudioChunk
 
 EVENTS = Expected(
@@ -47,15 +47,20 @@ class GuardedConnection(RealtimeConnection):
     """One connection.
 
     Args:
-        provider: Of the model, for errors.
+        model: Whose connection it is.
         on_broken: Called once, with what a call raised that returns at once.
     """
 
     def __init__(
-        self, connection: RealtimeConnection, provider: str, on_broken: Callable[[GuardedConnection, Exception], None]
+        self,
+        connection: RealtimeConnection,
+        model: RealtimeModel,
+        on_broken: Callable[[GuardedConnection, Exception], None],
     ) -> None:
+        self.capabilities = model.capabilities
+        """The model's, as they were when it was opened."""
         self._connection = connection
-        self._provider = provider
+        self._provider = model.provider
         self._on_broken = on_broken
         self._is_broken = False
 
@@ -115,7 +120,7 @@ class GuardedConnection(RealtimeConnection):
             stream = self._connection.accept(reply_id)
         except KeyError:
             raise
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - the boundary to the model's code: this answer fails
             raise as_provider_error(error, self._provider) from error
         return guarded(lambda: stream, ANSWER, self._provider)
 

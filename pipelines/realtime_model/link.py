@@ -30,7 +30,7 @@ from vivavoce.pipelines.core.reconnect import ReconnectingStream
 from vivavoce.pipelines.core.retry import RetryOptions
 from vivavoce.pipelines.llm.chat_context import ChatContext, ChatItem, ChatMessage, FunctionCall, FunctionCallOutput
 from vivavoce.pipelines.media.frame import AudioFrame, VideoFrame
-from vivavoce.pipelines.realtime_model.base import RealtimeConnection, RealtimeModel, RealtimeSetup
+from vivavoce.pipelines.realtime_model.base import RealtimeModel, RealtimeSetup
 from vivavoce.pipelines.realtime_model.events import (
     RealtimeEnding,
     RealtimeEvent,
@@ -58,7 +58,7 @@ LEAVING_LIMIT = 1.0
 ReplacedFor: TypeAlias = Literal["limit", "lost", "update"]
 
 
-class RealtimeLink(ReconnectingStream[RealtimeConnection, RealtimeEvent]):
+class RealtimeLink(ReconnectingStream[GuardedConnection, RealtimeEvent]):
     """Keeps one session connected.
 
     Args:
@@ -84,18 +84,17 @@ class RealtimeLink(ReconnectingStream[RealtimeConnection, RealtimeEvent]):
             model.provider, EVENTS, clock=clock, retries=retries, open_limit=open_limit, on_failure=on_failure
         )
         self._model = model
-        self._can = model.capabilities
         self._setup = setup
         self._on_event = on_event
         self._on_replaced = on_replaced
-        self._opened_with: dict[RealtimeConnection, RealtimeSetup] = {}
+        self._opened_with: dict[GuardedConnection, RealtimeSetup] = {}
         # Of those that have not begun: what was added or changed meanwhile, they are told then.
         self.known: set[str] = set()
         """Ids of calls and of items of answers that the present connection has made."""
         self._audio = KeptAudio(KEPT_SECONDS, dropping("realtime_model"))
         self._resume = ""
-        self._next: RealtimeConnection | None = None
-        self._replaced: RealtimeConnection | None = None
+        self._next: GuardedConnection | None = None
+        self._replaced: GuardedConnection | None = None
         self._left: tuple[float, ReplacedFor] | None = None
         self._items = TurnItems()
         self._busy = 0
@@ -105,7 +104,7 @@ class RealtimeLink(ReconnectingStream[RealtimeConnection, RealtimeEvent]):
         self._timer: TimerHandle | None = None
         self.is_user_silent = True
         """Whether nothing of the open turn was heard."""
-        self.connection: RealtimeConnection | None = None
+        self.connection: GuardedConnection | None = None
 
     async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
         """Stay connected until cancelled.
@@ -123,7 +122,7 @@ class RealtimeLink(ReconnectingStream[RealtimeConnection, RealtimeEvent]):
             self._set_timer(None)
             await self._close_next()
 
-    async def live(self) -> RealtimeConnection:
+    async def live(self) -> GuardedConnection:
         """Return the connection, once there is one that is up to date. The caller bounds the wait.
 
         Raises:
@@ -168,7 +167,7 @@ class RealtimeLink(ReconnectingStream[RealtimeConnection, RealtimeEvent]):
 
     def show(self, frame: VideoFrame) -> None:
         """Show a picture of what is going on now; it is dropped where nobody sees it."""
-        if self.connection is not None and self._can.takes_video:
+        if self.connection is not None and self.connection.capabilities.takes_video:
             self.connection.push_video(frame)
 
     def append(self, item: ChatItem) -> None:
@@ -187,7 +186,7 @@ class RealtimeLink(ReconnectingStream[RealtimeConnection, RealtimeEvent]):
         self._delete([*self._items.drop(turn_id), *item_ids])
 
     def _delete(self, item_ids: Sequence[str]) -> None:
-        if self.connection is not None and self._can.deletes:
+        if self.connection is not None and self.connection.capabilities.deletes:
             for item_id in item_ids:
                 self.connection.delete(item_id)
 
@@ -233,7 +232,7 @@ class RealtimeLink(ReconnectingStream[RealtimeConnection, RealtimeEvent]):
                 continue
             await self._leave_for_next(self.connection, "update" if must else "limit")
 
-    async def _leave_for_next(self, old: RealtimeConnection, reason: ReplacedFor) -> None:
+    async def _leave_for_next(self, old: GuardedConnection, reason: ReplacedFor) -> None:
         self._replaced, self._left = old, (self._clock.now(), reason)
         self.connection = None  # what comes now waits for the next one
         await self._close(old)  # which ends its events
@@ -279,27 +278,27 @@ class RealtimeLink(ReconnectingStream[RealtimeConnection, RealtimeEvent]):
 
     # --- for ReconnectingStream
 
-    async def _open(self) -> RealtimeConnection:
+    async def _open(self) -> GuardedConnection:
         if self._next is not None:
             connection, self._next = self._next, None
             return connection
         self._is_due = self._must_replace = False
         setup = self._setup(self._resume)
         setup = replace(setup, history=ChatContext([item for item in setup.history if _is_told(item)]))
-        connection = GuardedConnection(await self._model.open(setup), self._provider, self._on_broken)
+        connection = GuardedConnection(await self._model.open(setup), self._model, self._on_broken)
         self._opened_with[connection] = setup
         return connection
 
-    def _on_broken(self, connection: RealtimeConnection, error: Exception) -> None:
+    def _on_broken(self, connection: GuardedConnection, error: Exception) -> None:
         if connection is self.connection:
             self._break(error)
 
-    def _begin(self, stream: RealtimeConnection) -> None:
+    def _begin(self, stream: GuardedConnection) -> None:
         self.connection = stream
         self.known = set()
         self._bring_up_to_date(stream)
         self._items.begin(has_last=self._audio.tell(stream, also_heard=self._replaced is None))
-        limit = self._can.max_seconds
+        limit = stream.capabilities.max_seconds
         self._end_in(None if limit is None else limit * RENEWAL_SHARE)
         self._replaced = None
         if self._left is not None:
@@ -332,17 +331,17 @@ class RealtimeLink(ReconnectingStream[RealtimeConnection, RealtimeEvent]):
         self._has_given_up = True
         self._notify()
 
-    def _is_replaced(self, stream: RealtimeConnection) -> bool:
+    def _is_replaced(self, stream: GuardedConnection) -> bool:
         return stream is self._replaced
 
     def _is_news(self, item: ChatItem) -> bool:
         return _is_told(item) and not (isinstance(item, FunctionCall) and item.call_id in self.known)
 
-    def _bring_up_to_date(self, stream: RealtimeConnection) -> None:
+    def _bring_up_to_date(self, stream: GuardedConnection) -> None:
         """Tell it what has changed since it was asked for; the connection before it may have been told."""
         then, now = self._opened_with.pop(stream), self._setup("")
         if (then.instructions, then.tools) != (now.instructions, now.tools):
-            if self._can.updates:
+            if stream.capabilities.updates:
                 stream.update(now.instructions, now.tools)
             else:
                 self.replace()
