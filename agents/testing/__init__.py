@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from vivavoce.agents.testing.caller import Caller
 from vivavoce.agents.testing.expectations import Expect, ExpectCall, ExpectHandoff, ExpectMessage
-from vivavoce.agents.testing.harness import Scenario, SessionHarness
+from vivavoce.agents.testing.harness import Listening, Scenario, SessionHarness
 from vivavoce.agents.testing.judging import JudgeError, Verdict, judge
 from vivavoce.agents.testing.recording import Played, Recording
 from vivavoce.pipelines.llm.tools import ToolCall
@@ -23,13 +23,17 @@ from vivavoce.pipelines.testing import (
     ScriptedSTT,
     ScriptedTTS,
     ScriptedTTSOptions,
+    ScriptedTurnDetector,
     ScriptedVAD,
     ScriptError,
+    Spoken,
     TTSFault,
     VirtualClock,
     VirtualTimeError,
+    positions,
     run_virtual,
 )
+from vivavoce.pipelines.vad.base import VADOptions
 
 __all__ = [
     "HANG",
@@ -39,6 +43,7 @@ __all__ = [
     "ExpectHandoff",
     "ExpectMessage",
     "JudgeError",
+    "Listening",
     "LoopGuard",
     "LoopHeldError",
     "Played",
@@ -50,13 +55,17 @@ __all__ = [
     "ScriptedSTT",
     "ScriptedTTS",
     "ScriptedTTSOptions",
+    "ScriptedTurnDetector",
     "ScriptedVAD",
     "SessionHarness",
+    "Spoken",
     "TTSFault",
     "ToolCall",
+    "VADOptions",
     "Verdict",
     "VirtualClock",
     "VirtualTimeError",
     "judge",
+    "positions",
     "run_virtual",
 ]

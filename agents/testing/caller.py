@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from itertools import count
 from typing import Protocol
 
@@ -27,7 +28,10 @@ class Recognises(Protocol):
 
 
 class Caller:
-    """The other end of the line. All times are seconds from the session's start, at multiples of 0.02 for sounds.
+    """The other end of the line. All times are seconds from the session's start.
+
+    Sounds begin and end at multiples of 0.02 (a frame), other times are refused; words are recognised, and text is
+    typed, at any time.
 
     It may be scripted before the session starts and at any time while it runs. No task runs here: one timer carries
     sounds, words and typed text in order; at one moment sounds come first.
@@ -41,7 +45,7 @@ class Caller:
         self.error: Exception | None = None
         """What a scripted action raised; the harness raises it at the end."""
         self._recognises = recognises
-        self._bursts: list[tuple[int, int]] = []
+        self._sounds = _Sounds()
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = count(1)
         self._frames = 0
@@ -79,10 +83,14 @@ class Caller:
         return final_at
 
     def makes_noise(self, start: float, end: float) -> None:
-        """Be heard without words."""
+        """Be heard without words.
+
+        Raises:
+            ValueError: It does not end after its start, or a time is no multiple of 0.02 s.
+        """
         if not 0 <= start < end:
             raise ValueError(f"a sound needs 0 <= start < end (s), got {start!r}, {end!r}")
-        self._bursts.append((round(start / FRAME_SECONDS), round(end / FRAME_SECONDS)))
+        self._sounds.add(_frames(start), _frames(end))
 
     def is_recognised(self, text: str, at: float, *, is_final: bool = True) -> None:
         """Have words recognised at `at`, whatever is heard: late, early, or without any sound."""
@@ -162,6 +170,44 @@ class Caller:
     def _push_frame(self) -> None:
         rate, number = self._room.input_rate, self._frames
         self._frames += 1
-        is_loud = any(start <= number < end for start, end in self._bursts)
-        samples = round(FRAME_SECONDS * rate)
-        self._room.push_audio(AudioFrame((LOUD if is_loud else 0).to_bytes(2, "little") * samples, rate))
+        self._room.push_audio(_frame(self._sounds.is_at(number), rate))
+
+
+class _Sounds:
+    """Which frames are loud, asked in rising order: each sound is looked at while it lasts, so a long script is cheap.
+
+    A sound that is added in the past is not heard.
+    """
+
+    def __init__(self) -> None:
+        self._coming: list[tuple[int, int]] = []
+        self._loud_until = 0
+
+    def add(self, start: int, end: int) -> None:
+        heapq.heappush(self._coming, (start, end))
+
+    def is_at(self, number: int) -> bool:
+        while self._coming and self._coming[0][0] <= number:
+            self._loud_until = max(self._loud_until, heapq.heappop(self._coming)[1])
+        return number < self._loud_until
+
+
+def _frames(seconds: float) -> int:
+    """Return how many frames `seconds` are.
+
+    Raises:
+        ValueError: They are no whole number.
+    """
+    frames = round(seconds / FRAME_SECONDS)
+    if abs(frames * FRAME_SECONDS - seconds) > 1e-6:
+        raise ValueError(
+            f"a sound begins and ends at a multiple of {FRAME_SECONDS} s, got {seconds!r}; "
+            f"write {frames * FRAME_SECONDS:.2f}"
+        )
+    return frames
+
+
+@lru_cache(maxsize=8)
+def _frame(is_loud: bool, rate: int) -> AudioFrame:
+    samples = round(FRAME_SECONDS * rate)
+    return AudioFrame((LOUD if is_loud else 0).to_bytes(2, "little") * samples, rate)

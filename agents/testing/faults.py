@@ -9,8 +9,8 @@ from vivavoce.agents.states import CloseReason
 from vivavoce.agents.testing.recording import DIGITS, Recording
 from vivavoce.pipelines.core.errors import describe
 
-APPLICATION = ("hook", "handler", "tool", "wake_up", "policy", "context_window", "turn")
-"""Sources of `error` events that fail a test: code of the application, and faults of the turn machine."""
+FAILING = ("hook", "handler", "tool", "wake_up", "policy", "context_window", "turn", "decision loop")
+"""Sources of `error` events that fail a test: code of the application, and faults of the session's own decisions."""
 SESSION = "session"
 """Source of the error by which a session closed by itself."""
 
@@ -76,7 +76,7 @@ class Faults:
         found: list[_Fault] = []
         for event in self._recording.events:
             at = round(event.at, DIGITS)
-            if isinstance(event, ErrorOccurred) and (all_sources or event.source in APPLICATION):
+            if isinstance(event, ErrorOccurred) and (all_sources or event.source in FAILING):
                 found.append(_Fault(event.source, describe(event.error, quotes_foreign=True), at))
             elif isinstance(event, Closed) and event.report.reason == CloseReason.ERROR:
                 found.append(_Fault(SESSION, f"closed by itself: {event.report.error}", at))

@@ -28,7 +28,7 @@ from vivavoce.agents.testing.run import Run
 from vivavoce.agents.turn.options import WakeUp
 from vivavoce.pipelines.cascading import CascadingPipeline
 from vivavoce.pipelines.core.clock import Clock, LoopClock
-from vivavoce.pipelines.core.errors import SessionNotStartedError, first_error
+from vivavoce.pipelines.core.errors import ConfigurationError, SessionNotStartedError, first_error
 from vivavoce.pipelines.llm.base import LLM
 from vivavoce.pipelines.pipeline import Pipeline
 from vivavoce.pipelines.realtime import RealtimeOptions, RealtimePipeline
@@ -44,15 +44,26 @@ from vivavoce.pipelines.testing import (
     VirtualTimeLoop,
     run_virtual,
 )
+from vivavoce.pipelines.turn_detector.base import TurnDetector
+from vivavoce.pipelines.vad.base import VAD
 
 E = TypeVar("E", bound=SessionEvent)
+_PREEMPTIVE_ATTEMPTS = SessionOptions().preemptive_attempts
 
 Scenario = Callable[["SessionHarness"], Awaitable[None]]
 """What a test does while the session runs: an async function of the harness."""
 
 
-def _cascade(llm: LLM, stt: ScriptedSTT, tts: ScriptedTTS) -> Pipeline:
-    return CascadingPipeline(stt=stt, llm=llm, tts=tts, vad=ScriptedVAD())
+class Listening(TypedDict, total=False):
+    """Parts of a pipeline that listen beside its STT; without `vad` a `ScriptedVAD` of its own."""
+
+    vad: VAD | None
+    turn_detector: TurnDetector | None
+
+
+def _cascade(llm: LLM, stt: ScriptedSTT, tts: ScriptedTTS, **listening: Unpack[Listening]) -> Pipeline:
+    parts: Listening = {"vad": ScriptedVAD(), **listening}
+    return CascadingPipeline(stt=stt, llm=llm, tts=tts, **parts)
 
 
 class SessionArguments(TypedDict, total=False):
@@ -60,6 +71,10 @@ class SessionArguments(TypedDict, total=False):
 
     wake_up: float | WakeUp | None
     userdata: Any
+
+
+class More(Listening, SessionArguments, total=False):
+    """What a harness takes besides its parts."""
 
 
 class SessionHarness:
@@ -83,9 +98,12 @@ class SessionHarness:
         model: A speech-to-speech model instead, with a `ScriptedVAD`; by default its server decides turns, so that the
             test answers with `model.start_reply()`.
         pipeline: A whole pipeline of the test's own; `stt` or `model` then says where the caller's words go.
-        options: The session's; the clock in them is the harness's, `preemptive` is the attribute of this name, and turn
-            records hold their texts.
-        session: What else the session is made with.
+        options: The session's. The clock is the harness's, the attribute `preemptive` says whether answers are begun
+            ahead, and turn records hold their texts: other wishes in the options are refused.
+        more: `vad=ScriptedVAD(VADOptions(min_silence=0.5))`, `turn_detector=ScriptedTurnDetector(…)` (not with a
+            pipeline of the test's own), `wake_up`, `userdata`.
+    Raises:
+        ConfigurationError: Parts or options are given that would have no effect.
     """
 
     def __init__(
@@ -98,7 +116,7 @@ class SessionHarness:
         model: ScriptedRealtimeModel | None = None,
         pipeline: Pipeline | None = None,
         options: SessionOptions | None = None,
-        **session: Unpack[SessionArguments],
+        **more: Unpack[More],
     ) -> None:
         self.agent = agent
         self.stt = stt or ScriptedSTT()
@@ -111,13 +129,23 @@ class SessionHarness:
         self._log = ConversationLog(self.recording)
         self.expect = Expect(self._log)
         """Assertions on messages, tool calls and handoffs, one after the other."""
-        self.pipeline = pipeline or self._make_pipeline(llm or self.llm)
+        listening: Listening = {}
+        if "vad" in more:
+            listening["vad"] = more.pop("vad")
+        if "turn_detector" in more:
+            listening["turn_detector"] = more.pop("turn_detector")
+        if pipeline is not None and listening:
+            raise ConfigurationError(f"{' and '.join(listening)} had no effect beside a pipeline; put it into that")
+        self.pipeline = pipeline or self._make_pipeline(llm or self.llm, listening)
         """What the session runs on; for a test with a session of its own too."""
         self.preemptive = False
         """Whether answers are begun before a turn is over; may be set before the session starts. By default they are
         not: the model is asked when the turn is over, so that the n-th answer of its script is that of the n-th."""
+        self._has_options = options is not None
         self._options = options or SessionOptions()
-        self._arguments = session
+        if not isinstance(self._options.clock, LoopClock):
+            raise ConfigurationError(f"the clock is the harness's, got {self._options.clock!r}; leave it out")
+        self._arguments: SessionArguments = more  # the rest of it
         self._faults = Faults(self.recording)
         self._going: Run | None = None
         self.resume_from: Mapping[str, Any] | None = None
@@ -125,14 +153,29 @@ class SessionHarness:
         self.close_report: CloseReport | None = None
         """How the session ended."""
 
-    pipeline_of: ClassVar[Callable[[LLM, ScriptedSTT, ScriptedTTS], Pipeline]] = staticmethod(_cascade)
+    pipeline_of: ClassVar[Callable[..., Pipeline]] = staticmethod(_cascade)
     """What is made of a test's parts; a suite that is to hold on another pipeline too replaces it."""
 
-    def _make_pipeline(self, llm: LLM) -> Pipeline:
+    def _make_pipeline(self, llm: LLM, listening: Listening) -> Pipeline:
         if self.model is not None:
             decides: TurnDetection = "remote" if "remote" in self.model.capabilities.turn_detection else "local"
-            return RealtimePipeline(self.model, vad=ScriptedVAD(), options=RealtimeOptions(turn_detection=decides))
-        return type(self).pipeline_of(llm, self.stt, self.tts)
+            options = RealtimeOptions(turn_detection=decides)
+            parts: Listening = {"vad": ScriptedVAD(), **listening}
+            return RealtimePipeline(self.model, options=options, **parts)
+        return type(self).pipeline_of(llm, self.stt, self.tts, **listening)
+
+    def _checked_options(self, clock: Clock) -> SessionOptions:
+        """Return the session's options; those that the harness would silently undo are refused."""
+        options = self._options
+        if not self.preemptive and (options.preemptive_tts or options.preemptive_attempts != _PREEMPTIVE_ATTEMPTS):
+            raise ConfigurationError(
+                "preemptive_tts and preemptive_attempts have no effect while harness.preemptive is False; set it"
+            )
+        if self.preemptive and not options.preemptive:
+            raise ConfigurationError("got harness.preemptive=True and SessionOptions(preemptive=False); leave one out")
+        if self._has_options and options.preemptive and not self.preemptive:
+            self.recording.remarks.append("no answer is begun before its turn is over, as harness.preemptive is False")
+        return replace(options, clock=clock, preemptive=self.preemptive, capture_content=True)
 
     # --- running
 
@@ -229,7 +272,7 @@ class SessionHarness:
             raise RuntimeError("this harness has run its session; make another one")
         loop = asyncio.get_running_loop()
         clock: Clock = VirtualClock() if isinstance(loop, VirtualTimeLoop) else LoopClock()
-        options = replace(self._options, clock=clock, preemptive=self.preemptive, capture_content=True)
+        options = self._checked_options(clock)
         self._going = Run(
             session=AgentSession(self.agent, self.pipeline, options=options, **self._arguments),
             transport=LocalTransport(clock, participant=self.caller.identity),

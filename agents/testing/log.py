@@ -188,6 +188,7 @@ class ConversationLog:
             for number, entry in enumerate(entries, start=1)
         ]
         end = [f"       {self.told_end()}"] if self.told_end() else []
+        end += [f"({remark})" for remark in self.recording.remarks]
         return "\n".join((lines or ["  (nothing was said or done)"]) + self._errors_besides(entries) + end)
 
     def told_end(self) -> str:

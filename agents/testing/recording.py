@@ -32,6 +32,8 @@ class Recording:
         self.events: list[SessionEvent] = []
         self.times: list[float] = []
         """When each event was handed out, in the loop's seconds; its own `at` says when it truly happened."""
+        self.remarks: list[str] = []
+        """Lines about how the session was run, which failures show."""
         self.is_ended_by_test = False
         """Whether the test closed the session, which had not closed by itself."""
         self._session: AgentSession[object] | None = None

@@ -13,6 +13,7 @@ from vivavoce.pipelines.testing.checks_listening import check_denoiser, check_st
 from vivavoce.pipelines.testing.checks_realtime import check_realtime_model
 from vivavoce.pipelines.testing.checks_speaking import check_llm, check_tts
 from vivavoce.pipelines.testing.loop_guard import LOOP_LIMIT, LoopGuard, LoopHeldError
+from vivavoce.pipelines.testing.positions import positions
 from vivavoce.pipelines.testing.promises import check_failure
 from vivavoce.pipelines.testing.script import HANG, ScriptError, Step, StepItem
 from vivavoce.pipelines.testing.scripted_llm import ScriptedLLM
@@ -22,7 +23,8 @@ from vivavoce.pipelines.testing.scripted_realtime import (
     ScriptedRealtimeModel,
 )
 from vivavoce.pipelines.testing.scripted_stt import ScriptedSTT, ScriptedSTTStream
-from vivavoce.pipelines.testing.scripted_tts import ScriptedTTS, ScriptedTTSOptions, TTSFault
+from vivavoce.pipelines.testing.scripted_tts import ScriptedTTS, ScriptedTTSOptions, Spoken, TTSFault
+from vivavoce.pipelines.testing.scripted_turn_detector import ScriptedTurnDetector
 from vivavoce.pipelines.testing.scripted_vad import ScriptedCaller, ScriptedVAD, ScriptedVADStream
 from vivavoce.pipelines.testing.virtual_time import VirtualClock, VirtualTimeError, VirtualTimeLoop, run_virtual
 
@@ -41,8 +43,10 @@ __all__ = [
     "ScriptedSTTStream",
     "ScriptedTTS",
     "ScriptedTTSOptions",
+    "ScriptedTurnDetector",
     "ScriptedVAD",
     "ScriptedVADStream",
+    "Spoken",
     "Step",
     "StepItem",
     "TTSFault",
@@ -57,5 +61,6 @@ __all__ = [
     "check_tts",
     "check_turn_detector",
     "check_vad",
+    "positions",
     "run_virtual",
 ]

@@ -1,9 +1,10 @@
-"""ScriptedLLM: a model whose answers, delays and faults a test writes down."""
+"""ScriptedLLM: a model whose answers, delays and faults a test writes down, by number or by the user's words."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from typing import Self
 
 import anyio
 
@@ -12,7 +13,7 @@ from vivavoce.pipelines.testing.script import ScriptError, Step, StepItem, items
 
 
 class ScriptedLLM(LLM):
-    """Answers the n-th request with the n-th step.
+    """Answers the n-th request with the n-th step, or a request by the user's words, where `when()` has them.
 
     `ScriptedLLM("Hello.", [0.1, "Sure. ", 0.05, "Done."], [ToolCall(...)], [ProviderError(...)], [HANG])`: text goes
     out piece by piece, a number waits that many seconds, an exception is raised. A request that is tried again takes
@@ -35,6 +36,8 @@ class ScriptedLLM(LLM):
     ) -> None:
         self._steps = [items(step) for step in steps]
         self._delay = delay
+        self._keyed: list[_Keyed] = []
+        self._numbered = 0
         self._default = items(default) if default is not None else None
         self._capabilities = capabilities or LLMCapabilities()
         self.requests: list[GenerateRequest] = []
@@ -55,12 +58,28 @@ class ScriptedLLM(LLM):
         """Append steps to the script."""
         self._steps += [items(step) for step in steps]
 
+    def when(self, words: str, *steps: Step) -> Self:
+        """Answer with these steps what the user says with `words` in it, whatever their case; return the model.
+
+        `ScriptedLLM().when("table", [call], "Booked.").when("bye", "Good bye.")`: the requests of one turn take the
+        steps one after the other, and each new message begins with the first one again. The first `when` that fits
+        answers; the numbered steps are for what fits none. For a `reply()` the words are looked for in its
+        instructions.
+
+        Raises:
+            ValueError: `words` is blank, or no step is given.
+        """
+        if not words.strip() or not steps:
+            raise ValueError(f"when() needs words and at least one step, got {words!r} and {len(steps)} step(s)")
+        self._keyed.append(_Keyed(words.casefold(), [items(step) for step in steps]))
+        return self
+
     async def generate(self, request: GenerateRequest) -> AsyncGenerator[LLMEvent, None]:
         """Play the next step."""
         index = len(self.requests)
         self.requests.append(request)
         self.requested_at.append(anyio.current_time())
-        step = self._step(index)
+        step = self._step(request)
         try:
             await wait(self._delay)
             async with aclosing(play(step)) as events:
@@ -76,16 +95,57 @@ class ScriptedLLM(LLM):
         Raises:
             ScriptError: Steps are left.
         """
-        if len(self.requests) < len(self._steps):
-            left = self._steps[len(self.requests) :]
+        left = self._steps[self._numbered :]
+        unused = [keyed.words for keyed in self._keyed if not keyed.is_used]
+        if left:
             raise ScriptError(f"{len(left)} of {len(self._steps)} scripted steps were never asked for: {left!r}")
+        if unused:
+            raise ScriptError(f"the answers to these words were never asked for: {unused!r}")
 
-    def _step(self, index: int) -> tuple[StepItem, ...]:
-        if index < len(self._steps):
-            return self._steps[index]
-        if self._default is None:
-            self.script_error = ScriptError(
-                f"ScriptedLLM got request {index + 1}, its script has {len(self._steps)} step(s); add one, or default="
-            )
+    def _step(self, request: GenerateRequest) -> tuple[StepItem, ...]:
+        topic, words = _asked(request)
+        keyed = next((keyed for keyed in self._keyed if keyed.words in words.casefold()), None)
+        if keyed is not None:
+            step = keyed.next(topic)
+            came = f"a further request on {keyed.words!r}, which has {len(keyed.steps)} step(s)"
+        else:
+            step = self._steps[self._numbered] if self._numbered < len(self._steps) else None
+            self._numbered += 1
+            came = f"request {len(self.requests)}, its script has {len(self._steps)} step(s)"
+            if self._keyed:
+                came += f" and none for the words {words!r}"
+        if step is None:
+            step = self._default
+        if step is None:
+            self.script_error = ScriptError(f"ScriptedLLM got {came}; add one, or default=")
             raise self.script_error
-        return self._default
+        return step
+
+
+class _Keyed:
+    """The answers to what the user says with certain words in it."""
+
+    def __init__(self, words: str, steps: list[tuple[StepItem, ...]]) -> None:
+        self.words = words
+        self.steps = steps
+        self._topic: object = None
+        self._next = 0
+
+    @property
+    def is_used(self) -> bool:
+        return self._topic is not None
+
+    def next(self, topic: object) -> tuple[StepItem, ...] | None:
+        """Return the next step on a topic, a message or instructions; the first one of a new topic."""
+        self._next = self._next + 1 if topic == self._topic else 0
+        self._topic = topic
+        return self.steps[self._next] if self._next < len(self.steps) else None
+
+
+def _asked(request: GenerateRequest) -> tuple[object, str]:
+    """Return a topic that stays the same while the same is asked, and its words."""
+    messages = request.context.messages("user")
+    if messages and messages[-1].turn_id == request.turn_id:
+        last = messages[-1]
+        return (last.id, last.content), last.content
+    return (request.turn_id, request.extra_instructions), request.extra_instructions

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import anyio
 
-from vivavoce.pipelines.core.errors import ProviderError
+from vivavoce.pipelines.core.errors import ConfigurationError, ProviderError
 from vivavoce.pipelines.core.words import pieces
 from vivavoce.pipelines.media.frame import FRAME_SECONDS
+from vivavoce.pipelines.testing.positions import position_chunks
 from vivavoce.pipelines.testing.script import HANG, tone_chunks, wait
 from vivavoce.pipelines.tts.base import TTS, AudioChunk, TTSCapabilities, Word
 
@@ -29,6 +30,19 @@ class TTSFault:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Spoken:
+    """How certain words are spoken; what is None is as for all others.
+
+    Args:
+        first_byte: Seconds to the first chunk.
+        seconds: Length of the synthesis; its words share it evenly.
+    """
+
+    first_byte: float | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptedTTSOptions:
     """How long scripted speech takes and how it arrives."""
 
@@ -40,10 +54,14 @@ class ScriptedTTSOptions:
     """Seconds between two chunks; 0: all at once after the first."""
     close_delay: float = 0.0
     """Seconds that closing a synthesis takes; `HANG` for ever."""
+    by_text: Mapping[str, Spoken] = field(default_factory=dict)
+    """Words to how a text is spoken that has them in it, whatever their case; the first that fits counts."""
+    tells_position: bool = False
+    """Whether each sample says where in its synthesis it stands, for `positions()`, instead of a constant tone."""
 
 
 class ScriptedTTS(TTS):
-    """Speaks a constant tone in chunks of 20 ms.
+    """Speaks a constant tone, or samples that tell their position, in chunks of 20 ms.
 
     Args:
         first_byte: Seconds from the request (or the first piece of streamed text) to the first chunk.
@@ -70,6 +88,10 @@ class ScriptedTTS(TTS):
         )
         self._faults = dict(faults or {})
         self._options = options or ScriptedTTSOptions()
+        if streams_text and any(spoken.seconds is not None for spoken in self._options.by_text.values()):
+            raise ConfigurationError(
+                "a length by text needs a voice that takes whole texts, got streams_text=True; use seconds_per_word"
+            )
         self.texts: list[str] = []
         """The texts spoken, oldest first; a streamed one grows as it comes."""
         self.requested_at: list[float] = []
@@ -84,14 +106,25 @@ class ScriptedTTS(TTS):
 
     def seconds(self, text: str) -> float:
         """Return how long `text` sounds."""
-        options = self._options
+        options, spoken = self._options, self._spoken(text)
+        if spoken.seconds is not None:
+            return spoken.seconds
         return options.duration if options.duration is not None else options.seconds_per_word * len(pieces(text))
+
+    def _spoken(self, text: str) -> Spoken:
+        folded = text.casefold()
+        found = (spoken for words, spoken in self._options.by_text.items() if words.casefold() in folded)
+        return next(found, Spoken())
+
+    def _first_byte_of(self, text: str) -> float:
+        first_byte = self._spoken(text).first_byte
+        return self._first_byte if first_byte is None else first_byte
 
     async def synthesize(self, text: str) -> AsyncGenerator[AudioChunk, None]:
         """Speak."""
         index = self._note(text)
         try:
-            await wait(self._first_byte)
+            await wait(self._first_byte_of(text))
             await self._fault(index, "before")
             chunks = self._chunks(text)
             for number, chunk in enumerate(chunks):
@@ -116,7 +149,7 @@ class ScriptedTTS(TTS):
         try:
             async for piece in text:
                 if not self.texts[index]:
-                    await wait(self._first_byte)
+                    await wait(self._first_byte_of(piece))
                     await self._fault(index, "before")
                 self.texts[index] += piece
                 *words, pending = (pending + piece).split(" ")
@@ -159,24 +192,28 @@ class ScriptedTTS(TTS):
     def _chunks(self, text: str) -> list[AudioChunk]:
         """Return the audio of a whole text, each word told with the chunk in which it begins."""
         seconds, rate = self.seconds(text), self._capabilities.sample_rate
-        frames = tone_chunks(seconds, rate)
+        frames = position_chunks(seconds, rate) if self._options.tells_position else tone_chunks(seconds, rate)
         spoken = [text[start:end] for start, end in pieces(text)]
         words = [
             Word(word, seconds * number / len(spoken), seconds * (number + 1) / len(spoken))
             for number, word in enumerate(spoken)
         ]
         chunks, heard = [], 0
-        for frame in frames:
+        for number, frame in enumerate(frames, start=1):
             heard += frame.samples
             begun: tuple[Word, ...] = ()
             if self._capabilities.emits_words:
-                begun = tuple(word for word in words if word.start < heard / rate or frame is frames[-1])
+                begun = tuple(word for word in words if word.start < heard / rate or number == len(frames))
                 words = words[len(begun) :]
             chunks.append(AudioChunk(frame, begun))
         return chunks
 
     def _word(self, word: str, start: float) -> list[AudioChunk]:
         seconds, rate = self._options.seconds_per_word, self._capabilities.sample_rate
-        frames = tone_chunks(seconds, rate, max(FRAME_SECONDS, seconds))
+        chunk = max(FRAME_SECONDS, seconds)
+        if self._options.tells_position:
+            frames = position_chunks(seconds, rate, chunk, start=start)
+        else:
+            frames = tone_chunks(seconds, rate, chunk)
         told = (Word(word, start, start + seconds),) if self._capabilities.emits_words else ()
         return [AudioChunk(frame, told if number == 0 else ()) for number, frame in enumerate(frames)]

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from dataclasses import replace
+from typing import Unpack
 
+from vivavoce.agents.testing import Listening
 from vivavoce.pipelines.llm.base import LLM, GenerateRequest, LLMEvent, TextDelta
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.pipeline import Pipeline
@@ -97,15 +99,17 @@ class SpeakingConnection(RealtimeConnection):
         await self.scripted.aclose()
 
 
-def realtime_of(llm: LLM, stt: ScriptedSTT, tts: ScriptedTTS) -> Pipeline:
+def realtime_of(llm: LLM, stt: ScriptedSTT, tts: ScriptedTTS, **listening: Unpack[Listening]) -> Pipeline:
     """Return the parts of a scenario as a model that speaks, with STT, VAD and, for `say`, TTS of one's own."""
-    return RealtimePipeline(SpeakingLLM(llm, tts), stt=stt, tts=tts, vad=ScriptedVAD())
+    parts: Listening = {"vad": ScriptedVAD(), **listening}
+    return RealtimePipeline(SpeakingLLM(llm, tts), stt=stt, tts=tts, **parts)
 
 
-def text_realtime_of(llm: LLM, stt: ScriptedSTT, tts: ScriptedTTS) -> Pipeline:
+def text_realtime_of(llm: LLM, stt: ScriptedSTT, tts: ScriptedTTS, **listening: Unpack[Listening]) -> Pipeline:
     """Return the parts of a scenario as a model that answers with text, which the voice of one's own speaks."""
     options = RealtimeOptions(answers="text")
-    return RealtimePipeline(SpeakingLLM(llm, tts), stt=stt, tts=tts, vad=ScriptedVAD(), options=options)
+    parts: Listening = {"vad": ScriptedVAD(), **listening}
+    return RealtimePipeline(SpeakingLLM(llm, tts), stt=stt, tts=tts, options=options, **parts)
 
 
 async def _once(text: str) -> AsyncGenerator[str, None]:

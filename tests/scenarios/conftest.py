@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import Unpack
 
 import pytest
 from realtime_kit import realtime_of, text_realtime_of
 
 from telemetry_kit import Watching
-from vivavoce.agents.testing import SessionHarness
+from vivavoce.agents.testing import Listening, SessionHarness
 from vivavoce.pipelines.llm.base import LLM
 from vivavoce.pipelines.pipeline import Pipeline, PipelineContext
 from vivavoce.pipelines.realtime import RealtimePipeline, RealtimePipelineConnection
@@ -101,8 +102,8 @@ def on_pipeline(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(RealtimePipeline, "open", open_and_note)
     made: list[Pipeline] = []
 
-    def make_and_note(llm: LLM, stt: ScriptedSTT, tts: ScriptedTTS) -> Pipeline:
-        made.append(make(llm, stt, tts))
+    def make_and_note(llm: LLM, stt: ScriptedSTT, tts: ScriptedTTS, **listening: Unpack[Listening]) -> Pipeline:
+        made.append(make(llm, stt, tts, **listening))
         return made[-1]
 
     monkeypatch.setattr(SessionHarness, "pipeline_of", staticmethod(make_and_note))

@@ -76,7 +76,7 @@ def test_an_input_that_raises_is_an_error_event_and_the_next_turn_is_answered() 
         harness.room.send_text(5)  # type: ignore[arg-type]  # a transport's mistake
         await harness.until(6.0)
 
-    harness.run(scenario, until=7.0)
+    harness.expects_error("decision loop").run(scenario, until=7.0)
     harness.expect_history(("user", "a table"), ("assistant", "Fine."))
     assert harness.recording.of(ErrorOccurred)[0].source == "decision loop"
     assert harness.close_report is not None
