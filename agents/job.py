@@ -6,6 +6,7 @@ an entrypoint sees the entrypoint's own job, however many run in one process.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -30,6 +31,16 @@ ShutdownCallback = Callable[[str], Awaitable[None] | None] | Callable[[], Awaita
 
 Conversation = Mapping[str, Any]
 """What `AgentSession.snapshot()` returns."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credentials:
+    """Where a LiveKit server is and what proves that we may work for it."""
+
+    url: str
+    """With scheme ws or wss, without a trailing slash."""
+    api_key: str
+    api_secret: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +89,11 @@ class CurrentJob(Protocol):
     @property
     def reason(self) -> str:
         """Why the job has ended; empty while it runs."""
+        ...
+
+    @property
+    def credentials(self) -> Credentials | None:
+        """For the server's API; None where the worker has no key."""
         ...
 
     async def connect(self, *, auto_subscribe: bool = True) -> None:
@@ -169,6 +185,18 @@ def get_job_context() -> CurrentJob:
 def current_job() -> CurrentJob | None:
     """Return the job that the calling code runs in, if it runs in one."""
     return _current.get(None)
+
+
+def server_credentials() -> Credentials | None:
+    """Return what calls the API of the server that the calling code works for; None where a part is missing.
+
+    In a job they are the job's, else those of the environment.
+    """
+    job = current_job()
+    if job is not None and job.credentials is not None:
+        return job.credentials
+    url, api_key, api_secret = (os.environ.get(f"LIVEKIT_{name}", "") for name in ("URL", "API_KEY", "API_SECRET"))
+    return Credentials(url=url, api_key=api_key, api_secret=api_secret) if url and api_key and api_secret else None
 
 
 def has_job_ended() -> bool:

@@ -27,7 +27,7 @@ class Patient(Agent):
             await self.session.say("I cannot hear you. Please say something.")
         else:
             await self.session.say("Then I hang up now. Goodbye.")
-            await self.session.leave()
+            await self.session.hangup()
 
 
 async def entrypoint(ctx: JobContext) -> None:

@@ -10,6 +10,7 @@ from typing import Literal, Protocol
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskStatus
 
+from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.media.frame import AudioFrame, VideoFrame
 
 
@@ -107,6 +108,8 @@ class Transport(ABC):
 
     input_rate: int = 16000
     """Hz of the frames handed to `TransportEvents.audio`."""
+    tail: float = 0.0
+    """Seconds, at most, from the end of a sample in the sink until the linked participant has heard it."""
 
     @abstractmethod
     async def run(self, events: TransportEvents, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
@@ -143,6 +146,26 @@ class Transport(ABC):
 
     def send_turn_record(self, json_text: str) -> None:
         """Send a turn record to the linked participant, if the transport was told to."""
+
+    def check_hangup(self) -> None:
+        """Check that `hangup()` has all that it needs.
+
+        Raises:
+            ConfigurationError: It lacks something; the error names it.
+        """
+        raise ConfigurationError(
+            f"needed a transport that can disconnect its caller, got {type(self).__name__}; implement its hangup() "
+            "and check_hangup(), or let the caller leave by themselves"
+        )
+
+    async def hangup(self) -> None:
+        """Disconnect the linked participant; fine if it is gone already.
+
+        Raises:
+            ConfigurationError: It lacks something, as `check_hangup()`.
+            RoomError: The room refused it, or did not answer in time.
+        """
+        self.check_hangup()
 
     async def leave(self) -> None:
         """Leave the room. Bounded by the caller; calling it twice is fine."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import anyio
@@ -49,7 +50,8 @@ class DirectJob:
         self._worker = worker
         self._place = place
         self._watch = watch
-        self._executor = TaskExecutor(self._entrypoint, worker.options, worker.shared)
+        options = replace(worker.options, url=place.url, api_key=place.api_key, api_secret=place.api_secret)
+        self._executor = TaskExecutor(self._entrypoint, options, worker.shared)
         self._id = new_id("job")
         self._reason = ""
         self._is_started = False

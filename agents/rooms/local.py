@@ -126,6 +126,8 @@ class LocalTransport(Transport):
         self._has_run = False
         self.is_left = False
         """Whether the session has left the room."""
+        self.hung_up: list[str] = []
+        """Whom the session has disconnected, one after the other."""
         self.transcripts: list[TranscriptSegment] = []
         """What the room was shown, every update of every segment."""
         self.transcript_times: list[float] = []
@@ -178,6 +180,14 @@ class LocalTransport(Transport):
     def send_turn_record(self, json_text: str) -> None:
         if self._is_recording:
             self.turn_records.append(json_text)
+
+    def check_hangup(self) -> None:
+        """There is nothing that it needs."""
+
+    async def hangup(self) -> None:
+        if self._linked is not None and self._linked in self._present:
+            self.hung_up.append(self._linked)
+            self.drop(self._linked)
 
     async def leave(self) -> None:
         self.is_left = True

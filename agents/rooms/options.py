@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, fields
+from typing import Literal, get_args
 
-from vivavoce.pipelines.core.checks import check_flag, check_number, check_text, check_whole, shown
+from vivavoce.pipelines.core.checks import check_choice, check_flag, check_number, check_text, check_whole, shown
 from vivavoce.pipelines.core.errors import ConfigurationError
 
 PARTICIPANT_KINDS = frozenset({"standard", "ingress", "egress", "sip", "agent", "connector", "bridge"})
 """LiveKit's kinds of participants (`livekit.rtc.ParticipantKind`), in lower case."""
 
+Hangup = Literal["participant", "room"]
 OUTPUT_RATES_HZ = frozenset({8000, 16000, 24000, 32000, 48000})
 INPUT_RATES_HZ = frozenset({8000, 16000, 24000, 48000})
 
@@ -45,6 +47,8 @@ class RoomOptions:
     session was not told whom to talk to, for anybody else."""
     participant_grace: float = 10.0
     """How long a participant that has left may take to come back."""
+    hangup: Hangup = "participant"
+    """Whom `session.hangup()` disconnects: the linked participant, or everybody, by deleting the room."""
     participant_kinds: frozenset[str] = frozenset({"standard", "sip", "connector"})
     """Whom to link when no identity was given. Other agents are left out, or two of them would talk to each other."""
     audible_limit: float = 10.0
@@ -64,6 +68,7 @@ class RoomOptions:
                 check_flag(option.name, getattr(self, option.name))
         for name in ("participant_grace", "audible_limit"):
             check_number(name, getattr(self, name), at_least=0, unit="s")
+        check_choice("hangup", self.hangup, get_args(Hangup))
         check_number("video_fps", self.video_fps, above=0, unit="pictures a second")
         check_number("video_max_size", self.video_max_size, above=0, unit="pixels")
         check_number("publish_limit", self.publish_limit, above=0, unit="s")

@@ -33,7 +33,14 @@ from vivavoce.agents.states import CloseReason
 from vivavoce.agents.tools.mcp.room import MCPRoom
 from vivavoce.agents.turn import inputs as i
 from vivavoce.pipelines.core.clock import Clock
-from vivavoce.pipelines.core.errors import SessionClosedError, SessionError, VoiceError, describe, first_error
+from vivavoce.pipelines.core.errors import (
+    SessionClosedError,
+    SessionError,
+    SessionNotStartedError,
+    VoiceError,
+    describe,
+    first_error,
+)
 
 if TYPE_CHECKING:
     from vivavoce.pipelines.io import Transport
@@ -127,6 +134,17 @@ class SessionLifecycle:
             self._pipelines.close()
             self.closed.set()
         return self.report
+
+    @property
+    def room_link(self) -> RoomLink:
+        """The session's link to its room.
+
+        Raises:
+            SessionNotStartedError: There is none yet.
+        """
+        if self._link is None:
+            raise SessionNotStartedError("the session is not in its room yet; call this from on_enter on")
+        return self._link
 
     def mute(self, is_muted: bool) -> None:
         """Let the pipeline hear silence instead of the caller, or the caller again."""
@@ -324,9 +342,9 @@ class SessionLifecycle:
     def _on_mcp_error(self, error: Exception) -> None:
         self._runtime.report_error(error, "mcp", is_recovered=True)
 
-    def _on_room_closed(self, reason: str) -> None:
-        logger.info("The room is gone: %s", reason)
-        self.request_close(CloseReason.ROOM_CLOSED)
+    def _on_room_closed(self, why: str, reason: CloseReason) -> None:
+        logger.info("The room is gone: %s", why)
+        self.request_close(reason)
 
     # --- close
 

@@ -12,7 +12,7 @@ OURS: dict[str, str] = {
     "generate_reply": "reply(instructions)",
     "aclose": "close()",
     "drain": "close(), after `await session.say(…)` what is to be heard",
-    "shutdown": "close(), or leave() to leave the room too",
+    "shutdown": "close(), or hangup() to disconnect the caller too",
     "commit_user_turn": "input.commit_turn()",
     "clear_user_turn": "input.clear_turn()",
     "current_agent": "agent",

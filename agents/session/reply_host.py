@@ -164,6 +164,16 @@ class ReplyHost:
         """What was said before the calls is over, or their speech was cut."""
         self._tools.release(batch)
 
+    def predict_end_of_turn(self, text: str) -> None:
+        """Ask the turn detector about the pause after `text`."""
+        spoken = self.history.messages("assistant")
+        self.connection.predict_end_of_turn(text, spoken[-1].content if spoken else "")
+
+    def keep_backchannel(self, text: str, turn_id: str) -> None:
+        """Keep the user's "mhm", which nothing answers."""
+        self.connection.drop_audio()
+        self.history.add_message("user", text, turn_id=turn_id, backchannel=True)
+
     def add_usage(
         self,
         usage: Usage | None = None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+import anyio
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskGroup, TaskStatus
 
@@ -13,15 +14,18 @@ from vivavoce.agents.agent import Agent
 from vivavoce.agents.rooms.options import RoomOptions
 from vivavoce.agents.session.emitter import SessionEmitter
 from vivavoce.agents.session.runtime import SessionRuntime
+from vivavoce.agents.states import CloseReason
 from vivavoce.agents.turn import inputs as i
 from vivavoce.pipelines.core.clock import Clock, TimerHandle
-from vivavoce.pipelines.core.errors import CapabilityError, located
+from vivavoce.pipelines.core.errors import CapabilityError, RoomError, VoiceError, describe, located
 from vivavoce.pipelines.io import Transport, TransportEvents
 from vivavoce.pipelines.media.frame import AudioFrame, VideoFrame
 from vivavoce.pipelines.pipeline import PipelineCapabilities, PipelineConnection
 
 logger = logging.getLogger(__name__)
 
+HANGUP_LIMIT = 10.0
+"""Seconds for a transport to disconnect the caller, over any limit of its own."""
 
 _AudioHook = Callable[[AudioFrame], None]
 
@@ -37,7 +41,7 @@ class RoomLink(TransportEvents):
         clock: Clock,
         options: RoomOptions,
         *,
-        on_closed: Callable[[str], None],
+        on_closed: Callable[[str, CloseReason], None],
     ) -> None:
         self.transport = transport
         self.is_muted = False
@@ -48,12 +52,32 @@ class RoomLink(TransportEvents):
         self._clock = clock
         self._options = options
         self._on_closed = on_closed
+        self._close_reason = CloseReason.ROOM_CLOSED
         self._push: Callable[[AudioFrame], None] | None = None
         self._hears: _AudioHook | None = None
         self._is_heard: _AudioHook | None = None
         self._limit: TimerHandle | None = None
         self._is_audible = False
         self._next_picture_at = 0.0
+
+    async def hang_up(self, reason: CloseReason) -> None:
+        """Disconnect the caller; the session closes with `reason`, if it closes when its caller leaves.
+
+        Raises:
+            RoomError: The transport could not do it.
+        """
+        self._close_reason = reason  # the room may close before the server has answered
+        try:
+            with anyio.fail_after(HANGUP_LIMIT):
+                await self.transport.hangup()
+        except VoiceError:
+            raise
+        except Exception as error:  # noqa: BLE001 - foreign transports may raise anything, a TimeoutError too
+            raise RoomError(f"the transport could not disconnect the caller: {describe(error)}") from error
+        finally:
+            self._close_reason = CloseReason.ROOM_CLOSED
+        if self._options.close_on_disconnect:
+            self._on_closed("the caller was disconnected", reason)
 
     def open(
         self, group: TaskGroup, agent: Agent, connection: PipelineConnection, capabilities: PipelineCapabilities
@@ -174,7 +198,7 @@ class RoomLink(TransportEvents):
 
     def closed(self, reason: str) -> None:
         """The room is gone."""
-        self._on_closed(reason)
+        self._on_closed(reason, self._close_reason)
 
     # --- audio out
 

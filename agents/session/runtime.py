@@ -119,7 +119,7 @@ class SessionRuntime:
         """Where speech goes."""
         return self._links.playout
 
-    def post(self, event: i.TurnInput) -> None:
+    def post(self, event: Entry) -> None:
         """Enqueue an input; nothing is decided on the caller's stack."""
         self._inbox.put(event)
 
@@ -274,6 +274,11 @@ class SessionRuntime:
         self._replies[handle.id].record.answers(turn_id)
 
     @property
+    def live_handles(self) -> list[SpeechHandle]:
+        """Handles of all speeches that are not over."""
+        return [reply.handle for reply in self._replies.values()]
+
+    @property
     def current_handle(self) -> SpeechHandle | None:
         """The handle of the speech that has the floor."""
         reply = self._replies.get(self._machine.current_speech_id)
@@ -326,10 +331,6 @@ class SessionRuntime:
         self._replies[handle.id] = Reply(self._host, handle, request, record, attempt)
         self.handoffs.turn_committed()
         self.journal.note(ev.SpeechCreated, turn_id=effect.turn_id, speech_id=handle.id, kind="turn")
-
-    def _add_backchannel(self, effect: fx.AddBackchannel) -> None:
-        self._links.connection.drop_audio()
-        self.history.add_message("user", effect.text, turn_id=effect.turn_id, backchannel=True)
 
     def _amend_user_turn(self, effect: fx.AmendUserTurn) -> None:
         item = self.history.user_item(effect.turn_id)
@@ -394,10 +395,6 @@ class SessionRuntime:
         self._held = ""
         self.playout.resume()
 
-    def _predict(self, effect: fx.PredictEndOfTurn) -> None:
-        spoken = self.history.messages("assistant")
-        self._links.connection.predict_end_of_turn(effect.text, spoken[-1].content if spoken else "")
-
     def _wake_user(self, effect: fx.WakeUser) -> None:
         self.journal.note(ev.WakeUpFired, level=effect.level)
         self.wake_up_call.make(effect.level)
@@ -439,16 +436,15 @@ class SessionRuntime:
 
     async def _wait_audio_stopped(self) -> None:
         """Wait until the sink has played what it holds, a fade included, if nothing else is being played."""
-        if self._host.links is None or self.playout.current is not None:
-            return
-        await anyio.sleep(max(0.0, self.playout.silent_at() - self._host.clock.now()))
+        if self._host.links is not None and self.playout.current is None:
+            await self.playout.drained()
 
     async def wait_silent(self) -> None:
         """Wait until every speech is over and the sink is empty; the caller bounds it."""
-        for reply in list(self._replies.values()):
-            await reply.handle
+        for handle in self.live_handles:
+            await handle
         if self._host.links is not None:
-            await anyio.sleep(max(0.0, self.playout.silent_at() - self._host.clock.now()))
+            await self.playout.drained()
 
     def end(self) -> None:
         """Drop what is still in the playout and in the inbox, and resolve every handle that is left."""
@@ -476,7 +472,7 @@ _APPLY: dict[type, Callable[[SessionRuntime, Any], None]] = {
     fx.StartAttempt: lambda runtime, effect: runtime._attempts.start(effect),
     fx.DropAttempt: lambda runtime, effect: runtime._attempts.drop(effect),
     fx.AmendUserTurn: SessionRuntime._amend_user_turn,
-    fx.AddBackchannel: SessionRuntime._add_backchannel,
+    fx.AddBackchannel: lambda runtime, effect: runtime._host.keep_backchannel(effect.text, effect.turn_id),
     fx.DropUserTurn: SessionRuntime._drop_user_turn,
     fx.UserTurnLimitReached: lambda runtime, effect: note_turn_limit(runtime.journal, effect),
     fx.PolicyFailed: lambda runtime, effect: report_turn_error(effect, runtime.report_error),
@@ -489,10 +485,11 @@ _APPLY: dict[type, Callable[[SessionRuntime, Any], None]] = {
     fx.DropHandoff: lambda runtime, effect: runtime.handoffs.drop(effect.handoff_id),
     fx.TakePipeline: lambda runtime, effect: runtime.pipelines.take(effect.change_id),
     fx.DropPipeline: lambda runtime, effect: runtime.pipelines.drop(effect.change_id, effect.reason),
-    fx.PredictEndOfTurn: SessionRuntime._predict,
+    fx.PredictEndOfTurn: lambda runtime, effect: runtime._host.predict_end_of_turn(effect.text),
     fx.SettleAudio: lambda runtime, effect: runtime._links.connection.commit_audio(),
     fx.ClearAudio: lambda runtime, effect: runtime._links.connection.clear_audio(),
     fx.RefuseRemoteReply: lambda runtime, effect: runtime._links.connection.refuse(effect.remote_reply_id),
     fx.WakeUser: SessionRuntime._wake_user,
+    fx.HangUp: lambda runtime, effect: runtime.wake_up_call.hang_up(),
     fx.CloseSession: SessionRuntime._close_session,
 }

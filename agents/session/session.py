@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
@@ -25,6 +25,7 @@ from vivavoce.agents.session.emitter import SessionEmitter
 from vivavoce.agents.session.event_source import EventSource
 from vivavoce.agents.session.flow import ConversationFlow
 from vivavoce.agents.session.handoff import Handoff, HandoffRoom
+from vivavoce.agents.session.hang_ups import HangUps
 from vivavoce.agents.session.history import SessionHistory
 from vivavoce.agents.session.input import SessionInput
 from vivavoce.agents.session.journal import Journal
@@ -150,7 +151,12 @@ class AgentSession(EventSource, SessionSpeaking, SessionView, Generic[UserdataT]
             history=self.history,
             request_close=self._on_close_wanted,
             tools=tools,
-            wake_up_call=WakeUpCall(self._emitter, limit=options.callback_timeout, report_error=self._report_error),
+            wake_up_call=WakeUpCall(
+                self._emitter,
+                limit=options.callback_timeout,
+                report_error=self._report_error,
+                hang_up=lambda: self._hang_ups.after_silence(),
+            ),
             handoffs=self._handoffs,
         )
         self._runtime.pipelines = self._pipelines
@@ -162,6 +168,7 @@ class AgentSession(EventSource, SessionSpeaking, SessionView, Generic[UserdataT]
         self._door = SessionDoor(self._lifecycle, self._runtime)
         self._runtime.tell = self._door.post
         self._handoffs.on_changed = self._on_agent_changed
+        self._hang_ups: HangUps = HangUps(self._door, self._lifecycle, self._runtime, self._emitter)
         self._speech = SpeechDesk(self, self._door, self._runtime, self._pipelines)
         self.input = SessionInput(self._door.post_checked, self._door.mute)
         self.wake_up_timer = WakeUpTimer(self._door.post_checked)
@@ -211,7 +218,15 @@ class AgentSession(EventSource, SessionSpeaking, SessionView, Generic[UserdataT]
             if resumed is None and watch.has_conversation:
                 resumed = partial(self._take_over, watch)
         with_job = JobLink(self._close_with_job, self.wait_closed)
-        connect = connecting(room, participant, room_options, self._clock, self._journal, with_job)
+        connect = connecting(
+            room,
+            participant,
+            room_options,
+            self._clock,
+            self._journal,
+            with_job,
+            hangs_up=self._machine.hangs_up,
+        )
         if isinstance(resumed, Snapshot):
             self._resume(resumed)
         self._journal.observer = make_observer(self._telemetry, self._options, self.id, self.pipeline)
@@ -249,6 +264,22 @@ class AgentSession(EventSource, SessionSpeaking, SessionView, Generic[UserdataT]
     async def leave(self) -> CloseReport:
         """Close and leave the room."""
         return await self._end(CloseReason.USER_INITIATED, leave=True)
+
+    def hangup(self, *, after_speech: bool = True) -> Awaitable[None]:
+        """Disconnect the caller. The session then closes, unless `RoomOptions.close_on_disconnect` is off.
+
+        It acts when called; awaiting it means that the caller is disconnected. In a LiveKit room it needs the server's
+        API: a worker's job has the keys, elsewhere `LIVEKIT_URL`, `LIVEKIT_API_KEY` and `LIVEKIT_API_SECRET` give them.
+
+        Args:
+            after_speech: Whether the caller first hears what was said before this call; of the speech whose tool calls
+                it, that is the words before the tool's call. False cuts all speech off.
+        Raises:
+            SessionNotStartedError, SessionClosedError: There is nobody to disconnect.
+            ConfigurationError: The transport lacks something; the error names it.
+            RoomError: When awaited: the server refused it, or did not answer. It is an `error` event too.
+        """
+        return self._hang_ups.ask(after_speech=after_speech)
 
     async def wait_closed(self) -> CloseReport:
         """Wait until the session has closed, for whatever reason."""

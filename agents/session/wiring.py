@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.events import ErrorOccurred
-from vivavoce.agents.job import SessionClose, SessionClosed, current_job, get_job_context
+from vivavoce.agents.job import SessionClose, SessionClosed, current_job, get_job_context, server_credentials
 from vivavoce.agents.observe.observer import NO_OBSERVER, SessionObserver
 from vivavoce.agents.observe.telemetry import Telemetry
 from vivavoce.agents.session.flow import ConversationFlow
@@ -232,7 +232,8 @@ def make_transport(
         return room
     from vivavoce.agents.rooms.livekit import LiveKitTransport
 
-    return LiveKitTransport(room, participant=participant, options=options, clock=clock)
+    credentials = server_credentials()
+    return LiveKitTransport(room, participant=participant, options=options, clock=clock, credentials=credentials)
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,14 +251,19 @@ def connecting(
     clock: Clock,
     journal: Journal,
     with_job: JobLink,
+    *,
+    hangs_up: bool,
 ) -> Callable[[], Awaitable[Transport]]:
     """Begin the journal and, in a job, count there; return what gives or connects the transport.
 
     Raises:
-        ConfigurationError: No room was given and the code runs in no job, or a participant goes with a transport.
+        ConfigurationError: No room was given and the code runs in no job, a participant goes with a transport, or the
+            session `hangs_up` and the transport cannot.
     """
     if room is not None:
         transport = make_transport(room, participant, options, clock)
+        if hangs_up:
+            transport.check_hangup()
         journal.begin(getattr(room, "name", ""))
         if (current := current_job()) is not None:
             current.session_begins(with_job.wait_closed)
@@ -276,6 +282,9 @@ def connecting(
     async def join() -> Transport:
         await job.connect()
         job.attach_session(with_job.close)
-        return make_transport(job.room, participant, options, clock)
+        transport = make_transport(job.room, participant, options, clock)
+        if hangs_up:
+            transport.check_hangup()
+        return transport
 
     return join

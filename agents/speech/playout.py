@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+import anyio
+
 from vivavoce.agents.speech.heard import HeardText
 from vivavoce.agents.speech.mixing import MixingSink
 from vivavoce.agents.speech.spoken_items import SpokenItems
@@ -236,6 +238,10 @@ class Playout:
     def silent_at(self) -> float:
         """Return when the sink will have played what it holds, a fade included."""
         return self._clock.now() + self._sink.queued() / self.rate
+
+    async def drained(self) -> None:
+        """Wait until the sink has played what it holds, a fade included."""
+        await anyio.sleep(max(0.0, self.silent_at() - self._clock.now()))
 
     def close(self) -> None:
         """Stop at once; nothing is played or reported any more."""

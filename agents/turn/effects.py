@@ -270,6 +270,11 @@ class WakeUser:
 
 
 @dataclass(frozen=True, slots=True)
+class HangUp:
+    """The user has answered no wake-up: disconnect them."""
+
+
+@dataclass(frozen=True, slots=True)
 class CloseSession:
     """The conversation cannot or need not go on; `component` is what failed again and again, if that is why."""
 
@@ -302,5 +307,6 @@ Effect = (
     | ClearAudio
     | RefuseRemoteReply
     | WakeUser
+    | HangUp
     | CloseSession
 )

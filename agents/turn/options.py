@@ -135,14 +135,15 @@ class WakeUp:
     """Levels in one silence."""
     backoff: float = 1.0
     """Each wait is that many times the one before."""
-    then: Literal["close"] | None = None
-    """What follows the last level, one more wait later: the session closes with reason `user_away`, or nothing."""
+    then: Literal["close", "hangup"] | None = None
+    """What follows the last level, one more wait later: the session closes with reason `user_away`; with "hangup" the
+    caller is disconnected first, as by `session.hangup()`; None: nothing."""
 
     def __post_init__(self) -> None:
         check_number("after", self.after, above=0, unit="s", remedy="no wake-up is wake_up=None")
         check_whole("repeat", self.repeat, at_least=1)
         check_number("backoff", self.backoff, at_least=1)
-        check_choice("then", self.then, ("close", None))
+        check_choice("then", self.then, ("close", "hangup", None))
         if math.log(self.after) + self.repeat * math.log(self.backoff) > MAX_WAIT_LOG:
             raise ConfigurationError(f"need waits below a year, got {self!r}; take a smaller backoff or repeat")
 

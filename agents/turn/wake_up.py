@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.deadlines import Deadline
-from vivavoce.agents.turn.effects import CloseSession, Effect, WakeUser
+from vivavoce.agents.turn.effects import CloseSession, Effect, HangUp, WakeUser
 from vivavoce.agents.turn.floor import Floor
 from vivavoce.agents.turn.options import TurnOptions
 from vivavoce.agents.turn.user_turn import UserSide
@@ -51,8 +51,10 @@ class WakeUps:
             self._quiet_from = now
 
     def caller_left(self) -> None:
-        """There is nobody to wake up."""
+        """There is nobody to wake up; who comes after a caller that was hung up on is another one."""
         self._is_present = False
+        if self._is_hung_up_on:
+            self._user.silence.level = 0
 
     def tools_running(self, event: i.ToolsRunning, now: float) -> None:
         """Tools have begun to run, or the last one has ended."""
@@ -71,6 +73,17 @@ class WakeUps:
             case i.WakeUpReset():
                 self._user.silence.level = 0
                 self._waiting_from = now
+
+    @property
+    def hangs_up(self) -> bool:
+        """Whether a silence may end with the user being disconnected."""
+        return self._wake_up is not None and self._wake_up.then == "hangup"
+
+    @property
+    def _is_hung_up_on(self) -> bool:
+        """Whether the silence has outlasted its last level, and that ends the call."""
+        wake_up = self._wake_up
+        return wake_up is not None and self.hangs_up and self._user.silence.level > wake_up.repeat
 
     # --- deadlines
 
@@ -102,7 +115,9 @@ class WakeUps:
         silence.level += 1
         self._waiting_from = now
         assert self._wake_up is not None
-        if silence.level > self._wake_up.repeat:
+        if self._is_hung_up_on:
+            self._out.append(HangUp())
+        elif silence.level > self._wake_up.repeat:
             self._out.append(CloseSession("user_away"))
         else:
             self._out.append(WakeUser(silence.level))

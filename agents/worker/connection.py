@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio.abc import ObjectReceiveStream
 
-from vivavoce.agents.worker.options import Credentials
+from vivavoce.agents.job import Credentials
 from vivavoce.agents.worker.protocol import ServerMessage, decode
 from vivavoce.pipelines.core.errors import WorkerError
 

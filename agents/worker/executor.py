@@ -13,7 +13,7 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from vivavoce.agents.observe.telemetry import Telemetry
 from vivavoce.agents.worker.job import JobContext
-from vivavoce.agents.worker.options import WorkerOptions
+from vivavoce.agents.worker.options import WorkerOptions, api_credentials
 from vivavoce.agents.worker.protocol import JobAssigned
 from vivavoce.agents.worker.run import JobRun
 
@@ -75,7 +75,10 @@ class TaskExecutor(JobExecutor):
     def start(self, assigned: JobAssigned, url: str) -> None:
         assert self._tasks is not None, "run() comes first"
         job = assigned.job
-        context = JobContext(job, url=url, token=assigned.token, shared=self._shared, tasks=self._tasks)
+        access = api_credentials(self._options, url)
+        context = JobContext(
+            job, url=url, token=assigned.token, shared=self._shared, tasks=self._tasks, credentials=access
+        )
         run = self._runs[job.id] = JobRun(context, self._entrypoint, self._options, self._tasks, self._telemetry)
         self._tasks.start_soon(self._run_job, job.id, run)
 

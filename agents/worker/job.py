@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import anyio.lowlevel
 
-from vivavoce.agents.job import JobInfo, SessionClose, SessionClosed, ShutdownCallback, get_job_context
+from vivavoce.agents.job import Credentials, JobInfo, SessionClose, SessionClosed, ShutdownCallback, get_job_context
 from vivavoce.agents.records import CloseReport
 from vivavoce.agents.states import CloseReason
 from vivavoce.pipelines.core.checks import check_flag, check_function, check_number, check_text
@@ -55,9 +55,20 @@ class JobContext:
         token: What joins the room as the agent.
         shared: What the worker's prewarm made.
         tasks: Owns what the job starts.
+        credentials: For the server's API; None without a key.
     """
 
-    def __init__(self, job: JobInfo, *, url: str, token: str, shared: dict[str, Any], tasks: TaskGroup) -> None:
+    def __init__(
+        self,
+        job: JobInfo,
+        *,
+        url: str,
+        token: str,
+        shared: dict[str, Any],
+        tasks: TaskGroup,
+        credentials: Credentials | None = None,
+    ) -> None:
+        self._credentials = credentials
         self._job = job
         self._url = url
         self._token = token
@@ -101,6 +112,11 @@ class JobContext:
     def reason(self) -> str:
         """Why the job has ended; empty while it runs."""
         return self._reason
+
+    @property
+    def credentials(self) -> Credentials | None:
+        """For the server's API; None where the worker has no key."""
+        return self._credentials
 
     async def connect(self, *, auto_subscribe: bool = True) -> None:
         """Join the room; once joined, return at once. Cancelling the caller does not cut the joining.

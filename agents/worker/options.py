@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
+from vivavoce.agents.job import Credentials
 from vivavoce.agents.observe.options import TelemetryOptions
 from vivavoce.agents.observe.telemetry import Telemetry
 from vivavoce.pipelines.core.checks import (
@@ -111,16 +112,6 @@ class WorkerOptions:
             raise ConfigurationError(f"health_port must lie in 0 … 65535, got {self.health_port!r}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Credentials:
-    """Where the server is and what proves that we may work for it."""
-
-    url: str
-    """With scheme ws or wss, without a trailing slash."""
-    api_key: str
-    api_secret: str = field(repr=False)
-
-
 def credentials(options: WorkerOptions) -> Credentials:
     """Return the credentials from options and environment.
 
@@ -132,6 +123,13 @@ def credentials(options: WorkerOptions) -> Credentials:
         api_key=_needed("API key", options.api_key, "LIVEKIT_API_KEY", "--api-key", "api_key"),
         api_secret=_needed("API secret", options.api_secret, "LIVEKIT_API_SECRET", "--api-secret", "api_secret"),
     )
+
+
+def api_credentials(options: WorkerOptions, url: str) -> Credentials | None:
+    """Return what calls the API of the server at `url`, from options and environment; None where a part is missing."""
+    api_key = options.api_key or os.environ.get("LIVEKIT_API_KEY", "")
+    api_secret = options.api_secret or os.environ.get("LIVEKIT_API_SECRET", "")
+    return Credentials(url=url, api_key=api_key, api_secret=api_secret) if url and api_key and api_secret else None
 
 
 def websocket_url(url: str) -> str:

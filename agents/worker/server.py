@@ -12,7 +12,7 @@ from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskGroup, TaskStatus
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from vivavoce.agents.job import JobInfo
+from vivavoce.agents.job import Credentials, JobInfo
 from vivavoce.agents.worker.connection import Loss, run_connection
 from vivavoce.agents.worker.effects import (
     AskHandler,
@@ -40,7 +40,7 @@ from vivavoce.agents.worker.effects import (
     WorkerStatus,
 )
 from vivavoce.agents.worker.executor import JobExecutor
-from vivavoce.agents.worker.options import Credentials, WorkerOptions, websocket_url
+from vivavoce.agents.worker.options import WorkerOptions, websocket_url
 from vivavoce.agents.worker.protocol import JobAssigned, Registered, encode
 from vivavoce.agents.worker.request import JobRequest, Rejection
 from vivavoce.agents.worker.supervisor import Supervisor

@@ -23,7 +23,7 @@ def test_a_caller_who_says_nothing_is_asked_twice_and_hung_up_on() -> None:
         assert harness.now == pytest.approx(20.25)
 
     harness.run(scenario)
-    assert harness.room.is_left
+    assert harness.room.hung_up == ["caller"]
     harness.expect_played((0.2, 0.8), (5.2, 0.8), (11.2, 1.4), (19.05, 1.2))
     harness.expect_history(
         HELLO,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from livekit import rtc
 
 from e2e_kit.room_endpoint import RoomEndpoint
 from e2e_kit.sdk_client import Peer, joined
@@ -51,12 +52,19 @@ async def test_a_caller_who_says_nothing_is_asked_and_then_hung_up_on(
 ) -> None:
     lines = ("Are you still there?", "I cannot hear you. Please say something.", "Then I hang up now. Goodbye.")
     async with Working(worker_of("wake_up.py", room_server)), joined(room_server, room_name, "anna") as anna:
-        left = anyio.Event()
-        anna.room.on("participant_disconnected", lambda participant: left.set())
+        reasons: list[int] = []
+        over = anyio.Event()
+
+        def on_disconnected(reason: int) -> None:
+            reasons.append(reason)
+            over.set()
+
+        anna.room.on("disconnected", on_disconnected)
         for number in range(1, len(lines) + 1):
             await anna.until(lambda told=lines[:number]: set(told) <= set(agent_said(anna)))  # type: ignore[misc]
         with anyio.fail_after(10):
-            await left.wait()
+            await over.wait()
+        assert reasons == [rtc.DisconnectReason.PARTICIPANT_REMOVED]
 
 
 def has_said(peer: Peer, text: str) -> bool:

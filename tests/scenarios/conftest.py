@@ -45,6 +45,8 @@ DIFFERENT: dict[str, str] = {
     "test_a_pause_within_an_incomplete_turn_keeps_it_one_turn_with_both_parts": ITS_PARTS,
     "test_an_incomplete_turn_that_stays_so_ends_after_the_longest_delay": ITS_PARTS,
     "test_a_model_whose_server_ends_turns_cannot_wait_for_a_button": ITS_PARTS,
+    "test_in_a_flow_it_acts_when_the_words_yielded_before_it_have_been_heard": ITS_PARTS,
+    "test_awaited_in_a_flow_that_has_spoken_it_raises_instead_of_waiting_for_ever": ITS_PARTS,
     "test_a_filter_that_raises_is_an_error_event_and_the_answer_is_spoken": ITS_PARTS,
     "test_records_hold_no_content_unless_asked_to": VOICE,
     "test_09_finished_sentences": VOICE,

@@ -180,5 +180,7 @@ def _short(effect: fx.Effect) -> tuple[str | int, ...]:
             return ("limit", effect.turn_id, effect.limit)
         case fx.CloseSession():
             return ("close", effect.reason)
+        case fx.HangUp():
+            return ("hang up",)
         case _:
             return (type(effect).__name__,)

@@ -276,6 +276,8 @@ class SilenceWatch:
                 self._has_tools = is_any
             case i.ParticipantLeft() if self._phase != "closing":
                 self._is_present = False
+                if self._options.wake_up and self._options.wake_up.then == "hangup" and self._level > self._repeat:
+                    self._level = 0  # who comes next is another caller
             case i.ParticipantLinked() if not self._is_present and self._phase != "closing":
                 self._is_present, self._quiet_since = True, now
             case i.UserInterim() | i.UserFinal() | i.TextReceived() if event.text.strip() and self._phase != "closing":
@@ -300,7 +302,7 @@ class SilenceWatch:
                 self._speeches.discard(speech)
             case fx.BeginHandoff(handoff_id=handoff):
                 self._handoff = handoff
-            case fx.WakeUser() | fx.CloseSession(reason="user_away"):
+            case fx.WakeUser() | fx.CloseSession(reason="user_away") | fx.HangUp():
                 due = self._wake_up_at()
                 assert due is not None
                 assert due <= now

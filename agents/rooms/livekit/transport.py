@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import anyio
 from anyio import TASK_STATUS_IGNORED
@@ -11,6 +12,8 @@ from anyio.abc import TaskStatus
 from livekit import rtc
 from livekit.rtc.participant import PublishTrackError, UnpublishTrackError
 
+from vivavoce.agents.job import Credentials
+from vivavoce.agents.rooms.livekit.hangup import checked, disconnect
 from vivavoce.agents.rooms.livekit.inbound import MicrophoneReader, TextReader
 from vivavoce.agents.rooms.livekit.link import ParticipantLink, find_microphone, is_reachable, reason_name
 from vivavoce.agents.rooms.livekit.outbound import StateSender, TextSender
@@ -31,6 +34,8 @@ END_LIMIT = 5.0
 """Seconds that `leave` and `aclose` wait for `run` to end."""
 UNPUBLISH_LIMIT = 2.0
 LEAVE_LIMIT = 3.0
+TAIL = 0.3
+"""Seconds for the encoder, the way and the caller's jitter buffer; on one machine it is 0.07."""
 
 WAKING_EVENTS: tuple[rtc.room.EventTypes, ...] = (
     "participant_connected",
@@ -56,9 +61,21 @@ class LiveKitTransport(Transport):
         participant: Identity of the participant to talk to; None for the first of an accepted kind.
         options: How to take part.
         clock: Session time.
+        credentials: For the server's API, which disconnects callers; None: it cannot.
     """
 
-    def __init__(self, room: rtc.Room, *, participant: str | None = None, options: RoomOptions, clock: Clock) -> None:
+    tail = TAIL
+
+    def __init__(
+        self,
+        room: rtc.Room,
+        *,
+        participant: str | None = None,
+        options: RoomOptions,
+        clock: Clock,
+        credentials: Credentials | None = None,
+    ) -> None:
+        self._credentials = credentials
         self._room = room
         self._options = options
         self._clock = clock
@@ -67,7 +84,6 @@ class LiveKitTransport(Transport):
         self._link = ParticipantLink(participant, options)
         self._track: rtc.LocalAudioTrack | None = None
         self._publication: rtc.LocalTrackPublication | None = None
-        self._takes_text = False
         self._microphone_sid: str | None = None
         self._requested: set[str] = set()
         self._is_subscribed = False
@@ -104,7 +120,6 @@ class LiveKitTransport(Transport):
             with self._running:
                 await self._serve(events, task_status)
         finally:
-            self._unregister()
             self._sink.stop()
             await self._flush(self._texts)
             self._ended.set()
@@ -115,8 +130,20 @@ class LiveKitTransport(Transport):
         microphone = MicrophoneReader(self._options.input_rate, events.audio, events.audio_stopped)
         typed = TextReader(self._link.identity, events.text)
         video = VideoReader(events.wants_video, events.video, max_size=self._options.video_max_size)
-        self._register(typed)
-        await self._publish()
+        with self._listening(typed):
+            await self._publish()
+            await self._run_parts(events, microphone, typed, video, task_status)
+
+    async def _run_parts(
+        self,
+        events: TransportEvents,
+        microphone: MicrophoneReader,
+        typed: TextReader,
+        video: VideoReader,
+        task_status: TaskStatus[None],
+    ) -> None:
+        assert self._texts is not None
+        assert self._states is not None
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._sink.pump)
             tasks.start_soon(self._texts.run)
@@ -235,7 +262,9 @@ class LiveKitTransport(Transport):
         self._closed_reason = reason_name(reason)
         self._changed.set()
 
-    def _register(self, typed: TextReader) -> None:
+    @contextmanager
+    def _listening(self, typed: TextReader) -> Iterator[None]:
+        """Have the room's callbacks, within."""
         if self._options.text_input:
             try:
                 self._room.register_text_stream_handler(CHAT_TOPIC, typed.add)
@@ -244,7 +273,13 @@ class LiveKitTransport(Transport):
                     f"text streams on topic {CHAT_TOPIC!r} of this room are taken by somebody else already, perhaps by "
                     "another session; close that one first, or pass RoomOptions(text_input=False)"
                 ) from error
-            self._takes_text = True
+        try:
+            self._register()
+            yield
+        finally:
+            self._unregister()
+
+    def _register(self) -> None:
         for name in WAKING_EVENTS:
             self._room.on(name, self._wake)
         self._room.on("local_track_subscribed", self._note_subscribed)
@@ -253,7 +288,7 @@ class LiveKitTransport(Transport):
         self._room.on("disconnected", self._note_disconnected)
 
     def _unregister(self) -> None:
-        if self._takes_text:
+        if self._options.text_input:
             self._room.unregister_text_stream_handler(CHAT_TOPIC)
         for name in WAKING_EVENTS:
             self._room.off(name, self._wake)
@@ -324,6 +359,14 @@ class LiveKitTransport(Transport):
             logger.warning("some texts were not sent to the room within %s s", FLUSH_LIMIT)
 
     # --- the end
+
+    def check_hangup(self) -> None:
+        checked(self._credentials)
+
+    async def hangup(self) -> None:
+        credentials, identity = checked(self._credentials), self._link.identity
+        if identity is not None or self._options.hangup == "room":
+            await disconnect(credentials, self._room.name, identity or "", whom=self._options.hangup)
 
     async def leave(self) -> None:
         await self._end_run()

@@ -79,7 +79,7 @@ OPTIONS = st.builds(
         after=st.sampled_from([0.5, 3.0, 10.0]),
         repeat=st.integers(1, 3),
         backoff=st.sampled_from([1.0, 1.5]),
-        then=st.sampled_from([None, "close"]),
+        then=st.sampled_from([None, "close", "hangup"]),
     )
     | st.none(),
     away_after=st.sampled_from([None, 2.0, 15.0]),

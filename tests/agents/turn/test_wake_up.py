@@ -21,7 +21,7 @@ def call(wake_up: WakeUp | None = None, **options: Any) -> Conversation:
 
 def woken(talk: Conversation) -> list[tuple[Any, ...]]:
     """The wake-ups and the close that they led to, with their times."""
-    return [entry for entry in talk.take() if entry[1] in ("wake up", "close")]
+    return [entry for entry in talk.take() if entry[1] in ("wake up", "close", "hang up")]
 
 
 # --- levels
@@ -42,6 +42,25 @@ def test_three_levels_with_growing_waits_then_the_close() -> None:
         (47.5, "wake up", 3),
         (81.25, "close", "user_away"),
     ]
+
+
+def test_a_caller_who_answers_no_level_is_hung_up_on_once() -> None:
+    assert woken(call(WakeUp(after=10, then="hangup"), away_after=None).until(500.0)) == [
+        (10.0, "wake up", 1),
+        (20.0, "hang up"),
+    ]
+
+
+def test_who_comes_after_a_caller_that_was_hung_up_on_is_woken_up_from_the_first_level() -> None:
+    talk = call(WakeUp(after=10, then="hangup"), away_after=None).until(20.0)
+    talk.at(20.5, i.ParticipantLeft(None)).at(30.0, i.ParticipantLinked()).until(100.0)
+    assert woken(talk)[2:] == [(40.0, "wake up", 1), (50.0, "hang up")]
+
+
+def test_who_comes_back_by_themselves_is_woken_up_from_where_the_levels_were() -> None:
+    talk = call(WakeUp(after=10, repeat=2, then="hangup"), away_after=None).until(10.0)
+    talk.at(12.0, i.ParticipantLeft(None)).at(30.0, i.ParticipantLinked()).until(100.0)
+    assert woken(talk) == [(10.0, "wake up", 1), (40.0, "wake up", 2), (50.0, "hang up")]
 
 
 def test_nothing_follows_the_last_level_where_nothing_is_to() -> None:
@@ -260,7 +279,7 @@ def test_a_reset_begins_anew_with_the_first_level_and_ends_neither_a_pause_nor_b
         ({"after": 1, "repeat": 0}, "repeat >= 1"),
         ({"after": 1, "backoff": 0.5}, "backoff >= 1"),
         ({"after": 1, "backoff": float("inf")}, "waits below a year"),
-        ({"after": 1, "then": "hang up"}, "then 'close' or None"),
+        ({"after": 1, "then": "hang up"}, "then 'close', 'hangup' or None"),
         ({"after": 1, "repeat": 100000, "backoff": 2}, "waits below a year"),
     ],
 )

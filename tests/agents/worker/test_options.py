@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from vivavoce.agents.worker.options import Credentials, WorkerOptions, credentials, websocket_url
+from vivavoce.agents.job import Credentials
+from vivavoce.agents.worker.options import WorkerOptions, credentials, websocket_url
 from vivavoce.pipelines.core.errors import ConfigurationError
 
 ACCOUNT = {"LIVEKIT_URL": "https://host.example/", "LIVEKIT_API_KEY": "key", "LIVEKIT_API_SECRET": "secret"}

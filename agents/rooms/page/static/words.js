@@ -83,7 +83,7 @@ const PROBLEMS = {
 const ENDINGS = {
   DUPLICATE_IDENTITY: { title: 'You joined from somewhere else', text: 'Another tab has taken this call over. Go on there, or call again here.' },
   SERVER_SHUTDOWN: { title: 'The server is shutting down', text: 'Start it again, or wait until it is back, then call again.' },
-  PARTICIPANT_REMOVED: { title: 'You were taken out of the call', text: 'Somebody who looks after the room removed you from it. You can call again.' },
+  PARTICIPANT_REMOVED: { title: 'The call was ended', text: 'The agent hung up, or somebody who looks after the room removed you. You can call again.' },
   ROOM_DELETED: { title: 'The call was ended', text: 'The room was closed, by the agent or by somebody who looks after it. You can call again.' },
   ROOM_CLOSED: { title: 'The call was ended', text: 'The room was closed because everybody had left. You can call again.' },
 };

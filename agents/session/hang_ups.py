@@ -1,0 +1,148 @@
+"""HangUps: disconnecting the caller, once what was said before has been heard."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Generator
+from typing import Any
+
+import anyio
+
+from vivavoce.agents.session.door import SessionDoor
+from vivavoce.agents.session.emitter import SessionEmitter
+from vivavoce.agents.session.inbox import Errand
+from vivavoce.agents.session.lifecycle import SessionLifecycle
+from vivavoce.agents.session.runtime import SessionRuntime
+from vivavoce.agents.speech.handle import SpeechHandle, running_speech, running_tool_of
+from vivavoce.agents.speech.playout import Utterance
+from vivavoce.agents.states import CloseReason
+from vivavoce.pipelines.core.checks import check_flag
+from vivavoce.pipelines.core.errors import SessionClosedError, SessionError, VoiceError, describe
+
+logger = logging.getLogger(__name__)
+
+NAME = "hangup"
+
+
+class HangUp:
+    """One request; awaiting it means that the caller is disconnected. Not awaiting it is fine.
+
+    Args:
+        own: The id of the speech that asked by its code or by a tool of it; empty if none did.
+        in_tool: Whether a tool asked.
+        is_here: Whether it was asked on the session's loop.
+    """
+
+    def __init__(self, own: str, *, in_tool: bool, is_here: bool) -> None:
+        self.own = own
+        self.waits_for_own = False
+        """Whether it waits for words of the speech that asked."""
+        self.begun: Errand | None = None
+        self.is_running = False
+        """Whether a task works on it, which sets `done`."""
+        self.done = anyio.Event()
+        self.error: VoiceError | None = SessionClosedError("the session closed before the caller was disconnected")
+        """What it failed with; until it is done, that nothing came of it."""
+        self._in_tool = in_tool
+        self._is_here = is_here
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        return self._wait().__await__()
+
+    async def _wait(self) -> None:
+        if not self._is_here:
+            raise SessionError(
+                "hangup() was called in a thread, where it acts but cannot be awaited; await it on the session's loop"
+            )
+        if self.waits_for_own and not self._in_tool and not self.done.is_set():
+            raise SessionError(
+                f"hangup() cannot be awaited inside speech {self.own!r}, whose words it waits for: do not await it; it "
+                "acts when they have been heard"
+            )
+        assert self.begun is not None, "on the loop it is begun when it is asked for"
+        await self.begun.reached.wait()
+        if self.is_running:
+            await self.done.wait()
+        if self.error is not None:
+            raise self.error
+
+
+class HangUps:
+    """Takes the requests of one session. Each runs in the session's group; the close waits for it or cuts it."""
+
+    def __init__(
+        self, door: SessionDoor, lifecycle: SessionLifecycle, runtime: SessionRuntime, emitter: SessionEmitter
+    ) -> None:
+        self._door = door
+        self._lifecycle = lifecycle
+        self._runtime = runtime
+        self._emitter = emitter
+
+    def ask(self, *, after_speech: bool) -> HangUp:
+        """Disconnect the caller; from any thread.
+
+        Raises:
+            SessionNotStartedError, SessionClosedError: There is nobody to disconnect.
+            ConfigurationError: The transport cannot; the error names the keys that it lacks.
+        """
+        check_flag("after_speech", after_speech)
+        self._door.check()
+        self._lifecycle.room_link.transport.check_hangup()
+        tool_of, speech = running_tool_of.get(), running_speech.get()
+        own = tool_of or ("" if speech is None else speech.id)
+        request = HangUp(own, in_tool=bool(tool_of), is_here=self._door.is_on_loop)
+        self._door.call(lambda: self._begin(request, CloseReason.USER_INITIATED, after_speech=after_speech))
+        return request
+
+    def after_silence(self) -> None:
+        """Disconnect a caller who has answered no wake-up; where that fails, the session closes all the same."""
+        self._begin(HangUp("", in_tool=False, is_here=True), CloseReason.USER_AWAY, after_speech=True)
+
+    def _begin(self, request: HangUp, reason: CloseReason, *, after_speech: bool) -> None:
+        before: list[SpeechHandle] = []
+        own_words: Utterance | None = None
+        if after_speech:
+            before = [handle for handle in self._runtime.live_handles if handle.id != request.own]
+            own_words = self._sounding(request.own)
+        request.waits_for_own = own_words is not None
+
+        async def work() -> None:
+            try:
+                if after_speech:
+                    await self._heard(own_words, before)
+                await self._lifecycle.room_link.hang_up(reason)
+                request.error = None
+            except VoiceError as error:
+                request.error = error
+                self._failed(error, reason)
+            finally:
+                request.done.set()
+
+        def begin() -> None:
+            request.is_running = True
+            self._emitter.start(NAME, work)
+
+        request.begun = Errand(begin)
+        self._runtime.post(request.begun)
+
+    def _sounding(self, speech_id: str) -> Utterance | None:
+        """Return what is played of that speech, or is to be played of its present step."""
+        current = self._runtime.playout.current
+        return current if current is not None and current.speech_id == speech_id else None
+
+    async def _heard(self, own_words: Utterance | None, before: list[SpeechHandle]) -> None:
+        """Wait until the caller has heard them."""
+        if own_words is not None:
+            await own_words.done.wait()
+        for handle in before:
+            await handle
+            if (rest := self._sounding(handle.id)) is not None:  # a handle may resolve when all is generated
+                await rest.done.wait()
+        await self._runtime.playout.drained()
+        await anyio.sleep(self._lifecycle.room_link.transport.tail)
+
+    def _failed(self, error: VoiceError, reason: CloseReason) -> None:
+        logger.warning("The caller could not be disconnected: %s", describe(error))
+        self._runtime.report_error(error, "room")
+        if reason is CloseReason.USER_AWAY:
+            self._lifecycle.request_close(reason)
