@@ -108,8 +108,6 @@ class Transport(ABC):
 
     input_rate: int = 16000
     """Hz of the frames handed to `TransportEvents.audio`."""
-    tail: float = 0.0
-    """Seconds, at most, from the end of a sample in the sink until the linked participant has heard it."""
 
     @abstractmethod
     async def run(self, events: TransportEvents, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
@@ -147,16 +145,22 @@ class Transport(ABC):
     def send_turn_record(self, json_text: str) -> None:
         """Send a turn record to the linked participant, if the transport was told to."""
 
+    @property
+    def tail(self) -> float:
+        """Seconds, at most, from when the sink has played a sample until the linked participant has heard it."""
+        return 0.0
+
     def check_hangup(self) -> None:
-        """Check that `hangup()` has all that it needs.
+        """Check that `hangup()` has all that it needs; a transport that needs keys overrides this.
 
         Raises:
             ConfigurationError: It lacks something; the error names it.
         """
-        raise ConfigurationError(
-            f"needed a transport that can disconnect its caller, got {type(self).__name__}; implement its hangup() "
-            "and check_hangup(), or let the caller leave by themselves"
-        )
+        if type(self).hangup is Transport.hangup:
+            raise ConfigurationError(
+                f"needed a transport that can disconnect its caller, got {type(self).__name__}, which has no hangup(); "
+                "implement it, or let the caller leave by themselves"
+            )
 
     async def hangup(self) -> None:
         """Disconnect the linked participant; fine if it is gone already.

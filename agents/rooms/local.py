@@ -88,7 +88,44 @@ def _without_tail(frames: list[PlayedFrame], samples: int) -> list[PlayedFrame]:
     return kept
 
 
-class LocalTransport(Transport):
+class _Shown(Transport):
+    """Keeps what a session shows to its room.
+
+    Args:
+        is_recording: Whether to keep it.
+    """
+
+    def __init__(self, clock: Clock, *, is_recording: bool) -> None:
+        self._clock = clock
+        self._is_recording = is_recording
+        self.transcripts: list[TranscriptSegment] = []
+        """What the room was shown, every update of every segment."""
+        self.transcript_times: list[float] = []
+        """When (the clock's seconds), item by item beside `transcripts`."""
+        self.states: list[str] = []
+        """The agent's states shown to the room, by the session's own names."""
+        self.turn_records: list[str] = []
+        """Turn records sent, as JSON."""
+
+    @property
+    def wants_turn_records(self) -> bool:
+        return self._is_recording
+
+    def send_transcript(self, segment: TranscriptSegment) -> None:
+        if self._is_recording:
+            self.transcripts.append(segment)
+            self.transcript_times.append(self._clock.now())
+
+    def send_agent_state(self, state: str) -> None:
+        if self._is_recording:
+            self.states.append(state)
+
+    def send_turn_record(self, json_text: str) -> None:
+        if self._is_recording:
+            self.turn_records.append(json_text)
+
+
+class LocalTransport(_Shown):
     """A room of one process: the caller's side is driven by the methods below.
 
     The first participant is linked and stays the linked one, as in a LiveKit room; others are ignored.
@@ -114,12 +151,11 @@ class LocalTransport(Transport):
         participant: str | None = "caller",
         is_recording: bool = True,
     ) -> None:
-        self._clock = clock
+        super().__init__(clock, is_recording=is_recording)
         self._sink = sink or VirtualSink(clock, sample_rate=output_rate, is_recording=is_recording)
         self.input_rate = input_rate
         self._is_audible = is_audible
         self._on_audible: list[Callable[[], None]] = []
-        self._is_recording = is_recording
         self._present = {participant} if participant is not None else set[str]()
         self._linked = participant
         self._events: TransportEvents | None = None
@@ -128,14 +164,6 @@ class LocalTransport(Transport):
         """Whether the session has left the room."""
         self.hung_up: list[str] = []
         """Whom the session has disconnected, one after the other."""
-        self.transcripts: list[TranscriptSegment] = []
-        """What the room was shown, every update of every segment."""
-        self.transcript_times: list[float] = []
-        """When (the clock's seconds), item by item beside `transcripts`."""
-        self.states: list[str] = []
-        """The agent's states shown to the room, by the session's own names."""
-        self.turn_records: list[str] = []
-        """Turn records sent, as JSON."""
 
     async def run(self, events: TransportEvents, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
         if self._has_run:
@@ -155,10 +183,6 @@ class LocalTransport(Transport):
         return self._sink
 
     @property
-    def wants_turn_records(self) -> bool:
-        return self._is_recording
-
-    @property
     def is_audible(self) -> bool:
         return self._is_audible
 
@@ -167,22 +191,6 @@ class LocalTransport(Transport):
             callback()
         else:
             self._on_audible.append(callback)
-
-    def send_transcript(self, segment: TranscriptSegment) -> None:
-        if self._is_recording:
-            self.transcripts.append(segment)
-            self.transcript_times.append(self._clock.now())
-
-    def send_agent_state(self, state: str) -> None:
-        if self._is_recording:
-            self.states.append(state)
-
-    def send_turn_record(self, json_text: str) -> None:
-        if self._is_recording:
-            self.turn_records.append(json_text)
-
-    def check_hangup(self) -> None:
-        """There is nothing that it needs."""
 
     async def hangup(self) -> None:
         if self._linked is not None and self._linked in self._present:

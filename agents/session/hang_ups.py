@@ -77,6 +77,7 @@ class HangUps:
         self._lifecycle = lifecycle
         self._runtime = runtime
         self._emitter = emitter
+        runtime.wake_up_call.hang_up = self.after_silence
 
     def ask(self, *, after_speech: bool) -> HangUp:
         """Disconnect the caller; from any thread.

@@ -151,12 +151,7 @@ class AgentSession(EventSource, SessionSpeaking, SessionView, Generic[UserdataT]
             history=self.history,
             request_close=self._on_close_wanted,
             tools=tools,
-            wake_up_call=WakeUpCall(
-                self._emitter,
-                limit=options.callback_timeout,
-                report_error=self._report_error,
-                hang_up=lambda: self._hang_ups.after_silence(),
-            ),
+            wake_up_call=WakeUpCall(self._emitter, limit=options.callback_timeout, report_error=self._report_error),
             handoffs=self._handoffs,
         )
         self._runtime.pipelines = self._pipelines
@@ -168,7 +163,7 @@ class AgentSession(EventSource, SessionSpeaking, SessionView, Generic[UserdataT]
         self._door = SessionDoor(self._lifecycle, self._runtime)
         self._runtime.tell = self._door.post
         self._handoffs.on_changed = self._on_agent_changed
-        self._hang_ups: HangUps = HangUps(self._door, self._lifecycle, self._runtime, self._emitter)
+        self._hang_ups = HangUps(self._door, self._lifecycle, self._runtime, self._emitter)
         self._speech = SpeechDesk(self, self._door, self._runtime, self._pipelines)
         self.input = SessionInput(self._door.post_checked, self._door.mute)
         self.wake_up_timer = WakeUpTimer(self._door.post_checked)

@@ -33,18 +33,13 @@ class WakeUpCall:
     Args:
         limit: Seconds for one of them while no speech is going on.
         report_error: Told of what it raised, so that it becomes an `error` event.
-        hang_up: Disconnects a caller who has answered no level.
     """
 
     def __init__(
-        self,
-        emitter: SessionEmitter,
-        *,
-        limit: float,
-        report_error: Callable[[Exception, str], None],
-        hang_up: Callable[[], None],
+        self, emitter: SessionEmitter, *, limit: float, report_error: Callable[[Exception, str], None]
     ) -> None:
-        self.hang_up = hang_up
+        self.hang_up: Callable[[], None]
+        """Disconnects a caller who has answered no level; set by the session's `HangUps`."""
         self._emitter = emitter
         self._limit = limit
         self._report_error = report_error

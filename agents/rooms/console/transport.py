@@ -107,9 +107,6 @@ class ConsoleTransport(Transport):
         finally:
             self._events = None
 
-    def check_hangup(self) -> None:
-        """There is nothing that it needs."""
-
     async def hangup(self) -> None:
         if self._events is not None:  # who sits here cannot be sent away: the conversation ends instead
             self._events.closed("the agent has hung up")

@@ -48,9 +48,6 @@ class TypedTransport(Transport):
         events.participant_linked(WHO)
         await anyio.sleep_forever()
 
-    def check_hangup(self) -> None:
-        """There is nothing that it needs."""
-
     async def hangup(self) -> None:
         if self._events is not None:  # who sits here cannot be sent away: the conversation ends instead
             self._events.closed("the agent has hung up")

@@ -64,8 +64,6 @@ class LiveKitTransport(Transport):
         credentials: For the server's API, which disconnects callers; None: it cannot.
     """
 
-    tail = TAIL
-
     def __init__(
         self,
         room: rtc.Room,
@@ -99,6 +97,10 @@ class LiveKitTransport(Transport):
     @property
     def wants_turn_records(self) -> bool:
         return self._options.publish_turns
+
+    @property
+    def tail(self) -> float:
+        return TAIL
 
     @property
     def sink(self) -> LiveKitSink:
