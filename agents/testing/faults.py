@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 
 from vivavoce.agents.events import Closed, ErrorOccurred
 from vivavoce.agents.states import CloseReason
-from vivavoce.agents.testing.recording import DIGITS, Recording
-from vivavoce.pipelines.core.errors import describe
+from vivavoce.agents.testing.recording import DIGITS, Recording, told_error
 
 FAILING = ("hook", "handler", "tool", "wake_up", "policy", "context_window", "turn", "decision loop")
 """Sources of `error` events that fail a test: code of the application, and faults of the session's own decisions."""
@@ -77,7 +76,7 @@ class Faults:
         for event in self._recording.events:
             at = round(event.at, DIGITS)
             if isinstance(event, ErrorOccurred) and (all_sources or event.source in FAILING):
-                found.append(_Fault(event.source, describe(event.error, quotes_foreign=True), at))
+                found.append(_Fault(event.source, told_error(event.error), at))
             elif isinstance(event, Closed) and event.report.reason == CloseReason.ERROR:
                 found.append(_Fault(SESSION, f"closed by itself: {event.report.error}", at))
         return found

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from vivavoce.agents.events import Closed, ErrorOccurred, HistoryItemAdded, ToolCalled, ToolStarted, TurnCompleted
 from vivavoce.agents.records import TurnRecord
 from vivavoce.agents.states import CloseReason
-from vivavoce.agents.testing.recording import DIGITS, Recording
+from vivavoce.agents.testing.recording import DIGITS, Recording, told_error
 from vivavoce.pipelines.core.errors import describe
 from vivavoce.pipelines.llm.chat_context import AgentHandoff, ChatMessage, FunctionCall, FunctionCallOutput
 from vivavoce.pipelines.llm.chat_units import pairs
@@ -274,7 +274,7 @@ def _failures(recording: Recording) -> list[tuple[int, Entry]]:
 
 
 def _told_error(event: ErrorOccurred) -> str:
-    return f"{event.source}: {describe(event.error, quotes_foreign=True)}"
+    return f"{event.source}: {told_error(event.error)}"
 
 
 def _call(item: FunctionCall, output: FunctionCallOutput | ToolCalled | None, *, entry_id: str, at: float) -> Call:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from vivavoce.agents.events import EVENT_TYPES, AgentStateChanged, SessionEvent, SpeechIn, SpeechOut, UserStateChanged
 from vivavoce.agents.rooms.local import PlayedFrame
+from vivavoce.pipelines.core.errors import describe
 from vivavoce.pipelines.llm.chat_context import ChatItem
 
 if TYPE_CHECKING:
@@ -68,6 +69,13 @@ class Recording:
             for event in self.events
             if isinstance(event, AgentStateChanged | UserStateChanged)
         ]
+
+
+def told_error(error: BaseException) -> str:
+    """Return what a test's author has to know of an error: its kind and text, and those of its cause."""
+    told = describe(error, quotes_foreign=True)
+    cause = error.__cause__
+    return told if cause is None else f"{told}, from {told_error(cause)}"
 
 
 def stretches(frames: Iterable[PlayedFrame], *, began_at: float) -> list[Played]:
