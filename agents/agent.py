@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from vivavoce.agents.mcp_servers import MCPServer
 from vivavoce.agents.states import AgentState, UserState
 from vivavoce.agents.turn.inputs import WhenBusy
+from vivavoce.agents.turn.options import WakeUp
 from vivavoce.pipelines.core.checks import check_items, check_text
 from vivavoce.pipelines.core.errors import (
     ConfigurationError,
@@ -85,6 +86,10 @@ class Session(Protocol):
     def on_wake_up(self) -> Callable[..., Any] | None: ...
     @on_wake_up.setter
     def on_wake_up(self, callback: Callable[..., Any] | None) -> None: ...
+    @property
+    def wake_up(self) -> WakeUp | None: ...
+    @wake_up.setter
+    def wake_up(self, wake_up: float | WakeUp | None) -> None: ...
     def say(
         self,
         text: str | AsyncIterator[str],

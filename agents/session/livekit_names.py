@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from functools import wraps
 from typing import ParamSpec
 
@@ -22,9 +23,11 @@ OURS: dict[str, str] = {
 
 
 def unknown_attribute(owner: object, name: str) -> AttributeError:
-    """Return the error of a name that the session has not."""
+    """Return the error of a name that the session has not, with the one that may be meant."""
     ours = OURS.get(name)
-    hint = f"; LiveKit's {name} is {ours} here" if ours else ""
+    public = [known for known in dir(owner) if not known.startswith("_")]
+    near = get_close_matches(name, public, n=1)
+    hint = f"; LiveKit's {name} is {ours} here" if ours else f"; did you mean {near[0]!r}?" if near else ""
     return AttributeError(f"{type(owner).__name__!r} object has no attribute {name!r}{hint}", name=name, obj=owner)
 
 

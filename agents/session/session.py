@@ -30,7 +30,7 @@ from vivavoce.agents.session.history import SessionHistory
 from vivavoce.agents.session.input import SessionInput
 from vivavoce.agents.session.journal import Journal
 from vivavoce.agents.session.lifecycle import SessionLifecycle, TakeOver
-from vivavoce.agents.session.livekit_names import explains_livekit_arguments
+from vivavoce.agents.session.livekit_names import explains_livekit_arguments, unknown_attribute
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.pipeline_change import PipelineChange
 from vivavoce.agents.session.pipeline_room import PipelineRoom
@@ -54,6 +54,7 @@ from vivavoce.agents.session.wiring import (
     make_observer,
 )
 from vivavoce.agents.states import CloseReason
+from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.options import WakeUp
 from vivavoce.pipelines.core.errors import SessionClosedError, SessionError, SessionNotStartedError
 from vivavoce.pipelines.core.ids import new_id
@@ -67,6 +68,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 UserdataT = TypeVar("UserdataT")
+
+SETTABLE = ("userdata", "on_wake_up", "wake_up")
+"""Public attributes of a session that an application may set."""
 
 
 class AgentSession(EventSource, SessionSpeaking, SessionView, Generic[UserdataT]):
@@ -103,7 +107,7 @@ class AgentSession(EventSource, SessionSpeaking, SessionView, Generic[UserdataT]
         check_session(options, id)
         check_wiring(agent, pipeline)
         self._options = options = options or SessionOptions()
-        first_wake_up = wake_up_of(wake_up)
+        self._wake_up = wake_up_of(wake_up)
         self._telemetry = telemetry_for(options.telemetry)  # made here: it takes 0.5 s that no call is to wait for
         check_flow(conversation_flow, pipeline)
         self.id = id or new_id("session")
@@ -121,7 +125,7 @@ class AgentSession(EventSource, SessionSpeaking, SessionView, Generic[UserdataT]
             on_removed=lambda item: self._journal.note(ev.HistoryItemRemoved, turn_id=item.turn_id, item=item),
             feed=make_history_feed(options, self.id, self._journal),
         )
-        self._machine = make_machine(options, pipeline, first_wake_up, trace)
+        self._machine = make_machine(options, pipeline, self._wake_up, trace)
         tools = ToolRoom(
             self,
             options=options,
@@ -168,6 +172,20 @@ class AgentSession(EventSource, SessionSpeaking, SessionView, Generic[UserdataT]
         self.input = SessionInput(self._door.post_checked, self._door.mute)
         self.wake_up_timer = WakeUpTimer(self._door.post_checked)
         self._task: asyncio.Task[None] | None = None
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Set what may be set: `userdata`, `on_wake_up` and `wake_up`; a subclass may have attributes of its own.
+
+        Raises:
+            AttributeError: There is no such attribute, or it cannot be set.
+        """
+        is_made = "_task" in vars(self)
+        if is_made and not name.startswith("_") and name not in SETTABLE:
+            if name in vars(self):
+                raise AttributeError(f"{name!r} of a session cannot be set; {', '.join(SETTABLE)} can")
+            if type(self) is AgentSession and not hasattr(AgentSession, name):
+                raise unknown_attribute(self, name)
+        super().__setattr__(name, value)
 
     def __repr__(self) -> str:
         return f"AgentSession({self.id!r}, agent={self.agent.id!r}, state={self.agent_state.value!r})"
@@ -378,6 +396,26 @@ class AgentSession(EventSource, SessionSpeaking, SessionView, Generic[UserdataT]
     @on_wake_up.setter
     def on_wake_up(self, callback: OnWakeUp | None) -> None:
         self._runtime.wake_up_call.callback = callback
+
+    @property
+    def wake_up(self) -> WakeUp | None:
+        """How a silent caller is woken up; None: not at all. Set it at any time, as a number of seconds or a `WakeUp`.
+
+        A new one counts from when it is set, and begins with its first level.
+
+        Raises:
+            ConfigurationError: Set to something else.
+            SessionClosedError: Set after the close.
+        """
+        return self._wake_up
+
+    @wake_up.setter
+    def wake_up(self, wake_up: float | WakeUp | None) -> None:
+        wanted = wake_up_of(wake_up)
+        if self._door.was_opened or self._door.is_closed:
+            self._door.check()
+        self._wake_up = wanted
+        self._door.post(i.WakeUpChanged(wanted))
 
     def snapshot(self) -> dict[str, Any]:
         """Return the conversation so far as JSON data for `start(resume_from=...)`, at any time, also after the close.

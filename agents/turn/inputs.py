@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from vivavoce.agents.turn.options import WakeUp
 from vivavoce.pipelines.events import (
     RemoteReplyCancelled,
     RemoteReplyStarted,
@@ -60,6 +61,7 @@ __all__ = [
     "UserTurnPredicted",
     "UserVoicePaused",
     "UserVoiceResumed",
+    "WakeUpChanged",
     "WakeUpPaused",
     "WakeUpReset",
     "WakeUpResumed",
@@ -271,6 +273,13 @@ class PipelineChangeWithdrawn:
 
 
 @dataclass(frozen=True, slots=True)
+class WakeUpChanged:
+    """The application wants the user woken up in another way, or, with None, not at all."""
+
+    wake_up: WakeUp | None
+
+
+@dataclass(frozen=True, slots=True)
 class WakeUpPaused:
     """The application wants nobody woken up until `WakeUpResumed`."""
 
@@ -325,6 +334,7 @@ TurnInput = (
     | PipelineChangeDue
     | PipelineChangeRequested
     | PipelineChangeWithdrawn
+    | WakeUpChanged
     | WakeUpPaused
     | WakeUpResumed
     | WakeUpReset

@@ -199,7 +199,7 @@ class TurnMachine:
                 self._change.withdrawn(event.change_id)
             case i.ToolsRunning():
                 self._wake_ups.tools_running(event, now)
-            case i.WakeUpPaused() | i.WakeUpResumed() | i.WakeUpReset():
+            case i.WakeUpChanged() | i.WakeUpPaused() | i.WakeUpResumed() | i.WakeUpReset():
                 self._wake_ups.told(event, now)
             case _ if self._is_open:
                 self._dispatch_user(event, now)

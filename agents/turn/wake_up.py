@@ -62,9 +62,13 @@ class WakeUps:
             self._quiet_from = now
         self._has_tools = event.is_any
 
-    def told(self, event: i.WakeUpPaused | i.WakeUpResumed | i.WakeUpReset, now: float) -> None:
-        """The application pauses the wake-up, lets it go on with a full wait, or has it begin anew."""
+    def told(self, event: i.WakeUpChanged | i.WakeUpPaused | i.WakeUpResumed | i.WakeUpReset, now: float) -> None:
+        """The application changes the wake-up, pauses it, lets it go on with a full wait, or has it begin anew."""
         match event:
+            case i.WakeUpChanged():
+                self._wake_up = event.wake_up
+                self._user.silence.level = 0
+                self._waiting_from = now
             case i.WakeUpPaused():
                 self._is_paused = True
             case i.WakeUpResumed() if self._is_paused:

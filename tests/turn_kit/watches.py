@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from vivavoce.agents.states import AGENT_TRANSITIONS, USER_TRANSITIONS, AgentState, UserState
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
@@ -282,6 +284,9 @@ class SilenceWatch:
                 self._is_present, self._quiet_since = True, now
             case i.UserInterim() | i.UserFinal() | i.TextReceived() if event.text.strip() and self._phase != "closing":
                 self._act(now)
+            case i.WakeUpChanged():
+                self._options = replace(self._options, wake_up=event.wake_up)
+                self._level, self._waiting_since = 0, now
             case i.WakeUpPaused():
                 self._is_paused = True
             case i.WakeUpResumed() if self._is_paused:

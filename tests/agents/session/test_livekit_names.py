@@ -32,10 +32,32 @@ def test_a_name_of_livekit_s_is_answered_with_ours(name: str) -> None:
         owner = getattr(owner, part)
 
 
-def test_any_other_name_is_no_attribute_as_ever() -> None:
-    with pytest.raises(AttributeError, match=r"'AgentSession' object has no attribute 'sayy'$"):
+def test_any_other_name_is_no_attribute_and_the_nearest_one_is_named() -> None:
+    with pytest.raises(AttributeError, match=r"'AgentSession' object has no attribute 'sayy'; did you mean 'say'\?$"):
         session().sayy  # type: ignore[attr-defined]  # noqa: B018 - it raises
+    with pytest.raises(AttributeError, match=r"has no attribute 'on_wakeup'; did you mean 'on_wake_up'\?$"):
+        session().on_wakeup = print
+    with pytest.raises(AttributeError, match=r"has no attribute 'frobnicate'$"):
+        session().frobnicate = 1
     assert not hasattr(session(), "nothing_of_the_kind")
+
+
+def test_what_is_the_sessions_own_cannot_be_set_and_userdata_can() -> None:
+    made = AgentSession[object](Agent("Help."), CascadingPipeline(tts=ScriptedTTS()))
+    for name in ("history", "id", "agent", "input"):
+        with pytest.raises(AttributeError, match=name):
+            setattr(made, name, None)
+    made.userdata = {"table": 4}
+    assert made.userdata == {"table": 4}
+
+
+def test_a_session_class_of_one_s_own_may_have_attributes_of_its_own() -> None:
+    class Own(AgentSession[None]):
+        def __init__(self) -> None:
+            super().__init__(Agent("Help."), CascadingPipeline(tts=ScriptedTTS()))
+            self.tables = 4
+
+    assert Own().tables == 4
 
 
 def _check(call: ast.expr) -> None:

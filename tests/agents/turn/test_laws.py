@@ -102,6 +102,8 @@ DECISIONS = st.sampled_from(
         i.ParticipantLinked(),
         i.ToolsRunning(True),
         i.ToolsRunning(False),
+        i.WakeUpChanged(WakeUp(after=4.0, repeat=2)),
+        i.WakeUpChanged(None),
         i.WakeUpPaused(),
         i.WakeUpResumed(),
         i.WakeUpReset(),

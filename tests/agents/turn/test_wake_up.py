@@ -268,6 +268,15 @@ def test_a_reset_begins_anew_with_the_first_level_and_ends_neither_a_pause_nor_b
     assert woken(talk) == []
 
 
+def test_a_wake_up_that_is_set_later_counts_from_then_and_begins_with_its_first_level() -> None:
+    talk = call(None).at(5.0, i.WakeUpChanged(WakeUp(after=4, repeat=2))).until(10.0)
+    assert woken(talk) == [(9.0, "wake up", 1)]
+    talk.at(10.0, i.WakeUpChanged(WakeUp(after=3))).until(20.0)
+    assert woken(talk) == [(13.0, "wake up", 1)]
+    talk.at(20.0, i.WakeUpChanged(None)).until(60.0)
+    assert woken(talk) == []
+
+
 # --- options
 
 
