@@ -67,11 +67,7 @@ from vivavoce.pipelines.events import (
 from vivavoce.pipelines.llm.chat_context import ChatMessage
 from vivavoce.pipelines.media.buffer import RecentFrames
 from vivavoce.pipelines.media.frame import AudioFrame
-from vivavoce.pipelines.pipeline import (
-    Pipeline,
-    PipelineContext,
-    PipelineEvent,
-)
+from vivavoce.pipelines.pipeline import Pipeline, PipelineCapabilities, PipelineContext, PipelineEvent
 
 logger = logging.getLogger(__name__)
 
@@ -195,7 +191,7 @@ class PipelineRoom:
                 if (fallback := line.pipeline.fallback) is None:
                     raise
                 line.failure = error
-                _tell_passed_over(line.pipeline, error)
+                _tell_passed_over(line.capabilities, error)
                 self._place.linked.report_error(error, "pipeline", is_recovered=True)
             line = self._make(fallback)
             self._run = run = _Run(PipelineChange(fallback, is_urgent=True), line)
@@ -405,7 +401,7 @@ class PipelineRoom:
         fallback = self.pipeline.fallback
         if not self._waiting and fallback is not None and fallback is not but:
             self._waiting.append(PipelineChange(fallback))
-            _tell_passed_over(self.pipeline, error)
+            _tell_passed_over(self.capabilities, error)
         if not self._waiting:
             self._place.on_lost(error)
             return
@@ -493,8 +489,8 @@ def _nobody(event: PipelineEvent) -> None:
     """The line puts its own taker in this place."""
 
 
-def _tell_passed_over(pipeline: Pipeline, error: Exception) -> None:
+def _tell_passed_over(lost: PipelineCapabilities, error: Exception) -> None:
     """Have the fallback counted for the model that was lost."""
-    parts = {kind: (provider, model) for kind, provider, model in pipeline.capabilities.components}
+    parts = {kind: (provider, model) for kind, provider, model in lost.components}
     provider, model = parts.get("realtime_model") or parts.get("llm") or ("", "")
     passed_over("pipeline", provider, model, error)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, aclosing
 
 import anyio
 
@@ -26,7 +26,8 @@ async def check_tts(
 
     Audio is mono, of the promised rate and audible; word times come if promised, in order, inside the audio, and with
     all words of the text; closing a synthesis stops it and the next one works; two at once do not mix; text without
-    words is no error; `stream()` speaks pieces as they come, or raises CapabilityError.
+    words is no error; `stream()` raises CapabilityError, or speaks pieces as they come, and a sentence with a space
+    behind it though the text stops there.
 
     Args:
         text: Some words, at least two.
@@ -47,6 +48,9 @@ async def check_tts(
                 pass
         with within(limit, tts, "streamed text to end"):
             await _check_streaming(tts, text)
+        if tts.capabilities.streams_text:
+            with within(limit, tts, "audio of a sentence with a space behind it, before more text comes"):
+                await _check_pause(tts)
         await check_closing(tts, limit=limit)
 
 
@@ -127,6 +131,20 @@ async def _check_streaming(tts: TTS, text: str) -> None:
             return
         raise AssertionError(f"{tts.provider}: needed CapabilityError from stream(), by its capabilities, got a stream")
     _check_speech(tts, [chunk async for chunk in tts.stream(pieces())], text)
+
+
+async def _check_pause(tts: TTS) -> None:
+    is_heard = anyio.Event()
+
+    async def pieces() -> AsyncGenerator[str, None]:
+        yield "Hello there. "
+        await is_heard.wait()
+        yield "How are you?"
+
+    async with aclosing(tts.stream(pieces())) as chunks:
+        async for chunk in chunks:
+            if chunk.frame.data:
+                is_heard.set()
 
 
 async def _check_answers_at_once(llm: LLM, request: GenerateRequest) -> None:

@@ -59,6 +59,7 @@ _END = re.compile(rf"[{_ENDERS}]+[{_CLOSERS}]*")
 _SPACELESS_ENDERS = frozenset("。！？｡။។")
 """Full stops of scripts that put no space behind them."""
 _LAST_END = re.compile(rf"([{_ENDERS}]+)[{_CLOSERS}]*$")
+_LAST_CHARACTERS = frozenset(_ENDERS + _CLOSERS.replace("\\", ""))
 _LAST_END_LENGTH = 16
 """Characters at the end of a text in which its last full stop is looked for."""
 _PAIRS = (
@@ -276,6 +277,8 @@ class SentenceCutter:
     def _last_end(self) -> int:
         """Return where a sentence ends behind which nothing but white space came; 0: it does not look finished."""
         text = self._text.rstrip()
+        if text[-1:] not in _LAST_CHARACTERS:
+            return 0
         run = _LAST_END.search(text, max(0, len(text) - _LAST_END_LENGTH))
         if run is None:
             return 0

@@ -101,6 +101,19 @@ def test_a_voice_that_breaks_a_promise_is_found_out(tts: TTS, promise: str) -> N
     fails(check_tts(lambda: tts, text="one two"), promise)
 
 
+class Collecting(ScriptedTTS):
+    """Takes text as it comes, and speaks when it has all of it."""
+
+    async def stream(self, text: AsyncIterator[str]) -> AsyncGenerator[AudioChunk, None]:
+        whole = "".join([piece async for piece in text])
+        async for chunk in self.synthesize(whole):
+            yield chunk
+
+
+def test_a_voice_that_waits_for_the_text_behind_a_sentence_is_found_out() -> None:
+    fails(check_tts(lambda: Collecting(streams_text=True)), "audio of a sentence with a space behind it")
+
+
 class Model(LLM):
     """Answers with the events that it is given."""
 

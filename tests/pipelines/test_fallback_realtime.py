@@ -12,6 +12,7 @@ from vivavoce.pipelines.realtime import RealtimePipeline
 from vivavoce.pipelines.realtime_model.base import RealtimeCapabilities, RealtimeSetup
 from vivavoce.pipelines.realtime_model.fallback import FallbackRealtime
 from vivavoce.pipelines.testing import ScriptedRealtimeModel, ScriptedVAD, VirtualClock, run_virtual
+from vivavoce.pipelines.testing.scripted_realtime import ScriptedRealtimeConnection
 
 LOST = ProviderConnectionError("down", provider="scripted")
 
@@ -55,6 +56,20 @@ def test_a_model_that_failed_is_passed_over_for_a_while_and_then_comes_first_aga
         await (await model.open(RealtimeSetup())).aclose()  # all failed lately: they are tried all the same
 
     run_virtual(main())
+
+
+def test_a_model_whose_code_raises_is_passed_over_too() -> None:
+    class Wrong(ScriptedRealtimeModel):
+        async def open(self, setup: RealtimeSetup) -> ScriptedRealtimeConnection:
+            raise KeyError("secret")
+
+    second = ScriptedRealtimeModel()
+
+    async def main() -> None:
+        await (await FallbackRealtime([Wrong(), second], clock=VirtualClock()).open(RealtimeSetup())).aclose()
+
+    run_virtual(main())
+    assert len(second.connections) == 1
 
 
 def test_it_can_what_all_of_them_can() -> None:
