@@ -21,6 +21,8 @@ from vivavoce.pipelines.denoise.base import Denoiser
 from vivavoce.pipelines.denoise.guarded import GuardedDenoiser
 from vivavoce.pipelines.events import (
     PipelineFailed,
+    RecogniserBack,
+    RecogniserLost,
     UserFinal,
     UserInterim,
     UserSpeechEnded,
@@ -230,6 +232,7 @@ class CascadingConnection(PipelineConnection):
                 clock=context.clock,
                 on_event=self._on_stt_event,
                 on_failure=self._on_stt_failure,
+                on_connected=lambda is_back: self._emit(RecogniserBack() if is_back else RecogniserLost()),
                 retries=options.stt_reconnect,
                 open_limit=context.open_limit,
             )

@@ -58,6 +58,16 @@ class UserFinal:
 
 
 @dataclass(frozen=True, slots=True)
+class RecogniserLost:
+    """The recogniser's connection was lost: no words come until `RecogniserBack`."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecogniserBack:
+    """The recogniser is connected again and has taken the audio that was missed."""
+
+
+@dataclass(frozen=True, slots=True)
 class UserTurnPredicted:
     """A turn detector's verdict on the pause going on."""
 
@@ -160,6 +170,8 @@ PipelineEvent = (
     | UserVoiceResumed
     | UserInterim
     | UserFinal
+    | RecogniserLost
+    | RecogniserBack
     | UserTurnPredicted
     | UserTurnEnded
     | UserAudioCommitted

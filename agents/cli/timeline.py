@@ -48,6 +48,7 @@ def who(step: RecordedStep) -> str:
         ("Participant", "room"),
         ("Requested", "app"),
         ("User", "user"),
+        ("Recogniser", "user"),
         ("Text", "user"),
         ("Remote", "model"),
         ("Tool", "tools"),

@@ -23,7 +23,7 @@ from vivavoce.agents.turn.interruption import Interruption
 from vivavoce.agents.turn.open_final import CommittedTurn, Guess, OpenFinals
 from vivavoce.agents.turn.options import TurnOptions
 from vivavoce.agents.turn.preemption import Preemption
-from vivavoce.agents.turn.user_turn import Burst, Over, UserSide, UserTurn
+from vivavoce.agents.turn.user_turn import Over, UserSide, UserTurn
 from vivavoce.pipelines.core.words import count_words
 
 
@@ -90,7 +90,11 @@ class Answering:
             self.drop("transcript_missing")
             return
         is_unknown = turn.is_heard and not turn.new_text
-        may_be_sign = turn.over is None and not (turn.is_merged or is_unknown) and self._floor.was_heard
+        may_be_sign = (
+            (turn.over is None or turn.over.by == "no_words")
+            and not (turn.is_merged or is_unknown)
+            and self._floor.was_heard
+        )
         if may_be_sign and self._interruption.is_only_sign(turn, now):
             if turn.hushed and turn.loud_text and not turn.interim:  # it goes with words that wait for an answer
                 turn.hushed = len(turn.segments)
@@ -166,10 +170,7 @@ class Answering:
         burst = user.burst
         if turn is not None and burst is not None and burst.is_going_on and turn.burst is burst:
             # what is said from here on is of another turn
-            voiced_until = None if burst.voiced_until is None else now
-            user.burst = Burst(
-                now, is_mere_noise=burst.is_mere_noise, voice_lag=burst.voice_lag, voiced_until=voiced_until
-            )
+            user.burst = burst.rest(now)
 
     # --- finals that come after the commit
 

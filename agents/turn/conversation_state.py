@@ -63,7 +63,7 @@ class ConversationState:
     def _derive_user(self) -> UserState:
         turn, active = self._user.turn, self._floor.active
         is_heard_without_vad = turn is not None and turn.burst is None and bool(turn.interim)
-        if self._user.is_speaking or is_heard_without_vad:
+        if self._user.has_voice or is_heard_without_vad:
             return UserState.SPEAKING
         if active is not None and active.is_playing:
             return UserState.LISTENING

@@ -35,9 +35,11 @@ EndedBy = Literal[
     "remote_reply",
     "max_turn_words",
     "max_turn_duration",
+    "no_words",
     "close",
 ]
-"""What ended a user turn: silence, silence without the final that was due, somebody's word, or a limit."""
+"""What ended a user turn: silence, silence without the final that was due, somebody's word, a limit, or sound without
+words that goes on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,7 @@ class Speech:
         playing_since: When the present step's first frame was played; None before it and after its last one.
         has_used_tools: A tool call of it has started.
         paused_at: Since when its playout is held, from before it began or in the middle.
+        held_for: Seconds for which sounds without a word have held it since the user's last word.
         turn_id, text, turn_began_at: The user turn that it answers.
         is_owed: That turn was cut by a limit: until its first sound, no voice takes the answer back.
         audible_since: When its very first frame was played.
@@ -42,6 +43,7 @@ class Speech:
     turn_began_at: float = 0.0
     is_owed: bool = False
     audible_since: float | None = None
+    held_for: float = 0.0
 
     @property
     def is_playing(self) -> bool:

@@ -7,6 +7,8 @@ from typing import Literal
 
 from vivavoce.agents.turn.options import WakeUp
 from vivavoce.pipelines.events import (
+    RecogniserBack,
+    RecogniserLost,
     RemoteReplyCancelled,
     RemoteReplyStarted,
     UserAudioCommitted,
@@ -32,6 +34,8 @@ __all__ = [
     "PipelineChangeWithdrawn",
     "PlayoutFinished",
     "PlayoutStarted",
+    "RecogniserBack",
+    "RecogniserLost",
     "RemoteReplyCancelled",
     "RemoteReplyStarted",
     "SessionClosed",
@@ -346,6 +350,8 @@ TurnInput = (
     | UserVoiceResumed
     | UserInterim
     | UserFinal
+    | RecogniserLost
+    | RecogniserBack
     | UserTurnPredicted
     | UserTurnEnded
     | UserAudioCommitted

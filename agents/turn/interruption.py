@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
-from vivavoce.agents.turn.deadlines import Deadline
+from vivavoce.agents.turn.deadlines import NANOSECOND_DIGITS, Deadline
 from vivavoce.agents.turn.effects import CancelSpeech, Effect, PauseSpeech, ResumeSpeech
 from vivavoce.agents.turn.floor import Floor, Speech
 from vivavoce.agents.turn.hush import Hush
 from vivavoce.agents.turn.judge import Judge
 from vivavoce.agents.turn.options import InterruptionOptions
 from vivavoce.agents.turn.policy import Decision, InterruptionMoment, Trigger
-from vivavoce.agents.turn.user_turn import UserSide, UserTurn
+from vivavoce.agents.turn.user_turn import Burst, UserSide, UserTurn
 from vivavoce.pipelines.core.words import count_words
 
 
@@ -97,6 +97,7 @@ class Interruption:
         active, burst, turn = self._floor.active, self._user.burst, self._user.turn
         if active is None or active.paused_at is None or burst is None:
             return
+        self._count_hold(active, active.paused_at, burst, burst.started_at)
         options = self._options
         limit = options.min_duration if active.is_playing else options.thinking_min_duration
         was_short = active.paused_at >= burst.started_at and burst.voiced_seconds(burst.started_at) < limit
@@ -112,6 +113,7 @@ class Interruption:
         turn, active = self._user.turn, self._floor.active
         if turn is None or active is None or not self.may_cut(active) or self._hush.covers(turn):
             return
+        active.held_for = 0.0
         if self._judge.has_policy and active.is_playing:
             self._ask_about_words(turn, active, now, is_guess=is_guess)
         elif is_guess:
@@ -134,7 +136,7 @@ class Interruption:
         elif self.takes_floor(turn.firm_text):
             is_long = turn.burst is None or turn.burst.voiced_seconds(now) >= self._options.min_duration
             default = "interrupt" if active.is_paused or is_long else "ignore"
-        elif active.is_paused and (turn.owes_final or self._user.is_speaking):
+        elif active.is_paused and (turn.owes_final or self._user.has_voice):
             default = "pause"
         self._carry_out(self._decide("words", active, now, default), active, now)
 
@@ -155,7 +157,7 @@ class Interruption:
     def _hold_back(self, speech: Speech, at: float) -> None:
         """Pause that speech, or keep it from beginning, if a voice may do so."""
         burst = self._user.burst
-        is_mere_noise = burst is not None and burst.is_mere_noise
+        is_mere_noise = burst is not None and (burst.is_mere_noise or self._is_worn_out(speech, burst))
         if self.may_cut(speech) and not is_mere_noise:
             self._hold(speech, at)
 
@@ -176,7 +178,7 @@ class Interruption:
         self.is_caller_gone = False
         if not was_gone or active is None or not active.is_paused:
             return
-        if self._user.is_speaking and self.may_cut(active):
+        if self._user.has_voice and self.may_cut(active):
             active.paused_at = now
         else:
             self.release(active)
@@ -185,13 +187,13 @@ class Interruption:
         """That speech is to sound: an answer does not begin over the user, and nothing does while nobody hears."""
         if self.is_caller_gone:
             self._hold(speech, now)
-        elif self._user.is_speaking and (speech.kind != "say" or speech.was_audible):
+        elif self._user.has_voice and (speech.kind != "say" or speech.was_audible):
             self._hold_back(speech, now)
 
     def let_go_on(self) -> None:
         """Nothing more is to be expected of what paused the agent, unless the user still speaks."""
         active = self._floor.active
-        if active is not None and active.is_paused and not self._user.is_speaking:
+        if active is not None and active.is_paused and not self._user.has_voice:
             self._resume(active)
 
     def take_floor(self) -> None:
@@ -248,9 +250,12 @@ class Interruption:
                 silent_since = max(burst.ended_at, self._words_paused_at)
                 yield Deadline(silent_since + options.false_timeout, self._on_silence)
             elif options.max_pause is not None:
-                yield Deadline(active.paused_at + options.max_pause, self._on_long_pause)
-        elif active.playing_since is not None and burst.ended_at is None and not burst.is_mere_noise:
+                yield Deadline(
+                    self._held_until(active, active.paused_at, burst, options.max_pause), self._on_long_pause
+                )
+        elif active.is_playing and burst.is_going_on and not (burst.is_mere_noise or self._is_worn_out(active, burst)):
             if not self._hush.overrules(active, burst.started_at):
+                assert active.playing_since is not None
                 since = max(burst.started_at, active.playing_since, self._hush.warm_at)
                 if burst.voiced_until is None or burst.voiced_seconds(since, since=since) >= options.min_duration:
                     yield Deadline(since + options.min_duration + burst.voice_lag, self._on_long_speech)
@@ -263,10 +268,32 @@ class Interruption:
     def _on_silence(self, now: float) -> None:
         self.let_go_on()
 
+    def _held_until(self, active: Speech, paused_at: float, burst: Burst, max_pause: float) -> float:
+        """Return until when that sound may hold the agent, if no word comes."""
+        until = burst.noise_at(max_pause)
+        if not burst.emits_interims:
+            return until
+        return min(until, max(paused_at, burst.started_at) + 2 * max_pause - active.held_for)
+
+    def _is_worn_out(self, active: Speech, burst: Burst) -> bool:
+        """Whether sounds without a word have held that speech for as long as they may together."""
+        max_pause = self._options.max_pause
+        if max_pause is None or burst.has_words or not burst.emits_interims:
+            return False
+        return round(active.held_for, NANOSECOND_DIGITS) >= 2 * max_pause
+
+    def _count_hold(self, active: Speech, paused_at: float, burst: Burst, now: float) -> None:
+        """That sound holds the agent no more, and had no word."""
+        if not burst.has_words:
+            until = now if burst.ended_at is None else burst.ended_at
+            active.held_for += max(0.0, until - max(paused_at, burst.started_at))
+
     def _on_long_pause(self, now: float) -> None:
         active, burst, turn = self._floor.active, self._user.burst, self._user.turn
         assert active is not None
+        assert active.paused_at is not None
         assert burst is not None
+        self._count_hold(active, active.paused_at, burst, now)
         takes_floor = turn is not None and self.takes_floor(turn.loud_text)
         if active.is_playing:
             takes_floor = self._decide("speech", active, now, "interrupt" if takes_floor else "ignore") == "interrupt"

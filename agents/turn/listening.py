@@ -11,6 +11,7 @@ from vivavoce.agents.turn.endpointing import REACTION, Endpointing
 from vivavoce.agents.turn.floor import Floor
 from vivavoce.agents.turn.hush import Hush
 from vivavoce.agents.turn.interruption import Interruption
+from vivavoce.agents.turn.noise import Noise
 from vivavoce.agents.turn.options import TurnOptions
 from vivavoce.agents.turn.turn_limits import TurnLimits
 from vivavoce.agents.turn.user_turn import Burst, Over, UserSide, UserTurn
@@ -39,6 +40,7 @@ class Listening:
         self._hush = hush
         self._endpointing = endpointing
         self._limits = TurnLimits(options.endpointing, user, out)
+        self._noise = Noise(user, interruption, answering)
         self._is_manual = options.endpointing.mode == "manual"
         self._requested_at: float | None = None
         self._out = out
@@ -75,7 +77,9 @@ class Listening:
         if self._endpointing.is_dynamic:
             self._endpointing.speech_began(at, self._pause_since(at))
         turn = self._open_turn(at)
-        burst = self._user.burst = Burst(at, voice_lag=self.options.voice_lag)
+        burst = self._user.burst = Burst(
+            at, voice_lag=self.options.voice_lag, emits_interims=self.options.emits_interims
+        )
         turn.begin_speech(burst)
         self._interruption.speech_began()
 
@@ -132,6 +136,8 @@ class Listening:
         if self._user.turn is None and self._answering.covers_interim(text, now, item_id):
             return
         turn = self._open_turn(now)
+        if text:
+            self._user.word_came()
         if text and not turn.owed_before:
             self._endpointing.words_came()
         turn.add_interim(text, now, item_id)
@@ -147,6 +153,7 @@ class Listening:
             return
         turn = self._user.turn or self._open_turn_by_final(now)
         if text and not (turn.owed_before and self._user.is_speaking):  # else it is of the speech before
+            self._user.word_came()
             self._endpointing.words_came()
         turn.add_final(text, now, item_id)
         if self._is_manual and turn.over is None and self._was_requested(now):
@@ -269,7 +276,8 @@ class Listening:
     # --- the open turn
 
     def deadlines(self) -> Iterator[Deadline]:
-        """Yield when the pause going on ends the turn."""
+        """Yield when the pause going on ends the turn, or sound without words does."""
+        yield from self._noise.deadlines(self.options)
         turn = self._user.turn
         if turn is None or self._answering.is_deferred(turn):
             return

@@ -222,6 +222,10 @@ class TurnMachine:
                 self._listening.interim(_unless_blank(event.text), now, event.item_id)
             case i.UserFinal():
                 self._listening.final(_unless_blank(event.text), now, event.item_id)
+            case i.RecogniserLost():
+                self._user.hears_words_since = None
+            case i.RecogniserBack():
+                self._user.hears_words_since = now
             case i.UserTurnPredicted():
                 self._listening.predicted(event.complete, now)
             case i.UserTurnEnded():
@@ -250,6 +254,7 @@ class TurnMachine:
         self._preemption = self._attempts if _has_attempts(options) else None
         self._listening.options = options
         self._user.burst = None  # the new one has heard nothing yet
+        self._user.hears_words_since = now
         self._answering.take_options(options, self._preemption, now)
 
     # --- from start to close

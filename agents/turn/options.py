@@ -42,6 +42,9 @@ class EndpointingOptions:
     """Silence that ends a turn judged incomplete."""
     transcript_timeout: float = 1.0
     """Silence after which the last interim stands in for a missing final."""
+    no_words: float = 3.0
+    """Seconds after its last new word, at least `max_delay`, after which a turn is over though sound goes on, such as a
+    television's; where the recogniser gives interims. The sound is noise until a word comes."""
     max_turn_words: int | None = None
     """A turn of more words is over, though the user talks on; what follows is a new turn. None for no limit."""
     max_turn_duration: float | None = None
@@ -55,6 +58,7 @@ class EndpointingOptions:
             raise ConfigurationError(
                 f"need 0 <= min_delay <= max_delay (s), got {self.min_delay!r}, {self.max_delay!r}"
             )
+        check_number("no_words", self.no_words, above=0, unit="s")
         check_whole("max_turn_words", self.max_turn_words, at_least=1, or_none=True)
         check_number("max_turn_duration", self.max_turn_duration, above=0, unit="s", or_none=True)
         check_number("transcript_timeout", self.transcript_timeout, above=0, unit="s")
@@ -89,7 +93,9 @@ class InterruptionOptions:
     false_timeout: float = 1.0
     """Silence without words after which a paused agent goes on."""
     max_pause: float | None = 5.0
-    """Seconds after which a paused agent goes on though speech without words is still heard; None waits for its end."""
+    """Seconds from the onset of a sound without words after which it is noise: a paused agent goes on though the sound
+    does. Several of them hold one speech for twice that together. Where the recogniser gives no interims, a voice may
+    hold the agent for 30 s. None waits for the end of the sound."""
     thinking_min_duration: float = 0.3
     """Speech shorter than this releases a held-back answer at once."""
     stable_interim: float = 0.2

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from vivavoce.agents.turn.effects import EndedBy, TurnTiming
 from vivavoce.agents.turn.options import TurnOptions
 from vivavoce.agents.turn.owed_finals import OwedFinals, lacks_words
+
+LONGEST_VOICE = 30.0
+"""Seconds for which a voice may hold the agent where the recogniser gives no interims."""
 
 
 @dataclass(slots=True)
@@ -18,6 +21,9 @@ class Burst:
         is_mere_noise: It has held the agent for as long as it may without words, or a policy ignores it: it holds the
             agent no more.
         is_heard: What answers has heard it itself, or what came before it in its turn, so that it needs no words.
+        is_noise: It has sounded for so long without a word that it counts as silence until one comes.
+        has_words: A word has come while it sounded.
+        emits_interims: Whether words of it come while it sounds (`TurnOptions.emits_interims`).
         voice_lag: Seconds after which silence within it shows (`TurnOptions.voice_lag`).
         voiced_until: When its last voiced frame ended, while the voice pauses; None while it sounds.
     """
@@ -27,6 +33,9 @@ class Burst:
     reported_at: float | None = None
     is_mere_noise: bool = False
     is_heard: bool = False
+    is_noise: bool = False
+    has_words: bool = False
+    emits_interims: bool = True
     voice_lag: float = 0.0
     voiced_until: float | None = None
 
@@ -34,6 +43,20 @@ class Burst:
     def is_going_on(self) -> bool:
         """Whether it has not ended."""
         return self.ended_at is None
+
+    def noise_at(self, max_pause: float) -> float:
+        """Return when it is noise, if no word comes: where words come late, a voice is believed for longer."""
+        return self.started_at + (max_pause if self.emits_interims else max(max_pause, LONGEST_VOICE))
+
+    def turn_to_noise(self) -> None:
+        """It means nothing, and holds nothing any more."""
+        self.is_noise = self.is_mere_noise = True
+
+    def rest(self, now: float) -> Burst:
+        """Return what is left of it after a commit, which is of another turn."""
+        rest = replace(self, started_at=now, is_heard=False, has_words=False)
+        rest.voiced_until = None if self.voiced_until is None else now
+        return rest
 
     def end(self, at: float, now: float) -> None:
         """It ended at `at`, told `now`."""
@@ -285,6 +308,8 @@ class UserSide:
     turn: UserTurn | None = None
     burst: Burst | None = None
     silence: Silence = field(default_factory=Silence)
+    hears_words_since: float | None = float("-inf")
+    """Since when the recogniser is connected; None while it is not, so that no word can come."""
 
     def voice_paused(self, at: float) -> None:
         """The VAD hears no voice since `at`, in speech that may go on."""
@@ -296,6 +321,11 @@ class UserSide:
         if self.burst is not None:
             self.burst.voiced_until = None
 
+    def word_came(self) -> None:
+        """A word of what sounds was understood: it is no noise."""
+        if self.burst is not None and self.burst.is_going_on:
+            self.burst.has_words, self.burst.is_noise = True, False
+
     def act(self, now: float) -> None:
         """The user has said or typed something: a new silence begins."""
         self.silence = Silence(now)
@@ -306,9 +336,14 @@ class UserSide:
         return self.burst is not None and self.burst.is_going_on
 
     @property
+    def has_voice(self) -> bool:
+        """Whether the VAD hears speech that is not known to be noise."""
+        return self.burst is not None and self.burst.is_going_on and not self.burst.is_noise
+
+    @property
     def is_active(self) -> bool:
         """Whether speech is heard or its meaning is undecided."""
-        return self.turn is not None or self.is_speaking
+        return self.turn is not None or self.has_voice
 
 
 def join(*parts: str) -> str:

@@ -97,7 +97,7 @@ class WakeUps:
         user = self._user
         if user.turn is not None or not self._is_present or self._has_tools:
             return False
-        return self._floor.is_empty and not user.is_speaking
+        return self._floor.is_empty and not user.has_voice
 
     def deadlines(self) -> Iterator[Deadline]:
         """Yield when silence means that the user is away, and when it is to be broken; for when both are idle."""

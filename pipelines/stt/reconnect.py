@@ -25,6 +25,7 @@ class Recognizer(ReconnectingStream[STTStream, STTEvent]):
     Args:
         stt: Shared; only the streams opened here are closed here.
         on_event: Takes what the recogniser reports.
+        on_connected: Called with False when a stream was lost, with True when another one takes its place.
         on_failure, retries, open_limit: As for ReconnectingStream.
     """
 
@@ -35,6 +36,7 @@ class Recognizer(ReconnectingStream[STTStream, STTEvent]):
         clock: Clock,
         on_event: Callable[[STTEvent], None],
         on_failure: Callable[[ProviderError, bool], None],
+        on_connected: Callable[[bool], None],
         retries: RetryOptions,
         open_limit: float,
     ) -> None:
@@ -43,6 +45,7 @@ class Recognizer(ReconnectingStream[STTStream, STTEvent]):
         )
         self._stt = stt
         self._on_event = on_event
+        self._on_connected = on_connected
         self._kept = RecentFrames(KEPT_SECONDS, dropping("stt"))
         self._stream: STTStream | None = None
         self._speech_at: float | None = None
@@ -88,6 +91,8 @@ class Recognizer(ReconnectingStream[STTStream, STTEvent]):
         if self._is_flush_due:
             self._is_flush_due = False
             self._call(stream.flush)
+        if self._lost is not None:
+            self._on_connected(True)
 
     def _push(self, frame: AudioFrame) -> None:
         assert self._stream is not None
@@ -115,9 +120,12 @@ class Recognizer(ReconnectingStream[STTStream, STTEvent]):
     def _end(self) -> None:
         self._stream = None
         self.push = self._kept.push
-        if self._lost is not None and self._interim:
+        if self._lost is None:
+            return
+        if self._interim:
             interim, self._interim = self._interim, ""
             self._on_event(STTFinal(text=interim))
+        self._on_connected(False)
 
     def take_unheard(self) -> list[AudioFrame]:
         """Return and forget the audio that waits for a stream."""

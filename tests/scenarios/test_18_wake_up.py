@@ -77,7 +77,8 @@ def test_it_wakes_up_again_after_the_caller_has_spoken() -> None:
 
 def test_nobody_is_woken_up_while_speaking() -> None:
     harness = SessionHarness(Agent("Help."), ScriptedLLM("I see."), wake_up=5)
-    harness.caller.says("a long story", 1.0, 20.0)
+    words = [(float(at), "a long story"[: at // 2]) for at in range(2, 20, 2)]
+    harness.caller.says("a long story", 1.0, 20.0, interims=words)
     harness.run(until=22.0)
     assert woken(harness) == []
 

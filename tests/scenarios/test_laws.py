@@ -360,7 +360,8 @@ def _within(at: float, played: list[Played]) -> bool:
 
 def check_agent_words(harness: SessionHarness, *, has_words: bool) -> None:
     """What stands in the history was played: 0.2 s a word."""
-    words = sum(len(text.split()) for role, text in harness.messages if role == "assistant")
+    messages = harness.session.history.messages("assistant")
+    words = sum(len(message.text.split()) for message in messages if not message.no_transcript)
     seconds = sum(stretch.seconds for stretch in harness.played)
     slack = 0 if has_words else len(harness.messages)  # without word times each cut may err by a word
     assert words * 0.2 <= seconds + slack * 0.2 + 1e-6

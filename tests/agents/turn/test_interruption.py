@@ -271,6 +271,7 @@ def test_a_pause_does_not_outlast_the_speech_that_it_came_too_late_for() -> None
 def test_a_paused_speech_that_is_cancelled_leaves_no_deadline() -> None:
     talk = Conversation().speaking().starts(2.0).until(2.6).at(2.6, i.InterruptRequested())
     assert talk.take() == [(2.5, "pause", "talk"), (2.6, "interrupted", "talk")]
+    talk.at(3.0, i.UserAudioStopped(), i.UserFinal(text=""))
     assert talk.machine.next_deadline() is None
 
 
@@ -285,7 +286,11 @@ def test_clearing_the_turn_lets_a_paused_agent_go_on() -> None:
 
 def test_a_sound_that_never_ends_does_not_hold_the_agent_for_longer_than_max_pause() -> None:
     talk = Conversation().speaking().starts(2.0).until(60.0)
-    assert talk.take() == [(2.5, "pause", "talk"), (7.5, "resume", "talk", "false interruption")]
+    assert talk.take() == [
+        (2.5, "pause", "talk"),
+        (7.0, "resume", "talk", "false interruption"),
+        (7.0, "drop", "turn_1", "noise"),
+    ]
     talk.asks(61.0, "more", "reply").played(62.0).plays(62.5).until(90.0)
     assert talk.take() == [(62.0, "grant", "more")]
     talk.played(91.0).asks(92.0, "after", interruptible=True).plays(92.0).stops(95.0).starts(96.0).until(97.0)
@@ -294,22 +299,26 @@ def test_a_sound_that_never_ends_does_not_hold_the_agent_for_longer_than_max_pau
 
 def test_an_answer_held_back_by_a_sound_that_never_ends_begins_after_max_pause() -> None:
     talk = Conversation().says("hello", 0.5, 1.0).starts(2.0).until(60.0)
-    assert talk.take()[2:] == [(2.05, "pause", "answer_1"), (7.0, "resume", "answer_1", "")]
+    assert talk.take()[2:] == [
+        (2.05, "pause", "answer_1"),
+        (7.0, "resume", "answer_1", ""),
+        (7.0, "drop", "turn_2", "noise"),
+    ]
 
 
 def test_words_not_settled_after_max_pause_take_the_floor() -> None:
-    talk = Conversation(stable_interim=1.0).speaking().starts(2.0).at(7.2, i.UserInterim(text="wait")).until(7.5)
-    assert talk.take() == [(2.5, "pause", "talk"), (7.5, "interrupted", "talk")]
+    talk = Conversation(stable_interim=1.0).speaking().starts(2.0).at(6.8, i.UserInterim(text="wait")).until(7.5)
+    assert talk.take() == [(2.5, "pause", "talk"), (7.0, "interrupted", "talk")]
 
 
 def test_words_that_come_after_max_pause_still_take_the_floor() -> None:
     talk = Conversation().speaking().starts(2.0).until(8.0).at(8.0, i.UserFinal(text="wait"))
-    assert talk.take()[2:] == [(8.0, "interrupted", "talk")]
+    assert talk.take()[3:] == [(8.0, "interrupted", "talk")]
 
 
 def test_a_sound_remains_mere_noise_when_a_turn_is_committed_in_it() -> None:
     talk = Conversation().speaking().starts(2.0).until(8.0).at(8.0, i.TextReceived("hello")).plays(8.5).until(20.0)
-    assert talk.take()[2:] == [
+    assert talk.take()[3:] == [
         (8.0, "interrupted", "talk"),
         (8.0, "commit", "turn_2", "hello"),
         (8.0, "grant", "answer_1"),

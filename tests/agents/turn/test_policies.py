@@ -149,7 +149,7 @@ def test_without_a_vad_a_paused_agent_may_be_let_go_on() -> None:
 @pytest.mark.parametrize(("decision", "effect"), [("pause", "resume"), ("interrupt", "interrupted")])
 def test_when_the_pause_has_lasted_for_too_long_it_is_asked_again(decision: Decision, effect: str) -> None:
     talk = talk_with(lambda moment: decision if moment.is_paused else "pause", max_pause=2.0).starts(2.0).until(6.0)
-    assert [entry[:2] for entry in talk.take()] == [(2.5, "pause"), (4.5, effect)]
+    assert [entry[:2] for entry in talk.take()] == [(2.5, "pause"), (4.0, effect), (4.0, "drop")]
 
 
 def test_it_is_not_asked_about_a_protected_speech_nor_about_an_answer_that_nobody_has_heard() -> None:

@@ -116,7 +116,7 @@ def test_a_backchannel_over_the_answer_does_not_bring_up_what_was_said_before() 
 def test_a_long_noise_over_the_answer_does_not_bring_up_what_was_said_before() -> None:
     talk = limited(max_turn_words=3, max_pause=2.0).says("one two three four", 0.5, 1.0).says("five", 1.3, 1.5)
     talk.plays(2.0).starts(3.0).until(6.0)
-    assert talk.take()[3:] == [(3.5, "pause", "answer_1"), (5.5, "resume", "answer_1", "false interruption")]
+    assert talk.take()[3:] == [(3.5, "pause", "answer_1"), (5.0, "resume", "answer_1", "false interruption")]
 
 
 def test_typed_text_takes_the_floor_from_an_owed_answer() -> None:
