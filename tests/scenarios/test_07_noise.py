@@ -69,7 +69,7 @@ class SlowToComeBack(ScriptedSTT):
 
 def test_nothing_is_noise_while_the_recogniser_is_lost() -> None:
     stt = SlowToComeBack()
-    harness = SessionHarness(Agent("Help."), ScriptedLLM("Fine.", delay=0.1), stt=stt)
+    harness = SessionHarness(Agent("Help."), ScriptedLLM(default="Fine.", delay=0.1), stt=stt)
     harness.caller.says("a table for two please", 0.5, 8.0, final_at=8.5, interims=[(1.0, "a table")])
 
     async def lose(harness: SessionHarness) -> None:

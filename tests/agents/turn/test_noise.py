@@ -116,7 +116,7 @@ def test_short_sounds_one_after_the_other_do_not_keep_a_turn_open_for_ever() -> 
     for number in range(30):
         onset = round(1.75 + number * 0.5, 2)
         talk.starts(onset).stops(round(onset + 0.25, 2))
-    assert [entry for entry in talk.take() if entry[1] == "commit"][0][0] <= 8.3  # type: ignore[operator]
+    assert [entry for entry in talk.take() if entry[1] == "commit"][0][0] <= 8.3
 
 
 def test_words_that_are_no_more_than_a_sign_of_listening_stay_one() -> None:
