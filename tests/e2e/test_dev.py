@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import anyio
 import pytest
 
 from e2e_kit.command import Running, running
@@ -114,6 +115,14 @@ async def test_ctrl_c_in_a_call_ends_everything(dev: Running) -> None:
     await asyncio.to_thread(wait_for_nobody, dev, began + END_LIMIT)
     assert dev.process.returncode == 0
     assert "Traceback" not in dev.seen
+
+
+async def test_ctrl_c_does_not_wait_for_the_watch_of_the_files(dev: Running, folder: Path) -> None:
+    (folder / "notes.txt").write_text("no Python: it only has the watch begin a new wait of 5 s")
+    await anyio.sleep(1.0)  # for the watch to see it, which shows nowhere
+    began = time.monotonic()
+    assert await asyncio.to_thread(dev.end) == 0
+    assert time.monotonic() - began < 3.5
 
 
 async def test_a_killed_dev_leaves_no_process_behind(dev: Running) -> None:

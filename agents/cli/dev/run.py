@@ -83,6 +83,8 @@ class Dev:
         self._page: PageServer | None = None
         self._due = anyio.Event()
         """A save, or a crash."""
+        self._is_over = anyio.Event()
+        """Ends the watch of the files: its thread ignores a cancellation for up to 5 s."""
         self._has_saved = False
         self._restarts = Restarts()
         self._crash_pause = 0.0
@@ -100,13 +102,16 @@ class Dev:
         """
         # A stop must not cut the children, which are ended in good order: so their group is around what it cancels.
         async with anyio.create_task_group() as children:
-            with CancelScope() as serving:
-                await children.start(self._obey_signals, serving)
-                if self._options.reloads:
-                    children.start_soon(self._watch)
-                with self._view:
-                    async with self._place() as place:
-                        await self._serve(place, children)
+            try:
+                with CancelScope() as serving:
+                    await children.start(self._obey_signals, serving)
+                    if self._options.reloads:
+                        children.start_soon(self._watch)
+                    with self._view:
+                        async with self._place() as place:
+                            await self._serve(place, children)
+            finally:
+                self._is_over.set()
             children.cancel_scope.cancel()
         return 0
 
@@ -214,7 +219,9 @@ class Dev:
     async def _watch(self) -> None:
         """Note every save; from before the first load on, so that none is missed."""
         folders = [self._options.file.resolve().parent, *self._options.watched]
-        async for changes in awatch(*folders, watch_filter=PythonFilter(), raise_interrupt=False):
+        async for changes in awatch(
+            *folders, watch_filter=PythonFilter(), raise_interrupt=False, stop_event=self._is_over
+        ):
             self._note(f"saved: {', '.join(sorted({Path(path).name for _, path in changes}))}")
             self._has_saved = True
             self._due.set()
