@@ -18,23 +18,18 @@ from vivavoce.agents.agent import Agent
 from vivavoce.agents.records import TurnRecord
 from vivavoce.agents.testing.judging import JUDGE_LIMIT, Verdict, judge
 from vivavoce.agents.testing.log import Call, ConversationLog, E, Entry, Failure, Message, Passed, of_kind
+from vivavoce.agents.testing.moments import TOLERANCE, ExpectMoments
 from vivavoce.pipelines.llm.base import LLM
 
 __tracebackhide__ = True  # pytest shows the line of the test that failed, not ours
 
-TOLERANCE = 0.02
-"""Seconds by which a time may differ where a test does not say: one frame."""
 
-
-class Expect:
+class Expect(ExpectMoments):
     """What a test expects next. Nothing is passed by an expectation that fails.
 
     Args:
         log: Of the session; shared by all expectations of a test.
     """
-
-    def __init__(self, log: ConversationLog) -> None:
-        self._log = log
 
     def conversation(self) -> str:
         """Return all that was said, done and failed, a line each with its time, as failing expectations show it."""
@@ -150,28 +145,6 @@ class Expect:
             raise self._failed(f"no {_asked(name, arguments)}", str(calls[0]))
         return Expect(self._log)
 
-    # --- the states, which are read on their own
-
-    def agent_went(self, *states: str | tuple[str, float], tolerance: float = TOLERANCE) -> Expect:
-        """Expect the agent's next changes of state, each by name or as (name, seconds from the session's start)."""
-        return self._went("agent", states, tolerance)
-
-    def user_went(self, *states: str | tuple[str, float], tolerance: float = TOLERANCE) -> Expect:
-        """Likewise, the user's."""
-        return self._went("user", states, tolerance)
-
-    def _went(self, who: str, states: tuple[str | tuple[str, float], ...], tolerance: float) -> Expect:
-        came = self._log.states_left(who)[: len(states)]
-        fits = len(came) == len(states) and all(
-            state == found if isinstance(state, str) else state[0] == found and abs(state[1] - at) <= tolerance + 1e-9
-            for state, (found, at) in zip(states, came, strict=True)
-        )
-        if not fits:
-            left = ", ".join(f"{state} at {at:g} s" for state, at in self._log.states_left(who)) or "none"
-            raise AssertionError(f"expected the {who} to go next to {list(states)!r}\ncame instead: {left}")
-        self._log.pass_states(who, len(states))
-        return Expect(self._log)
-
     # --- for all of them
 
     def _next(self, kind: type[E], wanted: str, fits: Callable[[E], bool]) -> E:
@@ -188,9 +161,6 @@ class Expect:
             if fits(entry):
                 return entry
         raise self._failed(f"{wanted} in what is left", "none like it")
-
-    def _failed(self, wanted: str, came: str) -> AssertionError:
-        return AssertionError(f"expected {wanted}\ncame instead: {came}\nthe conversation:\n{self.conversation()}")
 
 
 class ExpectEntry(Expect):

@@ -48,6 +48,8 @@ from vivavoce.pipelines.turn_detector.base import TurnDetector
 from vivavoce.pipelines.vad.base import VAD
 
 E = TypeVar("E", bound=SessionEvent)
+EXACT = 0.001
+"""Seconds by which a time may differ where exact ones are expected: times are sums of floats."""
 _PREEMPTIVE_ATTEMPTS = SessionOptions().preemptive_attempts
 
 Scenario = Callable[["SessionHarness"], Awaitable[None]]
@@ -126,7 +128,7 @@ class SessionHarness:
         self.model = model
         self.caller = Caller(_recogniser(self.stt, model))
         self.recording = Recording()
-        self._log = ConversationLog(self.recording)
+        self._log = ConversationLog(self.recording, lambda: self.played)
         self.expect = Expect(self._log)
         """Assertions on messages, tool calls and handoffs, one after the other."""
         listening: Listening = {}
@@ -418,22 +420,29 @@ class SessionHarness:
 
     # --- assertions; each returns the harness
 
-    def expect_states(self, who: str, *expected: tuple[str, float]) -> Self:
-        """Expect these changes, (state, at), of "agent" or "user", from the idleness after start to the close."""
+    def expect_states(self, who: str, *expected: tuple[str, float], tolerance: float = EXACT) -> Self:
+        """Expect these changes, (state, at), of "agent" or "user", from the idleness after start to the close.
+
+        Args:
+            tolerance: Seconds by which a time may differ.
+        """
         found = [(state, at) for name, state, at in self.states if name == who]
         if found[:1] == [("starting", 0.0)]:
             del found[: 2 if found[1:2] == [("idle", 0.0)] else 1]
-        return self._expect(
-            f"states of the {who}", [pair for pair in found if pair[0] not in ("closing", "closed")], expected
-        )
+        found = [pair for pair in found if pair[0] not in ("closing", "closed")]
+        return self._expect(f"states of the {who}", found, expected, tolerance)
 
     def expect_history(self, *expected: tuple[str, str]) -> Self:
         """Expect exactly these messages, (role, text)."""
         return self._expect("history", self.messages, expected)
 
-    def expect_played(self, *expected: tuple[float, float]) -> Self:
-        """Expect exactly these stretches of audio, (start, seconds)."""
-        return self._expect("played audio", [tuple(stretch) for stretch in self.played], expected)
+    def expect_played(self, *expected: tuple[float, float], tolerance: float = EXACT) -> Self:
+        """Expect exactly these stretches of audio, (start, seconds).
+
+        Args:
+            tolerance: Seconds by which a start or a length may differ.
+        """
+        return self._expect("played audio", [tuple(stretch) for stretch in self.played], expected, tolerance)
 
     def expect_tools(self, *expected: tuple[str, str]) -> Self:
         """Expect exactly these settled calls, (name, output), in the order in which they were settled."""
@@ -443,13 +452,29 @@ class SessionHarness:
         """Expect exactly these outcomes of the turns, in the order in which they ended."""
         return self._expect("outcomes", [turn.outcome for turn in self.session.turns], expected)
 
-    def _expect(self, what: str, found: Sequence[object], expected: Sequence[object]) -> Self:
-        if list(found) != list(expected):
+    def _expect(
+        self,
+        what: str,
+        found: Sequence[tuple[object, ...] | str],
+        expected: Sequence[tuple[object, ...] | str],
+        tolerance: float = 0.0,
+    ) -> Self:
+        if not _are_alike(found, expected, tolerance):
             raise AssertionError(self._with_conversation(f"{what}: expected {list(expected)!r}, got {list(found)!r}"))
         return self
 
     def _with_conversation(self, text: str) -> str:
         return f"{text}\nthe conversation:\n{self.expect.conversation()}"
+
+
+def _are_alike(found: object, expected: object, tolerance: float) -> bool:
+    """Tell whether two values, or sequences of them, are equal but for a tolerance of their numbers."""
+    if isinstance(found, float) and isinstance(expected, float | int):
+        return abs(found - expected) <= tolerance
+    if isinstance(found, list | tuple) and isinstance(expected, list | tuple):
+        pairs = zip(found, expected, strict=False)
+        return len(found) == len(expected) and all(_are_alike(one, other, tolerance) for one, other in pairs)
+    return found == expected
 
 
 def _has_loop() -> bool:

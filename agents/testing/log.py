@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from vivavoce.agents.events import Closed, ErrorOccurred, HistoryItemAdded, ToolCalled, ToolStarted, TurnCompleted
+from vivavoce.agents.events import (
+    Closed,
+    ErrorOccurred,
+    HistoryItemAdded,
+    SessionEvent,
+    ToolCalled,
+    ToolStarted,
+    TurnCompleted,
+)
 from vivavoce.agents.records import TurnRecord
 from vivavoce.agents.states import CloseReason
-from vivavoce.agents.testing.recording import DIGITS, Recording, told_error
+from vivavoce.agents.testing.recording import DIGITS, Played, Recording, told_error
 from vivavoce.pipelines.core.errors import describe
 from vivavoce.pipelines.llm.chat_context import AgentHandoff, ChatMessage, FunctionCall, FunctionCallOutput
 from vivavoce.pipelines.llm.chat_units import pairs
 
 E = TypeVar("E", bound="Entry")
+S = TypeVar("S", bound=SessionEvent)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,10 +100,13 @@ class ConversationLog:
 
     Args:
         recording: Of the session; it may still grow.
+        played: Returns the audio that the caller has heard so far.
     """
 
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: Recording, played: Callable[[], list[Played]] = list) -> None:
         self.recording = recording
+        self.played = played
+        self._moments_passed: Counter[type[SessionEvent]] = Counter()
         self._passed: set[str] = set()
         self._states_passed = {"agent": 0, "user": 0}
 
@@ -175,6 +188,16 @@ class ConversationLog:
     def pass_states(self, who: str, count: int) -> None:
         """Take changes of state as read."""
         self._states_passed[who] += count
+
+    # --- what is no part of the conversation
+
+    def moments_left(self, kind: type[S]) -> list[S]:
+        """Return the events of one kind that the test has not passed."""
+        return self.recording.of(kind)[self._moments_passed[kind] :]
+
+    def pass_moments(self, kind: type[SessionEvent], count: int) -> None:
+        """Take events of one kind as read."""
+        self._moments_passed[kind] += count
 
     # --- for messages to the author of a test
 
