@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,10 @@ from vivavoce.pipelines.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from vivavoce.agents.worker.request import JobRequest
+
+
+NOT_IN_URLS = re.compile(r"""[\s\x00-\x1f\x7f<>"{}|\\^`]""")
+"""What stands in no URL; spaces come with copying."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,11 +143,22 @@ def websocket_url(url: str) -> str:
     Raises:
         ConfigurationError: It is no URL of a LiveKit server.
     """
-    parts = urlsplit(url)
-    scheme = {"http": "ws", "https": "wss"}.get(parts.scheme, parts.scheme)
-    if scheme not in ("ws", "wss") or not parts.hostname:
-        raise ConfigurationError(f"the LiveKit URL must look like wss://host or ws://127.0.0.1:7880, got {url!r}")
-    return urlunsplit((scheme, parts.netloc, parts.path.rstrip("/"), "", ""))
+    try:
+        parts = urlsplit(url)
+        scheme = {"http": "ws", "https": "wss"}.get(parts.scheme, parts.scheme)
+        if found := NOT_IN_URLS.search(url):  # urlsplit() drops some of them without a word
+            wrong = f"there is {found.group()!r} in it"
+        elif scheme not in ("ws", "wss"):
+            wrong = f"its scheme is {parts.scheme!r}" if parts.scheme else "it has no scheme"
+        elif not parts.hostname:
+            wrong = "it has no host"
+        elif parts.port == 0:
+            wrong = "its port is 0"
+        else:
+            return urlunsplit((scheme, parts.netloc, parts.path.rstrip("/"), "", ""))
+    except ValueError as error:
+        wrong = str(error)
+    raise ConfigurationError(f"the LiveKit URL must look like wss://host or ws://127.0.0.1:7880, got {url!r}: {wrong}")
 
 
 def _needed(what: str, option: str | None, variable: str, flag: str, name: str) -> str:

@@ -53,10 +53,42 @@ def test_a_missing_part_of_the_account_is_named_with_its_remedies(
         credentials(WorkerOptions())
 
 
-@pytest.mark.parametrize("url", ["host.example", "ftp://host", "ws://", ""])
-def test_a_url_of_no_livekit_server_is_refused(url: str) -> None:
-    with pytest.raises(ConfigurationError, match="must look like"):
+@pytest.mark.parametrize(
+    ("url", "wrong"),
+    [
+        ("host.example", "it has no scheme"),
+        ("", "it has no scheme"),
+        ("ftp://host", "its scheme is 'ftp'"),
+        ("ws://", "it has no host"),
+        ("ws://:7880", "it has no host"),
+        ("ws:/host", "it has no host"),
+        ("ws://my host", "there is ' ' in it"),
+        (" ws://host", "there is ' ' in it"),
+        ("ws://host\n", r"there is '\\n' in it"),
+        ("ws://host/a path", "there is ' ' in it"),
+        ('ws://"host"', "there is '\"' in it"),
+        ("ws://host:port", "Port could not be cast"),
+        ("ws://host:78800", "Port out of range"),
+        ("ws://host:0", "its port is 0"),
+        ("ws://[::1", "Invalid IPv6 URL"),
+    ],
+)
+def test_a_url_of_no_livekit_server_is_refused_and_what_is_wrong_is_named(url: str, wrong: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"must look like .*: {wrong}"):
         websocket_url(url)
+
+
+@pytest.mark.parametrize(
+    ("url", "taken"),
+    [
+        ("ws://127.0.0.1:7880", "ws://127.0.0.1:7880"),
+        ("http://localhost:7880/", "ws://localhost:7880"),
+        ("https://host.example/livekit/", "wss://host.example/livekit"),
+        ("wss://[::1]:7880", "wss://[::1]:7880"),
+    ],
+)
+def test_a_url_of_a_server_is_taken_with_the_scheme_of_a_websocket(url: str, taken: str) -> None:
+    assert websocket_url(url) == taken
 
 
 def test_secrets_do_not_show_in_a_repr() -> None:
