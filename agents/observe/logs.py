@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from vivavoce.agents.job import get_job_context
-from vivavoce.pipelines.core.errors import ConfigurationError, is_tellable
+from vivavoce.pipelines.core.errors import ConfigurationError, is_tellable, text_of
 
 CONTEXT_FIELDS = ("session_id", "job_id", "turn_id", "trace_id", "span_id")
 """What `ContextFilter` adds to a record; "" where there is none."""
@@ -156,7 +156,7 @@ def without_content(error: BaseException | None) -> str:
     """
     if error is None:
         return ""
-    text = f": {error}" if is_tellable(error) and str(error) else " (its text may hold content)"
+    text = f": {text_of(error)}" if is_tellable(error) and text_of(error) else " (its text may hold content)"
     lines = traceback.format_tb(error.__traceback__)
     own = "Traceback (most recent call last):\n" + "".join(lines) + f"{type(error).__qualname__}{text}"
     cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)

@@ -74,8 +74,8 @@ class SessionObserver:
         """Watch one step of it."""
         return NO_WATCH
 
-    def ends(self, reason: str) -> None:
-        """The session has closed for `reason`, and nothing but the flush is still to come."""
+    def ends(self, reason: str, error: Exception | None = None) -> None:
+        """The session has closed for `reason`, by `error` if any, and nothing but the flush is still to come."""
 
     async def flush(self) -> None:
         """Have what was collected sent; returns within a small limit of its own, whatever the endpoint does."""

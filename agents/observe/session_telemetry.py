@@ -27,6 +27,7 @@ from vivavoce.agents.observe.turn_record import UNKNOWN_TOOL
 from vivavoce.agents.observe.turn_spans import TurnSpans
 from vivavoce.agents.observe.watches import ModelWatch, PhaseWatch, StepWatch, ToolWatch, VoiceWatch
 from vivavoce.agents.records import ComponentRecord
+from vivavoce.agents.states import CloseReason
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
 from vivavoce.pipelines.core.incidents import on_dropped_frames, on_fallback
@@ -44,6 +45,10 @@ _ROOM_EVENTS: dict[type, str] = {
     i.UserAudioStopped: "audio_stopped",
     i.TextReceived: "text_received",
 }
+
+
+FAILURES = (CloseReason.ERROR.value, CloseReason.START_FAILED.value)
+"""Reasons of a close for which the session's span has the status ERROR."""
 
 
 class SessionTelemetry(SessionObserver):
@@ -141,7 +146,7 @@ class SessionTelemetry(SessionObserver):
         if which == "start":  # by now the servers' tools are known
             self._maker.set(self._turns.session, self._told())
 
-    def ends(self, reason: str) -> None:
+    def ends(self, reason: str, error: Exception | None = None) -> None:
         """End the session's span and what is open in it, so that the flush may send them."""
         self._turns.close()
         if self._closing is not None:
@@ -149,6 +154,10 @@ class SessionTelemetry(SessionObserver):
         self._maker.close()
         self._metrics.end(reason)
         self._maker.set(self._turns.session, {"vivavoce.close.reason": reason})
+        if error is not None:
+            self._maker.fail(self._turns.session, error)
+        elif reason in FAILURES:
+            self._maker.mark_failed(self._turns.session, reason)
         self._maker.end(self._turns.session)
 
     async def flush(self) -> None:

@@ -126,13 +126,25 @@ class SessionLifecycle:
         """Whether the close was asked for."""
         return self._close_asked.is_set()
 
-    def close_unstarted(self) -> CloseReport:
-        """Close a session that was never started: there is nothing to do."""
+    async def close_unstarted(self, reason: CloseReason) -> CloseReport:
+        """Close a session that was never started: there is nothing to do but to say so."""
         if self.report is None:
-            self.report = CloseReport(reason=CloseReason.USER_INITIATED.value, seconds=0.0)
+            self.report = CloseReport(reason=reason.value, seconds=0.0)
             self._runtime.handoffs.close()
             self._pipelines.close()
             self.closed.set()
+            journal = self._runtime.journal
+            journal.begin("")
+            async with anyio.create_task_group() as group:
+                self._emitter.open(group)
+                self._runtime.step(i.SessionClosing())
+                self._runtime.step(i.SessionClosed())
+                journal.note(ev.Closed, report=self.report)
+                journal.flush()
+                with anyio.move_on_after(self._options.close_timeout):
+                    await self._emitter.wait_idle(is_closed=True)
+                group.cancel_scope.cancel()
+            self._set_closed()
         return self.report
 
     @property
@@ -429,7 +441,7 @@ class SessionLifecycle:
 
     async def _end_telemetry(self) -> None:
         """End what is told of the session; the flush has a limit of its own, whatever the steps have used up."""
-        self._observer.ends(self._why.reason.value)
+        self._observer.ends(self._why.reason.value, self._why.cause)
         await self._observer.flush()
 
     async def _end_handlers(self) -> None:

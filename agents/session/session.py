@@ -475,7 +475,7 @@ class AgentSession(EventSource, SessionSpeaking, SessionView, Generic[UserdataT]
 
     async def _end(self, reason: CloseReason, *, leave: bool) -> CloseReport:
         if not self._door.was_opened:
-            return self._lifecycle.close_unstarted()
+            return await self._lifecycle.close_unstarted(reason)
         self._check_not_awaited()
         self._lifecycle.request_close(reason, leave=leave)
         await self._join()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -16,7 +16,7 @@ from vivavoce.agents.agent import Agent
 from vivavoce.agents.records import HandoffRecord, ToolRecord
 from vivavoce.agents.tools.threads import ThreadPool, ended_with
 from vivavoce.pipelines.core.clock import Clock
-from vivavoce.pipelines.core.errors import ToolError, located
+from vivavoce.pipelines.core.errors import ToolError, located, text_of
 from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
 from vivavoce.pipelines.llm.tools import Tool, ToolCall, ToolContext, ToolOutput
 
@@ -266,11 +266,16 @@ class ToolExecutor:
                 result = await self._invoke(tool, arguments)
             if not scope.cancelled_caught:
                 result = _take_agent(batch, index, result)
-                return (result if isinstance(result, str) else to_json(result).decode()), False
+                if isinstance(result, str):
+                    return str.__str__(result), False  # plain, whatever methods a subclass has
+                if isinstance(result, Generator | Coroutine):  # to be taken apart here, however long, or never awaited
+                    result.close()
+                    raise PydanticSerializationError(f"a tool returned a {type(result).__name__}")
+                return to_json(result).decode(), False
             logger.warning("Tool %s did not end within %s s", tool.name, timeout)
             return f"The tool did not answer within {timeout:g} seconds.", True
         except ToolError as error:
-            return str(error), True
+            return text_of(error), True
         except PydanticSerializationError as error:
             watch.failed(error)
             self._on_error(error)

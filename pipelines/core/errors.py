@@ -161,11 +161,12 @@ def describe(error: BaseException, *, quotes_foreign: bool = False) -> str:
     """
     if isinstance(error, BaseExceptionGroup):
         return "; ".join(describe(leaf, quotes_foreign=quotes_foreign) for leaf in error.exceptions)
-    kind, text = type(error).__name__, _text_of(error)
+    kind, text = type(error).__name__, text_of(error)
     return f"{kind}: {text}" if text and (quotes_foreign or is_tellable(error)) else kind
 
 
-def _text_of(error: BaseException) -> str:
+def text_of(error: BaseException) -> str:
+    """Return the text of `error`, whose class may be the application's; it never raises."""
     try:
         return str(error)
     except Exception:  # noqa: BLE001 - the application's own __str__, where another error is being reported

@@ -76,6 +76,30 @@ def test_a_plain_turn_is_a_tree_with_the_scenarios_times(make: Make, answer: Tim
 
 
 @pytest.mark.parametrize("make", [cascading, realtime])
+def test_the_session_span_of_a_start_that_failed_has_the_status_error_and_names_the_error(make: Make) -> None:
+    class Broken(Agent):
+        async def on_enter(self) -> None:
+            raise LookupError("no greeting")
+
+    watching = Watching()
+    harness = make(watching)
+    harness.agent = Broken("Be nice.")
+    with pytest.raises(LookupError):
+        harness.run()
+    watching.check()
+    session = watching.one("session")
+    assert session.status.status_code is StatusCode.ERROR
+    assert session.status.description == "no greeting"
+    assert (session.attributes or {})["error.type"] == "LookupError"
+
+
+def test_the_session_span_of_a_close_that_was_asked_for_has_no_status() -> None:
+    watching = Watching()
+    cascading(watching).run(until=1.0)
+    assert watching.one("session").status.status_code is StatusCode.UNSET
+
+
+@pytest.mark.parametrize("make", [cascading, realtime])
 def test_an_interruption_names_what_cut_the_agent_as_its_record_does(make: Make) -> None:
     watching = Watching()
     harness = make(watching, "For how many?")

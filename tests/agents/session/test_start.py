@@ -11,10 +11,10 @@ from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskStatus
 
 from vivavoce.agents import Agent, AgentSession, SessionOptions
-from vivavoce.agents.events import EVENT_TYPES, SessionEvent, SpeechIn, SpeechOut
+from vivavoce.agents.events import EVENT_TYPES, Closed, SessionEvent, SpeechIn, SpeechOut
 from vivavoce.agents.job import JobInfo, SessionClose, SessionClosed, job_scope
 from vivavoce.agents.rooms.local import LocalTransport
-from vivavoce.agents.states import AgentState
+from vivavoce.agents.states import AgentState, CloseReason
 from vivavoce.agents.testing import (
     HANG,
     ScriptedLLM,
@@ -98,6 +98,28 @@ def test_the_steps_of_start_come_in_their_order() -> None:
 
     run(main())
     assert steps == ["pipeline", "room audio", "on_enter", "started"]
+
+
+def test_a_session_that_is_closed_before_its_start_is_closed_and_says_so() -> None:
+    async def main() -> None:
+        session: AgentSession[None] = AgentSession(Agent("x"), pipeline(), options=SessionOptions(clock=VirtualClock()))
+        told, waited = Told(session), list[str]()
+
+        async def wait(event: Closed) -> None:
+            await anyio.sleep(1.0)
+            waited.append(event.report.reason)
+
+        session.on(Closed, wait)
+        reports = [await session.close(CloseReason.JOB_ENDED), await session.close(), await session.wait_closed()]
+        assert session.agent_state is AgentState.CLOSED
+        assert told.names == ["agent_state_changed", "agent_state_changed", "closed"]
+        assert waited == ["job_ended"]
+        assert [(report.reason, report.is_clean) for report in reports] == [("job_ended", True)] * 3
+        assert session.report().close == reports[0]
+        with pytest.raises(SessionClosedError):
+            await session.start(LocalTransport(VirtualClock()))
+
+    run(main())
 
 
 def test_a_failing_on_enter_rolls_back_ends_closed_and_raises() -> None:
