@@ -55,6 +55,11 @@ class Stages:
         if self.first_played_at is None:
             self.first_played_at = at
 
+    def taken_back(self, at: float) -> None:
+        """The frame that was to be played at that time was not; another one will be the first."""
+        if self.first_played_at == at:
+            self.first_played_at = None
+
     @property
     def latency(self) -> float | None:
         """Seconds from the end of the user's speech to the first frame; None without either."""

@@ -109,6 +109,12 @@ class TurnRecordBuilder:
             self.answered_turn.mark("handoff", "user_code", at)
             self.answered_turn.played(at)
 
+    def taken_back(self, at: float) -> None:
+        """The frame that was to be played at that time was not."""
+        self.stages.taken_back(at)
+        if self.answered_turn is not None:
+            self.answered_turn.taken_back(at)
+
     def answers(self, turn_id: str) -> None:
         """The session itself asked for this one, which answers that turn late."""
         self._frame = replace(self._frame, answers_turn_id=turn_id)

@@ -210,6 +210,8 @@ class SessionRuntime:
         self._guard.step_ended()
 
     def _take(self, event: i.TurnInput) -> None:
+        if isinstance(event, i.PlayoutStarted) and self.playout.has_taken_back(event.speech_id, event.at):
+            return  # it was held at this very moment
         self.turn_book.told(event)
         if isinstance(event, SILENCES):
             self._links.connection.audio_stopped()

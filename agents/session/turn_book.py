@@ -90,6 +90,8 @@ class TurnBook:
         """The turn's speech is held."""
         current = playout.current
         is_heard = current is not None and current.started_at is not None
+        if current is not None and current.taken_back_at is not None:
+            record.taken_back(current.taken_back_at)
         stopped_at = playout.silent_at() if is_heard else None
         record.interruptions.held(self._cause, self._clock.now(), stopped_at=stopped_at)
 

@@ -50,6 +50,8 @@ class Utterance:
         self.done = asyncio.Event()
         """Set when it is played out or dropped."""
         self.started_at: float | None = None
+        self.taken_back_at: float | None = None
+        """When it had begun, if a pause at that very moment took its first frame back: nothing of it was heard then."""
         self.is_finished = False
         self.written = 0
         self._audio = SampleStore()
@@ -210,6 +212,11 @@ class Playout:
             return utterance.written
         return utterance.written - min(self._sink.queued(), self._run)
 
+    def has_taken_back(self, speech_id: str, at: float) -> bool:
+        """Whether that speech was reported to begin at that time, and nothing of it was heard."""
+        current = self._current
+        return current is not None and (current.speech_id, current.taken_back_at) == (speech_id, at)
+
     def pause(self, fade: float = 0.0) -> None:
         """Hold the current utterance, or the next one before it begins."""
         if self._is_paused:
@@ -255,6 +262,8 @@ class Playout:
     def _silence(self, utterance: Utterance, fade: float) -> None:
         utterance.rewind(min(self._sink.clear(), self._run))
         self._run = 0
+        if not utterance.written and utterance.started_at is not None:
+            utterance.taken_back_at, utterance.started_at = utterance.started_at, None
         gain = self._gain_at(utterance.written)
         self._fade_in = 0
         if fade > 0 and utterance.written > 0:  # what was not heard needs no fade

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from vivavoce.agents import Agent, InterruptionOptions, SessionOptions
-from vivavoce.agents.events import FalseInterruption
+from vivavoce.agents.events import FalseInterruption, TurnCompleted
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness
 from vivavoce.pipelines.testing import ScriptedVAD
 from vivavoce.pipelines.vad.base import VADOptions
@@ -75,3 +75,21 @@ def test_what_holds_an_answer_back_is_measured_by_its_voiced_time(seconds: float
     harness.run(until=6.0)
     assert harness.played[0].start == pytest.approx(heard_at)
     harness.expect_history(("user", "a table"), ("assistant", "All right."))
+
+
+@pytest.mark.parametrize("text", ["", "wait for me"])
+def test_an_onset_in_the_moment_of_the_first_frame_keeps_the_agent_thinking(text: str) -> None:
+    harness = SessionHarness(Agent("Count."), ScriptedLLM("one two three.", delay=0.1, default="Fine."))
+    harness.caller.says("hello", 0.5, 1.0)  # answered at 1.7
+    if text:
+        harness.caller.says(text, 1.64, 3.0)  # reported at 1.7
+    else:
+        harness.caller.makes_noise(1.64, 3.0)
+    harness.run(until=8.0)
+    heard_at = 3.7 if text else 4.0
+    assert [stretch.start for stretch in harness.played] == [heard_at]
+    assert [at for side, state, at in harness.states if (side, state) == ("agent", "speaking")] == [heard_at]
+    assert [text for role, text in harness.messages if role == "user"] == [f"hello {text}".strip()]
+    last = harness.recording.of(TurnCompleted)[-1].record
+    assert last.first_audio_at == pytest.approx(heard_at)
+    assert sum(stage.seconds for stage in last.stages) == pytest.approx(last.e2e_latency)
