@@ -243,7 +243,7 @@ export class Call {
       console.warn('a turn record cannot be read');
       return;
     }
-    this.captions.tools(record.tools, record.heard_text);
+    this.captions.tools(record);
     if (record.interrupted) this.captions.cutOff(record.heard_text ?? '');
     this.turns.add(record);
   }

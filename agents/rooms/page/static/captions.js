@@ -5,6 +5,7 @@
 const SEGMENT = 'lk.segment_id', FINAL = 'lk.transcription_final';
 const MAX_ENTRIES = 500;
 const NEAR_END = 80;                                     // pixels
+const SLACK = 50;                                        // ms that words may take to the page longer than a turn record
 
 function element(tag, className, text = '') {
   const made = document.createElement(tag);
@@ -73,19 +74,33 @@ export class Captions {
     if (text.trim()) this.#write(`message ${key}`, side, name, text, isFinal).classList.add('typed');
   }
 
-  /** Show the tools of a turn, before the answer of which these words were heard; before the last one if none was. */
-  tools(calls, heard = '') {
-    const last = this.list.lastElementChild;
-    const answer = this.#answer(heard) ?? (last?.classList.contains('agent') ? last : null);
-    for (const { name, arguments: given, output, is_error: isError, seconds } of calls) {
+  /**
+   * Show the tools of a turn where they were called: a record comes at the turn's end, after later words of the caller.
+   * @param record A turn record; its times are seconds from the session's start.
+   */
+  tools({ tools, heard_text: heard, ended_at: endedAt }) {
+    const came = performance.now();
+    for (const { name, arguments: given, output, is_error: isError, seconds, started_at: startedAt } of tools) {
       const entry = element('li', isError ? 'tool failed' : 'tool');
       const call = element('code', 'call', `${name}(${briefly(given ?? '')})`);
       const result = element('span', 'result', output ?? '');
       entry.append(element('span', 'kind', isError ? 'Tool failed' : 'Tool'), call, result, element('span', 'took', `${((seconds ?? 0) * 1000).toFixed(0)} ms`));
-      if (answer) answer.before(entry);
-      else this.list.append(entry);
+      entry.began = came - 1000 * Math.max(0, (endedAt ?? 0) - (startedAt ?? endedAt ?? 0));
+      this.list.insertBefore(entry, this.#next(entry.began, 1000 * (seconds ?? 0), String(heard ?? '').trim()));
     }
     this.#trim();
+  }
+
+  /** Return the first entry that came after a call; words that the agent said before the call may sound after it. */
+  #next(calledAt, took, heard) {
+    for (const entry of this.list.children) {
+      if (entry.began <= calledAt + SLACK) continue;
+      if (!entry.classList.contains('agent')) return entry;
+      const words = entry.querySelector('.words').textContent;
+      const isPreamble = words.length < heard.length && heard.startsWith(words);
+      if (!isPreamble && entry.began > calledAt + took) return entry;
+    }
+    return null;
   }
 
   /** Mark the agent's answer that was cut off after these words. */
@@ -110,7 +125,12 @@ export class Captions {
 
   /** Say something about the call itself. */
   note(text) {
-    this.list.append(element('li', 'note', text));
+    this.#append(element('li', 'note', text));
+  }
+
+  #append(entry) {
+    entry.began = performance.now();
+    this.list.append(entry);
     this.#trim();
   }
 
@@ -120,8 +140,7 @@ export class Captions {
       entry = element('li', `said ${side}`);
       entry.append(element('span', 'who', name), element('p', 'words'), element('span', 'interim', side === 'user' ? 'interim: still listening' : 'interim: still speaking'));
       this.#entries.set(key, entry);
-      this.list.append(entry);
-      this.#trim();
+      this.#append(entry);
     }
     entry.querySelector('.words').textContent = text;
     entry.dataset.final = String(isFinal);

@@ -1,0 +1,102 @@
+"""The page's list of what was said and called, in a real browser: every tool call stands where it happened."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from playwright.async_api import Page
+
+from page_kit.browser import chromium
+from vivavoce.agents.rooms.page.server import PageServer
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
+
+DRIVER = """
+async (steps) => {
+    const { Captions } = await import('/captions.js');
+    const frame = document.createElement('div'), list = document.createElement('ol');
+    frame.append(list);
+    document.body.append(frame);
+    const captions = new Captions(list);
+    let now = 0;
+    performance.now = () => now;
+    for (const [at, what, ...given] of steps) {
+        now = 1000 * at;
+        if (what === 'record') captions.tools(given[0]);
+        else captions.transcription({ id: given[0], text: given[0], isDone: true, attributes: {} }, what, what);
+    }
+    return [...list.children].map((entry) => entry.querySelector('.words, .call').textContent);
+}
+"""
+
+
+@pytest.fixture
+async def page() -> AsyncIterator[Page]:
+    """A browser at the page's own address, so that it may import the page's modules."""
+    async with (
+        PageServer("ws://127.0.0.1:9", "key", "a-secret-of-at-least-thirty-two-characters") as server,
+        chromium() as browser,
+    ):
+        page = await browser.new_page()
+        await page.goto(server.address)
+        yield page
+
+
+def record(at: float, heard: str, *tools: tuple[str, float, float]) -> list[Any]:
+    """A turn record that comes at its turn's end; the session began at second 1. Tools: name, start, seconds."""
+    calls = [
+        {"name": name, "arguments": "{}", "output": "", "is_error": False, "started_at": start - 1, "seconds": seconds}
+        for name, start, seconds in tools
+    ]
+    return [at, "record", {"tools": calls, "heard_text": heard, "ended_at": at - 1}]
+
+
+async def shown(page: Page, *steps: list[Any]) -> list[str]:
+    return list(await page.evaluate(DRIVER, list(steps)))
+
+
+async def test_a_call_stands_before_the_words_that_the_caller_said_before_the_answer_was_over(page: Page) -> None:
+    assert await shown(
+        page,
+        [2.0, "user", "book at seven"],
+        [3.5, "agent", "Your table is"],
+        [5.0, "user", "no at eight"],
+        record(5.1, "Your table is", ("book", 2.6, 0.1)),
+    ) == ["book at seven", "book()", "Your table is", "no at eight"]
+
+
+async def test_a_call_whose_answer_has_words_before_it_stands_between_both(page: Page) -> None:
+    assert await shown(
+        page,
+        [2.0, "user", "book at seven"],
+        [2.8, "agent", "One moment."],
+        [6.0, "agent", "It is booked."],
+        [7.0, "user", "thank you"],
+        record(7.1, "One moment. It is booked.", ("book", 2.6, 0.1)),
+    ) == ["book at seven", "One moment.", "book()", "It is booked.", "thank you"]
+
+
+async def test_a_call_stands_before_what_the_caller_said_while_it_ran_also_where_no_words_are_in_the_record(
+    page: Page,
+) -> None:
+    assert await shown(
+        page,
+        [2.0, "user", "book at seven"],
+        [2.8, "agent", "One moment."],
+        [4.0, "user", "hello"],
+        [7.0, "agent", "It is booked."],
+        record(9.0, "", ("book", 2.6, 4.0)),
+    ) == ["book at seven", "One moment.", "book()", "hello", "It is booked."]
+
+
+async def test_calls_of_one_turn_keep_their_order(page: Page) -> None:
+    assert await shown(
+        page,
+        [2.0, "user", "book at seven"],
+        [6.0, "agent", "It is booked."],
+        record(8.0, "It is booked.", ("look", 2.6, 0.2), ("check", 2.6, 0.1), ("book", 4.0, 0.5)),
+        [9.0, "user", "and a taxi"],
+        record(12.0, "", ("taxi", 10.0, 1.0)),
+    ) == ["book at seven", "look()", "check()", "book()", "It is booked.", "and a taxi", "taxi()"]
