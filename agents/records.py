@@ -279,6 +279,26 @@ class ErrorRecord:
     times: int = 1
 
 
+DropReason = Literal["noise", "transcript_missing", "cleared", "backchannel", "merged", "closed"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DroppedTurnRecord:
+    """A turn of the user's that was not answered: it has no outcome, no `TurnRecord` and no `turn_completed`.
+
+    Args:
+        turn_id: The id of its span, whose outcome is `dropped`.
+        reason: No word came (`noise`, or `transcript_missing` where a transcript was due), `clear_turn()` was called,
+            it was a sign of listening (`backchannel`), its words went on with the turn before (`merged`), or the
+            session closed.
+        at: Seconds from the session's start; the onset of its sound, else the arrival of its first words.
+    """
+
+    turn_id: str
+    reason: DropReason
+    at: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkRecord:
     """Something that happened beside the turns: the event `name` (`wake_up`, `transcript_missing` …) at `at`.
@@ -328,6 +348,7 @@ class SessionReport:
         agent_id: Who has the conversation, or had it last.
         pipeline, components: The pipeline's name and what it is made of.
         errors: The first `error` events; `errors_left_out` counts those beyond them.
+        dropped_turns: The first turns of the user's that were not answered, such as noises.
     """
 
     session_id: str
@@ -348,6 +369,7 @@ class SessionReport:
     errors_left_out: int = 0
     marks: tuple[MarkRecord, ...] = ()
     recordings: tuple[RecordingRecord, ...] = ()
+    dropped_turns: tuple[DroppedTurnRecord, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data, as `report.json` holds it."""

@@ -201,7 +201,7 @@ class TurnSpans:
         for turn_id, turn in list(self._turns.items()):
             if not turn.is_committed and turn_id != open_turn_id:
                 del self._turns[turn_id]
-                self._drop(turn, dropped.get(turn_id, "dropped"))
+                self._drop(turn, dropped.get(turn_id, "merged"))
 
     def _open(self, turn_id: str, at: float) -> _Turn:
         turn = self._turns.get(turn_id)

@@ -14,6 +14,8 @@ from vivavoce.agents.observe.turn_record import add_usage
 from vivavoce.agents.records import (
     CloseReport,
     ComponentRecord,
+    DroppedTurnRecord,
+    DropReason,
     ErrorRecord,
     MarkRecord,
     SessionReport,
@@ -32,8 +34,8 @@ E = TypeVar("E", bound=SessionEvent)
 
 MAX_ERRORS = 500
 """The report's first errors; more are counted."""
-MAX_MARKS = 5000
-"""Marks that the report keeps."""
+MAX_BESIDE = 10_000
+"""Marks and dropped turns that the report keeps, together."""
 
 
 class Journal:
@@ -69,7 +71,8 @@ class Journal:
         self._errors_left_out = 0
         self._frame_errors: dict[object, int | None] = {}
         """Who raised at a frame, and which of the kept errors that is."""
-        self._marks: list[MarkRecord] = []
+        self._beside: list[MarkRecord | DroppedTurnRecord] = []
+        """What happened beside the turns that were answered."""
         self.job_id = ""
         self.started_at = 0.0
         """Session clock at `start()`."""
@@ -125,6 +128,11 @@ class Journal:
         """Note a change of state for the report."""
         self._states.append(StateRecord(who=who, state=state, at=at - self.started_at))
 
+    def note_dropped_turn(self, turn_id: str, reason: DropReason, at: float) -> None:
+        """Keep that a turn, which began at `at` (session clock), will not be answered."""
+        if len(self._beside) < MAX_BESIDE:
+            self._beside.append(DroppedTurnRecord(turn_id=turn_id, reason=reason, at=at - self.started_at))
+
     def add_usage(self, used: UsageRecord) -> None:
         """Count what was used."""
         self.usage = add_usage(self.usage, used)
@@ -147,8 +155,8 @@ class Journal:
         self._errors.append(ErrorRecord(at=at, source=source, error=error, is_recovered=is_recovered))
 
     def _mark(self, name: str, at: float, detail: str = "") -> None:
-        if len(self._marks) < MAX_MARKS:
-            self._marks.append(MarkRecord(at=at, name=name, detail=detail))
+        if len(self._beside) < MAX_BESIDE:
+            self._beside.append(MarkRecord(at=at, name=name, detail=detail))
 
     def report(self, close: CloseReport | None, *, pipeline: Pipeline, agent_id: str) -> SessionReport:
         """Return everything kept so far."""
@@ -161,12 +169,13 @@ class Journal:
             components=tuple(ComponentRecord(kind, *which) for kind, *which in pipeline.capabilities.components),
             errors=tuple(self._errors),
             errors_left_out=self._errors_left_out,
-            marks=tuple(self._marks),
+            marks=tuple(each for each in self._beside if isinstance(each, MarkRecord)),
             recordings=self.recording.records,
             session_id=self.session_id,
             started_at=self.started_wall,
             room=self.room,
             turns=tuple(self.turns),
+            dropped_turns=tuple(each for each in self._beside if isinstance(each, DroppedTurnRecord)),
             states=tuple(self._states),
             usage=self.usage,
             close=close,

@@ -229,7 +229,7 @@ class SessionRuntime:
             except Exception as error:  # noqa: BLE001 - one effect must not end the conversation
                 self._guard.failed(error, effect)
                 self._fail_speech(effect, error)
-        self.turn_book.decided(effects)
+        self.turn_book.decided(effects, was_open=open_before, is_open=self._machine.open_turn_id)
         if self.wake_up_call.is_running:
             self.wake_up_call.agent_is(busy=bool(self._replies))
         self.last_words.agent_is(busy=bool(self._replies))

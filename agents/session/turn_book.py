@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from vivavoce.agents import events as ev
 from vivavoce.agents.observe.interruptions import Cause, PolicyName, interrupted_by
 from vivavoce.agents.observe.turn_record import TurnFrame, TurnRecordBuilder
-from vivavoce.agents.records import InterruptedBy, TurnOutcome, TurnRecord, UsageRecord
+from vivavoce.agents.records import DropReason, InterruptedBy, TurnOutcome, TurnRecord, UsageRecord
 from vivavoce.agents.session.journal import Journal
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.speech.handle import SpeechHandle
@@ -70,10 +70,28 @@ class TurnBook:
                 self._turn_at = self._burst_at = now
         self._by = interrupted_by(event)
 
-    def decided(self, effects: Sequence[fx.Effect]) -> None:
-        """Take what has been carried out."""
+    def decided(self, effects: Sequence[fx.Effect], *, was_open: str, is_open: str) -> None:
+        """Take what has been carried out.
+
+        Args:
+            was_open, is_open: The user's open turn before the step and after it.
+        """
+        ended = set()
+        for effect in effects:
+            if isinstance(effect, fx.DropUserTurn):
+                self._dropped(effect.turn_id, effect.reason)
+            elif isinstance(effect, fx.AddBackchannel):
+                self._dropped(effect.turn_id, "backchannel")
+            if isinstance(effect, _ENDS_TURN):
+                ended.add(effect.turn_id)
+        if was_open and was_open != is_open and was_open not in ended:
+            self._dropped(was_open, "merged")
         if effects and self._turn_at is not None and any(isinstance(effect, _ENDS_TURN) for effect in effects):
             self._turn_at = None
+
+    def _dropped(self, turn_id: str, reason: DropReason) -> None:
+        """The open turn will not be answered."""
+        self._journal.note_dropped_turn(turn_id, reason, self._clock.now() if self._turn_at is None else self._turn_at)
 
     @property
     def _cause(self) -> Cause:

@@ -157,7 +157,7 @@ class Answering:
             self._finals.await_name(guess)
         self._close_turn(now)
 
-    def drop(self, reason: Literal["noise", "transcript_missing", "cleared"]) -> None:
+    def drop(self, reason: Literal["noise", "transcript_missing", "cleared", "closed"]) -> None:
         """The open turn came to nothing."""
         turn = self._user.turn
         if turn is not None:

@@ -145,7 +145,7 @@ class DropUserTurn:
     """The user's turn came to nothing."""
 
     turn_id: str
-    reason: Literal["noise", "transcript_missing", "cleared"]
+    reason: Literal["noise", "transcript_missing", "cleared", "closed"]
 
 
 @dataclass(frozen=True, slots=True)

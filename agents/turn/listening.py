@@ -270,7 +270,7 @@ class Listening:
         if user.turn is not None and user.turn.has_words:
             self._answering.commit(user.turn, now, "close")
         else:
-            self._answering.drop("cleared")
+            self._answering.drop("closed")
         self._answering.expect_no_final()
 
     # --- the open turn

@@ -10,7 +10,7 @@ from opentelemetry.metrics import NoOpMeter
 
 from vivavoce.agents.observe.measurements import Measurements
 from vivavoce.agents.observe.meters import Meters
-from vivavoce.agents.records import InterruptedBy, TurnOutcome
+from vivavoce.agents.records import DropReason, InterruptedBy, TurnOutcome
 from vivavoce.agents.turn.effects import EndedBy
 
 AGENTS = TARGET.parents[1] / "agents"
@@ -94,6 +94,7 @@ def test_its_stages_are_those_that_the_source_marks() -> None:
 def test_its_values_are_those_of_the_types() -> None:
     assert values() == {
         "vivavoce.turn.outcome": {*get_args(TurnOutcome), "dropped"},
+        "vivavoce.turn.reason": {*get_args(DropReason)},
         "vivavoce.turn.ended_by": {*get_args(EndedBy)},
         "vivavoce.interruption.outcome": {"interrupted", "resumed", "cancelled", "discarded"},
         "vivavoce.interruption.by": {*get_args(InterruptedBy)},

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Unpack
+from typing import Any, Unpack
 
 import pytest
 from realtime_kit import realtime_of, text_realtime_of
 
 from telemetry_kit import Watching
+from vivavoce.agents import AgentSession
 from vivavoce.agents.testing import Listening, SessionHarness
 from vivavoce.pipelines.llm.base import LLM
 from vivavoce.pipelines.pipeline import Pipeline, PipelineContext
@@ -24,15 +25,25 @@ WAYS = ["traced"] if os.environ.get("VIVAVOCE_TRACED_SCENARIOS") == "1" else ["p
 
 
 @pytest.fixture(autouse=True, params=WAYS)
-def watched(request: pytest.FixtureRequest) -> Iterator[None]:
+def watched(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Trace the sessions of the test, and check their spans when it is over."""
     if request.param == "plain":
         yield
         return
     watching = Watching()
+    sessions: list[AgentSession[Any]] = []
+    make_as_ever = AgentSession.__init__
+
+    def make_and_note(session: AgentSession[Any], *args: Any, **options: Any) -> None:
+        make_as_ever(session, *args, **options)
+        sessions.append(session)
+
+    monkeypatch.setattr(AgentSession, "__init__", make_and_note)
     with watching.everywhere():
         yield
     watching.check()
+    for session in sessions:
+        watching.check_turns(session.report())
 
 
 VOICE = "the voice is the model's own: its failures are the model's, and its calls come behind its words"

@@ -21,6 +21,7 @@ from docs import telemetry_reference as reference
 from vivavoce.agents.observe.light_spans import LightSpan, LightTracer
 from vivavoce.agents.observe.options import TelemetryOptions
 from vivavoce.agents.observe.telemetry import Telemetry, job_telemetry
+from vivavoce.agents.records import SessionReport
 from vivavoce.pipelines.testing.virtual_time import EPOCH
 
 OUTLIVES = {"tool", "tts", "llm", "attempt", "flow", "hook"}
@@ -164,6 +165,27 @@ class Watching:
             if span.status.status_code is StatusCode.ERROR and kind_of(span) == "llm":
                 assert attributes.get("error.type"), f"{where} failed without saying how"
         self._check_names()
+
+    def check_turns(self, report: SessionReport) -> None:
+        """Check that a session's report and its spans name the same turns of the user, answered and dropped.
+
+        Raises:
+            AssertionError: They do not.
+        """
+        told = [span.attributes or {} for span in self.of("turn")]
+        mine = [span for span in told if span["vivavoce.session.id"] == report.session_id]
+        dropped = {
+            (str(span["vivavoce.turn.id"]), str(span.get("vivavoce.turn.reason")))
+            for span in mine
+            if span["vivavoce.turn.outcome"] == "dropped"
+        }
+        answered = {
+            (str(span["vivavoce.turn.id"]), str(span["vivavoce.turn.outcome"]))
+            for span in mine
+            if span["vivavoce.turn.outcome"] != "dropped"
+        }
+        assert dropped == {(turn.turn_id, turn.reason) for turn in report.dropped_turns}
+        assert answered == {(turn.turn_id, turn.outcome) for turn in report.turns if turn.kind == "turn"}
 
     def _check_names(self) -> None:
         """Check that docs/telemetry.md names all that was sent."""

@@ -78,7 +78,7 @@ def test_closing_cuts_every_speech_and_keeps_the_users_words() -> None:
 def test_closing_drops_noise_and_hears_nothing_more() -> None:
     talk = Conversation().starts(0.5).at(1.0, i.SessionClosing()).at(1.2, i.UserFinal(text="late"))
     talk.at(1.3, i.RemoteReplyStarted("r"))
-    assert talk.take() == [(1.0, "drop", "turn_1", "cleared"), (1.3, "refuse", "r")]
+    assert talk.take() == [(1.0, "drop", "turn_1", "closed"), (1.3, "refuse", "r")]
     assert talk.user_states[-1] == ("idle", 1.0)
 
 
