@@ -64,7 +64,7 @@ class VirtualSink(AudioSink):
     def clear(self) -> int:
         dropped = self._queue.clear()
         if self._is_recording:
-            self._written = _without_tail(self._written, dropped)
+            _cut_tail(self._written, dropped)
         return dropped
 
     def frames(self) -> list[PlayedFrame]:
@@ -78,14 +78,18 @@ class VirtualSink(AudioSink):
 
 def _without_tail(frames: list[PlayedFrame], samples: int) -> list[PlayedFrame]:
     kept = list(frames)
-    while samples > 0 and kept:
-        last = kept.pop()
+    _cut_tail(kept, samples)
+    return kept
+
+
+def _cut_tail(frames: list[PlayedFrame], samples: int) -> None:
+    while samples > 0 and frames:
+        last = frames.pop()
         left = last.frame.samples - samples
         if left > 0:
             data = last.frame.data[: left * BYTES_PER_SAMPLE]
-            kept.append(PlayedFrame(last.at, AudioFrame(data, last.frame.sample_rate)))
+            frames.append(PlayedFrame(last.at, AudioFrame(data, last.frame.sample_rate)))
         samples -= last.frame.samples
-    return kept
 
 
 class _Shown(Transport):

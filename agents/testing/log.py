@@ -21,7 +21,7 @@ from vivavoce.agents.records import TurnRecord
 from vivavoce.agents.states import CloseReason
 from vivavoce.agents.testing.recording import DIGITS, Played, Recording, told_error
 from vivavoce.pipelines.core.errors import describe
-from vivavoce.pipelines.llm.chat_context import AgentHandoff, ChatMessage, FunctionCall, FunctionCallOutput
+from vivavoce.pipelines.llm.chat_context import AgentHandoff, ChatItem, ChatMessage, FunctionCall, FunctionCallOutput
 from vivavoce.pipelines.llm.chat_units import pairs
 
 E = TypeVar("E", bound="Entry")
@@ -108,18 +108,25 @@ class ConversationLog:
         self.played = played
         self._moments_passed: Counter[type[SessionEvent]] = Counter()
         self._passed: set[str] = set()
+        self._read: tuple[int, tuple[ChatItem, ...]] | None = None
+        self._entries: list[Entry] = []
         self._states_passed = {"agent": 0, "user": 0}
 
     # --- the conversation
 
     def entries(self) -> list[Entry]:
         """Return everything said and done so far, as it stands now, a call with its output."""
+        now = (len(self.recording.events), self.recording.items())
+        if now != self._read:
+            self._read, self._entries = now, self._all_entries(now[1])
+        return list(self._entries)
+
+    def _all_entries(self, items: Sequence[ChatItem]) -> list[Entry]:
         added = {
             event.item.id: (number, round(event.at, DIGITS))
             for number, event in enumerate(self.recording.events)
             if isinstance(event, HistoryItemAdded)
         }
-        items = self.recording.items()
         outputs = {call: items[output] for call, output in pairs(items)}
         calls = _Calls(self.recording)
         found: list[tuple[int, Entry]] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from vivavoce.agents.events import EVENT_TYPES, AgentStateChanged, SessionEvent, SpeechIn, SpeechOut, UserStateChanged
 from vivavoce.agents.rooms.local import PlayedFrame
@@ -37,6 +37,7 @@ class Recording:
         """Lines about how the session was run, which failures show."""
         self.is_ended_by_test = False
         """Whether the test closed the session, which had not closed by itself."""
+        self._by_kind: dict[type[SessionEvent], list[SessionEvent]] = {kind: [] for kind in EVENT_TYPES}
         self._session: AgentSession[object] | None = None
 
     def listen(self, session: AgentSession[object]) -> None:
@@ -48,6 +49,7 @@ class Recording:
 
         def note(event: SessionEvent) -> None:
             self.events.append(event)
+            self._by_kind[type(event)].append(event)
             self.times.append(round(clock.now(), DIGITS))
 
         for kind in EVENT_TYPES:
@@ -56,6 +58,8 @@ class Recording:
 
     def of(self, kind: type[E]) -> list[E]:
         """Return the events of one kind."""
+        if kind in self._by_kind:
+            return cast(list[E], list(self._by_kind[kind]))
         return [event for event in self.events if isinstance(event, kind)]
 
     def items(self) -> tuple[ChatItem, ...]:

@@ -201,3 +201,18 @@ def test_the_sessions_type_is_the_public_one() -> None:
         assert isinstance(harness.session, AgentSession)
 
     SessionHarness(Agent("x")).run(scenario)
+
+
+def test_a_long_script_is_played_and_read_word_by_word() -> None:
+    """An hour of it took most of a minute when each expectation read the whole recording anew."""
+    turns = 120
+    look_up = [ToolCall(call_id="c1", name="book", arguments='{"day": "friday", "people": 4}')]
+    tables: list[tuple[str, int]] = []
+    harness = SessionHarness(Host(), ScriptedLLM().when("table", look_up, "Done."), userdata=tables)
+    for turn in range(turns):
+        harness.caller.says("a table please", 10.0 * turn + 4.0, 10.0 * turn + 5.0)
+    expect = harness.run(until=10.0 * turns + 5.0).expect.skip(1)
+    for turn in range(turns):
+        expect.next_message(role="user").tool_call("book", people=4).next_message("Done.")
+        expect.silent_between(10.0 * turn + 8.0, 10.0 * turn + 10.0)
+    expect.no_more()
