@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from contextlib import aclosing
 
-from vivavoce.pipelines.llm.base import LLM, GenerateRequest, TextDelta
+from vivavoce.pipelines.core.boundary import guarded
+from vivavoce.pipelines.llm.base import LLM, LLM_EVENTS, GenerateRequest, TextDelta
 from vivavoce.pipelines.llm.chat_context import ChatContext, ChatItem, ChatMessage, FunctionCall, FunctionCallOutput
 
 INSTRUCTIONS = (
@@ -39,7 +40,8 @@ class LLMSummariser:
             context=ChatContext([ChatMessage(role="user", content="\n".join(lines))]), instructions=self._instructions
         )
         text = ""
-        async with aclosing(self._llm.generate(request)) as events:
+        step = guarded(lambda: self._llm.generate(request), LLM_EVENTS, self._llm.provider)
+        async with aclosing(step) as events:
             async for event in events:
                 if isinstance(event, TextDelta):
                     text += event.text

@@ -92,12 +92,8 @@ class GuardedConnection(RealtimeConnection):
         self._call(self._connection.push_video, frame)
 
     def events(self) -> AsyncIterator[rt.RealtimeEvent]:
-        """Yield what the server reports.
-
-        Raises:
-            ProviderError: The connection is lost; one that its code did not mean is retryable.
-        """
-        return guarded(self._connection.events, EVENTS, self._provider, retryable=True)
+        """Yield what the server reports; the link guards it."""
+        return self._connection.events()
 
     # --- answers
 

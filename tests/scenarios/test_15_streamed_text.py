@@ -10,7 +10,7 @@ import pytest
 
 from vivavoce.agents import Agent, SessionOptions, SpeechLimits
 from vivavoce.agents.events import ErrorOccurred, WakeUpFired
-from vivavoce.agents.testing import HANG, SessionHarness
+from vivavoce.agents.testing import HANG, ScriptedLLM, SessionHarness
 from vivavoce.pipelines.core.errors import ConfigurationError, ProviderTimeoutError
 from vivavoce.pipelines.testing.script import wait
 
@@ -151,3 +151,51 @@ def test_a_text_of_many_thousand_words_is_said_to_its_end() -> None:
         assert 120 < len(speech.heard_text.split()) < 160
 
     harness.run(scenario)
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [list(TEXT), ["", *TEXT, ""], [TEXT, "   ", "\n"], ["  ", "\n", TEXT], [TEXT[:20], "", "", TEXT[20:]]],
+    ids=["letters", "letters and empty ones", "blanks behind", "blanks before", "empty ones within"],
+)
+def test_an_answer_in_odd_pieces_is_heard_as_one_text(pieces: list[str]) -> None:
+    harness = SessionHarness(Agent("Help."), ScriptedLLM([0.1, *pieces]))
+
+    async def scenario(harness: SessionHarness) -> None:
+        speech = harness.session.reply("Answer.")
+        await speech
+        assert (speech.outcome, speech.heard_text.strip()) == ("completed", TEXT)
+
+    harness.run(scenario)
+    assert failures(harness) == []
+
+
+@pytest.mark.parametrize("pieces", [["   "], ["", "", ""], ["\n", " ", "\n"], []], ids=repr)
+def test_an_answer_of_nothing_but_blanks_is_empty_and_the_session_goes_on(pieces: list[str]) -> None:
+    harness = SessionHarness(Agent("Help."), ScriptedLLM([0.1, *pieces], [0.1, "All is well."]))
+
+    async def scenario(harness: SessionHarness) -> None:
+        speech = harness.session.reply("Answer.")
+        await speech
+        assert (speech.outcome, speech.heard_text) == ("completed", "")
+        await harness.session.reply("Answer again.")
+
+    harness.run(scenario)
+    assert failures(harness) == []
+    assert harness.session.turns[0].is_empty
+    assert harness.messages == [("assistant", "All is well.")]
+
+
+def test_a_reply_to_long_instructions_with_a_long_answer_without_any_full_stop_is_heard() -> None:
+    answer = " ".join(f"word{number}" for number in range(600))
+    harness = SessionHarness(
+        Agent("Help."), ScriptedLLM([0.1, *(answer[at : at + 7] for at in range(0, len(answer), 7))])
+    )
+
+    async def scenario(harness: SessionHarness) -> None:
+        speech = harness.session.reply("Say much. " * 20_000)
+        await speech
+        assert (speech.outcome, speech.heard_text) == ("completed", answer)
+
+    harness.run(scenario)
+    assert failures(harness) == []
