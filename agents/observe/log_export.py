@@ -20,7 +20,7 @@ from opentelemetry.context import get_current
 
 from vivavoce.agents.observe.logs import captures_content, context_ids, extras, mask, without_content
 from vivavoce.agents.observe.texts import encodable, type_name
-from vivavoce.pipelines.core.errors import describe, located, text_of
+from vivavoce.pipelines.core.errors import describe, located, whole_text
 
 if TYPE_CHECKING:
     from opentelemetry._logs import LoggerProvider
@@ -178,7 +178,7 @@ def _exception(record: logging.LogRecord) -> dict[str, AttributeValue]:
     kind = type(error)
     found: dict[str, AttributeValue] = {"exception.type": type_name(kind)}
     if captures_content():
-        found["exception.message"] = mask(text_of(error))
+        found["exception.message"] = mask(whole_text(error))
         found["exception.stacktrace"] = mask(logging.Formatter().formatException((kind, error, error.__traceback__)))
     else:
         found["exception.message"] = mask(describe(error))

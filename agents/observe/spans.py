@@ -34,7 +34,7 @@ from vivavoce.agents.agent import StopResponse
 from vivavoce.agents.observe.logs import mask
 from vivavoce.agents.observe.observer import Watch
 from vivavoce.agents.observe.texts import encodable, type_name
-from vivavoce.pipelines.core.errors import describe, located, text_of
+from vivavoce.pipelines.core.errors import describe, located, whole_text
 
 if TYPE_CHECKING:
     from vivavoce.agents.observe.options import AttributeValue, Redact
@@ -192,7 +192,7 @@ class SpanMaker:
         if not span.is_recording():
             return
         name = type_name(type(error))
-        message = mask(text_of(error)) if self._capture else describe(error)
+        message = mask(whole_text(error)) if self._capture else describe(error)
         self.event(
             span,
             "exception",

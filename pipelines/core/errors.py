@@ -161,8 +161,16 @@ def describe(error: BaseException, *, quotes_foreign: bool = False) -> str:
     """
     if isinstance(error, BaseExceptionGroup):
         return "; ".join(describe(leaf, quotes_foreign=quotes_foreign) for leaf in error.exceptions)
-    kind, text = type(error).__name__, text_of(error)
+    kind, text = type(error).__name__, whole_text(error) if quotes_foreign else text_of(error)
     return f"{kind}: {text}" if text and (quotes_foreign or is_tellable(error)) else kind
+
+
+def whole_text(error: BaseException) -> str:
+    """Return the text of `error`, and of the foreign error that a ProviderError was made of, which may hold content."""
+    text, cause = text_of(error), error.__cause__
+    if not isinstance(error, ProviderError) or cause is None or isinstance(cause, VoiceError):
+        return text
+    return f"{text}: {text_of(cause)}" if text_of(cause) else text
 
 
 def text_of(error: BaseException) -> str:

@@ -53,6 +53,7 @@ from vivavoce.agents.rooms.local import LocalTransport
 from vivavoce.agents.testing import Caller, ScriptedLLM, ScriptedRealtimeModel, ScriptedSTT, ScriptedTTS, ScriptedVAD
 from vivavoce.agents.testing.caller import Recognises
 from vivavoce.pipelines.cascading import CascadingPipeline
+from vivavoce.pipelines.core.errors import whole_text
 from vivavoce.pipelines.llm.tools import ToolCall
 from vivavoce.pipelines.pipeline import Pipeline
 from vivavoce.pipelines.realtime import RealtimePipeline
@@ -209,7 +210,7 @@ def have(make: Make, folder: Path, *, capture: bool) -> dict[str, bytes]:
             session.on(
                 kind, lambda event: left["inside" if type(event) in OF_CONTENT else "events"].append(plain(event))
             )
-        session.on(ErrorOccurred, lambda event: left["inside"].append(str(event.error).encode()))
+        session.on(ErrorOccurred, lambda event: left["inside"].append(whole_text(event.error).encode()))
         caller = Caller(recognise)
         caller.says(f"one {W['caller']}", 0.5, 1.0, interims=[(0.8, W["interim"])])
         caller.types(f"three {W['room text']}", 9.0)

@@ -80,7 +80,10 @@ def test_the_published_schema_is_that_of_the_record_classes() -> None:
 
 def test_a_report_tells_of_errors_without_content_and_what_the_session_ran_on() -> None:
     report = call()
-    assert [(error.source, error.error) for error in report.errors] == [("tool", "ValueError"), ("llm", "ValueError")]
+    assert [(error.source, error.error) for error in report.errors] == [
+        ("tool", "ValueError"),
+        ("llm", "ProviderError: scripted: it raised ValueError"),
+    ]
     assert report.pipeline == "cascading"
     assert [part.kind for part in report.components] == ["vad", "stt", "llm", "tts"] or report.components
     assert report.seconds == pytest.approx(12.0, abs=0.5)
