@@ -154,10 +154,13 @@ class SessionHistory:
 
         return self.loop.call(add)
 
-    def replace_text(self, item: ChatMessage, text: str) -> ChatMessage:
+    def replace_text(self, item: ChatMessage, text: str, *, turn_id: str = "") -> ChatMessage:
         """Give a message new text under its id; return the new item. One that was taken out stays out.
 
         No message is left empty: without text the item stays as it is.
+
+        Args:
+            turn_id: The turn that it belongs to from now on; empty: the same as before.
 
         Raises:
             ConfigurationError: `item` is no message, or `text` no str.
@@ -166,7 +169,7 @@ class SessionHistory:
         text = check_text("text", text)
         if not text.strip():
             return item
-        new = replace(item, content=text, no_transcript=False)
+        new = replace(item, content=text, no_transcript=False, turn_id=turn_id or item.turn_id)
         if self._has(item):
             self._context.replace(new)
             self._tell("replaced", new)

@@ -35,7 +35,7 @@ from vivavoce.agents.session.turn_book import SILENCES, WORDS, TurnBook, turn_of
 from vivavoce.agents.session.turn_errors import report_turn_error
 from vivavoce.agents.session.wake_up_call import WakeUpCall
 from vivavoce.agents.speech.handle import SpeechHandle
-from vivavoce.agents.speech.host import SpeechRequest
+from vivavoce.agents.speech.host import AMENDED, SpeechRequest
 from vivavoce.agents.speech.playout import Playout, Utterance
 from vivavoce.agents.speech.reply import Reply
 from vivavoce.agents.states import AgentState, CloseReason
@@ -321,14 +321,15 @@ class SessionRuntime:
         if effect.settles_audio:
             self._links.connection.commit_audio()
         self._links.connection.conversation.bind_turn(effect.turn_id, effect.remote_reply_id)
-        item = self.history.user_item(effect.turn_id) if effect.merged else None
+        item = self.history.user_item(effect.amends or effect.turn_id) if effect.merged or effect.amends else None
         if item is not None:
-            item = self.history.replace_text(item, effect.text)
+            item = self.history.replace_text(item, effect.text, turn_id=effect.turn_id)
         else:
             item = self.history.add_message("user", effect.text, turn_id=effect.turn_id, in_model=effect.is_heard)
         handle = SpeechHandle(effect.speech_id, "turn", interruptible=True, tell=self.tell)
         record = self.turn_book.commit(effect, handle, self._links.agent.id)
-        request = SpeechRequest(user_item=item, remote_reply_id=effect.remote_reply_id)
+        instructions = AMENDED if effect.amends else ""
+        request = SpeechRequest(user_item=item, remote_reply_id=effect.remote_reply_id, instructions=instructions)
         attempt = self._attempts.take(effect.attempt_id) if effect.attempt_id else None
         self._replies[handle.id] = Reply(self._host, handle, request, record, attempt)
         self.handoffs.turn_committed()

@@ -50,6 +50,13 @@ class SpeechLimits:
         check_whole("max_tool_steps", self.max_tool_steps, at_least=0)
 
 
+AMENDED = (
+    "The last message of the user was transcribed wrongly at first, and your answer after it was to the wrong words. "
+    "The message is corrected now. Answer it as it is now, without repeating what you have said already."
+)
+"""What the model is told for the answer to a message that a late final has changed after its answer was heard."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeechRequest:
     """What is to be spoken or answered.

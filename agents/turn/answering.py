@@ -51,6 +51,8 @@ class Answering:
         self._out = out
         self._answers = 0
         self._finals = OpenFinals()
+        self.amended: tuple[CommittedTurn, float] | None = None
+        """A turn whose words a late final has changed since its answer was heard, and when; none if answered since."""
 
     def take_options(self, options: TurnOptions, preemption: Preemption | None, now: float) -> None:
         """Another pipeline hears and answers from now on."""
@@ -146,6 +148,7 @@ class Answering:
                 text=turn.text,
                 timing=turn.timing(now, ended_by, delay),
                 merged=turn.is_merged,
+                amends=turn.amends,
                 is_heard=(is_remote or turn.settles_audio) and not turn.typed,
                 settles_audio=turn.settles_audio and not (remote_reply_id or self._is_ended_by_server(turn)),
                 remote_reply_id=remote_reply_id,
@@ -156,6 +159,7 @@ class Answering:
         if self._options.hears_audio and not self._options.remote_decides and turn.settles_audio:
             self._finals.await_name(guess)
         self._close_turn(now)
+        self.amended = None  # the request has it
 
     def drop(self, reason: Literal["noise", "transcript_missing", "cleared", "closed"]) -> None:
         """The open turn came to nothing."""
@@ -185,13 +189,15 @@ class Answering:
         if turn.interim or (is_remote and not turn.segments):
             # A remote model has heard the words itself; its transcript may come at any time.
             until = float("inf") if is_remote else now + self._options.endpointing.transcript_timeout
+            # Where the recogniser is asked to settle what it has heard, it begins a new utterance.
+            is_being_said = turn.is_speech_going_on and turn.over is not None and turn.over.by == "text"
             guess = Guess(
                 turn.interim,
                 until,
                 item_id=item_id or turn.interim_item_id or name,
                 was_voice=turn.burst is not None,
-                # Where the recogniser is asked to settle what it has heard, it begins a new utterance.
-                is_being_said=turn.is_speech_going_on and turn.over is not None and turn.over.by == "text",
+                is_being_said=is_being_said,
+                was_in_speech=turn.is_speech_going_on and not is_being_said,
             )
         self._finals.committed(turn, speech_id, guess, now)
         return guess
@@ -223,36 +229,47 @@ class Answering:
         self.speech_began()
         return False
 
-    def settle_late(self, text: str, now: float, item_id: str) -> bool:
-        """Let a final amend the committed turn that it belongs to; False if its words are to be taken as said now.
+    def settle_late(self, text: str, now: float, item_id: str) -> str | None:
+        """Let a final amend the committed turn that it belongs to; return the words that are to be taken as said now,
+        None if it says nothing more.
 
         Where it says something else than was answered and nothing of the answer was heard, the turn is opened again, or
-        goes on in the one that is open.
+        goes on in the one that is open. Where the answer was heard, the amended message is answered as the next turn.
         """
         found, turn = self._finals.take(text, now, item_id, is_in_speech=self._user.is_speaking), self._user.turn
         if found is None:
-            return False
+            return self._finals.news(text, item_id) if text else text
         whole, guess = found
         if not text:
-            return True
+            return None
         is_same = guess.is_same(text)
         if not whole.speech_id and not is_same and self._interruption.takes_floor(text):
-            return False
+            return text
         answer = self._floor.get(whole.speech_id)
         is_stale = not is_same and not guess.is_remote and answer is not None and self._may_take_back(answer)
         if is_stale and turn is None:
             whole.open_at(guess)
             self._reopen(whole, now)
-            return False
+            return text
         whole.settle(guess, text)
         if answer is not None:
             answer.text = whole.text
-        if turn is not None and turn.turn_id == whole.turn_id:  # it goes on already
+        if turn is not None and whole.turn_id in (turn.turn_id, turn.amends):  # it goes on already
             turn.committed = whole.words
         self._out.append(AmendUserTurn(whole.turn_id, whole.speech_id, whole.text))
         if is_stale:
             self._interruption.take_floor()
-        return True
+        elif whole.speech_id and not guess.is_remote and not guess.is_completed_by(text):
+            if self._interruption.takes_floor(text):
+                self.amended = (whole, now)
+        return None
+
+    def open_amended(self, turn_id: str, now: float) -> None:
+        """Have the amended turn answered, as one of that name."""
+        assert self.amended is not None
+        whole, _ = self.amended
+        turn = UserTurn(turn_id, now, committed=whole.words, amends=whole.turn_id, over=Over(now, "late_final"))
+        self._user.turn, self.amended = turn, None
 
     def _may_take_back(self, answer: Speech) -> bool:
         is_active = answer is self._floor.active

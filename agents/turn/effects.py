@@ -36,10 +36,11 @@ EndedBy = Literal[
     "max_turn_words",
     "max_turn_duration",
     "no_words",
+    "late_final",
     "close",
 ]
-"""What ended a user turn: silence, silence without the final that was due, somebody's word, a limit, or sound without
-words that goes on."""
+"""What ended a user turn: silence, silence without the final that was due, somebody's word, a limit, sound without
+words that goes on, or a final that changed what was answered already."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +71,7 @@ class CommitUserTurn:
 
     Args:
         merged: The turn was committed before and went on: its item is replaced by one with this (joined) text.
+        amends: The turn whose answer was heard before a late final changed its words: its item becomes this turn's.
         is_heard: A model that hears the caller has all of it from its audio.
         settles_audio: The audio heard so far is of this turn: the recogniser is to settle it. Not where only what was
             typed is committed, nor in the middle of speech that nobody asked to end, nor where a remote model did.
@@ -82,6 +84,7 @@ class CommitUserTurn:
     text: str = field(repr=False)
     timing: TurnTiming
     merged: bool = False
+    amends: str = ""
     is_heard: bool = False
     settles_audio: bool = False
     remote_reply_id: str = ""

@@ -201,6 +201,7 @@ class Interruption:
         turn, answer = self._user.turn, self._floor.unheard_answer
         if turn is not None and answer is not None:
             turn.turn_id, turn.committed, turn.is_merged = answer.turn_id, (answer.text, ""), True
+            turn.amends = ""
             turn.began_at = min(answer.turn_began_at, turn.began_at)
             self.cancel(answer, is_withdrawn=True)
         if self._floor.active is not None:

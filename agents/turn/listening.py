@@ -147,8 +147,10 @@ class Listening:
         """An utterance is settled; an empty text says that it was nothing."""
         if text:
             self._user.act(now)
-        if self._answering.settle_late(text, now, item_id):
+        news = self._answering.settle_late(text, now, item_id)
+        if news is None:
             return
+        text = news
         if not text and self._user.turn is None:
             return
         turn = self._user.turn or self._open_turn_by_final(now)
@@ -278,7 +280,9 @@ class Listening:
     def deadlines(self) -> Iterator[Deadline]:
         """Yield when the pause going on ends the turn, or sound without words does."""
         yield from self._noise.deadlines(self.options)
-        turn = self._user.turn
+        turn, amended = self._user.turn, self._answering.amended
+        if turn is None and amended is not None:
+            yield Deadline(amended[1], lambda now: self._answering.open_amended(self._next_id(), now))
         if turn is None or self._answering.is_deferred(turn):
             return
         if turn.over is None:

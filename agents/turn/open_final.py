@@ -1,9 +1,10 @@
 """OpenFinals: words that were committed as an interim, and which of the finals that come later settles which of them.
 
 A provider's name of the utterance tells, where it gives one. Else it is the next final that comes before any new speech
-is heard. In the midst of new speech the order alone does not tell, as that may have finals too, nor where several
-utterances are open: there it is one that reads like a revision, of the one that it is most like. What was typed
-meanwhile is no speech and changes nothing.
+is heard, however late. In the midst of new speech the order alone does not tell, as that may have finals too, nor where
+several utterances are open: there it is one that reads like a revision, of the one that it is most like. Where a final
+of new speech begins with the words of a guess and goes on, it is of both: that beginning is said already. What was
+typed meanwhile is no speech and changes nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 
 from vivavoce.agents.turn.user_turn import UserTurn, join
-from vivavoce.pipelines.core.words import words_of
+from vivavoce.pipelines.core.words import after_common_words, words_of
 
 MOST_OPEN = 32
 """Guesses that are kept; a transcript that came later than that many others comes never."""
@@ -26,12 +27,15 @@ class Guess:
     """An interim that was committed: what an utterance sounds like until its final comes.
 
     Args:
-        until: When a final no longer belongs to it; never, where a remote model has heard the words itself.
+        until: How long its final is waited for; for ever, where a remote model has heard the words itself.
         item_id: The provider's name of the utterance; empty where it has none.
         was_voice: A VAD heard it: what comes before it hears new speech is of this utterance, whatever it says.
         is_being_said: The utterance goes on, and so does the time for its final.
+        was_in_speech: It was committed in the midst of speech, so that what comes late is of what was said after it.
         is_followed: New speech has begun since.
         has_newer: Another guess was committed since.
+        is_passed: A final of new speech has come since: finals come in order.
+        expires_at: When nothing settles it any more, because another pipeline listens.
     """
 
     text: str = field(repr=False)
@@ -39,8 +43,11 @@ class Guess:
     item_id: str = ""
     was_voice: bool = False
     is_being_said: bool = False
+    was_in_speech: bool = False
     is_followed: bool = False
     has_newer: bool = False
+    is_passed: bool = False
+    expires_at: float = float("inf")
 
     @property
     def is_remote(self) -> bool:
@@ -53,11 +60,10 @@ class Guess:
 
     def may_be_guessed_again(self, text: str, item_id: str, now: float) -> bool:
         """Whether an interim that comes while no turn is open may be of this utterance."""
-        if not self.is_in_time(now):
-            return False
         if self.item_id and item_id:
             return item_id == self.item_id
-        return not self.is_followed and (bool(self.item_id) or self.was_voice or self.resembles(text))
+        is_of_voice = self.is_in_time(now) and (bool(self.item_id) or self.was_voice)
+        return not self.is_followed and (is_of_voice or (not self.was_in_speech and self.resembles(text)))
 
     def may_be_settled(self, text: str, item_id: str, now: float, *, is_in_speech: bool) -> bool:
         """Whether a final that comes now may be of this utterance.
@@ -65,13 +71,30 @@ class Guess:
         Args:
             is_in_speech: Whether the VAD hears speech.
         """
-        if not self.is_in_time(now):
+        if now > self.expires_at:
             return False
         if self.item_id and item_id:
             return item_id == self.item_id
+        is_in_time = self.is_in_time(now)
         if not self.is_followed:
-            return True
-        return (is_in_speech or self.has_newer) and bool(text and self.text) and self.resembles(text)
+            return is_in_time or self._may_be_late(text)
+        is_near = is_in_time and (is_in_speech or self.has_newer)
+        return is_near and bool(text and self.text) and self.resembles(text)
+
+    def _may_be_late(self, text: str) -> bool:
+        """Whether a final that comes when none is waited for any more may be of it, as no new speech was heard."""
+        return not self.was_in_speech and (self.was_voice or self.resembles(text))
+
+    def news_in(self, text: str, item_id: str) -> str:
+        """Return the words of a final of new speech that are new: without the beginning that this guess has too.
+
+        All of it, where it only repeats words or has less than half of the guess.
+        """
+        is_another = bool(self.item_id and item_id)
+        if is_another or self.is_remote or self.is_passed or not self.is_followed:
+            return text
+        common, news = after_common_words(text, self.text)
+        return news if news and common >= ALIKE * len(words_of(self.text)) and common else text
 
     def resembles(self, text: str) -> bool:
         """Whether `text` reads like a revision of the interim, as far as one can tell by the words."""
@@ -85,6 +108,11 @@ class Guess:
     def is_same(self, text: str) -> bool:
         """Whether nothing but spelling differs."""
         return _plain(self.text) == _plain(text)
+
+    def is_completed_by(self, text: str) -> bool:
+        """Whether nothing but spelling and the end of the last word differs."""
+        (*guess, last), (*words, end) = (_plain(self.text) or [""]), (_plain(text) or [""])
+        return guess == words and end.startswith(last)
 
 
 class CommittedTurn:
@@ -114,7 +142,7 @@ class CommittedTurn:
 
     def goes_on(self, turn: UserTurn, speech_id: str, guess: Guess | None) -> None:
         """It was committed again, with what the turn has got since."""
-        self.speech_id = speech_id
+        self.turn_id, self.speech_id = turn.turn_id, speech_id
         self._take(turn, guess)
 
     def settle(self, guess: Guess, text: str) -> None:
@@ -157,9 +185,9 @@ class OpenFinals:
         self._open = [
             (whole, other)
             for whole, other in self._open[-MOST_OPEN:]
-            if other.is_in_time(now) and not (other.is_remote and is_replaced and self._is_nameless(other))
+            if not (other.is_remote and is_replaced and self._is_nameless(other))
         ]
-        whole = next((whole for whole, _ in self._open if whole.turn_id == turn.turn_id), None)
+        whole = next((whole for whole, _ in self._open if whole.turn_id in (turn.turn_id, turn.amends)), None)
         if whole is not None:
             whole.goes_on(turn, speech_id, guess)
         if guess is not None:
@@ -199,7 +227,7 @@ class OpenFinals:
         """Another pipeline hears from now on: what the one before still tells comes soon, and by its name."""
         self.speech_began()
         for _, guess in self._open:
-            guess.until = min(guess.until, now + timeout)
+            guess.until = guess.expires_at = min(guess.until, now + timeout)
         self._unnamed.clear()
         self._name = ""
 
@@ -240,6 +268,18 @@ class OpenFinals:
         best = max(found, key=lambda entry: entry[1].likeness(text)) if len(found) > 1 else found[0]
         self._open.remove(best)
         return best
+
+    def news(self, text: str, item_id: str) -> str:
+        """Return what is new in a final of new speech; what its beginning repeats of a guess is settled by it."""
+        for whole, guess in self._open:
+            news = guess.news_in(text, item_id)
+            if news != text:
+                self._open.remove((whole, guess))
+                text = news
+                break
+        for _, guess in self._open:
+            guess.is_passed = guess.is_passed or guess.is_followed
+        return text
 
 
 def _text(part: str | Guess) -> str:

@@ -95,6 +95,7 @@ class UserTurn:
         committed: Words of this turn that were committed already, and those of them that come behind what is said now,
             as that takes the place of a guess.
         is_merged: It was committed before and goes on.
+        amends: The turn whose message, amended by a late final, is to be answered anew as this one; empty: none.
         segments: Final transcripts since.
         amended: How many of these, the first ones, say what a committed guess was of; they are not taken back.
         hushed: How many of these were said when no voice took the floor (`hush`).
@@ -114,6 +115,7 @@ class UserTurn:
     burst: Burst | None = None
     committed: tuple[str, str] = field(default=("", ""), repr=False)
     is_merged: bool = False
+    amends: str = ""
     segments: list[str] = field(default_factory=list, repr=False)
     amended: int = 0
     hushed: int = 0
@@ -154,7 +156,7 @@ class UserTurn:
 
         A remote model's commit may be of no words yet, so that `text` is empty.
         """
-        return bool(self.segments or self.interim or self.typed or self.is_merged or self.is_heard)
+        return bool(self.segments or self.interim or self.typed or self.is_merged or self.is_heard or self.amends)
 
     @property
     def firm_text(self) -> str:

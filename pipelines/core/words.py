@@ -104,6 +104,15 @@ def words_of(text: str) -> list[str]:
     return _pattern("word").findall(text.casefold().replace("’", "'"))
 
 
+def after_common_words(text: str, other: str) -> tuple[int, str]:
+    """Return with how many of the same words both begin, and what follows these in `text`; empty if no word does."""
+    words, known = list(_pattern("word").finditer(text)), words_of(other)
+    common = 0
+    while common < min(len(words), len(known)) and words_of(words[common][0]) == [known[common]]:
+        common += 1
+    return common, text[words[common].start() :] if common < len(words) else ""
+
+
 def same_words(one: str, other: str) -> bool:
     """Tell whether nothing but case, white space and the punctuation at words' edges differs."""
     return one == other or _bare_pieces(one) == _bare_pieces(other)

@@ -128,6 +128,10 @@ class WordWatch:
                 assert timing.speech_ended_at <= timing.committed_at == now
                 assert (timing.delay is not None) == (timing.ended_by in ("pause", "transcript_timeout"))
                 assert timing.committed_at - timing.speech_ended_at >= (timing.delay or 0.0) - 1e-6
+                if effect.amends:
+                    assert effect.amends in self._turns, "a turn amends a message that there is"
+                    assert not effect.merged
+                    del self._turns[effect.amends]
                 self._turns[turn] = effect.text
                 self._answered[effect.speech_id] = turn
                 self._unanswered.discard(turn)

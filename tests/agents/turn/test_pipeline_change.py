@@ -106,7 +106,7 @@ def test_words_that_the_recogniser_still_owes_are_waited_for() -> None:
 
     talk = Conversation().starts(1.0).at(1.5, i.UserInterim(text="hello")).stops(2.0).until(3.0)
     asks(talk.at(3.05, i.SpeechEnded("answer_1", "completed")), 3.1).take()
-    assert due(talk.at(3.2, i.UserFinal(text="hello there"))).take()[-1] == (3.2, *TAKEN)
+    assert due(talk.at(3.2, i.UserFinal(text="Hello."))).take()[-1] == (3.2, *TAKEN)
 
 
 def test_without_a_moment_in_time_nothing_comes_of_it() -> None:

@@ -1,0 +1,57 @@
+"""Late finals: a message that was committed on a guess is amended, never repeated, and answered where it has to be."""
+
+from __future__ import annotations
+
+import pytest
+
+from vivavoce.agents import Agent
+from vivavoce.agents.testing import ScriptedLLM, SessionHarness
+
+
+def guessed(*answers: object) -> SessionHarness:
+    """A turn that is committed at 2.5 by its interim, and heard to be answered from 2.8 on."""
+    harness = SessionHarness(Agent("Help."), ScriptedLLM(*answers, delay=0.1))  # type: ignore[arg-type]
+    harness.caller.makes_noise(0.5, 1.5)
+    harness.caller.is_recognised("a table", 1.2, is_final=False)
+    return harness
+
+
+@pytest.mark.parametrize("final_at", [3.0, 4.0, 9.0])
+def test_a_late_final_of_the_same_words_changes_nothing_but_their_spelling(final_at: float) -> None:
+    harness = guessed("For how many?")
+    harness.caller.is_recognised("A table.", final_at)
+    harness.run(until=12.0)
+    harness.expect_history(("user", "A table."), ("assistant", "For how many?")).expect_outcomes("completed")
+
+
+def test_a_late_final_with_more_words_has_an_answer_that_nobody_heard_made_anew() -> None:
+    harness = guessed([5.0, "For how many?"], "A table for two.")
+    harness.caller.is_recognised("a table for two", 4.0)
+    harness.run(until=9.0)
+    harness.expect_history(("user", "a table for two"), ("assistant", "A table for two.")).expect_outcomes("completed")
+
+
+@pytest.mark.parametrize("final_at", [3.0, 6.0])
+def test_a_late_final_with_more_words_than_were_answered_is_one_message_and_answered_as_the_next_turn(
+    final_at: float,
+) -> None:
+    harness = guessed("For how many people?", "A table for two.")
+    harness.caller.is_recognised("a table for two", final_at)
+    harness.run(until=12.0)
+    assert [text for role, text in harness.messages if role == "user"] == ["a table for two"]
+    assert harness.messages[-1] == ("assistant", "A table for two.")
+    assert harness.session.history.messages("user")[0].turn_id == "turn_2"
+    assert [(turn.turn_id, turn.ended_by) for turn in harness.session.turns] == [
+        ("turn_1", "transcript_timeout"),
+        ("turn_2", "late_final"),
+    ]
+
+
+def test_a_late_final_that_covers_new_speech_too_repeats_no_words() -> None:
+    harness = guessed("Sure.", "A table for two.")
+    harness.caller.makes_noise(4.0, 4.6)
+    harness.caller.is_recognised("a table for two", 4.9)
+    harness.run(until=9.0)
+    harness.expect_history(
+        ("user", "a table"), ("assistant", "Sure."), ("user", "for two"), ("assistant", "A table for two.")
+    )
