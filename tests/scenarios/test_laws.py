@@ -1,9 +1,13 @@
-"""Laws of a whole session: whatever the caller and the application do, and whenever, these hold."""
+"""Laws of a whole session: whatever the caller and the application do, and whenever, these hold, with every option.
+
+A quick run draws some calls; `VIVAVOCE_LAWS=2000 pytest tests/scenarios/test_laws.py` draws that many.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections import Counter
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -21,7 +25,9 @@ from vivavoce.agents import (
     Agent,
     ChatContext,
     ContextWindow,
+    EndpointingOptions,
     Handoff,
+    InterruptionOptions,
     MemoryHistorySink,
     PipelineChange,
     SessionOptions,
@@ -45,9 +51,13 @@ from vivavoce.agents.turn.replay import read_trace, replay
 from vivavoce.pipelines.llm.chat_context import AgentHandoff, FunctionCall, FunctionCallOutput
 from vivavoce.pipelines.llm.tools import ToolCall
 from vivavoce.pipelines.pipeline import Pipeline
-from vivavoce.pipelines.testing import ScriptedSTT, StepItem
+from vivavoce.pipelines.stt.base import STTCapabilities
+from vivavoce.pipelines.testing import HANG, ScriptedSTT, ScriptedVAD, StepItem
+from vivavoce.pipelines.testing.scripted_turn_detector import ScriptedTurnDetector
+from vivavoce.pipelines.vad.base import VADOptions
 
-pytestmark = pytest.mark.timeout(240)  # a loaded machine; the signal in mid-step would look like a broken law
+CALLS = int(os.environ.get("VIVAVOCE_LAWS", "150"))
+pytestmark = pytest.mark.timeout(max(240, CALLS))  # a loaded machine; the signal in mid-step looks like a broken law
 
 FADE = 0.05
 END = 16.0
@@ -97,6 +107,7 @@ class Action:
         "force",
         "hands_off",
         "changes",
+        "commits",
     ]
     at: float
     length: int
@@ -124,6 +135,7 @@ actions = st.lists(
                 "force",
                 "hands_off",
                 "changes",
+                "commits",
             ]
         ),
         at=st.integers(1, 80).map(lambda tenths: tenths / 10),
@@ -165,6 +177,25 @@ wake_ups = st.none() | st.builds(
 )
 
 
+turn_taking = st.builds(
+    EndpointingOptions,
+    mode=st.sampled_from(["fixed", "fixed", "dynamic", "manual"]),
+    no_words=st.sampled_from([0.5, 3.0]),
+    max_delay=st.sampled_from([1.2, 3.0]),
+    max_turn_words=st.sampled_from([None, None, 2]),
+    max_turn_duration=st.sampled_from([None, None, 1.0]),
+)
+interrupting = st.builds(
+    InterruptionOptions,
+    backchannels=st.just(frozenset({"mhm"})),
+    enabled=st.sampled_from([True, True, True, False]),
+    mode=st.sampled_from(["pause", "pause", "immediate"]),
+    min_words=st.sampled_from([0, 0, 2]),
+    max_pause=st.sampled_from([None, 0.7, 5.0]),
+    echo_warm_up=st.sampled_from([0.0, 0.0, 3.0]),
+)
+
+
 @dataclass(frozen=True)
 class Setting:
     """What the session is made with."""
@@ -174,10 +205,24 @@ class Setting:
     has_words: bool
     wake_up: WakeUp | None
     window: ContextWindow | None
+    endpointing: EndpointingOptions = EndpointingOptions()
+    interruption: InterruptionOptions = InterruptionOptions()
+    hears_by: Literal["edges", "ends", "words"] = "edges"
+    """Whether the VAD reports pauses of the voice, or ends of speech only, or there is none (in a cascade)."""
+    min_silence: float = 0.2
+    has_interims: bool = True
+    verdict_after: float | None = None
+    """Seconds for a turn detector's verdict; None without one."""
 
 
 settings_of_a_call = st.builds(
     Setting,
+    endpointing=turn_taking,
+    interruption=interrupting,
+    hears_by=st.sampled_from(["edges", "ends", "words"]),
+    min_silence=st.sampled_from([0.2, 0.5]),
+    has_interims=st.sampled_from([True, True, False]),
+    verdict_after=st.sampled_from([None, None, 0.1, HANG]),
     ahead=st.sampled_from(["nothing", "model", "voice"]),
     has_words=st.booleans(),
     wake_up=wake_ups,
@@ -196,6 +241,8 @@ class Call:
         self.snapshots: list[dict[str, Any]] = []
         self.sink = MemoryHistorySink()
         traces = TemporaryDirectory()
+        vad = ScriptedVAD(VADOptions(min_silence=setting.min_silence), reports_edges=setting.hears_by == "edges")
+        is_cascade = SessionHarness.pipeline_of.__name__ == "_cascade"
         self.harness = SessionHarness(
             Desk("Help."),
             ScriptedLLM(*script, default="More."),
@@ -206,8 +253,13 @@ class Call:
                 context_window=setting.window,
                 history_sink=self.sink,
                 preemptive_tts=setting.ahead == "voice",
+                endpointing=setting.endpointing,
+                interruption=setting.interruption,
             ),
             wake_up=setting.wake_up,
+            stt=ScriptedSTT(capabilities=STTCapabilities(emits_interims=setting.has_interims)),
+            vad=None if setting.hears_by == "words" and is_cascade else vad,
+            turn_detector=None if setting.verdict_after is None else ScriptedTurnDetector(delay=setting.verdict_after),
         )
         self.ears: dict[Pipeline, ScriptedSTT] = {self.harness.pipeline: self.harness.stt}
         self.harness.caller = Caller(self._recognise)
@@ -224,6 +276,7 @@ class Call:
             else:
                 words = self._new_words(action.length)
                 guess = {"no": [], "all": [words], "a part": [words.split()[0]]}[action.guessed]
+                guess = guess if setting.has_interims else []
                 interims = [(start + action.length / 20, text) for text in guess]
                 self.harness.caller.says(words, start, end, final_at=end + action.delay / 2, interims=interims)
                 typed += [replace(action, kind="types", at=round(end + after, 1)) for after in action.typed]
@@ -275,11 +328,17 @@ class Call:
                     _ = session.interrupt(force=True)
                 case "changes":
                     self.changes.append(session.change_pipeline(self._new_pipeline(action), within=action.delay * 20))
+                case "commits":
+                    session.input.commit_turn()
                 case "hands_off":
                     self.handoffs.append(session.update_agent(Greeter("Help.")))
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(
+    max_examples=CALLS,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
 @given(plan=actions, script=model_script, setting=settings_of_a_call)
 @example(  # typed over speech that goes on, whose final comes more than a second after its commit
     plan=[
@@ -361,7 +420,7 @@ def _within(at: float, played: list[Played]) -> bool:
 def check_agent_words(harness: SessionHarness, *, has_words: bool) -> None:
     """What stands in the history was played: 0.2 s a word."""
     messages = harness.session.history.messages("assistant")
-    words = sum(len(message.text.split()) for message in messages if not message.no_transcript)
+    words = sum(len(message.content.split()) for message in messages if not message.no_transcript)
     seconds = sum(stretch.seconds for stretch in harness.played)
     slack = 0 if has_words else len(harness.messages)  # without word times each cut may err by a word
     assert words * 0.2 <= seconds + slack * 0.2 + 1e-6
