@@ -71,7 +71,7 @@ class Answering:
             return False
         is_by_voice = not turn.is_over_by_word
         if self._interruption.may_cut(active):
-            return is_by_voice and self._is_hushed(turn)
+            return is_by_voice and (self._is_hushed(turn) or (active.is_kept and self._hush.covers(turn)))
         return is_by_voice or not active.interruptible
 
     def _is_hushed(self, turn: UserTurn) -> bool:
@@ -139,6 +139,8 @@ class Answering:
         speech_id = f"answer_{self._answers}"
         answer = self._floor.add(speech_id, "turn", turn_id=turn.turn_id, text=turn.text)
         answer.turn_began_at = turn.began_at
+        answer.turn_ended_at = now if turn.is_speech_going_on else turn.silence_since
+        answer.late_merges = turn.late_merges
         answer.is_owed = ended_by in ("max_turn_words", "max_turn_duration")
         is_remote = bool(remote_reply_id) or turn.is_heard
         self._out.append(

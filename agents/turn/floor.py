@@ -23,7 +23,10 @@ class Speech:
         paused_at: Since when its playout is held, from before it began or in the middle.
         held_for: Seconds for which sounds without a word have held it since the user's last word.
         turn_id, text, turn_began_at: The user turn that it answers.
-        is_owed: That turn was cut by a limit: until its first sound, no voice takes the answer back.
+        is_owed: That turn was cut by a limit, or the answer is kept: until its first sound, no words take it back.
+        is_kept: The turn has merged as often as it may after long pauses; a voice may hold the answer all the same.
+        turn_ended_at: When the caller had ended that turn.
+        late_merges: How often that turn has merged after a long pause.
         audible_since: When its very first frame was played.
         by_hook: A hook of an agent that comes or goes asked for it.
     """
@@ -42,6 +45,9 @@ class Speech:
     by_hook: bool = False
     turn_began_at: float = 0.0
     is_owed: bool = False
+    is_kept: bool = False
+    turn_ended_at: float = 0.0
+    late_merges: int = 0
     audible_since: float | None = None
     held_for: float = 0.0
 

@@ -7,15 +7,24 @@
 * **An owed answer**, to a turn that a limit cut (`turn_limits`): the caller's voice neither holds nor cuts it before it
   is heard, and speech that began before that does not cut it afterwards; else who talks on is never answered. Without a
   VAD, speech begins when its first interim comes; of a final without one nobody can tell, and it is taken as said then.
+* **A kept answer**, to a turn that was resumed again and again: who asks "hello?" every few seconds would have a slow
+  model begin anew each time. After two resumes that came `LONG_PAUSE` or more after the caller had ended, the third one
+  takes nothing back: the caller's voice holds the answer while it is heard, and the words are the next turn, which
+  begins when the answer has ended.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vivavoce.agents.turn.deadlines import Deadline
+from vivavoce.agents.turn.deadlines import NANOSECOND_DIGITS, Deadline
 from vivavoce.agents.turn.floor import Floor, Speech
 from vivavoce.agents.turn.user_turn import UserSide, UserTurn
+
+LONG_PAUSE = 1.5
+"""Seconds of silence after which a caller who goes on without an answer merges with the turn before only so often."""
+LATE_MERGES = 2
+"""How often that is."""
 
 
 class Hush:
@@ -41,9 +50,16 @@ class Hush:
 
     def shields(self, speech: Speech) -> bool:
         """Whether no voice may hold or cut that speech now."""
-        if speech.is_owed and not speech.was_audible:
+        if speech.is_owed and not (speech.was_audible or speech.is_kept):
             return True
         return self._is_warming_up and speech.is_playing and not speech.is_paused
+
+    def keep_answer(self, since: float) -> None:
+        """The caller goes on since then, though the answer was not heard yet: keep it if the turn merged too often."""
+        answer = self._floor.unheard_answer
+        if answer is None or answer.late_merges < LATE_MERGES or not is_long_pause(answer.turn_ended_at, since):
+            return
+        answer.is_owed = answer.is_kept = True
 
     def overrules(self, speech: Speech, since: float) -> bool:
         """Whether what has been sounding since then means nothing to that speech, however long it goes on."""
@@ -76,3 +92,8 @@ class Hush:
         turn = self._user.turn
         if turn is not None and not turn.is_speech_going_on:  # what was held off until now waits for the speech's end
             turn.hushed = len(turn.segments)
+
+
+def is_long_pause(ended_at: float, began_at: float) -> bool:
+    """Whether speech that began then is no mere hesitation after what ended then."""
+    return round(began_at - ended_at, NANOSECOND_DIGITS) >= LONG_PAUSE

@@ -8,7 +8,7 @@ from typing import Literal
 from vivavoce.agents.turn.deadlines import NANOSECOND_DIGITS, Deadline
 from vivavoce.agents.turn.effects import CancelSpeech, Effect, PauseSpeech, ResumeSpeech
 from vivavoce.agents.turn.floor import Floor, Speech
-from vivavoce.agents.turn.hush import Hush
+from vivavoce.agents.turn.hush import Hush, is_long_pause
 from vivavoce.agents.turn.judge import Judge
 from vivavoce.agents.turn.options import InterruptionOptions
 from vivavoce.agents.turn.policy import Decision, InterruptionMoment, Trigger
@@ -101,7 +101,8 @@ class Interruption:
         options = self._options
         limit = options.min_duration if active.is_playing else options.thinking_min_duration
         was_short = active.paused_at >= burst.started_at and burst.voiced_seconds(burst.started_at) < limit
-        if was_short or (turn is not None and not turn.owes_final):
+        means_nothing = self._hush.overrules(active, burst.started_at)
+        if was_short or means_nothing or (turn is not None and not turn.owes_final):
             self._resume(active)
 
     def words_came(self, now: float, *, is_guess: bool = False) -> None:
@@ -201,7 +202,9 @@ class Interruption:
         turn, answer = self._user.turn, self._floor.unheard_answer
         if turn is not None and answer is not None:
             turn.turn_id, turn.committed, turn.is_merged = answer.turn_id, (answer.text, ""), True
-            turn.amends = ""
+            turn.amends, turn.late_merges = "", answer.late_merges
+            if not turn.amended and is_long_pause(answer.turn_ended_at, turn.began_at):
+                turn.late_merges += 1
             turn.began_at = min(answer.turn_began_at, turn.began_at)
             self.cancel(answer, is_withdrawn=True)
         if self._floor.active is not None:
@@ -295,7 +298,7 @@ class Interruption:
         assert active.paused_at is not None
         assert burst is not None
         self._count_hold(active, active.paused_at, burst, now)
-        takes_floor = turn is not None and self.takes_floor(turn.loud_text)
+        takes_floor = turn is not None and not self._hush.covers(turn) and self.takes_floor(turn.loud_text)
         if active.is_playing:
             takes_floor = self._decide("speech", active, now, "interrupt" if takes_floor else "ignore") == "interrupt"
         if takes_floor:

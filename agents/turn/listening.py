@@ -115,7 +115,8 @@ class Listening:
                 return
         burst.is_heard = True
         if active is not None and self._interruption.may_cut(active):
-            self._interruption.take_floor()
+            if not self._hush.overrules(active, burst.started_at):
+                self._interruption.take_floor()
 
     def _end_speech(self, now: float) -> None:
         if self._user.burst is not None and self._user.is_speaking:
@@ -304,6 +305,7 @@ class Listening:
 
     def _open_turn(self, now: float) -> UserTurn:
         if self._user.turn is None:
+            self._hush.keep_answer(now)
             self._user.turn = UserTurn(self._next_id(), now)
             if self._user.is_speaking and self._user.burst is not None:
                 self._user.turn.begin_speech(self._user.burst)

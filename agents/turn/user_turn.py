@@ -95,6 +95,7 @@ class UserTurn:
         committed: Words of this turn that were committed already, and those of them that come behind what is said now,
             as that takes the place of a guess.
         is_merged: It was committed before and goes on.
+        late_merges: How often it has merged after a long pause (`hush`).
         amends: The turn whose message, amended by a late final, is to be answered anew as this one; empty: none.
         segments: Final transcripts since.
         amended: How many of these, the first ones, say what a committed guess was of; they are not taken back.
@@ -115,6 +116,7 @@ class UserTurn:
     burst: Burst | None = None
     committed: tuple[str, str] = field(default=("", ""), repr=False)
     is_merged: bool = False
+    late_merges: int = 0
     amends: str = ""
     segments: list[str] = field(default_factory=list, repr=False)
     amended: int = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 from vivavoce.agents.states import AGENT_TRANSITIONS, USER_TRANSITIONS, AgentState, UserState
@@ -114,6 +115,7 @@ class WordWatch:
         self._asides: dict[str, str] = {}
         self._answered: dict[str, str] = {}
         self._unanswered: set[str] = set()
+        self._merges: Counter[str] = Counter()
 
     def take_back(self) -> None:
         """The application clears the open turn: words in no message yet may go."""
@@ -134,6 +136,7 @@ class WordWatch:
                     del self._turns[effect.amends]
                 self._turns[turn] = effect.text
                 self._answered[effect.speech_id] = turn
+                self._merges[turn] += effect.merged
                 self._unanswered.discard(turn)
             case fx.CancelSpeech(speech_id=speech) if effect.is_withdrawn:
                 self._unanswered.add(self._answered[speech])
@@ -144,6 +147,10 @@ class WordWatch:
             case fx.AddBackchannel(turn_id=turn):
                 assert turn not in self._asides
                 self._asides[turn] = effect.text
+
+    def may_be_kept(self, speech: str) -> bool:
+        """Whether that answer may be one that words do not take back, because its turn has merged twice."""
+        return self._merges[self._answered.get(speech, "")] >= 2
 
     def check(self) -> None:
         """No word is in two messages."""

@@ -392,6 +392,7 @@ class TurnLaws(RuleBasedStateMachine):
         holder = self.floor.holder
         options = self.options
         is_hushed = not options.interruption.enabled or options.interruption.echo_warm_up > 0 or self.has_limits
+        is_hushed = is_hushed or self.words.may_be_kept(holder)
         may_wait = holder in self.floor.protected or (holder != "" and is_hushed) or self.is_manual
         self.floor.check(self.machine)
         self.words.check()
