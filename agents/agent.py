@@ -145,6 +145,16 @@ class CompletedTurn:
     history: ChatContext
     instructions: str = field(default="", repr=False)
 
+    def __setattr__(self, name: str, value: object) -> None:
+        """Set an attribute.
+
+        Raises:
+            ConfigurationError: `text` or `instructions` is to be no str.
+        """
+        if name in ("text", "instructions"):
+            value = check_text(f"turn.{name}", value)
+        object.__setattr__(self, name, value)
+
 
 @dataclass(frozen=True, slots=True)
 class EmptyReply:

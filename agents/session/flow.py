@@ -26,6 +26,7 @@ from anyio.lowlevel import checkpoint
 
 from vivavoce.agents.agent import Session
 from vivavoce.agents.speech.handle import SpeechHandle
+from vivavoce.pipelines.core.checks import awaited
 from vivavoce.pipelines.core.errors import (
     ConfigurationError,
     SessionClosedError,
@@ -207,7 +208,7 @@ class FlowRoom:
             self._hooks.add(scope)
         try:
             with scope, anyio.fail_after(self._limit), strays_as_errors(f"{name} of the conversation flow"):
-                await hook()
+                await awaited(f"{name} of a conversation flow", hook())
         except Exception as error:  # noqa: BLE001 - a user callback: the conversation goes on without it
             logger.warning("%s of the conversation flow failed: %s", name, located(error))
             logger.debug("%s of the conversation flow failed here", name, exc_info=error)
@@ -232,7 +233,7 @@ class FlowRoom:
         held.cleaned = anyio.Event()
         try:
             with strays_as_errors("cleanup of the conversation flow"):
-                await held.flow.cleanup()
+                await awaited("cleanup of a conversation flow", held.flow.cleanup())
         finally:
             held.cleaned.set()
             if self._current is held or self.flow is not held.flow:  # or else it was taken again meanwhile

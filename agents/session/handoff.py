@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Generator
+from functools import partial
 from typing import Any, Literal
 
 import anyio
@@ -37,6 +38,7 @@ from vivavoce.agents.session.hooks import HookRun, running_hook
 from vivavoce.agents.session.journal import Journal
 from vivavoce.agents.speech.handle import holds_floor
 from vivavoce.agents.turn.inputs import HandoffEnded, HandoffRequested, TurnInput
+from vivavoce.pipelines.core.checks import awaited
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import SessionError, describe, located
 from vivavoce.pipelines.core.ids import new_id
@@ -353,7 +355,7 @@ class HandoffRoom:
     async def exit(self) -> None:
         """Run the agent's `on_exit`, once: where a handoff has begun it, wait for its end. The caller bounds it."""
         if self._left is None:
-            await self.agent.on_exit()
+            await awaited("on_exit", self.agent.on_exit())
         elif self._hook is not None:
             await self._hook.wait()
 
@@ -365,7 +367,7 @@ class HandoffRoom:
 
     def cleanups(self) -> list[Callable[[], Awaitable[None]]]:
         """Return the `cleanup` of every agent that has had the conversation."""
-        return [agent.cleanup for agent in self._agents]
+        return [partial(_clean_up, agent) for agent in self._agents]
 
     def release(self) -> None:
         """The session is over: its agents are free for another one."""
@@ -374,6 +376,10 @@ class HandoffRoom:
         self._waiting.clear()
         for agent in self._agents:
             agent.detach(self._session)
+
+
+async def _clean_up(agent: Agent) -> None:
+    await awaited("cleanup", agent.cleanup())
 
 
 def _unheard(agent: Agent, update: AgentUpdate) -> None:

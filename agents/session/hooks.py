@@ -10,6 +10,7 @@ import anyio
 
 from vivavoce.agents.agent import Session
 from vivavoce.agents.speech.handle import SpeechHandle
+from vivavoce.pipelines.core.checks import awaited
 from vivavoce.pipelines.core.owned_call import UNWIND_LIMIT
 
 logger = logging.getLogger(__name__)
@@ -42,7 +43,7 @@ class HookRun:
         _running_hook.set(self)  # in this task, and in what the hook starts
         try:
             with self._scope:
-                await self._hook()
+                await awaited(self.name, self._hook())
         finally:
             self._over.set()
             self._news.set()

@@ -12,6 +12,7 @@ from vivavoce.agents.session.quiet_limit import QuietLimit
 from vivavoce.agents.speech.handle import SpeechHandle
 from vivavoce.agents.speech.host import SpeechRequest
 from vivavoce.agents.turn.inputs import SpeechRequested, TurnInput
+from vivavoce.pipelines.core.checks import awaited
 from vivavoce.pipelines.core.errors import SessionError, describe, located
 from vivavoce.pipelines.core.ids import new_id
 from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
@@ -74,7 +75,7 @@ class LastWords:
         self._running.add(limit)
         try:
             with limit.limiting() as scope, strays_as_errors("on_empty_reply"):
-                await agent.on_empty_reply(empty)
+                await awaited("on_empty_reply", agent.on_empty_reply(empty))
         except Exception as error:  # noqa: BLE001 - a user callback: the conversation goes on
             logger.warning("on_empty_reply failed: %s", located(error))
             logger.debug("on_empty_reply failed here", exc_info=error)

@@ -17,6 +17,7 @@ from vivavoce.agents.observe.recording.options import RecordingOptions, recordin
 from vivavoce.agents.observe.recording.recorder import Recorder
 from vivavoce.agents.observe.recording.sink import RecordedSink
 from vivavoce.agents.records import RecordingRecord
+from vivavoce.pipelines.core.checks import awaited
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import (
     ConfigurationError,
@@ -167,7 +168,7 @@ class SessionRecording:
             nonlocal may
             try:
                 with strays_as_errors("the consent hook"):
-                    may = await consent(self._session)
+                    may = await awaited("the consent hook", consent(self._session))
             except Exception as error:  # noqa: BLE001 - a user callback: without its word nothing is recorded
                 logger.warning("The consent hook raised %s; nothing is recorded", located(error))
                 self._report_error(error, "recording")

@@ -298,8 +298,9 @@ class AgentSession(EventSource, SessionSpeaking, SessionView, Generic[UserdataT]
         """Wait until the session has closed, for whatever reason."""
         if not self._door.was_opened and not self._door.is_closed:
             raise SessionNotStartedError("the session was not started; call start() first")
-        self._check_not_awaited()
-        await self._join()
+        if self._door.was_opened:
+            self._check_not_awaited()
+            await self._join()
         assert self._lifecycle.report is not None
         return self._lifecycle.report
 

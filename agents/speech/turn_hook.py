@@ -8,6 +8,7 @@ import anyio
 
 from vivavoce.agents.agent import CompletedTurn, StopResponse
 from vivavoce.agents.speech.host import SpeechHost
+from vivavoce.pipelines.core.checks import awaited
 from vivavoce.pipelines.core.errors import located
 from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
 from vivavoce.pipelines.llm.chat_context import ChatMessage
@@ -25,7 +26,7 @@ async def completed_turn(host: SpeechHost, item: ChatMessage) -> CompletedTurn:
     try:
         with host.observer.hook("on_user_turn_completed"), anyio.fail_after(host.limits.hook_timeout):
             with strays_as_errors("on_user_turn_completed"):
-                await host.agent.on_user_turn_completed(turn)
+                await awaited("on_user_turn_completed", host.agent.on_user_turn_completed(turn))
     except StopResponse:
         raise
     except Exception as error:  # noqa: BLE001 - a user callback: the turn is answered without it

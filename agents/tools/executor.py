@@ -268,8 +268,9 @@ class ToolExecutor:
                 result = _take_agent(batch, index, result)
                 if isinstance(result, str):
                     return str.__str__(result), False  # plain, whatever methods a subclass has
-                if isinstance(result, Generator | Coroutine):  # to be taken apart here, however long, or never awaited
-                    result.close()
+                if isinstance(result, Iterator | Coroutine):  # one may be endless, the other is never awaited
+                    if isinstance(result, Generator | Coroutine):
+                        result.close()
                     raise PydanticSerializationError(f"a tool returned a {type(result).__name__}")
                 return to_json(result).decode(), False
             logger.warning("Tool %s did not end within %s s", tool.name, timeout)

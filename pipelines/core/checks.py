@@ -5,6 +5,7 @@ NaN is no number here: it compares as false with everything, so that a wait of N
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Sequence
 from numbers import Integral, Real
@@ -146,6 +147,17 @@ def check_instance(name: str, value: object, kind: type, *, or_none: bool = Fals
     if isinstance(value, kind) or (or_none and value is None):
         return
     raise ConfigurationError(f"{name} must be {kind.__name__}(…){' or None' if or_none else ''}, got {shown(value)}")
+
+
+async def awaited(what: str, result: object) -> Any:
+    """Return what `result` comes to, which a call of the application's function `what` has returned.
+
+    Raises:
+        ConfigurationError: It cannot be awaited, so that the function is not async as it has to be.
+    """
+    if not inspect.isawaitable(result):
+        raise ConfigurationError(f"{what} must be async, got a function that returned {shown(result)}; write async def")
+    return await result
 
 
 def _message(needed: str, value: object, or_none: bool, remedy: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import math
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
@@ -17,6 +18,8 @@ from vivavoce.agents import (
     Agent,
     AgentSession,
     BackgroundAudioConfig,
+    CompletedTurn,
+    ConversationFlow,
     RecordingOptions,
     RoomOptions,
     SessionOptions,
@@ -28,7 +31,7 @@ from vivavoce.agents import (
 )
 from vivavoce.agents.events import Started
 from vivavoce.agents.rooms.local import LocalTransport
-from vivavoce.agents.testing import ScriptedLLM, SessionHarness, run_virtual
+from vivavoce.agents.testing import ScriptedLLM, SessionHarness, ToolCall, run_virtual
 from vivavoce.pipelines import CascadingPipeline
 from vivavoce.pipelines.core.errors import ConfigurationError, SessionError
 from vivavoce.pipelines.llm.chat_context import ChatMessage
@@ -216,6 +219,137 @@ def test_a_stream_of_text_that_goes_wrong_fails_its_speech_and_nothing_else(
         await still_answers(harness)
 
     harness.run(scenario)
+
+
+class Unlucky(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+class Clumsy(Agent):
+    """Its hooks are not async, or fail in the oddest ways."""
+
+    def on_exit(self) -> None:  # type: ignore[override]
+        return None
+
+    def cleanup(self) -> None:  # type: ignore[override]
+        return None
+
+    async def on_user_turn_completed(self, turn: CompletedTurn) -> None:
+        turn.text = b"words"  # type: ignore[assignment]
+
+
+def test_a_hook_that_is_not_async_or_leaves_nonsense_is_an_error_and_the_turn_is_answered(
+    harness: SessionHarness,
+) -> None:
+    harness.agent = Clumsy("Help.")
+    harness.expects_error("hook", contains="need turn.text as a str, got b'words'").run(still_answers)
+    assert harness.close_report is not None
+    errors = {step.name: step.error for step in harness.close_report.steps if step.error}
+    assert set(errors) == {"on_exit", "agent cleanup"}
+    assert all("must be async, got a function that returned None" in error for error in errors.values())
+
+
+def test_a_start_whose_on_enter_is_not_async_says_so(harness: SessionHarness) -> None:
+    class Eager(Agent):
+        def on_enter(self) -> None:  # type: ignore[override]
+            return None
+
+    harness.agent = Eager("Help.")
+    with pytest.raises(ConfigurationError, match="on_enter must be async, got a function that returned None"):
+        harness.run()
+
+
+class Flow(ConversationFlow):
+    """Answers once, whatever its parts do."""
+
+    def __init__(self, run: Callable[[str], Any]) -> None:
+        self._run = run
+        self._turns = 0
+
+    def run(self, transcript: str) -> Any:
+        self._turns += 1
+        return self._run(transcript) if self._turns == 1 else self._fine()
+
+    async def _fine(self) -> AsyncIterator[str]:
+        yield "Fine."
+
+    def on_turn_start(self, transcript: str) -> None:  # type: ignore[override]
+        return None
+
+    async def on_turn_end(self) -> None:
+        raise Unlucky
+
+
+@pytest.mark.parametrize("result", [None, "text", 5, ["a"], Hostile(), wrong_pieces, failing_pieces])
+def test_a_flow_that_returns_nonsense_fails_its_turn_and_the_next_one_is_answered(result: Any) -> None:
+    flow = Flow(lambda transcript: result() if inspect.isfunction(result) else result)
+    harness = SessionHarness(Agent("Help."), ScriptedLLM())
+
+    async def scenario(harness: SessionHarness) -> None:
+        harness.session.set_conversation_flow(flow)
+        harness.session.input.text("First.")
+        await harness.until(5.0)
+        await still_answers(harness)
+
+    harness.expects_error().run(scenario)
+    assert [turn.outcome for turn in harness.session.turns] == ["failed", "completed"]
+
+
+async def coroutine() -> str:
+    return "never awaited"
+
+
+RESULTS: dict[str, Callable[[], Any]] = {
+    "object": object,
+    "hostile": Hostile,
+    "endless iterator": itertools.count,
+    "endless generator": lambda: (number for number in itertools.count()),
+    "coroutine": coroutine,
+    "NaN": lambda: math.nan,
+    "own text": lambda: OwnText("words"),
+    "bytes": lambda: b"\xff\xfe",
+    "set": lambda: {1, 2},
+}
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_a_tool_may_return_anything_and_its_call_is_answered(name: str) -> None:
+
+    @function_tool
+    async def odd() -> Any:
+        "Odd."
+        return RESULTS[name]()
+
+    llm = ScriptedLLM([ToolCall(call_id="1", name="odd", arguments="{}")], "Well.", default="Fine.")
+    harness = SessionHarness(Agent("Help.", tools=[odd]), llm)
+
+    async def scenario(harness: SessionHarness) -> None:
+        harness.session.input.text("First.")
+        await harness.until(5.0)
+        await still_answers(harness)
+
+    if name not in ("NaN", "own text", "set"):
+        harness.expects_error("tool")
+    harness.run(scenario)
+    assert len(harness.tools) == 1
+
+
+def test_an_error_whose_text_cannot_be_read_fails_its_tool_and_nothing_else() -> None:
+    @function_tool
+    async def odd() -> str:
+        "Odd."
+        raise Unlucky
+
+    llm = ScriptedLLM([ToolCall(call_id="1", name="odd", arguments="{}")], "Well.", default="Fine.")
+    harness = SessionHarness(Agent("Help.", tools=[odd]), llm)
+
+    async def scenario(harness: SessionHarness) -> None:
+        harness.session.input.text("First.")
+        await harness.until(5.0)
+        await still_answers(harness)
+
+    harness.expects_error("tool").run(scenario).expect_tools(("odd", "The tool failed (Unlucky)."))
 
 
 MADE: dict[str, tuple[Callable[[Any], Any], set[str]]] = {
