@@ -204,8 +204,8 @@ class ErrorOccurred(SessionEvent):
     """Something failed.
 
     Args:
-        source: Where: a component ("llm", "tts", "stt"), "text" (given to `say`), "tool", "handler", "hook", "policy",
-            "turn" (a rule of the turn machine that is at fault) …
+        source: Where: a component ("llm", "tts", "stt", "vad", "denoise", "turn_detector", "realtime_model"), "text"
+            (given to `say`), "tool", "handler", "hook", "policy", "turn" (a rule of the turn machine that is at fault) …
         is_recovered: The session goes on as if nothing had been.
     """
 

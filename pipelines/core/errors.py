@@ -53,7 +53,7 @@ class CapabilityError(ConfigurationError):
 
 
 class ProviderError(VoiceError):
-    """A provider failed.
+    """A provider failed, or the code of a component did: then the error that it raised is the cause.
 
     Args:
         message: What happened, without user content or secrets.
