@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -13,7 +14,10 @@ from vivavoce.agents.rooms.pacing import PacedQueue
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import ConfigurationError, RoomError
 from vivavoce.pipelines.io import AudioSink, SinkCapabilities, TranscriptSegment, Transport, TransportEvents
-from vivavoce.pipelines.media.frame import BYTES_PER_SAMPLE, AudioFrame, VideoFrame
+from vivavoce.pipelines.media.frame import BYTES_PER_SAMPLE, FRAME_SECONDS, AudioFrame, VideoFrame
+
+EARLY_SECONDS = 3.0
+"""Audio of a caller that is kept for a session which is still starting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +168,7 @@ class LocalTransport(_Shown):
         self._linked = participant
         self._events: TransportEvents | None = None
         self._has_run = False
+        self._early: deque[AudioFrame] = deque(maxlen=round(EARLY_SECONDS / FRAME_SECONDS))
         self.is_left = False
         """Whether the session has left the room."""
         self.hung_up: list[str] = []
@@ -178,6 +183,8 @@ class LocalTransport(_Shown):
             task_status.started()
             if self._linked in self._present and self._linked is not None:
                 events.participant_linked(self._linked)
+                while self._early:
+                    events.audio(self._early.popleft())
             await anyio.sleep_forever()
         finally:
             self._events = None
@@ -204,7 +211,8 @@ class LocalTransport(_Shown):
     async def leave(self) -> None:
         self.is_left = True
 
-    # The caller's side. Before `run()` has begun and after it has ended, nobody listens and audio and text are lost.
+    # The caller's side. Before `run()` has begun and after it has ended nobody listens, and text is lost; so is audio,
+    # but for the last `EARLY_SECONDS` before it.
 
     def push_audio(self, frame: AudioFrame) -> None:
         """Let the caller be heard: one mono frame of 20 ms at `input_rate`."""
@@ -213,8 +221,12 @@ class LocalTransport(_Shown):
                 f"the caller's frames must be mono at {self.input_rate} Hz, got {frame.sample_rate} Hz with "
                 f"{frame.num_channels} channel(s); resample them or set input_rate"
             )
-        if self._events is not None and self._linked in self._present:
+        if self._linked not in self._present:
+            return
+        if self._events is not None:
             self._events.audio(frame)
+        elif not self._has_run:  # the session is starting, and the caller speaks already
+            self._early.append(frame)
 
     def stop_audio(self) -> None:
         """Let the caller's microphone go away; it is back with the next `push_audio`."""
@@ -251,6 +263,7 @@ class LocalTransport(_Shown):
         if identity not in self._present:
             return
         self._present.discard(identity)
+        self._early.clear()
         if identity == self._linked and self._events is not None:
             self._events.audio_stopped()
             self._events.participant_left(identity)

@@ -138,11 +138,43 @@ def test_session_is_told_what_the_caller_does_while_it_listens() -> None:
             tasks.cancel_scope.cancel()
         transport.send_text("too late")
         assert told.log == [
-            "linked caller", "audio 320", "stopped", "text hello", "stopped", "left caller", "linked caller",
-            "closed room_deleted",
+            "linked caller", "audio 320", "audio 320", "stopped", "text hello", "stopped", "left caller",
+            "linked caller", "closed room_deleted",
         ]  # fmt: skip
         with pytest.raises(RoomError, match="make another"):
             await transport.run(told)
+
+    virtually(main)
+
+
+def test_what_a_caller_says_while_the_session_starts_is_heard_when_it_has() -> None:
+    async def main(clock: VirtualClock) -> None:
+        transport, told = LocalTransport(clock), Told()
+        for samples in (320, 160):
+            transport.push_audio(AudioFrame(bytes(2 * samples), 16000))
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(transport.run, told)
+            await anyio.sleep(0.1)
+            tasks.cancel_scope.cancel()
+        assert told.log == ["linked caller", "audio 320", "audio 160"]
+
+    virtually(main)
+
+
+def test_of_a_long_start_only_the_last_seconds_are_kept_and_nothing_of_a_caller_who_has_gone() -> None:
+    async def main(clock: VirtualClock) -> None:
+        for is_gone, heard in ((False, 150), (True, 0)):
+            transport, told = LocalTransport(clock), Told()
+            for _ in range(200):  # 4 s
+                transport.push_audio(AudioFrame.silence(0.02, 16000))
+            if is_gone:
+                transport.drop("caller")
+                transport.join("caller")
+            async with anyio.create_task_group() as tasks:
+                await tasks.start(transport.run, told)
+                await anyio.sleep(0.1)
+                tasks.cancel_scope.cancel()
+            assert told.log.count("audio 320") == heard
 
     virtually(main)
 
