@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TextIO, cast
 from urllib.parse import urlsplit
 
+from vivavoce.pipelines.core.checks import check_number
 from vivavoce.pipelines.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -53,10 +54,8 @@ class MCPServer(ABC):
             raise ConfigurationError(
                 f"allowed_tools needs names, got the text {self.allowed_tools!r}; put it in a list"
             )
-        if self.start_timeout <= 0 or (self.call_timeout is not None and self.call_timeout <= 0):
-            raise ConfigurationError(
-                f"need start_timeout, call_timeout > 0 (s), got {self.start_timeout!r}, {self.call_timeout!r}"
-            )
+        check_number("start_timeout", self.start_timeout, above=0, unit="s")
+        check_number("call_timeout", self.call_timeout, above=0, unit="s", or_none=True)
         if importlib.util.find_spec("mcp") is None:
             raise ConfigurationError("MCP servers need mcp, which is not installed: run pip install 'vivavoce[mcp]'")
 

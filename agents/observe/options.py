@@ -7,6 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from vivavoce.pipelines.core.checks import check_choice, check_function, check_number, check_text, check_whole
+from vivavoce.pipelines.core.errors import ConfigurationError
+
 if TYPE_CHECKING:
     from opentelemetry._logs import LoggerProvider
     from opentelemetry.metrics import MeterProvider
@@ -83,21 +86,20 @@ class TelemetryOptions:
     global logger provider's own handler sees the records of `vivavoce` by itself."""
 
     def __post_init__(self) -> None:
-        if self.protocol not in (None, "http/protobuf", "grpc"):
-            raise ValueError(f"protocol must be 'http/protobuf' or 'grpc', got {self.protocol!r}")
+        check_choice("protocol", self.protocol, (None, "http/protobuf", "grpc"))
+        if self.endpoint is not None:
+            check_text("endpoint", self.endpoint)
         if self.endpoint is not None and not self.endpoint.startswith(("http://", "https://")):
             raise ValueError(f"endpoint must begin with http:// or https://, got {self.endpoint!r}")
         if self.endpoint is not None and self.has_providers:
             raise ValueError(f"need either endpoint or providers of your own, got {self.endpoint!r} and providers")
-        if self.sampling is not None and not 0 <= self.sampling <= 1:
-            raise ValueError(f"sampling must lie in 0 … 1, got {self.sampling!r}")
+        check_number("sampling", self.sampling, at_least=0, or_none=True)
+        if self.sampling is not None and self.sampling > 1:
+            raise ConfigurationError(f"sampling must lie in 0 … 1, got {self.sampling!r}")
         for name in ("export_timeout", "flush_timeout"):
-            if getattr(self, name) <= 0:
-                raise ValueError(f"need {name} > 0 (s), got {getattr(self, name)!r}")
-        if self.max_queue is not None and self.max_queue < 1:
-            raise ValueError(f"need max_queue >= 1, got {self.max_queue!r}")
-        if self.redact is not None and not callable(self.redact):
-            raise TypeError(f"redact must be a function of an attribute's name and value, got {self.redact!r}")
+            check_number(name, getattr(self, name), above=0, unit="s")
+        check_whole("max_queue", self.max_queue, at_least=1, or_none=True)
+        check_function("redact", self.redact, or_none=True, remedy="of an attribute's name and value")
 
     @property
     def has_providers(self) -> bool:

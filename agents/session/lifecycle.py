@@ -158,6 +158,15 @@ class SessionLifecycle:
             raise SessionNotStartedError("the session is not in its room yet; call this from on_enter on")
         return self._link
 
+    def check_hangup(self) -> None:
+        """Check that the transport, if there is one yet, can disconnect the caller.
+
+        Raises:
+            ConfigurationError: It cannot.
+        """
+        if self._link is not None:
+            self._link.transport.check_hangup()
+
     def mute(self, is_muted: bool) -> None:
         """Let the pipeline hear silence instead of the caller, or the caller again."""
         self._is_muted = is_muted

@@ -42,8 +42,9 @@ from vivavoce.agents.session.speech_desk import SpeechDesk
 from vivavoce.agents.session.tool_room import ToolRoom
 from vivavoce.agents.session.trace_writer import make_trace_writer
 from vivavoce.agents.session.view import SessionView
-from vivavoce.agents.session.wake_up_call import OnWakeUp, WakeUpCall
+from vivavoce.agents.session.wake_up_call import WakeUpCall
 from vivavoce.agents.session.wake_up_timer import WakeUpTimer
+from vivavoce.agents.session.waking import SessionWaking
 from vivavoce.agents.session.wiring import (
     JobLink,
     check_flow,
@@ -54,7 +55,6 @@ from vivavoce.agents.session.wiring import (
     make_observer,
 )
 from vivavoce.agents.states import CloseReason
-from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.options import WakeUp
 from vivavoce.pipelines.core.errors import SessionClosedError, SessionError, SessionNotStartedError
 from vivavoce.pipelines.core.ids import new_id
@@ -73,7 +73,7 @@ SETTABLE = ("userdata", "on_wake_up", "wake_up")
 """Public attributes of a session that an application may set."""
 
 
-class AgentSession(EventSource, SessionSpeaking, SessionView, Generic[UserdataT]):
+class AgentSession(EventSource, SessionSpeaking, SessionWaking, SessionView, Generic[UserdataT]):
     """One conversation between a caller and an agent.
 
     Calls only enqueue, from any task of the loop that it was started on and from threads; its own loop then decides.
@@ -238,7 +238,7 @@ class AgentSession(EventSource, SessionSpeaking, SessionView, Generic[UserdataT]
             self._clock,
             self._journal,
             with_job,
-            hangs_up=self._machine.hangs_up,
+            hangs_up=self._wake_up is not None and self._wake_up.then == "hangup",
         )
         if isinstance(resumed, Snapshot):
             self._resume(resumed)
@@ -385,38 +385,6 @@ class AgentSession(EventSource, SessionSpeaking, SessionView, Generic[UserdataT]
         """Fade out everything that sounds in the background, for good; fine if nothing does."""
         self._door.check()
         self._door.call(lambda: self._runtime.run_soon(self._runtime.background.stop))
-
-    @property
-    def on_wake_up(self) -> OnWakeUp | None:
-        """Called when a silent caller is to be woken up, with the level if it takes an argument; sync or async.
-
-        It runs beside the conversation and may speak and close. Set it at any time; None calls nothing.
-        """
-        return self._runtime.wake_up_call.callback
-
-    @on_wake_up.setter
-    def on_wake_up(self, callback: OnWakeUp | None) -> None:
-        self._runtime.wake_up_call.callback = callback
-
-    @property
-    def wake_up(self) -> WakeUp | None:
-        """How a silent caller is woken up; None: not at all. Set it at any time, as a number of seconds or a `WakeUp`.
-
-        A new one counts from when it is set, and begins with its first level.
-
-        Raises:
-            ConfigurationError: Set to something else.
-            SessionClosedError: Set after the close.
-        """
-        return self._wake_up
-
-    @wake_up.setter
-    def wake_up(self, wake_up: float | WakeUp | None) -> None:
-        wanted = wake_up_of(wake_up)
-        if self._door.was_opened or self._door.is_closed:
-            self._door.check()
-        self._wake_up = wanted
-        self._door.post(i.WakeUpChanged(wanted))
 
     def snapshot(self) -> dict[str, Any]:
         """Return the conversation so far as JSON data for `start(resume_from=...)`, at any time, also after the close.

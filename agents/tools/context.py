@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from vivavoce.agents.agent import Session, Speech
+from vivavoce.pipelines.core.checks import check_text
 from vivavoce.pipelines.core.errors import SessionError
 from vivavoce.pipelines.llm.tools import ToolContext
 
@@ -46,6 +47,7 @@ class RunContext(ToolContext):
         Raises:
             SessionError: The call is over: it was answered, timed out or cancelled, and only its thread goes on.
         """
+        text = check_text("update(text)", text)
         if not self.note_update(text):
             raise SessionError(f"call {self.call_id!r} is over, nothing can be said about it any more; return")
         return self.session.say(text, interruptible=self.speech.interruptible)

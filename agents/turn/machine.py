@@ -94,11 +94,6 @@ class TurnMachine:
         return self._listening.turns
 
     @property
-    def hangs_up(self) -> bool:
-        """Whether it may want the user to be disconnected."""
-        return self._wake_ups.hangs_up
-
-    @property
     def is_change_due(self) -> bool:
         """Whether it wants `PipelineChangeDue`, once there is nothing else that it could be told."""
         return self._change.waiting is not None and self._change.is_due

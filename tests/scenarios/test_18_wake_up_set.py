@@ -6,11 +6,13 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from vivavoce.agents import Agent, AgentSession
+from vivavoce.agents import Agent, AgentSession, SessionOptions
 from vivavoce.agents.events import WakeUpFired
-from vivavoce.agents.testing import ScriptedLLM, SessionHarness
+from vivavoce.agents.rooms.local import LocalTransport
+from vivavoce.agents.testing import ScriptedLLM, SessionHarness, run_virtual
 from vivavoce.agents.turn.options import WakeUp
 from vivavoce.pipelines.core.errors import ConfigurationError, SessionClosedError
+from vivavoce.pipelines.testing import VirtualClock
 
 
 def woken(harness: SessionHarness) -> list[tuple[float, int]]:
@@ -65,3 +67,25 @@ def test_a_wake_up_may_be_set_from_a_thread_and_not_after_the_close() -> None:
     assert [level for _, level in woken(harness)] == [1]
     with pytest.raises(SessionClosedError):
         harness.session.wake_up = 10
+
+
+def test_a_hangup_that_the_transport_cannot_do_is_refused_where_it_is_set() -> None:
+    class Deaf(LocalTransport):
+        def check_hangup(self) -> None:
+            raise ConfigurationError("this transport disconnects no one")
+
+    async def scenario() -> None:
+        clock = VirtualClock()
+        pipeline = SessionHarness(Agent("x"), ScriptedLLM()).pipeline
+        session = AgentSession[None](Agent("Help."), pipeline, options=SessionOptions(clock=clock))
+        session.wake_up = WakeUp(after=3, then="hangup")
+        with pytest.raises(ConfigurationError, match="disconnects no one"):
+            await session.start(Deaf(clock))
+        session.wake_up = 3
+        async with session:
+            await session.start(Deaf(clock))
+            with pytest.raises(ConfigurationError, match="disconnects no one"):
+                session.wake_up = WakeUp(after=3, then="hangup")
+            assert session.wake_up == WakeUp(after=3)
+
+    run_virtual(scenario())
