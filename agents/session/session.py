@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
@@ -277,22 +277,6 @@ class AgentSession(EventSource, SessionSpeaking, SessionWaking, SessionView, Gen
     async def leave(self) -> CloseReport:
         """Close and leave the room."""
         return await self._end(CloseReason.USER_INITIATED, leave=True)
-
-    def hangup(self, *, after_speech: bool = True) -> Awaitable[None]:
-        """Disconnect the caller. The session then closes, unless `RoomOptions.close_on_disconnect` is off.
-
-        It acts when called; awaiting it means that the caller is disconnected. In a LiveKit room it needs the server's
-        API: a worker's job has the keys, elsewhere `LIVEKIT_URL`, `LIVEKIT_API_KEY` and `LIVEKIT_API_SECRET` give them.
-
-        Args:
-            after_speech: Whether the caller first hears what was said before this call; of the speech whose tool calls
-                it, that is the words before the tool's call. False cuts all speech off.
-        Raises:
-            SessionNotStartedError, SessionClosedError: There is nobody to disconnect.
-            ConfigurationError: The transport lacks something; the error names it.
-            RoomError: When awaited: the server refused it, or did not answer. It is an `error` event too.
-        """
-        return self._hang_ups.ask(after_speech=after_speech)
 
     async def wait_closed(self) -> CloseReport:
         """Wait until the session has closed, for whatever reason."""

@@ -1,4 +1,4 @@
-"""SessionSpeaking: the session's calls that make the agent speak, and be silent."""
+"""SessionSpeaking: the session's calls that make the agent speak, be silent, and hang up."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Sequence
 
 from vivavoce.agents.session.checks import checked_reply, checked_say
 from vivavoce.agents.session.door import SessionDoor
+from vivavoce.agents.session.hang_ups import HangUps
 from vivavoce.agents.session.inbox import InterruptedFromThread
 from vivavoce.agents.session.runtime import SessionRuntime
 from vivavoce.agents.session.speech_desk import SpeechDesk
@@ -23,6 +24,7 @@ class SessionSpeaking:
     _door: SessionDoor
     _runtime: SessionRuntime
     _speech: SpeechDesk
+    _hang_ups: HangUps
 
     def say(
         self,
@@ -99,3 +101,19 @@ class SessionSpeaking:
             return self._runtime.interrupt_all(force=force, from_tool_of=running_tool_of.get())
         self._door.post(i.InterruptRequested(force=force, from_tool_of=running_tool_of.get()))
         return InterruptedFromThread()
+
+    def hangup(self, *, after_speech: bool = True) -> Awaitable[None]:
+        """Disconnect the caller. The session then closes, unless `RoomOptions.close_on_disconnect` is off.
+
+        It acts when called; awaiting it means that the caller is disconnected. In a LiveKit room it needs the server's
+        API: a worker's job has the keys, elsewhere `LIVEKIT_URL`, `LIVEKIT_API_KEY` and `LIVEKIT_API_SECRET` give them.
+
+        Args:
+            after_speech: Whether the caller first hears what was said before this call; of the speech whose tool calls
+                it, that is the words before the tool's call. False cuts all speech off.
+        Raises:
+            SessionNotStartedError, SessionClosedError: There is nobody to disconnect.
+            ConfigurationError: The transport lacks something; the error names it.
+            RoomError: When awaited: the server refused it, or did not answer. It is an `error` event too.
+        """
+        return self._hang_ups.ask(after_speech=after_speech)

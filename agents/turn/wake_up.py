@@ -79,15 +79,10 @@ class WakeUps:
                 self._waiting_from = now
 
     @property
-    def hangs_up(self) -> bool:
-        """Whether a silence may end with the user being disconnected."""
-        return self._wake_up is not None and self._wake_up.then == "hangup"
-
-    @property
     def _is_hung_up_on(self) -> bool:
         """Whether the silence has outlasted its last level, and that ends the call."""
         wake_up = self._wake_up
-        return wake_up is not None and self.hangs_up and self._user.silence.level > wake_up.repeat
+        return wake_up is not None and wake_up.then == "hangup" and self._user.silence.level > wake_up.repeat
 
     # --- deadlines
 

@@ -268,6 +268,27 @@ def test_what_a_transport_lacks_for_it_is_named_at_the_call_and_at_the_start(
     run_virtual(main())
 
 
+def test_a_wake_up_that_is_to_hang_up_is_checked_where_it_is_set() -> None:
+    async def main() -> None:
+        session, _ = await started(Keyless)
+        with pytest.raises(ConfigurationError, match="LIVEKIT_API_KEY"):
+            session.wake_up = WakeUp(after=2.0, then="hangup")
+        assert session.wake_up is None
+        await session.close()
+        session, room = await started(LocalTransport)
+        session.wake_up = WakeUp(after=2.0, then="hangup")
+        assert (await session.wait_closed()).reason == "user_away"
+        assert room.hung_up == ["caller"]
+        keyless: AgentSession[None] = AgentSession(
+            Agent("Help."), SessionHarness(Agent("Help.")).pipeline, options=SessionOptions(clock=VirtualClock())
+        )
+        keyless.wake_up = WakeUp(after=2.0, then="hangup")
+        with pytest.raises(ConfigurationError, match="LIVEKIT_API_KEY"):
+            await keyless.start(Keyless(VirtualClock()))
+
+    run_virtual(main())
+
+
 def test_before_the_start_and_after_the_close_there_is_nobody_to_disconnect() -> None:
     async def main() -> None:
         pipeline = SessionHarness(Agent("Help.")).pipeline
