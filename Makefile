@@ -6,12 +6,14 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 LOGS := .cache/logs
 SERVERS := $(wildcard tests/servers/install.py)
 
-.PHONY: help demo test lint mutate reference clean distclean .test-demo .test-units .test-calls
+.PHONY: help demo test test-all lint mutate reference clean distclean
+.PHONY: .test-demo .test-units .test-programs .test-rooms .test-patient .test-pages
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo         an agent answers a call, here, without keys or servers (ARGS=... go to: vivavoce demo)"
 	@echo "make test         all tests with coverage; sets up what pip and Go modules can bring"
+	@echo "make test-all     make test, and every test of a room on both servers"
 	@echo "make lint         ruff, mypy, import contracts"
 	@echo "make reference    write docs/options.md, from what stands below each option in the source"
 	@echo "make mutate       mutation testing of agents/turn for an hour (ARGS='--minutes 20' for less)"
@@ -32,10 +34,12 @@ reference: .venv/.dev
 # Reports are printed for a failing run too.
 test: .venv/.dev
 	@$(if $(SERVERS),$(BIN)/python $(SERVERS) || [ "$${VIVAVOCE_TEST_ALL:-}" != 1 ])
-	@rm -f .coverage .coverage.*
+	@rm -f .coverage .coverage.* $(FAILED)
+	@mkdir -p $(LOGS)
 	@failed=; \
 	$(MAKE) --no-print-directory .test-demo || failed="$$failed demo"; \
-	$(MAKE) --no-print-directory --keep-going --jobs=2 .test-calls .test-units || failed="$$failed tests"; \
+	$(MAKE) --no-print-directory --jobs=3 .test-units .test-programs .test-rooms .test-patient .test-pages || failed="$$failed make"; \
+	if [ -e $(FAILED) ]; then failed="$$failed $$(tr '\n' ' ' <$(FAILED))"; fi; \
 	$(BIN)/coverage combine --quiet || failed="$$failed coverage-data"; \
 	$(BIN)/coverage report --fail-under=90 || failed="$$failed coverage"; \
 	$(BIN)/coverage report --include='agents/turn/*' --fail-under=100 || failed="$$failed coverage-of-agents/turn"; \
@@ -47,25 +51,46 @@ DEMO := $(addprefix tests/e2e/,test_demo.py test_demo_telemetry.py test_report_p
 .test-demo:
 	@$(CALLS) $(DEMO)
 
-# Side by side. Calls are judged by the clock and mostly wait for sound: they have the machine when they want it, and
-# run as they do for a user, without coverage; those with generous limits run with it. What computes runs in the idle
-# class of the scheduler, in what they leave; a real-time test there would starve.
+test-all: export VIVAVOCE_TEST_TWINS := 1
+test-all: test
+
+# Side by side. Calls are judged by the clock and mostly wait for sound: they have the machine when they want it, and run
+# as they do for a user, without coverage, in two lanes. Those with generous limits follow with coverage, browsers last.
+# What computes runs in the idle class of the scheduler, in what they leave; a real-time test there would starve.
 IDLE := $(if $(shell chrt --idle 0 echo can 2>/dev/null),chrt --idle 0,nice -n 19)
 CALLS := $(BIN)/pytest -p no:cacheprovider --durations=15
 COVERED := $(BIN)/coverage run $(CALLS)
-GENEROUS := $(addprefix tests/e2e/,room/test_livekit_client.py room/test_server_api.py test_dev.py test_examples.py \
-	test_livekit_microphone.py test_mcp_servers.py test_page.py test_page_codec.py test_page_problems.py test_telemetry.py \
-	test_tools_and_mcp_example.py test_worker.py)
+E2E := tests/e2e
+# Commands in processes of their own.
+PROGRAMS := $(wildcard $(addprefix $(E2E)/,test_call*.py test_connect.py test_console*.py test_demo_caller.py test_demo_life.py \
+	test_dev_call.py test_dev_life.py test_table_booking_example.py))
+PAGES := $(wildcard $(addprefix $(E2E)/,room/test_livekit_client.py test_page*.py))
+PATIENT := $(addprefix $(E2E)/,room/test_server_api.py test_dev.py test_examples.py test_livekit_microphone.py \
+	test_mcp_servers.py test_telemetry.py test_tools_and_mcp_example.py test_worker.py)
+FAILED := $(LOGS)/failed
+
+# A lane: its name and its commands. Lanes that come later are run whether or not it passes; its log is shown whole.
+define lane
+@echo "Beside the other tests: $(1); so far in $(LOGS)/$(1).log"
+@$(2) >$(LOGS)/$(1).log 2>&1 || echo $(1) >>$(FAILED)
+@cat $(LOGS)/$(1).log
+endef
 
 .test-units:
-	@VIVAVOCE_TRACED_SCENARIOS=1 $(IDLE) $(COVERED) --timeout=120 tests --ignore=tests/e2e --ignore=tests/soak
+	@VIVAVOCE_TRACED_SCENARIOS=1 $(IDLE) $(COVERED) --timeout=120 tests --ignore=$(E2E) --ignore=tests/soak || echo units >>$(FAILED)
 
-.test-calls:
-	@echo "Calls are held beside the other tests; so far: $(LOGS)/calls.log"
-	@mkdir -p $(LOGS); failed=0; { $(CALLS) tests/soak || failed=1; \
-	$(CALLS) tests/e2e $(addprefix --ignore=,$(DEMO) $(GENEROUS)) || failed=1; \
-	$(COVERED) $(GENEROUS) || failed=1; } >$(LOGS)/calls.log 2>&1; \
-	cat $(LOGS)/calls.log; exit $$failed
+.test-programs:
+	$(call lane,programs,$(CALLS) tests/soak $(PROGRAMS))
+
+# Whatever no other lane names.
+.test-rooms:
+	$(call lane,rooms,$(CALLS) $(E2E) $(addprefix --ignore=,$(DEMO) $(PROGRAMS) $(PATIENT) $(PAGES)))
+
+.test-patient:
+	$(call lane,patient,$(COVERED) $(PATIENT))
+
+.test-pages: .test-programs .test-rooms
+	$(call lane,pages,$(COVERED) $(PAGES))
 
 # By hand, on a quiet machine: nothing else needs its packages, so that dev does not bring them.
 mutate: .venv/.dev

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, ExitStack, contextmanager
 from itertools import count
+from pathlib import Path
 
 import pytest
 from anyio.from_thread import start_blocking_portal
@@ -19,6 +21,28 @@ from servers.otel_collector import Collector, running_collector
 from vivavoce.agents.rooms.embedded import RoomProcess, RoomServerOptions
 
 ROOM_NUMBERS = count()
+ALL = "VIVAVOCE_TEST_TWINS"
+"""Set to 1 by `make test-all`: every test that can runs on both servers."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what runs on the embedded room already, unless it is marked or all of it is wanted."""
+    if os.environ.get(ALL) == "1":
+        return
+    twins = [item for item in items if _is_twin(item) and item.get_closest_marker("both_servers") is None]
+    left_out = set(twins)
+    items[:] = [item for item in items if item not in left_out]
+    config.hook.pytest_deselected(items=twins)
+
+
+def _is_twin(item: pytest.Item) -> bool:
+    """Whether it is the run on the LiveKit server of a test that runs on both."""
+    is_here = item.path.is_relative_to(Path(__file__).parent)
+    return is_here and isinstance(item, pytest.Function) and "livekit" in _parameters(item)
+
+
+def _parameters(item: pytest.Function) -> list[object]:
+    return list(item.callspec.params.values()) if hasattr(item, "callspec") else []
 
 
 @contextmanager

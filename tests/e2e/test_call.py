@@ -36,6 +36,7 @@ expect = { silent_within = 1.5, words = "certainly" }
 """
 
 
+@pytest.mark.both_servers
 async def test_an_agent_as_it_should_be_passes(room_server: RoomEndpoint, room_name: str, tmp_path: Path) -> None:
     async with running_agent(room_server, room_name):
         status, printed, result = await call(

@@ -78,6 +78,7 @@ def test_an_agent_that_fails_is_said_so_by_the_status(
         command.read_until("the agent failed")
 
 
+@pytest.mark.both_servers
 def test_doctor_finds_nothing_wrong_with_a_running_server(room_server: RoomEndpoint, tmp_path: Path) -> None:
     with running(tmp_path, "doctor", "--json", **account(room_server)) as command:
         assert command.process.wait(timeout=60) == 0

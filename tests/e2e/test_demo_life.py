@@ -31,6 +31,7 @@ END_LIMIT = 3.0
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
 
 
+@pytest.mark.both_servers
 def test_a_wrong_key_is_said_in_words(room_server: RoomEndpoint, tmp_path: Path) -> None:
     ran = run_demo(
         tmp_path,

@@ -23,7 +23,7 @@ from vivavoce.pipelines.cascading import CascadingPipeline
 from vivavoce.pipelines.core.errors import ConfigurationError, ProviderError
 from vivavoce.pipelines.media.frame import AudioFrame
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.both_servers, pytest.mark.e2e, pytest.mark.timeout(60)]
 
 Entrypoint = Callable[[JobContext], Awaitable[None]]
 FAREWELL = 1.5

@@ -11,7 +11,7 @@ from livekit import rtc
 from e2e_kit.room_endpoint import RoomEndpoint
 from e2e_kit.sdk_client import Heard, Peer, joined, loud, pcm, transport_in
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.both_servers, pytest.mark.e2e, pytest.mark.timeout(60)]
 
 
 async def mute(caller: Peer) -> None:

@@ -51,6 +51,7 @@ async def call(room_server: RoomEndpoint, room_name: str, agent_room: rtc.Room) 
         yield start
 
 
+@pytest.mark.both_servers
 @pytest.mark.parametrize("is_local", [True, False], ids=["turns-ended-here", "turns-ended-by-the-server"])
 async def test_scenario_1_a_turn_is_answered_with_the_models_own_voice(call: Start, is_local: bool) -> None:
     server = ScriptedRealtimeServer()

@@ -24,7 +24,7 @@ from vivavoce.agents.worker.options import WorkerOptions
 from vivavoce.agents.worker.worker import Worker
 from vivavoce.pipelines.core.errors import RoomError, WorkerError
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.both_servers, pytest.mark.e2e, pytest.mark.timeout(90)]
 
 AGENT_KIND = 4
 LIMIT = 15.0

@@ -16,7 +16,7 @@ from e2e_kit.room_endpoint import RoomEndpoint
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.media.wav import write_wav
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.both_servers, pytest.mark.e2e, pytest.mark.timeout(120)]
 
 Connect = Callable[..., Awaitable[PeerProcess]]
 MICROPHONE_HERTZ = 660.0

@@ -13,7 +13,7 @@ from e2e_kit.peer_process import PeerProcess
 from e2e_kit.room_endpoint import RoomEndpoint
 from e2e_kit.signal_client import WorkerClient
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.both_servers, pytest.mark.e2e, pytest.mark.timeout(90)]
 
 Connect = Callable[..., Awaitable[PeerProcess]]
 

@@ -13,7 +13,7 @@ from livekit.api import VideoGrants
 from e2e_kit.peer_process import PeerError, PeerProcess
 from e2e_kit.room_endpoint import RoomEndpoint
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.both_servers, pytest.mark.e2e, pytest.mark.timeout(90)]
 
 Connect = Callable[..., Awaitable[PeerProcess]]
 
