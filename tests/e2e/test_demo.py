@@ -47,19 +47,23 @@ def test_the_report_has_every_field_of_version_1(ran: Ran) -> None:
     assert not [step for step in report["close"]["steps"] if step["error"]]
 
 
-def test_the_corrected_table_is_booked_by_two_tool_calls(ran: Ran) -> None:
+def test_a_table_is_booked_and_then_corrected_by_tool_calls(ran: Ran) -> None:
     assert ran.report["booking"] == {"day": "friday", "time": "20:00", "people": 4}
     calls = [tool for turn in ran.report["turns"] for tool in turn["tools"]]
-    assert [json.loads(call["arguments"])["time"] for call in calls] == ["19:00", "20:00"]
+    times = [json.loads(call["arguments"])["time"] for call in calls]
+    assert times[-1] == "20:00"
+    assert "19:00" in times[:-1]  # a line that was misheard is said again, and then there are more than two
     assert not any(call["is_error"] for call in calls)
 
 
-def test_the_barge_in_cuts_one_turn_and_its_words_are_those_that_were_heard(ran: Ran) -> None:
-    (cut,) = [turn for turn in ran.report["turns"] if turn["interrupted"]]
-    assert cut["outcome"] == "interrupted"
-    assert cut["heard_text"]
-    assert cut["agent_text"].startswith(cut["heard_text"])
-    assert len(cut["heard_text"]) < len(cut["agent_text"])
+def test_the_barge_in_cuts_a_turn_and_its_words_are_those_that_were_heard(ran: Ran) -> None:
+    cuts = [turn for turn in ran.report["turns"] if turn["interrupted"]]
+    assert any("house rules" in cut["agent_text"] for cut in cuts)
+    for cut in cuts:
+        assert cut["outcome"] == "interrupted"
+        assert cut["heard_text"]
+        assert cut["agent_text"].startswith(cut["heard_text"])
+        assert len(cut["heard_text"]) < len(cut["agent_text"])
 
 
 def test_stages_sum_to_the_latency_of_every_answered_turn(ran: Ran) -> None:
@@ -93,9 +97,9 @@ def test_the_recordings_of_both_sides_show_what_the_report_says(
 def test_the_agent_is_silent_soon_after_the_barge_in_began(ran: Ran) -> None:
     caller, agent = _sounds(ran.wav)
     overlaps = [(start, stop) for start, _ in caller for began, stop in agent if began < start < stop]
-    assert len(overlaps) == 1
-    onset, silent = overlaps[0]
-    assert silent - onset <= MAX_SILENCING
+    assert overlaps
+    for onset, silent in overlaps:
+        assert silent - onset <= MAX_SILENCING
 
 
 def test_the_summary_names_turns_checks_and_files(on_embedded: Ran) -> None:

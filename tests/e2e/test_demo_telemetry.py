@@ -135,6 +135,9 @@ def test_each_turns_span_adds_up_to_what_the_caller_waited(tree: Tree, turns: li
         told = span["attributes"]
         assert (told["vivavoce.turn.id"], told["vivavoce.turn.outcome"]) == (turn["turn_id"], turn["outcome"])
         assert span["traceId"] == turn["trace_id"]
+        if turn["e2e_latency"] is None:  # its answer was not heard: the caller went on in time
+            assert "vivavoce.turn.e2e_latency" not in told
+            continue
         assert told["vivavoce.turn.e2e_latency"] == pytest.approx(turn["e2e_latency"])
         stages = {name: value for name, value in told.items() if name.startswith("vivavoce.stage.")}
         assert sum(stages.values()) == pytest.approx(turn["e2e_latency"], abs=1e-6)
@@ -146,8 +149,11 @@ def test_each_turns_span_adds_up_to_what_the_caller_waited(tree: Tree, turns: li
         speech = [each for each in tree.below(span) if kind_of(each) == "user_speech"][-1]  # a turn may have parts
         waited = (int(playout["startTimeUnixNano"]) - int(speech["endTimeUnixNano"])) / 1e9
         assert waited == pytest.approx(turn["e2e_latency"], abs=0.002)
-    assert len(tree.of("interruption")) == 1
-    assert [span["name"] for span in tree.of("tool")] == ["execute_tool book"] * 2
+    held = sum(len(turn["interruptions"]) for turn in turns)
+    assert len(tree.of("interruption")) == held >= 1
+    called = sum(len(turn["tools"]) for turn in turns)
+    assert [span["name"] for span in tree.of("tool")] == ["execute_tool book"] * called
+    assert called >= 2
 
 
 def points(collector: Collector, name: str) -> list[dict[str, Any]]:
@@ -178,7 +184,8 @@ def test_the_metrics_are_those_of_the_report(ran: Ran, collector: Collector, tur
     assert (closed["asInt"], closed["told"]["vivavoce.close.reason"]) == ("1", "participant_left")
     assert [point["asInt"] for point in points(collector, "vivavoce.sessions.active")] == ["0"]
     (tool,) = points(collector, "vivavoce.tool.duration")
-    assert (tool["count"], tool["told"]["gen_ai.tool.name"]) == ("2", "book")
+    called = sum(len(turn["tools"]) for turn in turns)
+    assert (tool["count"], tool["told"]["gen_ai.tool.name"]) == (str(called), "book")
     phases = {point["told"]["vivavoce.phase"] for point in points(collector, "vivavoce.session.phase.duration")}
     assert phases == {"start", "close"}
     for name in ("vivavoce.turn.e2e_latency", "vivavoce.tts.first_byte", "vivavoce.turns"):
@@ -200,6 +207,6 @@ def test_the_logs_tell_each_turn_within_its_trace_and_nothing_that_was_said(
     said = repr(logs).lower()
     for turn in turns:
         for text in (turn["user_text"], turn["agent_text"]):
-            assert not text or text.lower() not in said
+            assert " " not in text or text.lower() not in said  # a "no" is in many a word of the log's own
     assert "turn_1 (" not in ran.output  # for the backend alone: the terminal shows what it always shows
     assert "secret" not in said

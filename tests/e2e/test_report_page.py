@@ -110,9 +110,10 @@ async def test_the_timeline_draws_both_voices_the_waits_the_tools_and_the_cut_an
         assert await drawing.locator("polygon.wave.agent").count() == 1
         assert await drawing.locator(".state.user.speaking").count() >= 6
         assert await drawing.locator(".gap").count() == sum(turn["e2e_latency"] is not None for turn in turns)
-        assert await drawing.locator(".tool").count() == sum(len(turn["tools"]) for turn in turns) == 2
-        assert await drawing.locator(".interruption.cut").count() == 1
-        assert await drawing.locator(".lost").count() == 1
+        assert await drawing.locator(".tool").count() == sum(len(turn["tools"]) for turn in turns) >= 2
+        cuts = sum(each["decision"] == "interrupted" for turn in turns for each in turn["interruptions"])
+        assert await drawing.locator(".interruption.cut").count() == cuts >= 1
+        assert 1 <= await drawing.locator(".lost").count() <= sum(turn["interrupted"] for turn in turns)
         words = await drawing.locator(".words").evaluate_all("all => all.map(e => e.textContent)")
         assert {turn["user_text"] for turn in turns if turn["user_text"]} <= set(words)
         await drawing.locator("a").first.click()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from math import ceil
 from pathlib import Path
 from random import Random
 
@@ -31,6 +32,7 @@ from vivavoce.pipelines import CascadingPipeline
 from vivavoce.pipelines.cascading import CascadingOptions
 from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.core.errors import SessionClosedError
+from vivavoce.pipelines.media.frame import FRAME_SECONDS
 from vivavoce.pipelines.testing import ScriptedSTT, ScriptedVAD
 from vivavoce.pipelines.testing.scripted_stt import ScriptedSTTStream
 
@@ -253,8 +255,8 @@ class Life:
                 self._lose_stream()
 
     def _sound(self, action: str) -> None:
-        start = max(self._now + 0.02, self._free_from)
-        length = self.rng.uniform(0.1, 1.5)
+        start = _on_the_grid(max(self._now + 0.02, self._free_from))
+        length = _on_the_grid(self.rng.uniform(0.1, 1.5))
         self._free_from = start + length + 0.3
         if action == "noise":
             self.caller.makes_noise(start, start + length)
@@ -326,7 +328,7 @@ class Life:
         await anyio.sleep(max(0.0, self._free_from - self._now) + 1.0)  # the last words' finals have come
         await self._until_hearing()
         question = self._new_words(3, told=False)
-        start = self._now + 0.05
+        start = _on_the_grid(self._now + 0.05)
         stream, heard = self.stt.stream, self.stt.stream.pushed_seconds
         self.caller.says(question, start, start + 0.8, final_at=start + 0.9)
         await _until(
@@ -361,3 +363,8 @@ async def _pieces(text: str) -> AsyncIterator[str]:
     for word in text.split():
         await anyio.sleep(0.02)
         yield word + " "
+
+
+def _on_the_grid(seconds: float) -> float:
+    """Return the next multiple of a frame's length: sounds of a scripted caller begin and end there."""
+    return ceil(round(seconds / FRAME_SECONDS, 6)) * FRAME_SECONDS
