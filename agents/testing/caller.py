@@ -44,6 +44,8 @@ class Caller:
         self.identity = identity
         self.error: Exception | None = None
         """What a scripted action raised; the harness raises it at the end."""
+        self.typed: list[str] = []
+        """What was typed, or is going to be."""
         self._recognises = recognises
         self._sounds = _Sounds()
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
@@ -99,6 +101,7 @@ class Caller:
 
     def types(self, text: str, at: float | None = None) -> None:
         """Type `text`, by default now."""
+        self.typed.append(text)
         self._plan(self._soon() if at is None else at, lambda: self._room.send_text(text))
 
     def leaves(self, at: float | None = None) -> None:

@@ -36,6 +36,7 @@ async def exchange(harness: SessionHarness, text: str, *, spoken: bool, limit: f
             if spoken:
                 await harness.until(harness.caller.says(text))
             else:
+                harness.caller.typed.append(text)
                 harness.room.send_text(text)
             while not _is_over(harness, since):
                 changed = anyio.Event()

@@ -13,7 +13,7 @@ import anyio
 import anyio.lowlevel
 
 from vivavoce.agents.agent import Agent
-from vivavoce.agents.events import Closed, SessionEvent, ToolCalled
+from vivavoce.agents.events import Closed, SessionEvent
 from vivavoce.agents.records import CloseReport
 from vivavoce.agents.rooms.local import LocalTransport
 from vivavoce.agents.session.options import SessionOptions
@@ -22,13 +22,15 @@ from vivavoce.agents.testing.caller import Caller, Recognises
 from vivavoce.agents.testing.exchange import exchange
 from vivavoce.agents.testing.expectations import Expect
 from vivavoce.agents.testing.faults import Faults
+from vivavoce.agents.testing.laws import Observed, breaches
 from vivavoce.agents.testing.log import ConversationLog
-from vivavoce.agents.testing.recording import Played, Recording
+from vivavoce.agents.testing.ran import RanSession
+from vivavoce.agents.testing.recording import Recording
 from vivavoce.agents.testing.run import Run
 from vivavoce.agents.turn.options import WakeUp
 from vivavoce.pipelines.cascading import CascadingPipeline
 from vivavoce.pipelines.core.clock import Clock, LoopClock
-from vivavoce.pipelines.core.errors import ConfigurationError, SessionNotStartedError, first_error
+from vivavoce.pipelines.core.errors import ConfigurationError, first_error
 from vivavoce.pipelines.llm.base import LLM
 from vivavoce.pipelines.pipeline import Pipeline
 from vivavoce.pipelines.realtime import RealtimeOptions, RealtimePipeline
@@ -48,8 +50,6 @@ from vivavoce.pipelines.turn_detector.base import TurnDetector
 from vivavoce.pipelines.vad.base import VAD
 
 E = TypeVar("E", bound=SessionEvent)
-EXACT = 0.001
-"""Seconds by which a time may differ where exact ones are expected: times are sums of floats."""
 _PREEMPTIVE_ATTEMPTS = SessionOptions().preemptive_attempts
 
 Scenario = Callable[["SessionHarness"], Awaitable[None]]
@@ -79,7 +79,7 @@ class More(Listening, SessionArguments, total=False):
     """What a harness takes besides its parts."""
 
 
-class SessionHarness:
+class SessionHarness(RanSession):
     """Runs one session and records it.
 
     A plain test function calls `run()`, which brings a loop of virtual time of its own, so it needs no asyncio plugin::
@@ -120,6 +120,9 @@ class SessionHarness:
         options: SessionOptions | None = None,
         **more: Unpack[More],
     ) -> None:
+        recording = Recording()
+        self._log = ConversationLog(recording, lambda: self.played)
+        super().__init__(recording, Expect(self._log))
         self.agent = agent
         self.stt = stt or ScriptedSTT()
         self.llm = llm if isinstance(llm, ScriptedLLM) else ScriptedLLM()
@@ -127,10 +130,6 @@ class SessionHarness:
         self.tts = tts or ScriptedTTS()
         self.model = model
         self.caller = Caller(_recogniser(self.stt, model))
-        self.recording = Recording()
-        self._log = ConversationLog(self.recording, lambda: self.played)
-        self.expect = Expect(self._log)
-        """Assertions on messages, tool calls and handoffs, one after the other."""
         listening: Listening = {}
         if "vad" in more:
             listening["vad"] = more.pop("vad")
@@ -149,7 +148,6 @@ class SessionHarness:
             raise ConfigurationError(f"the clock is the harness's, got {self._options.clock!r}; leave it out")
         self._arguments: SessionArguments = more  # the rest of it
         self._faults = Faults(self.recording)
-        self._going: Run | None = None
         self.resume_from: Mapping[str, Any] | None = None
         """A snapshot that the session goes on with; set it before the run."""
         self.close_report: CloseReport | None = None
@@ -216,6 +214,12 @@ class SessionHarness:
             await self.until(until)
 
         async def main() -> None:
+            await run_session()
+            loop = asyncio.get_running_loop()
+            assert isinstance(loop, VirtualTimeLoop)
+            self._run.timers_left = loop.timers_left()
+
+        async def run_session() -> None:
             if waits_for_start:
                 async with self:
                     await act()
@@ -315,11 +319,6 @@ class SessionHarness:
 
     # --- waiting
 
-    @property
-    def now(self) -> float:
-        """Seconds since the session's start."""
-        return self._run.now
-
     async def started(self) -> float:
         """Wait until `session.start()` is done, `on_enter` included; return when it was, in seconds from its call."""
         return await self._run.started()
@@ -370,111 +369,47 @@ class SessionHarness:
         self.expect.skip_user()
         return self.expect
 
-    # --- what happened
+    # --- laws
 
-    @property
-    def session(self) -> AgentSession[Any]:
-        """The session.
+    def check_laws(self, *, without: Sequence[str] = ()) -> Self:
+        """Check what holds of every session, when the run is over: `vivavoce.agents.testing.laws` has the laws.
 
+        Each speech ends once and each turn has one outcome; the agent speaks only while its frames play; no text of the
+        agent is beyond what was played; each word of the user is in a message, once; calls have their outputs; agents
+        follow each other in one chain; wake-ups and states go in order; nothing follows the close.
+
+        Args:
+            without: Names of laws that the application means to break: `user_words` where it clears the user's turns,
+                `speaking` where it plays music.
         Raises:
-            SessionNotStartedError: The harness does not run yet.
+            AssertionError: A law is broken.
+            RuntimeError: The session is not over.
         """
-        return self._run.session
+        if self.close_report is None:
+            raise RuntimeError("laws are checked when the run is over: harness.run(…).check_laws()")
+        if broken := breaches(self._observed(), without=without):
+            lines = "\n".join(f"  {line}" for line in broken)
+            raise AssertionError(self._with_conversation(f"{len(broken)} breach(es) of the laws:\n{lines}"))
+        return self
 
-    @property
-    def room(self) -> LocalTransport:
-        """The caller's side of the room: transcripts and states shown, `join`, `drop`, `end`.
-
-        `room.sink.frames()` and `room.sink.played()` hold what was heard; they are readable after the run too.
-        """
-        return self._run.transport
-
-    @property
-    def _run(self) -> Run:
-        if self._going is None:
-            raise SessionNotStartedError("the session is made by run(), or by `async with harness`")
-        return self._going
-
-    @property
-    def states(self) -> list[tuple[str, str, float]]:
-        """Return (who, state, at) of each change of state."""
-        return self.recording.states()
-
-    @property
-    def messages(self) -> list[tuple[str, str]]:
-        """(role, text) of each message of the history."""
-        return [(message.role, message.content) for message in self.session.history.messages()]
-
-    @property
-    def played(self) -> list[Played]:
-        """What the caller has heard: stretches of audio without a gap."""
-        return self._run.played
-
-    @property
-    def tools(self) -> list[ToolCalled]:
-        """The tool calls that were settled."""
-        return self.recording.of(ToolCalled)
+    def _observed(self) -> Observed:
+        voice = self.model if self.model is not None and not self.tts.texts else self.tts
+        is_heard = bool(self.tts.texts) or self.model is not None
+        return Observed(
+            recording=self.recording,
+            played=self.played,
+            requests=[request.context.items for request in self.llm.requests],
+            spoken=self.tts.texts
+            if voice is self.tts
+            else [text for role, text in self.messages if role == "assistant"],
+            seconds_per_word=voice.pace if is_heard else None,
+            has_word_times=voice is self.tts and self.tts.capabilities.emits_words,
+            typed=self.caller.typed,
+            timers_left=self._run.timers_left,
+        )
 
     def _event_names(self) -> list[str]:
         return [event.name for event in self.recording.events]
-
-    # --- assertions; each returns the harness
-
-    def expect_states(self, who: str, *expected: tuple[str, float], tolerance: float = EXACT) -> Self:
-        """Expect these changes, (state, at), of "agent" or "user", from the idleness after start to the close.
-
-        Args:
-            tolerance: Seconds by which a time may differ.
-        """
-        found = [(state, at) for name, state, at in self.states if name == who]
-        if found[:1] == [("starting", 0.0)]:
-            del found[: 2 if found[1:2] == [("idle", 0.0)] else 1]
-        found = [pair for pair in found if pair[0] not in ("closing", "closed")]
-        return self._expect(f"states of the {who}", found, expected, tolerance)
-
-    def expect_history(self, *expected: tuple[str, str]) -> Self:
-        """Expect exactly these messages, (role, text)."""
-        return self._expect("history", self.messages, expected)
-
-    def expect_played(self, *expected: tuple[float, float], tolerance: float = EXACT) -> Self:
-        """Expect exactly these stretches of audio, (start, seconds).
-
-        Args:
-            tolerance: Seconds by which a start or a length may differ.
-        """
-        return self._expect("played audio", [tuple(stretch) for stretch in self.played], expected, tolerance)
-
-    def expect_tools(self, *expected: tuple[str, str]) -> Self:
-        """Expect exactly these settled calls, (name, output), in the order in which they were settled."""
-        return self._expect("tool calls", [(event.tool, event.output) for event in self.tools], expected)
-
-    def expect_outcomes(self, *expected: str) -> Self:
-        """Expect exactly these outcomes of the turns, in the order in which they ended."""
-        return self._expect("outcomes", [turn.outcome for turn in self.session.turns], expected)
-
-    def _expect(
-        self,
-        what: str,
-        found: Sequence[tuple[object, ...] | str],
-        expected: Sequence[tuple[object, ...] | str],
-        tolerance: float = 0.0,
-    ) -> Self:
-        if not _are_alike(found, expected, tolerance):
-            raise AssertionError(self._with_conversation(f"{what}: expected {list(expected)!r}, got {list(found)!r}"))
-        return self
-
-    def _with_conversation(self, text: str) -> str:
-        return f"{text}\nthe conversation:\n{self.expect.conversation()}"
-
-
-def _are_alike(found: object, expected: object, tolerance: float) -> bool:
-    """Tell whether two values, or sequences of them, are equal but for a tolerance of their numbers."""
-    if isinstance(found, float) and isinstance(expected, float | int):
-        return abs(found - expected) <= tolerance
-    if isinstance(found, list | tuple) and isinstance(expected, list | tuple):
-        pairs = zip(found, expected, strict=False)
-        return len(found) == len(expected) and all(_are_alike(one, other, tolerance) for one, other in pairs)
-    return found == expected
 
 
 def _has_loop() -> bool:

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
-from vivavoce.agents.events import EVENT_TYPES, AgentStateChanged, SessionEvent, SpeechIn, SpeechOut, UserStateChanged
+from vivavoce.agents.agent import Agent
+from vivavoce.agents.events import (
+    EVENT_TYPES,
+    AgentChanged,
+    AgentStateChanged,
+    SessionEvent,
+    SpeechIn,
+    SpeechOut,
+    UserStateChanged,
+)
 from vivavoce.agents.rooms.local import PlayedFrame
 from vivavoce.pipelines.core.errors import describe
 from vivavoce.pipelines.llm.chat_context import ChatItem
@@ -33,6 +42,8 @@ class Recording:
         self.events: list[SessionEvent] = []
         self.times: list[float] = []
         """When each event was handed out, in the loop's seconds; its own `at` says when it truly happened."""
+        self.agents: list[Agent] = []
+        """Those that had the conversation, oldest first."""
         self.remarks: list[str] = []
         """Lines about how the session was run, which failures show."""
         self.is_ended_by_test = False
@@ -46,15 +57,22 @@ class Recording:
 
         clock = LoopClock()
         self._session = session
+        self.agents.append(session.agent)
 
         def note(event: SessionEvent) -> None:
-            self.events.append(event)
-            self._by_kind[type(event)].append(event)
+            self.add(event)
+            if isinstance(event, AgentChanged):
+                self.agents.append(session.agent)
             self.times.append(round(clock.now(), DIGITS))
 
         for kind in EVENT_TYPES:
             if kind not in (SpeechIn, SpeechOut):
                 session.on(kind, note)
+
+    def add(self, event: SessionEvent) -> None:
+        """Record an event."""
+        self.events.append(event)
+        self._by_kind[type(event)].append(event)
 
     def of(self, kind: type[E]) -> list[E]:
         """Return the events of one kind."""

@@ -25,6 +25,7 @@ class Run:
     transport: LocalTransport
     clock: Clock
     tasks_before: set[asyncio.Task[Any]]
+    timers_left: int = 0
     _started: anyio.Event = field(default_factory=anyio.Event)
     _started_at: float = 0.0
     _began_at: float = field(init=False)

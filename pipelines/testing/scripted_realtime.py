@@ -80,6 +80,11 @@ class ScriptedRealtimeModel(RealtimeModel):
         """What a request was told for which the script has no step; the code under test may have swallowed it."""
 
     @property
+    def pace(self) -> float:
+        """Seconds for each word."""
+        return self.seconds_per_word
+
+    @property
     def capabilities(self) -> RealtimeCapabilities:
         """As given."""
         return self._capabilities

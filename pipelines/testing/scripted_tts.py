@@ -104,6 +104,13 @@ class ScriptedTTS(TTS):
         """As given."""
         return self._capabilities
 
+    @property
+    def pace(self) -> float | None:
+        """Seconds for each word; None where lengths are set otherwise."""
+        options = self._options
+        is_steady = options.duration is None and all(spoken.seconds is None for spoken in options.by_text.values())
+        return options.seconds_per_word if is_steady else None
+
     def seconds(self, text: str) -> float:
         """Return how long `text` sounds."""
         options, spoken = self._options, self._spoken(text)

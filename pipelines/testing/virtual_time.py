@@ -76,6 +76,10 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         with LoopGuard(self, limit=self._held_limit, is_back=self._has_come_round):
             super().run_forever()
 
+    def timers_left(self) -> int:
+        """Return how many timers wait for a later time."""
+        return sum(not timer.cancelled() and when > self._now for when, _, timer in self._timers)
+
     def _has_come_round(self) -> bool:
         seen, self._rounds_seen = self._rounds_seen, self._rounds
         return self._is_waiting or seen != self._rounds_seen
