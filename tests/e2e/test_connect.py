@@ -67,6 +67,20 @@ async def test_an_agent_class_alone_is_enough(embedded_room: RoomEndpoint, room_
     assert "has no method `pipeline()`" in command.seen
 
 
+async def test_an_agent_that_hangs_up_ends_the_call_and_the_command(
+    room_server: RoomEndpoint, room_name: str, tmp_path: Path
+) -> None:
+    (tmp_path / "greeter.py").write_text(AGENT + "        await self.session.hangup()\n")
+    arguments = ("connect", "greeter.py", "--room", room_name, "--identity", "greeter")
+    async with listening(room_server.url, room_server.token("caller", room_name)) as caller:
+        over = asyncio.Event()
+        caller.room.on("disconnected", lambda reason: over.set())
+        with running(tmp_path, *arguments, **account(room_server)) as command:
+            await asyncio.wait_for(over.wait(), 60.0)
+            assert await asyncio.to_thread(command.process.wait, 30) == 0
+        assert "Good morning, whoever you are." in caller.texts.values()
+
+
 def test_an_agent_that_fails_is_said_so_by_the_status(
     embedded_room: RoomEndpoint, room_name: str, tmp_path: Path
 ) -> None:

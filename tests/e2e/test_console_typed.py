@@ -44,7 +44,7 @@ async def entrypoint(ctx: JobContext) -> None:
 
     async def hang_up(event: events.HistoryItemAdded) -> None:
         if getattr(event.item, "content", "") == "Goodbye.":
-            await session.leave()
+            await session.hangup()
 
     session.on(events.HistoryItemAdded, hang_up)
     await session.start()
