@@ -93,13 +93,14 @@ def checked_priority(priority: int) -> int:
     return operator.index(priority)
 
 
-def check_when_busy(when_busy: i.WhenBusy) -> None:
-    """Check what is to be done when somebody has the floor.
+def check_when_busy(kind: i.SpeechKind, when_busy: i.WhenBusy | None) -> None:
+    """Check what is to be done when somebody has the floor; for a `reply`, None is the default.
 
     Raises:
         ConfigurationError: It is none of the three.
     """
-    check_choice("when_busy", when_busy, WHEN_BUSY)
+    if kind != "reply" or when_busy is not None:
+        check_choice("when_busy", when_busy, WHEN_BUSY)
 
 
 def check_session(options: SessionOptions | None, session_id: str | None) -> None:

@@ -6,7 +6,8 @@ the history as far as it was heard. What was decided here:
 * The session calls `on_turn_start`, `run` and `on_turn_end`, in that order, and never two turns of one flow at a time.
   `on_turn_end` follows each `on_turn_start` once, when the turn has its outcome and its record is in `session.turns`.
 * `run` keeps the model's limits: `llm_first_token` until the first text, `llm_stall` between texts, so that a flow that
-  hangs ends its turn `failed`. `on_turn_start`, `on_turn_end` and `cleanup` may take `hook_timeout`.
+  hangs ends its turn `failed`. `on_turn_start`, `on_turn_end` and `cleanup` may take `hook_timeout`. Those of `run` and
+  `on_turn_start` stand still while speech that they asked for goes on.
 * A flow answers what the caller says. `session.reply(...)` and the results of tools that ended late are still the
   model's, if the pipeline has one. A flow's text has no tool calls, and no answer is begun before the turn is over.
 """
@@ -26,6 +27,7 @@ from anyio.lowlevel import checkpoint
 
 from vivavoce.agents.agent import Session
 from vivavoce.agents.speech.handle import SpeechHandle
+from vivavoce.agents.speech.turn_hook import TurnHook
 from vivavoce.pipelines.core.checks import awaited
 from vivavoce.pipelines.core.errors import (
     ConfigurationError,
@@ -64,8 +66,8 @@ class ConversationFlow(ABC):
     def run(self, transcript: str) -> AsyncIterator[str]:
         """Yield the answer to what the caller said, piece by piece; usually an async generator.
 
-        It is closed in mid-answer when the caller interrupts. To speak, yield: a `session.say()` awaited here would
-        wait for its own turn to end.
+        It is closed in mid-answer when the caller interrupts. `session.say()` may be awaited here: it is heard after
+        the text that was yielded before it.
         """
 
     async def on_turn_start(self, transcript: str) -> None:
@@ -186,7 +188,8 @@ class FlowRoom:
             await held.idle.wait()
         held.begin()
         handle.add_done_callback(lambda _: self._turn_ended(held))
-        await self._call("on_turn_start", lambda: held.flow.on_turn_start(transcript), ends_with_speech=True)
+        hook = TurnHook(handle, self._limit)
+        await self._call("on_turn_start", lambda: held.flow.on_turn_start(transcript), hook)
         return _text_of(held.flow, transcript)
 
     def _turn_ended(self, held: _Held) -> None:
@@ -201,13 +204,14 @@ class FlowRoom:
         finally:
             held.end()
 
-    async def _call(self, name: str, hook: Callable[[], Awaitable[None]], *, ends_with_speech: bool = False) -> None:
+    async def _call(self, name: str, hook: Callable[[], Awaitable[None]], turn: TurnHook | None = None) -> None:
         scope = anyio.CancelScope()  # cut where the hook waits for the close
         token = _running_hook.set(scope)
-        if not ends_with_speech:  # which the close cuts anyhow
+        if turn is None:  # a hook of a turn ends with its speech, which the close cuts anyhow
             self._hooks.add(scope)
         try:
-            with scope, anyio.fail_after(self._limit), strays_as_errors(f"{name} of the conversation flow"):
+            limit = anyio.fail_after(self._limit) if turn is None else turn.running()
+            with scope, limit, strays_as_errors(f"{name} of the conversation flow"):
                 await awaited(f"{name} of a conversation flow", hook())
         except Exception as error:  # noqa: BLE001 - a user callback: the conversation goes on without it
             logger.warning("%s of the conversation flow failed: %s", name, located(error))

@@ -74,6 +74,8 @@ _REPORTS = (
     i.ToolsAwaited,
     i.ToolsFinished,
     i.ToolsRunning,
+    i.ToolCallSettled,
+    i.FloorYielded,
     i.SpeechEnded,
     i.HandoffRequested,
     i.HandoffEnded,

@@ -45,6 +45,8 @@ class Links:
     playout: Playout
     transcripts: TranscriptFeed
     lane: ReplyLane
+    words_before: Callable[[str], list[str]]
+    """Returns the texts that are heard before the speech of an id, which waits; those that are known and kept."""
 
 
 class ReplyHost:
@@ -117,15 +119,23 @@ class ReplyHost:
         """Return a copy of the conversation for a model, calls still running included."""
         return self._tools.with_pending(self.history.copy())
 
-    def request_context(self, record: TurnRecordBuilder) -> ChatContext:
-        """Return what `context_window` lets through of `context()` for a request that is made now.
+    def request_context(self, record: TurnRecordBuilder, speech_id: str) -> tuple[ChatContext, str]:
+        """Return what `context_window` lets through of `context()` for a request that the speech makes now.
 
-        Results that it is the first to carry go into `record`.
+        Words that are heard before its own are in it; where a model keeps the conversation itself, they come second, as
+        instructions for this answer. Results that the request is the first to carry go into `record`.
         """
-        context = self._window.cut(self.context(), self._tools.unanswered_calls)
+        context, to_hear = self.context(), ""
+        words = self._linked.words_before(speech_id)
+        if words and self.capabilities.generates_audio:
+            to_hear = f"Before your answer the caller hears you say: {' '.join(words)!r}"
+        else:
+            for text in words:
+                context.append(ChatMessage(role="assistant", content=text, turn_id=record.turn_id))
+        context = self._window.cut(context, self._tools.unanswered_calls)
         for tool in self._tools.carried():
             record.add_tool(tool)
-        return context
+        return context, to_hear
 
     def context_ahead(self, turn_id: str, text: str) -> ChatContext:
         """Return what a request would be sent if the open turn were committed now, as `text`."""

@@ -23,6 +23,7 @@ from vivavoce.agents.session.inbox import Entry, Errand, Inbox, Marker
 from vivavoce.agents.session.journal import Journal
 from vivavoce.agents.session.last_words import LastWords
 from vivavoce.agents.session.late_answers import LateAnswers
+from vivavoce.agents.session.live_replies import LiveReplies
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.pipeline_line import PipelineLine
 from vivavoce.agents.session.pipeline_room import PipelineRoom
@@ -99,7 +100,7 @@ class SessionRuntime:
             journal, apology=options.apology, limit=options.speech.hook_timeout, report_error=self.report_error
         )
         self.turn_book = TurnBook(journal, options)
-        self._replies: dict[str, Reply] = {}
+        self._replies = LiveReplies(machine.heard_before)
         self._held = ""
         self._late_answers = LateAnswers(self._answer_history)
         self._guard = StepGuard(self.report_error, lambda error: request_close(CloseReason.ERROR, error))
@@ -107,7 +108,7 @@ class SessionRuntime:
         """As `post`, from any thread; the session, which knows its loop, sets it."""
         journal.on_noted = self._inbox.wake
         wake_up_call.watch = lambda level: journal.observer.hook("wake_up", level=level)
-        tools.on_running = lambda is_any: self._inbox.put(i.ToolsRunning(is_any))
+        tools.tell = self._inbox.put
 
     @property
     def _links(self) -> Links:
@@ -157,7 +158,8 @@ class SessionRuntime:
         )
         self.history.model = connection.conversation
         lane = ReplyLane(group)
-        self._host.links = Links(group, agent, connection, capabilities, transport, playout, transcripts, lane)
+        things = (transport, playout, transcripts, lane, self._replies.texts_before)
+        self._host.links = Links(group, agent, connection, capabilities, *things)
         self.pipelines.on_taken = self._take_pipeline
         self.background.open(group, playout)
         lane.prepare()
@@ -238,7 +240,7 @@ class SessionRuntime:
 
     def _fail_speech(self, effect: fx.Effect, error: Exception) -> None:
         """End the speech that an effect which raised was for, or the turn machine would wait for it."""
-        if isinstance(effect, fx.CommitUserTurn | fx.GrantFloor | fx.CancelSpeech):
+        if isinstance(effect, fx.CommitUserTurn | fx.GrantFloor | fx.PrepareSpeech | fx.CancelSpeech):
             reply = self._replies.get(effect.speech_id)
             if reply is None:
                 self.post(i.SpeechEnded(effect.speech_id, "failed"))
@@ -256,6 +258,12 @@ class SessionRuntime:
         self.journal.observer.asked(handle.id, handle.kind)
         self.journal.note(ev.SpeechCreated, speech_id=handle.id, kind=handle.kind)
         self.post(asked)
+        if asked.hook_of:
+            self._replies[asked.hook_of].hook_speaks()
+
+    def has_live(self, handle: SpeechHandle) -> bool:
+        """Whether that is the handle of a speech of this session that is not over."""
+        return self._replies.has(handle)
 
     def answer_late(self, batch: ToolBatch) -> None:
         """Have the model answer, once nobody speaks, what tools of an interrupted speech came to.
@@ -348,15 +356,6 @@ class SessionRuntime:
         if effect.reason == "transcript_missing":
             self.journal.note(ev.TranscriptMissing, turn_id=effect.turn_id)
 
-    def _grant_floor(self, effect: fx.GrantFloor) -> None:
-        reply = self._replies.get(effect.speech_id)
-        if reply is None:
-            return
-        is_first = not reply.is_running
-        reply.grant()
-        if is_first:
-            self._links.lane.start(reply.run, f"speech {effect.speech_id}")
-
     def _cancel_speech(self, effect: fx.CancelSpeech) -> None:
         reply = self._replies.get(effect.speech_id)
         if reply is not None and reply.is_running:
@@ -369,7 +368,7 @@ class SessionRuntime:
             return
         # Nothing of it has begun: it is over here and now.
         if effect.outcome == "discarded":
-            logger.info("Speech %s was discarded: another one is running", effect.speech_id)
+            logger.info("Speech %s was discarded: it was not to wait, or is out of date", effect.speech_id)
         reply.is_withdrawn = effect.is_withdrawn
         self._end_unbegun(reply, effect.outcome)
 
@@ -430,9 +429,9 @@ class SessionRuntime:
 
     # --- waiting and the end
 
-    def interrupt_all(self, *, force: bool, from_tool_of: str) -> Marker:
+    def interrupt_all(self, request: i.InterruptRequested) -> Marker:
         """Enqueue an interruption; the result can be awaited and means that the audio has stopped."""
-        self.post(i.InterruptRequested(force=force, from_tool_of=from_tool_of))
+        self.post(request)
         marker = Marker(self._wait_audio_stopped)
         self._inbox.put(marker)
         return marker
@@ -480,7 +479,10 @@ _APPLY: dict[type, Callable[[SessionRuntime, Any], None]] = {
     fx.UserTurnLimitReached: lambda runtime, effect: note_turn_limit(runtime.journal, effect),
     fx.PolicyFailed: lambda runtime, effect: report_turn_error(effect, runtime.report_error),
     fx.DeadlineDropped: lambda runtime, effect: report_turn_error(effect, runtime.report_error),
-    fx.GrantFloor: SessionRuntime._grant_floor,
+    fx.GrantFloor: lambda runtime, effect: runtime._replies.grant(effect, runtime._links.lane),
+    fx.PrepareSpeech: lambda runtime, effect: runtime._replies.prepare(effect, runtime._links.lane),
+    fx.TakeFloorBack: lambda runtime, effect: runtime._replies.take_floor_back(effect),
+    fx.InterruptCalls: lambda runtime, effect: runtime._replies.interrupt_calls(effect),
     fx.CancelSpeech: SessionRuntime._cancel_speech,
     fx.PauseSpeech: SessionRuntime._pause_speech,
     fx.ResumeSpeech: SessionRuntime._resume_speech,

@@ -44,7 +44,8 @@ class SessionSpeaking:
                 path of a file (WAV; with the extra `audio` any kind). One that turns out broken fails the speech.
             interruptible: Whether the caller's words may cut it.
             priority: Higher is spoken earlier, among what waits.
-            when_busy: What to do when somebody has the floor: wait, give up, or take it.
+            when_busy: What to do when somebody has the floor, the caller or the agent: wait, give up, or take it. What
+                takes it speaks over the caller.
         Raises:
             SessionNotStartedError, SessionClosedError: It cannot speak now.
             CapabilityError: The pipeline has no voice.
@@ -63,14 +64,15 @@ class SessionSpeaking:
         frames: Sequence[VideoFrame] | None = None,
         tool_choice: ToolChoice | None = None,
         priority: int = 0,
-        when_busy: i.WhenBusy = "discard",
+        when_busy: i.WhenBusy | None = None,
     ) -> SpeechHandle:
         """Let the model speak, by `instructions` (for this once) and the history.
 
         Args:
             wait_for_playback: Whether awaiting the handle means "played out" or only "generated".
             frames: Pictures for the model.
-            when_busy: What to do while another `reply()` runs; behind the answer to a user turn it queues.
+            when_busy: What to do when somebody has the floor: wait, give up, or take it. None: give up while another
+                `reply()` runs, wait for the caller and for other speech.
         Raises:
             SessionNotStartedError, SessionClosedError: It cannot speak now.
             CapabilityError: The pipeline makes no replies, or its model does not see.
@@ -88,6 +90,7 @@ class SessionSpeaking:
         Answers that wait for their tools are cut too; tools without `cancel_on_interrupt` run on, and a late reply
         tells what they came to. Called in a tool it means what else sounds, such as a filler: the answer that waits for
         this tool goes on, unless words before the call still sound, which end it. `RunContext.speech.interrupt()` does.
+        Called in a hook of a turn it means what that hook has said, and the answer to the turn goes on.
 
         Args:
             force: Stop protected speech too.
@@ -97,9 +100,13 @@ class SessionSpeaking:
         """
         check_flag("force", force)
         self._door.check()
+        hook = self._speech.running_turn_hook()
+        request = i.InterruptRequested(
+            force=force, from_tool_of=running_tool_of.get(), hook_of="" if hook is None else hook.answer.id
+        )
         if self._door.is_on_loop:
-            return self._runtime.interrupt_all(force=force, from_tool_of=running_tool_of.get())
-        self._door.post(i.InterruptRequested(force=force, from_tool_of=running_tool_of.get()))
+            return self._runtime.interrupt_all(request)
+        self._door.post(request)
         return InterruptedFromThread()
 
     def hangup(self, *, after_speech: bool = True) -> Awaitable[None]:

@@ -14,6 +14,8 @@ from vivavoce.agents.session.runtime import SessionRuntime
 from vivavoce.agents.session.wiring import check_speech
 from vivavoce.agents.speech.handle import SpeechHandle, running_tool_of
 from vivavoce.agents.speech.host import SpeechRequest
+from vivavoce.agents.speech.turn_hook import TurnHook, running_turn_hook
+from vivavoce.agents.tools.executor import running_call
 from vivavoce.agents.turn import inputs as i
 from vivavoce.pipelines.core.checks import check_flag
 from vivavoce.pipelines.core.ids import new_id
@@ -36,7 +38,13 @@ class SpeechDesk:
         self._pipelines = pipelines
 
     def ask(
-        self, kind: i.SpeechKind, request: SpeechRequest, *, interruptible: bool, priority: int, when_busy: i.WhenBusy
+        self,
+        kind: i.SpeechKind,
+        request: SpeechRequest,
+        *,
+        interruptible: bool,
+        priority: int,
+        when_busy: i.WhenBusy | None,
     ) -> SpeechHandle:
         """Ask for the floor; nothing is decided on the caller's stack.
 
@@ -47,7 +55,7 @@ class SpeechDesk:
         """
         check_flag("interruptible", interruptible)
         priority = checked_priority(priority)
-        check_when_busy(when_busy)
+        check_when_busy(kind, when_busy)
         self._door.check()
         if kind == "reply" and not request.instructions.strip():
             return self._discard(interruptible)
@@ -65,16 +73,28 @@ class SpeechDesk:
             when_busy=when_busy,
             by_hook=request.by_hook,
             from_tool_of=running_tool_of.get(),
+            from_call=running_call.get(),
+            by_wake_up=self._runtime.wake_up_call.is_running_here,
+            is_whole=isinstance(request.text, str),
         )
+        turn_hook = self.running_turn_hook()
 
         def enter() -> None:
             if self._door.is_closed:  # it closed while the call came over from its thread
                 handle.set_outcome("cancelled")
-            else:
+            elif turn_hook is None or turn_hook.is_over:
                 self._runtime.request_speech(handle, request, asked)
+            else:
+                turn_hook.take(handle)
+                self._runtime.request_speech(handle, request, replace(asked, hook_of=turn_hook.answer.id))
 
         self._door.call(enter)
         return handle
+
+    def running_turn_hook(self) -> TurnHook | None:
+        """Return the hook of a turn of this session that the calling code is part of, if any."""
+        hook = running_turn_hook()
+        return hook if hook is not None and self._runtime.has_live(hook.answer) else None
 
     def _discard(self, interruptible: bool) -> SpeechHandle:
         logger.warning("reply() was given no instructions; it is discarded")

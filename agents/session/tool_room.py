@@ -17,6 +17,7 @@ from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.speech.handle import SpeechHandle, running_tool_of
 from vivavoce.agents.tools.context import RunContext
 from vivavoce.agents.tools.executor import PendingHandoff, ToolBatch, ToolExecutor
+from vivavoce.agents.turn.inputs import ToolCallSettled, ToolsRunning, TurnInput
 from vivavoce.pipelines.core.errors import SessionError
 from vivavoce.pipelines.llm.chat_context import ChatContext, FunctionCall, FunctionCallOutput
 from vivavoce.pipelines.llm.tools import Tool, ToolCall, ToolOutput
@@ -58,8 +59,8 @@ class ToolRoom:
         self._uncarried: list[ToolBatch] = []
         self._idle = anyio.Event()
         self._is_running = False
-        self.on_running: Callable[[bool], None] = _nobody
-        """Called with whether any call is still to be settled, when that changes."""
+        self.tell: Callable[[TurnInput], None] = _nobody
+        """Called with inputs of the turn machine: whether any call is still to be settled, and of each that is."""
         self._executor = ToolExecutor(
             options.clock,
             timeout=options.tool_timeout,
@@ -153,6 +154,7 @@ class ToolRoom:
             await self._idle.wait()
 
     def _on_settled(self, call: ToolCall, output: ToolOutput, seconds: float) -> None:
+        self.tell(ToolCallSettled(call.call_id))
         self._note_running()
         self._commit_settled()
         self._journal.note(
@@ -169,7 +171,7 @@ class ToolRoom:
         is_running = any(not batch.is_settled for batch, _ in self._pending.values())
         if is_running != self._is_running:
             self._is_running = is_running
-            self.on_running(is_running)
+            self.tell(ToolsRunning(is_running))
 
     def _commit_settled(self) -> None:
         for key, (batch, turn_id) in list(self._pending.items()):
@@ -203,5 +205,5 @@ def _still_running(update: str | None) -> str:
     return STILL_RUNNING if update is None else f"{STILL_RUNNING} The caller was told: {update!r}"
 
 
-def _nobody(is_running: bool) -> None:
+def _nobody(event: TurnInput) -> None:
     """Before the session has a loop, nobody wants to know."""

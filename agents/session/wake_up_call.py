@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Callable
+from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
@@ -70,6 +71,11 @@ class WakeUpCall:
         """Whether a call is at work, other than one that waits for the session's close."""
         return self._run is not None and not self._run.ended.is_set() and not self._run.awaits_close
 
+    @property
+    def is_running_here(self) -> bool:
+        """Whether the calling code is part of a call that is at work."""
+        return _running.get() is self and self.is_running
+
     def make(self, level: int) -> None:
         """Call it, if there is anything to call."""
         if self._callback is None or self._is_over:
@@ -100,6 +106,7 @@ class WakeUpCall:
 
     async def _call(self, callback: OnWakeUp, level: int, limit: QuietLimit) -> None:
         async def call() -> None:
+            _running.set(self)
             result = callback(level) if _takes_level(callback) else callback()
             if inspect.isawaitable(result):
                 await result
@@ -115,6 +122,10 @@ class WakeUpCall:
         logger.warning("on_wake_up raised %s", located(error))
         logger.debug("on_wake_up raised", exc_info=error)
         self._report_error(error if isinstance(error, Exception) else SessionError(describe(error)), NAME)
+
+
+_running: ContextVar[WakeUpCall | None] = ContextVar("running_wake_up_call", default=None)
+"""In a call of `on_wake_up` and what it starts, who makes it."""
 
 
 def _takes_level(callback: OnWakeUp) -> bool:

@@ -1,9 +1,13 @@
-"""Blaming: which component a reply failed by, in a block that costs next to nothing when all goes well."""
+"""Failure: what a reply failed by, and which component it is that failed.
+
+`Blaming` finds the component, in a block that costs next to nothing when all goes well.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from vivavoce.pipelines.core.errors import ProviderTimeoutError
 from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
 
 
@@ -32,3 +36,34 @@ class Blaming(strays_as_errors):
             except Exception:
                 self._blame(self._what)
                 raise
+
+
+class Failure:
+    """What one speech fails by: the component that is blamed first is the one that failed."""
+
+    def __init__(self) -> None:
+        self.component = ""
+        self.error: Exception | None = None
+        self.expired: ProviderTimeoutError | None = None
+        """Set where a limit ended the speech."""
+
+    def blame(self, component: str) -> None:
+        """Note which component failed, unless one was noted before."""
+        self.component = self.component or component
+
+    def blaming(self, component: str) -> Blaming:
+        """Blame `component` for what fails in the block, unless something inside it was blamed before."""
+        return Blaming(self.blame, component)
+
+    def expire(self, component: str, first: float, stall: float) -> ProviderTimeoutError:
+        """A limit of that component has ended the speech: return the error that it fails with."""
+        message = f"it sent nothing for {first:g} s (before the first of it) or {stall:g} s (after that)"
+        self.expired = ProviderTimeoutError(message, provider=component)
+        self.blame(component)
+        return self.expired
+
+    def settle(self, error: Exception) -> str:
+        """The speech failed with that error: return the component that failed."""
+        self.error = error
+        self.component = getattr(error, "component", "") or self.component or "reply"
+        return self.component

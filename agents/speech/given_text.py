@@ -1,13 +1,17 @@
-"""GivenText: a stream of text that an application gave to `say()`, on its way to the voice."""
+"""What an application gave to `say()`, spoken: a whole text, a stream of text, or audio."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from typing import Protocol
+
+import anyio
 
 from vivavoce.agents.observe.turn_record import TurnRecordBuilder
-from vivavoce.agents.speech.blaming import Blaming
-from vivavoce.agents.speech.host import SpeechLimits
+from vivavoce.agents.speech.blaming import Blaming, Failure
+from vivavoce.agents.speech.given_audio import play_given
+from vivavoce.agents.speech.host import SpeechHost, SpeechLimits, SpeechRequest
 from vivavoce.agents.speech.playout import Utterance
 from vivavoce.agents.speech.text_channel import TextChannel
 from vivavoce.pipelines.core.watchdog import Watchdog
@@ -48,3 +52,43 @@ class GivenText:
         self.watchdog.arm(self.limits.llm_stall)
         self.utterance.heard.add_text(piece)
         self.record.agent_text[-1] += piece
+
+
+class Speaker(Protocol):
+    """The speech, as far as it speaks what it was given."""
+
+    @property
+    def request(self) -> SpeechRequest: ...
+    @property
+    def host(self) -> SpeechHost: ...
+    @property
+    def record(self) -> TurnRecordBuilder: ...
+    @property
+    def failure(self) -> Failure: ...
+    def limit(self, component: str, first: float, stall: float) -> Watchdog: ...
+    async def voice(self, text: str | TextChannel, utterance: Utterance) -> None: ...
+
+
+async def speak_given(speech: Speaker, utterance: Utterance) -> None:
+    """Speak it into the utterance, and wait until that is played."""
+    request, host, blaming = speech.request, speech.host, speech.failure.blaming
+    if request.audio is not None:
+        text = request.text if isinstance(request.text, str) else ""
+        speech.record.agent_text.append(text)
+        await play_given(request.audio, text, utterance, host.clock, limit=host.limits.tts_stall)
+    elif isinstance(request.text, str):
+        utterance.heard.add_text(request.text)
+        speech.record.agent_text.append(request.text)
+        with blaming("tts"):
+            await speech.voice(request.text, utterance)
+    else:
+        assert request.text is not None
+        channel, limits = TextChannel(), host.limits
+        watchdog = speech.limit("text", limits.llm_first_token, limits.llm_stall)
+        given = GivenText(request.text, utterance, speech.record, limits, watchdog, blaming("text"))
+        async with anyio.create_task_group() as group:
+            group.start_soon(given.feed, channel)
+            with blaming("tts"):
+                await speech.voice(channel, utterance)
+    utterance.finish()
+    await utterance.done.wait()

@@ -140,8 +140,12 @@ class SpeechHost(Protocol):
     def context(self) -> ChatContext:
         """Return a copy of the conversation, calls that are not in the history yet included."""
 
-    def request_context(self, record: TurnRecordBuilder) -> ChatContext:
-        """Return `context()` for a request that is made now; results it is the first to carry go into `record`."""
+    def request_context(self, record: TurnRecordBuilder, speech_id: str) -> tuple[ChatContext, str]:
+        """Return `context()` for a request that the speech makes now, with the words that are heard before its own.
+
+        Results that the request is the first to carry go into `record`. Where a model keeps the conversation itself,
+        the words come second, as instructions for this answer.
+        """
 
     def step_request(
         self,

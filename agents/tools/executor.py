@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
@@ -38,6 +39,9 @@ class ToolWatch(Protocol):
         """Told what the tool raised."""
 
 
+running_call: ContextVar[str] = ContextVar("running_call", default="")
+"""In a tool's task, the id of its call."""
+
 SettledCallback = Callable[[ToolCall, ToolOutput, float], None]
 
 
@@ -66,6 +70,8 @@ class ToolBatch:
     _ends_on_interrupt: set[anyio.CancelScope] = field(default_factory=set)
     is_interrupted: bool = False
     """Whether the speech that made the calls was cut, or failed."""
+    are_calls_interrupted: bool = False
+    """Whether the caller has taken the floor since: calls of tools with `cancel_on_interrupt` are cancelled."""
     is_spoken: bool = False
     """Whether what the step said before its calls is over: played, cut or dropped."""
     is_carried: bool = False
@@ -122,6 +128,11 @@ class ToolBatch:
     def interrupt(self) -> None:
         """The speech that made the calls was cut: cancel those of tools that want it; the others run to their end."""
         self.is_interrupted = True
+        self.interrupt_calls()
+
+    def interrupt_calls(self) -> None:
+        """The caller took the floor: cancel the calls of tools that want it."""
+        self.are_calls_interrupted = True
         for scope in self._ends_on_interrupt:
             scope.cancel()
 
@@ -130,7 +141,7 @@ class ToolBatch:
         """Hold the scope of a running call."""
         if ends_on_interrupt:
             self._ends_on_interrupt.add(scope)
-            if self.is_interrupted:
+            if self.are_calls_interrupted:
                 scope.cancel()
         try:
             yield
@@ -225,6 +236,7 @@ class ToolExecutor:
 
     async def _run(self, batch: ToolBatch, index: int, tools: dict[str, Tool[..., Any]], context: ToolContext) -> None:
         call = batch.calls[index]
+        running_call.set(call.call_id)
         with self._watch(call, call.name in tools) as watch:
             await self._settle(batch, index, tools, context, watch)
 

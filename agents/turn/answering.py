@@ -67,7 +67,7 @@ class Answering:
     def is_deferred(self, turn: UserTurn) -> bool:
         """Whether the words of that turn have to wait for a speech that they may not cut."""
         active = self._floor.active
-        if active is None or not turn.has_words:
+        if active is None or not turn.has_words or self._interruption.caller.spares(turn, active):
             return False
         is_by_voice = not turn.is_over_by_word
         if self._interruption.may_cut(active):
@@ -138,9 +138,11 @@ class Answering:
         self._answers += 1
         speech_id = f"answer_{self._answers}"
         answer = self._floor.add(speech_id, "turn", turn_id=turn.turn_id, text=turn.text)
-        answer.turn_began_at = turn.began_at
+        answer.asked_at = turn.began_at
         answer.turn_ended_at = now if turn.is_speech_going_on else turn.silence_since
         answer.late_merges = turn.late_merges
+        sounding = self._floor.active
+        answer.has_foreword = sounding is not None and sounding.is_playing
         answer.is_owed = ended_by in ("max_turn_words", "max_turn_duration")
         is_remote = bool(remote_reply_id) or turn.is_heard
         self._out.append(
@@ -157,6 +159,8 @@ class Answering:
                 attempt_id=self._preemption.adopt(turn) if self._preemption is not None else "",
             )
         )
+        self._interruption.caller.turn_committed(turn, self._out)
+        self._interruption.let_go_on()
         guess = self._await_final(turn, speech_id, now, is_remote=is_remote, item_id=item_id)
         if self._options.hears_audio and not self._options.remote_decides and turn.settles_audio:
             self._finals.await_name(guess)

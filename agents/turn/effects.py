@@ -159,6 +159,20 @@ class GrantFloor:
 
 
 @dataclass(frozen=True, slots=True)
+class PrepareSpeech:
+    """That answer may generate now; it waits for the floor to play, behind speech whose words are known."""
+
+    speech_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class TakeFloorBack:
+    """That speech has the floor no more, for now: it neither generates nor plays until it is granted anew."""
+
+    speech_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class CancelSpeech:
     """Stop that speech: fade, silence, end with `outcome`.
 
@@ -169,6 +183,13 @@ class CancelSpeech:
     speech_id: str
     outcome: Literal["interrupted", "cancelled", "discarded"]
     is_withdrawn: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class InterruptCalls:
+    """The caller took the floor while that speech waits for its tools: cancel those calls whose tools want it."""
+
+    speech_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,7 +318,10 @@ Effect = (
     | AddBackchannel
     | DropUserTurn
     | GrantFloor
+    | PrepareSpeech
+    | TakeFloorBack
     | CancelSpeech
+    | InterruptCalls
     | PauseSpeech
     | ResumeSpeech
     | BeginHandoff

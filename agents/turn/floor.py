@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from vivavoce.agents.turn.inputs import SpeechKind
+from vivavoce.agents.turn.inputs import SpeechKind, SpeechRequested
 
-Phase = Literal["queued", "active", "tools", "ending"]
+Phase = Literal["queued", "lapsed", "prepared", "active", "tools", "ending"]
 
 
 @dataclass(slots=True)
@@ -17,18 +17,21 @@ class Speech:
 
     Args:
         order: Arrival; ties of priority go by it.
-        phase: Waiting for the floor, on it, waiting for its tools without it, or told to stop.
+        phase: Waiting for the floor: idle, out of date since the tool call that asked for it has settled, or at work
+            already; on the floor; waiting for its tools without it; told to stop.
         playing_since: When the present step's first frame was played; None before it and after its last one.
         has_used_tools: A tool call of it has started.
         paused_at: Since when its playout is held, from before it began or in the middle.
         held_for: Seconds for which sounds without a word have held it since the user's last word.
-        turn_id, text, turn_began_at: The user turn that it answers.
+        turn_id, text: The user turn that it answers.
         is_owed: That turn was cut by a limit, or the answer is kept: until its first sound, no words take it back.
         is_kept: The turn has merged as often as it may after long pauses; a voice may hold the answer all the same.
         turn_ended_at: When the caller had ended that turn.
         late_merges: How often that turn has merged after a long pause.
         audible_since: When its very first frame was played.
-        by_hook: A hook of an agent that comes or goes asked for it.
+        asked: The request; None for the answer to a user turn.
+        asked_at: When it came; for the answer to a user turn, the onset of that.
+        has_foreword: Other speech was heard since it was asked for, so that its turn does not go on any more.
     """
 
     speech_id: str
@@ -42,14 +45,38 @@ class Speech:
     paused_at: float | None = None
     turn_id: str = ""
     text: str = field(default="", repr=False)
-    by_hook: bool = False
-    turn_began_at: float = 0.0
     is_owed: bool = False
     is_kept: bool = False
     turn_ended_at: float = 0.0
     late_merges: int = 0
     audible_since: float | None = None
     held_for: float = 0.0
+    asked: SpeechRequested | None = field(default=None, repr=False)
+    asked_at: float = 0.0
+    has_foreword: bool = False
+
+    @property
+    def hook_of(self) -> str:
+        """The answer whose turn's hook asked for it: it is heard before that."""
+        return "" if self.asked is None else self.asked.hook_of
+
+    @property
+    def speaks_over(self) -> bool:
+        """Whether it was asked for with "interrupt".
+
+        Where that was in the caller's turn, voices that began before its first sound neither hold nor cut it.
+        """
+        return self.asked is not None and self.asked.when_busy == "interrupt"
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of its words are known before it is spoken."""
+        return self.kind == "say" and self.asked is not None and self.asked.is_whole
+
+    @property
+    def by_hook(self) -> bool:
+        """Whether a hook of an agent that comes or goes asked for it."""
+        return self.asked is not None and self.asked.by_hook
 
     @property
     def is_playing(self) -> bool:
@@ -69,7 +96,7 @@ class Speech:
     @property
     def is_unheard_answer(self) -> bool:
         """Whether it answers a user turn that may still go on: nothing was heard, no tool called, not protected."""
-        is_begun = self.was_audible or self.has_used_tools
+        is_begun = self.was_audible or self.has_used_tools or self.has_foreword
         return self.kind == "turn" and self.interruptible and not is_begun and not self.is_owed
 
     def leave_floor(self, phase: Phase) -> None:
@@ -105,12 +132,15 @@ class Floor:
         priority: int = 0,
         turn_id: str = "",
         text: str = "",
-        by_hook: bool = False,
+        asked: SpeechRequested | None = None,
     ) -> Speech:
-        """Queue a new speech and return it."""
+        """Queue a new speech and return it; what a turn's hook says takes the place just before the answer."""
         order = self.next_order()
+        answer = None if asked is None else self.get(asked.hook_of)
+        if answer is not None:
+            priority, order = answer.priority, answer.order
         speech = self._speeches[speech_id] = Speech(
-            speech_id, kind, interruptible, priority, order, turn_id=turn_id, text=text, by_hook=by_hook
+            speech_id, kind, interruptible, priority, order, turn_id=turn_id, text=text, asked=asked
         )
         return speech
 
@@ -126,6 +156,12 @@ class Floor:
     def get(self, speech_id: str) -> Speech | None:
         """Return the speech if it is not over."""
         return self._speeches.get(speech_id)
+
+    def lapse(self, call_id: str) -> None:
+        """A tool call is over: what it asked to be spoken is out of date."""
+        for speech in self._speeches.values():
+            if speech.phase == "queued" and speech.asked is not None and speech.asked.from_call == call_id:
+                speech.phase = "lapsed"
 
     def remove(self, speech_id: str, now: float) -> Speech | None:
         """Forget a speech that is over."""
@@ -155,16 +191,14 @@ class Floor:
     @property
     def waiting(self) -> list[Speech]:
         """Those that wait for the floor, next one first."""
-        queued = [s for s in self._speeches.values() if s.phase == "queued"]
-        return sorted(queued, key=lambda s: (-s.priority, s.order)) if len(queued) > 1 else queued
+        queued = [s for s in self._speeches.values() if s.phase in ("queued", "lapsed", "prepared")]
+        return sorted(queued, key=lambda s: (-s.priority, s.order, s.kind == "turn")) if len(queued) > 1 else queued
 
     @property
-    def next_speech(self) -> Speech | None:
-        """The one that gets the floor next, if it is free; while a handoff holds it, only of what the hooks say."""
+    def queue(self) -> list[Speech]:
+        """Those that may get the floor, next one first; while a handoff holds it, only what its hooks say."""
         waiting = self.waiting
-        if self.handoff:
-            waiting = [s for s in waiting if s.by_hook]
-        return waiting[0] if waiting else None
+        return [s for s in waiting if s.by_hook] if self.handoff else waiting
 
     @property
     def next_handoff(self) -> str:
@@ -172,7 +206,7 @@ class Floor:
         if not self.handoffs or self.handoff:
             return ""
         handoff_id, order = next(iter(self.handoffs.items()))
-        speech = self.next_speech
+        speech = next(iter(self.queue), None)
         return handoff_id if speech is None or (-speech.priority, speech.order) > (0, order) else ""
 
     @property
@@ -205,8 +239,11 @@ class Floor:
 
     @property
     def owes_answer(self) -> bool:
-        """Whether an answer waits for its tools, or behind a handoff. One that hands off is heard as the new agent."""
+        """Whether an answer waits: for its tools, behind other speech or behind a handoff.
+
+        One that hands off is heard as the new agent.
+        """
         if not self.handoff:
-            return bool(self.in_tools)
+            return bool(self.in_tools) or any(s.kind == "turn" or s.has_used_tools for s in self.waiting)
         is_unheard = bool(self.in_tools) and not self.was_handoff_heard
         return is_unheard or any(s.kind != "say" and not s.by_hook for s in self.waiting)

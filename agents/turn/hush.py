@@ -50,7 +50,7 @@ class Hush:
 
     def shields(self, speech: Speech) -> bool:
         """Whether no voice may hold or cut that speech now."""
-        if speech.is_owed and not (speech.was_audible or speech.is_kept):
+        if self._is_over_caller(speech) and not (speech.was_audible or speech.is_kept):
             return True
         return self._is_warming_up and speech.is_playing and not speech.is_paused
 
@@ -63,7 +63,12 @@ class Hush:
 
     def overrules(self, speech: Speech, since: float) -> bool:
         """Whether what has been sounding since then means nothing to that speech, however long it goes on."""
-        return speech.is_owed and (speech.audible_since is None or since < speech.audible_since)
+        return self._is_over_caller(speech) and (speech.audible_since is None or since < speech.audible_since)
+
+    def _is_over_caller(self, speech: Speech) -> bool:
+        turn = self._user.turn
+        is_of_turn = speech.speaks_over and turn is not None and speech.asked_at >= turn.began_at
+        return speech.is_owed or is_of_turn
 
     def covers(self, turn: UserTurn) -> bool:
         """Whether the newest words of that turn take no floor from the speech that has it."""

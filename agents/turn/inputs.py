@@ -24,6 +24,7 @@ from vivavoce.pipelines.events import (
 
 __all__ = [
     "EndedAs",
+    "FloorYielded",
     "HandoffEnded",
     "HandoffRequested",
     "InterruptRequested",
@@ -48,6 +49,7 @@ __all__ = [
     "SpeechRequested",
     "TextReceived",
     "Tick",
+    "ToolCallSettled",
     "ToolsAwaited",
     "ToolsFinished",
     "ToolsRunning",
@@ -135,17 +137,27 @@ class SpeechRequested:
     """`say()` or `reply()` was called.
 
     Args:
+        when_busy: What to do when somebody has the floor; None: wait, but for a `reply` beside another one, which is
+            discarded.
         by_hook: A hook of an agent that comes or goes called: it speaks while a handoff holds the floor.
+        by_wake_up: `on_wake_up` called.
+        hook_of: A hook of the turn that this speech answers called, or its flow.
+        is_whole: All of its words are known when it is asked for.
         from_tool_of: A tool of that speech called.
+        from_call: By that tool call.
     """
 
     speech_id: str
     kind: SpeechKind
     interruptible: bool = True
     priority: int = 0
-    when_busy: WhenBusy = "queue"
+    when_busy: WhenBusy | None = "queue"
     by_hook: bool = False
+    by_wake_up: bool = False
+    hook_of: str = ""
+    is_whole: bool = True
     from_tool_of: str = ""
+    from_call: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,11 +167,13 @@ class InterruptRequested:
     Args:
         speech_id: That one; empty: the session.
         from_tool_of: A tool of that speech called, and means what sounds, not the answer that waits for the tool.
+        hook_of: A hook of the turn that this speech answers called, and means what sounds, not that answer.
     """
 
     force: bool = False
     speech_id: str = ""
     from_tool_of: str = ""
+    hook_of: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +208,13 @@ class ToolsStarted:
 
 
 @dataclass(frozen=True, slots=True)
+class FloorYielded:
+    """That answer has nothing to play before what its hook asked to be spoken: it waits for the floor behind that."""
+
+    speech_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class ToolsAwaited:
     """That speech has nothing left to play and waits for its tools: it gives up the floor."""
 
@@ -205,6 +226,13 @@ class ToolsFinished:
     """All tools of that speech's step are settled: it wants the floor again."""
 
     speech_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallSettled:
+    """That tool call is over: what it asked to be spoken is out of date."""
+
+    call_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,9 +356,11 @@ TurnInput = (
     | InterruptRequested
     | PlayoutStarted
     | PlayoutFinished
+    | FloorYielded
     | ToolsStarted
     | ToolsAwaited
     | ToolsFinished
+    | ToolCallSettled
     | ToolsRunning
     | SpeechEnded
     | HandoffRequested

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
+from vivavoce.agents.turn.caller_floor import CallerFloor
 from vivavoce.agents.turn.deadlines import NANOSECOND_DIGITS, Deadline
-from vivavoce.agents.turn.effects import CancelSpeech, Effect, PauseSpeech, ResumeSpeech
+from vivavoce.agents.turn.effects import CancelSpeech, Effect, InterruptCalls, PauseSpeech, ResumeSpeech
 from vivavoce.agents.turn.floor import Floor, Speech
 from vivavoce.agents.turn.hush import Hush, is_long_pause
 from vivavoce.agents.turn.judge import Judge
@@ -25,15 +26,24 @@ class Interruption:
     """
 
     def __init__(
-        self, options: InterruptionOptions, floor: Floor, user: UserSide, hush: Hush, out: list[Effect]
+        self,
+        options: InterruptionOptions,
+        floor: Floor,
+        user: UserSide,
+        hush: Hush,
+        caller: CallerFloor,
+        out: list[Effect],
     ) -> None:
         self._options = options
+        self.caller = caller
+        """Whose the floor is, and what speech the caller's words leave alone."""
         self._hush = hush
         self._floor = floor
         self._user = user
         self._out = out
         self._judge = Judge(options, out)
         self._words_paused_at = float("-inf")
+        self._calls_interrupted: tuple[str, set[str]] = ("", set())  # by the turn of that id
         self.is_caller_gone = False
         """Whether nobody is there to hear, for now: what has the floor is held, whatever it is."""
 
@@ -45,8 +55,9 @@ class Interruption:
 
     def takes_floor(self, text: str) -> bool:
         """Whether these words are more than a sign of listening. Where nothing was heard, all words are."""
-        if not self._floor.was_heard:
-            return bool(text)
+        return self._are_words(text) if self._floor.was_heard else bool(text)
+
+    def _are_words(self, text: str) -> bool:
         if not text or (self._options.min_words and count_words(text) < self._options.min_words):
             return False
         return not self._judge.is_backchannel(text)
@@ -89,6 +100,8 @@ class Interruption:
     def speech_began(self) -> None:
         """The user speaks: what has not begun to sound is held back from the onset on."""
         active, burst = self._floor.active, self._user.burst
+        if burst is not None and self.caller.is_noise:
+            burst.is_mere_noise = True
         if active is not None and burst is not None and not active.is_playing:
             self._hold_back(active, burst.started_at)
 
@@ -112,7 +125,13 @@ class Interruption:
             is_guess: An interim that may still change, which only a policy looks at; else a final or stable interim.
         """
         turn, active = self._user.turn, self._floor.active
+        if turn is not None and not is_guess and turn.firm_text:
+            self._interrupt_calls(turn, turn.firm_text)
+            if active is None and self._prepared_answer is not None:
+                self.take_floor()
         if turn is None or active is None or not self.may_cut(active) or self._hush.covers(turn):
+            return
+        if self.caller.spares(turn, active):
             return
         active.held_for = 0.0
         if self._judge.has_policy and active.is_playing:
@@ -200,20 +219,47 @@ class Interruption:
     def take_floor(self) -> None:
         """Cut the agent for the user: an answer that nobody has heard is taken back into the open turn."""
         turn, answer = self._user.turn, self._floor.unheard_answer
+        if turn is not None:
+            self._interrupt_calls(turn, turn.new_text)
         if turn is not None and answer is not None:
             turn.turn_id, turn.committed, turn.is_merged = answer.turn_id, (answer.text, ""), True
             turn.amends, turn.late_merges = "", answer.late_merges
             if not turn.amended and is_long_pause(answer.turn_ended_at, turn.began_at):
                 turn.late_merges += 1
-            turn.began_at = min(answer.turn_began_at, turn.began_at)
+            turn.began_at = min(answer.asked_at, turn.began_at)
             self.cancel(answer, is_withdrawn=True)
-        if self._floor.active is not None:
+        if self._floor.active is not None and not self.caller.spares(turn, self._floor.active):
             self.cancel(self._floor.active)
-        self.drop_waiting()
-
-    def drop_waiting(self, *, force: bool = False) -> None:
-        """Drop what waits, up to the first protected speech; with `force` all of it."""
         for speech in self._floor.waiting:
+            if self.caller.spares(turn, speech):
+                continue
+            if not speech.interruptible:
+                return
+            self.cancel(speech)
+
+    def _interrupt_calls(self, turn: UserTurn, text: str) -> None:
+        """Words of that turn take the floor from answers that wait for their tools; unknown words do too."""
+        if text and not self._are_words(text):
+            return
+        if self._calls_interrupted[0] != turn.turn_id:
+            self._calls_interrupted = turn.turn_id, set()
+        done = self._calls_interrupted[1]
+        for speech in self._floor.in_tools:
+            if self.may_cut(speech) and speech.speech_id not in done:
+                done.add(speech.speech_id)
+                self._out.append(InterruptCalls(speech.speech_id))
+
+    @property
+    def _prepared_answer(self) -> Speech | None:
+        """The answer at work without the floor that further words take back."""
+        answer = self._floor.unheard_answer
+        return answer if answer is not None and answer.phase == "prepared" else None
+
+    def drop_waiting(self, *, force: bool = False, but: str = "") -> None:
+        """Drop what waits, up to the first protected speech; with `force` all of it; never the speech of id `but`."""
+        for speech in self._floor.waiting:
+            if speech.speech_id == but:
+                continue
             if not speech.interruptible and not force:
                 return
             self.cancel(speech)
@@ -241,10 +287,14 @@ class Interruption:
     def deadlines(self) -> Iterator[Deadline]:
         """Yield when speech lasts long enough to pause the agent, silence to let it go on, an interim to be words."""
         active, burst, turn, options = self._floor.active, self._user.burst, self._user.turn, self._options
-        if active is None or not self.may_cut(active) or self.is_caller_gone:
+        may_cut = active is not None and self.may_cut(active)
+        if self.is_caller_gone or not (may_cut or (active is None and (self._floor.in_tools or self._prepared_answer))):
             return
         if turn is not None and turn.interim and not turn.is_interim_stable and not self._hush.covers(turn):
             yield Deadline(turn.interim_since + options.stable_interim, self._on_interim_stable)
+        if active is None:
+            return
+        is_spared = self.caller.spares(turn, active)
         if burst is None:
             if active.paused_at is not None:  # by a policy
                 yield Deadline(self._words_paused_at + options.false_timeout, self._on_silence)
@@ -253,12 +303,12 @@ class Interruption:
             if burst.ended_at is not None:
                 silent_since = max(burst.ended_at, self._words_paused_at)
                 yield Deadline(silent_since + options.false_timeout, self._on_silence)
-            elif options.max_pause is not None:
+            elif options.max_pause is not None and not (is_spared and turn is not None and turn.has_words):
                 yield Deadline(
                     self._held_until(active, active.paused_at, burst, options.max_pause), self._on_long_pause
                 )
         elif active.is_playing and burst.is_going_on and not (burst.is_mere_noise or self._is_worn_out(active, burst)):
-            if not self._hush.overrules(active, burst.started_at):
+            if not (is_spared or self._hush.overrules(active, burst.started_at)):
                 assert active.playing_since is not None
                 since = max(burst.started_at, active.playing_since, self._hush.warm_at)
                 if burst.voiced_until is None or burst.voiced_seconds(since, since=since) >= options.min_duration:
@@ -299,7 +349,9 @@ class Interruption:
         assert burst is not None
         self._count_hold(active, active.paused_at, burst, now)
         takes_floor = turn is not None and not self._hush.covers(turn) and self.takes_floor(turn.loud_text)
-        if active.is_playing:
+        if self.caller.spares(turn, active):
+            takes_floor = False
+        elif active.is_playing:
             takes_floor = self._decide("speech", active, now, "interrupt" if takes_floor else "ignore") == "interrupt"
         if takes_floor:
             self.take_floor()

@@ -162,7 +162,8 @@ class Listening:
         if self._is_manual and turn.over is None and self._was_requested(now):
             turn.over = Over(now)
         if turn.has_words:
-            if self._hush.covers(turn):
+            active = self._floor.active
+            if self._hush.covers(turn) or (active is not None and self._interruption.caller.spares(turn, active)):
                 turn.hushed = len(turn.segments)
             self._interruption.words_came(now)
             if not self._user.is_speaking:

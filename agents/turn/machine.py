@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from vivavoce.agents.states import AgentState, UserState
 from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.answering import Answering
+from vivavoce.agents.turn.caller_floor import CallerFloor
 from vivavoce.agents.turn.conversation_state import ConversationState, SessionPhase
 from vivavoce.agents.turn.deadlines import Deadline
 from vivavoce.agents.turn.effects import CloseSession, Effect, RefuseRemoteReply
@@ -40,7 +41,8 @@ class TurnMachine:
         self._floor = Floor()
         self._user = UserSide()
         self._hush = hush = Hush(self._floor, self._user, options.interruption.echo_warm_up)
-        self._interruption = Interruption(options.interruption, self._floor, self._user, hush, self._out)
+        self._caller = caller = CallerFloor(options, self._floor, self._user)
+        self._interruption = Interruption(options.interruption, self._floor, self._user, hush, caller, self._out)
         endpointing = Endpointing(options.endpointing)
         self._attempts = Preemption(options, self._floor, self._user, self._out)
         self._preemption = self._attempts if _has_attempts(options) else None
@@ -50,7 +52,9 @@ class TurnMachine:
         self._listening = Listening(
             options, self._floor, self._user, self._interruption, self._answering, hush, endpointing, self._out
         )
-        self._speeches = Speeches(self._floor, self._interruption, hush, self._out, max_errors=options.max_errors)
+        self._speeches = Speeches(
+            self._floor, caller, self._interruption, hush, self._out, max_errors=options.max_errors
+        )
         self._wake_ups = WakeUps(options, self._floor, self._user, self._out)
         self._change = PipelineChange(
             options,
@@ -82,6 +86,15 @@ class TurnMachine:
         """The speech that has the floor; empty when nobody has it."""
         active = self._floor.active
         return active.speech_id if active else ""
+
+    def heard_before(self, speech_id: str) -> list[str]:
+        """Return the speeches that are heard before that one, which waits: the one with the floor first."""
+        ahead = [] if self._floor.active is None else [self._floor.active.speech_id]
+        for speech in self._floor.waiting:
+            if speech.speech_id == speech_id:
+                break
+            ahead.append(speech.speech_id)
+        return [other for other in ahead if other != speech_id]
 
     @property
     def open_turn_id(self) -> str:
@@ -133,7 +146,9 @@ class TurnMachine:
 
     def _begin_next(self, now: float) -> bool:
         """Let begin what waits and may begin; report whether anything was done."""
-        return self._speeches.grant_next(now) or (self._preemption is not None and self._preemption.update())
+        if self._speeches.grant_next(now) or self._speeches.prepare_answer():
+            return True
+        return self._preemption is not None and self._preemption.update()
 
     def _break_silence(self, now: float, due: Deadline | None) -> Deadline | None:
         """Do what the silence has led to, once it is told that both are silent: return what is next."""
@@ -147,6 +162,7 @@ class TurnMachine:
 
     def _deadlines(self) -> Iterator[Deadline]:
         yield from self._hush.deadlines()
+        yield from self._caller.deadlines()
         yield from self._interruption.deadlines()
         yield from self._listening.deadlines()
         if self._preemption is not None and self._user.turn is not None:
@@ -165,7 +181,7 @@ class TurnMachine:
             case i.SpeechRequested() if self._phase in ("new", "closed") or self._is_unheard_farewell:
                 self._speeches.refuse(event)
             case i.SpeechRequested():
-                self._speeches.requested(event)
+                self._speeches.requested(event, now)
             case i.SpeechProtected():
                 self._speeches.protect(event)
             case i.InterruptRequested():
@@ -176,10 +192,12 @@ class TurnMachine:
                 self._speeches.playout_finished(event, now)
             case i.ToolsStarted():
                 self._speeches.tools_started(event)
-            case i.ToolsAwaited():
-                self._speeches.tools_awaited(event)
+            case i.ToolsAwaited() | i.FloorYielded():
+                self._speeches.gives_way(event)
             case i.ToolsFinished():
                 self._speeches.tools_finished(event)
+            case i.ToolCallSettled():
+                self._floor.lapse(event.call_id)
             case i.SpeechEnded():
                 self._speeches.ended(event, now, is_open=self._is_open)
             case i.HandoffRequested():
@@ -247,7 +265,7 @@ class TurnMachine:
     def _take_options(self, options: TurnOptions, now: float) -> None:
         self._attempts.limit(options.max_attempts)
         self._preemption = self._attempts if _has_attempts(options) else None
-        self._listening.options = options
+        self._listening.options = self._caller.options = options
         self._user.burst = None  # the new one has heard nothing yet
         self._user.hears_words_since = now
         self._answering.take_options(options, self._preemption, now)

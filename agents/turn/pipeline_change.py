@@ -150,7 +150,7 @@ class PipelineChange:
         return round(self._owed_until(), NANOSECOND_DIGITS) > self._now
 
     def _goes_first(self, speech: Speech) -> bool:
-        if speech.phase != "queued":
+        if speech.phase not in ("queued", "lapsed", "prepared"):
             return speech.phase == "active"
         if speech.has_used_tools:
             return False

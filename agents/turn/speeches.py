@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 
 from vivavoce.agents.turn import inputs as i
+from vivavoce.agents.turn.caller_floor import CallerFloor
 from vivavoce.agents.turn.effects import (
     BeginHandoff,
     CancelSpeech,
@@ -15,6 +16,8 @@ from vivavoce.agents.turn.effects import (
     DropHandoff,
     Effect,
     GrantFloor,
+    PrepareSpeech,
+    TakeFloorBack,
 )
 from vivavoce.agents.turn.floor import Floor
 from vivavoce.agents.turn.hush import Hush
@@ -25,9 +28,17 @@ class Speeches:
     """Moves speeches through the floor. Counts failures: a conversation that fails again and again is closed."""
 
     def __init__(
-        self, floor: Floor, interruption: Interruption, hush: Hush, out: list[Effect], *, max_errors: int
+        self,
+        floor: Floor,
+        caller: CallerFloor,
+        interruption: Interruption,
+        hush: Hush,
+        out: list[Effect],
+        *,
+        max_errors: int,
     ) -> None:
         self._floor = floor
+        self._caller = caller
         self._hush = hush
         self._interruption = interruption
         self._out = out
@@ -35,24 +46,33 @@ class Speeches:
         self._failures: Counter[str] = Counter()
         self._has_given_up = False
 
-    def requested(self, event: i.SpeechRequested) -> None:
+    def requested(self, event: i.SpeechRequested, now: float) -> None:
         """`say()` or `reply()`: it waits, takes the floor, or is not wanted."""
         floor = self._floor
-        if event.when_busy == "discard":
-            is_of_handoff = event.by_hook and floor.handoff  # then only its own speech stands in its way
-            rivals = [s for s in floor.live if s.by_hook or not is_of_handoff]
-            if any(s.kind == "reply" for s in rivals) if event.kind == "reply" else rivals:
-                self.refuse(event)
-                return
-        elif event.when_busy == "interrupt":
-            self.interrupt(i.InterruptRequested(from_tool_of=event.from_tool_of))
-        floor.add(
+        if not self._is_wanted(event):
+            self.refuse(event)
+            return
+        if event.when_busy == "interrupt":
+            self.interrupt(i.InterruptRequested(from_tool_of=event.from_tool_of, hook_of=event.hook_of))
+        speech = floor.add(
             event.speech_id,
             event.kind,
             interruptible=event.interruptible,
             priority=event.priority,
-            by_hook=event.by_hook,
+            asked=event,
         )
+        speech.asked_at = now
+
+    def _is_wanted(self, event: i.SpeechRequested) -> bool:
+        if event.when_busy in ("queue", "interrupt"):
+            return True
+        if event.when_busy == "discard" and self._caller.is_held:
+            return False
+        is_of_handoff = event.by_hook and self._floor.handoff  # then only its own speech stands in its way
+        rivals = [s for s in self._floor.live if (s.by_hook or not is_of_handoff) and s.speech_id != event.hook_of]
+        if event.kind == "reply":
+            return all(s.kind != "reply" for s in rivals)
+        return event.when_busy is None or not rivals
 
     def refuse(self, event: i.SpeechRequested) -> None:
         """Nothing will come of that request."""
@@ -69,13 +89,29 @@ class Speeches:
             floor.handoff, floor.was_handoff_heard = handoff_id, False
             self._out.append(BeginHandoff(handoff_id))
             return True
-        speech = floor.next_speech
+        speech = self._caller.next_speech()
         if speech is None:
             return False
         speech.phase = "active"
         self._out.append(GrantFloor(speech.speech_id))
         self._interruption.step_follows(speech, now)
         return True
+
+    def prepare_answer(self) -> bool:
+        """Let the answer generate that waits behind speech whose words are known; report whether there was one."""
+        floor = self._floor
+        if floor.handoff or floor.handoffs or (floor.active is not None and not floor.active.is_whole):
+            return False
+        for speech in floor.waiting:
+            if speech.kind == "turn":
+                if speech.phase == "prepared" or speech.has_used_tools:
+                    return False
+                speech.phase = "prepared"
+                self._out.append(PrepareSpeech(speech.speech_id))
+                return True
+            if not speech.is_whole:
+                return False
+        return False
 
     def protect(self, event: i.SpeechProtected) -> None:
         """From now on that speech is not cut; if a voice held it, it goes on."""
@@ -88,7 +124,8 @@ class Speeches:
     def interrupt(self, event: i.InterruptRequested) -> None:
         """`interrupt()`: cut one speech, or what sounds and what waits up to the first protected one.
 
-        An answer that waits for the very tool that asked goes on: the tool still works for it.
+        An answer that waits for the very tool that asked goes on: the tool still works for it. So does the answer to
+        the turn whose hook asked.
         """
         if event.speech_id:
             speech = self._floor.get(event.speech_id)
@@ -96,6 +133,8 @@ class Speeches:
                 self._interruption.cancel(speech)
             return
         active = self._floor.active
+        if active is not None and active.speech_id == event.hook_of:
+            active = None
         if active is not None and not (active.interruptible or event.force):
             return
         if active is not None:
@@ -103,7 +142,7 @@ class Speeches:
         for speech in self._floor.in_tools:
             if speech.speech_id != event.from_tool_of and (speech.interruptible or event.force):
                 self._interruption.cancel(speech)
-        self._interruption.drop_waiting(force=event.force)
+        self._interruption.drop_waiting(force=event.force, but=event.hook_of)
 
     def cancel_all(self) -> None:
         """Stop every speech, protected ones too, and every handoff."""
@@ -137,7 +176,10 @@ class Speeches:
             speech.playing_since = event.at
             speech.audible_since = event.at if speech.audible_since is None else speech.audible_since
             self._floor.was_handoff_heard = True
+            for waiting in self._floor.waiting:
+                waiting.has_foreword = True
             self._hush.agent_sounds(event.at)
+            self._caller.agent_sounds(speech)
 
     def playout_finished(self, event: i.PlayoutFinished, now: float) -> None:
         """A step has been played."""
@@ -157,12 +199,13 @@ class Speeches:
         if speech is not None:
             speech.has_used_tools = True
 
-    def tools_awaited(self, event: i.ToolsAwaited) -> None:
-        """It has nothing to play until its tools are done."""
+    def gives_way(self, event: i.ToolsAwaited | i.FloorYielded) -> None:
+        """It has nothing to play until its tools are done, or until its hook has spoken."""
         speech = self._floor.get(event.speech_id)
-        if speech is not None and speech.phase == "active":
+        if speech is not None and speech.phase in ("active", "prepared"):
             self._interruption.release(speech)
-            speech.leave_floor("tools")
+            self._out.append(TakeFloorBack(speech.speech_id))
+            speech.leave_floor("tools" if isinstance(event, i.ToolsAwaited) else "queued")
 
     def tools_finished(self, event: i.ToolsFinished) -> None:
         """It wants the floor again."""

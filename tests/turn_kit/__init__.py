@@ -136,6 +136,8 @@ class Conversation:
                     self.agent_states.append((effect.state.value, round(effect.at, 6)))
                 case fx.SetUserState():
                     self.user_states.append((effect.state.value, round(effect.at, 6)))
+                case fx.TakeFloorBack():  # what a speech reports has led to it
+                    pass
                 case _:
                     self.log.append((round(self.now, 6), *_short(effect)))
 
@@ -156,7 +158,9 @@ def _short(effect: fx.Effect) -> tuple[str | int, ...]:
             return ("withdraw", effect.speech_id) if effect.is_withdrawn else (effect.outcome, effect.speech_id)
         case fx.ResumeSpeech():
             return ("resume", effect.speech_id, "false interruption" if effect.is_false_interruption else "")
-        case fx.GrantFloor() | fx.PauseSpeech():
+        case fx.InterruptCalls():
+            return ("interrupt calls", effect.speech_id)
+        case fx.GrantFloor() | fx.PauseSpeech() | fx.PrepareSpeech():
             return (type(effect).__name__.removesuffix("Speech").removesuffix("Floor").lower(), effect.speech_id)
         case fx.PredictEndOfTurn():
             return ("predict", effect.text)

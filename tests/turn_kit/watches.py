@@ -49,7 +49,7 @@ class FloorWatch:
                 if event.is_last:
                     self.over.add(speech)
                     self.holder = ""
-            case i.ToolsAwaited(speech_id=speech) if speech == self.holder:
+            case i.ToolsAwaited(speech_id=speech) | i.FloorYielded(speech_id=speech) if speech == self.holder:
                 self.holder, self.is_playing = "", False
             case i.SpeechEnded(speech_id=speech):
                 self._end(speech)

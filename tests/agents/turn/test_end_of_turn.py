@@ -209,7 +209,7 @@ def test_typed_text_goes_with_words_said_just_before() -> None:
 
 def test_typed_text_leaves_speech_under_way_alone() -> None:
     talk = Conversation().starts(0.5).at(1.0, i.TextReceived("hello"))
-    assert talk.take() == [(1.0, "commit", "turn_2", "hello"), (1.0, "grant", "answer_1"), (1.0, "pause", "answer_1")]
+    assert talk.take() == [(1.0, "commit", "turn_2", "hello"), (1.0, "prepare", "answer_1")]
     assert talk.machine.open_turn_id == "turn_1"
     talk.stops(1.5).at(1.7, i.UserFinal(text="for two")).until(4.0)
     assert talk.take() == [
@@ -264,7 +264,7 @@ def test_a_turn_over_in_mid_speech_settles_its_audio_only_by_request() -> None:
 
 def test_text_typed_in_mid_speech_is_a_turn_of_its_own_that_the_speech_joins_at_its_end() -> None:
     talk = Conversation().starts(0.5).at(1.0, i.UserInterim(text="six")).at(1.1, i.TextReceived("hello"))
-    assert talk.take() == [(1.1, "commit", "turn_2", "hello"), (1.1, "grant", "answer_1"), (1.1, "pause", "answer_1")]
+    assert talk.take() == [(1.1, "commit", "turn_2", "hello"), (1.1, "prepare", "answer_1")]
     talk.stops(2.0).at(2.2, i.UserFinal(text="six seven")).until(5.0)
     assert talk.take() == [
         (1.2, "withdraw", "answer_1"),

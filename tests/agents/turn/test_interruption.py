@@ -231,6 +231,7 @@ def test_an_answer_that_still_waits_is_taken_back_by_more_words() -> None:
         (2.6, "interrupted", "talk"),
         (2.6, "commit", "turn_1", "a table"),
         (2.6, "grant", "safe"),
+        (2.6, "prepare", "answer_1"),
     ]
     talk.says("for two", 3.0, 3.5).played(5.0)
     assert talk.take() == [
@@ -238,17 +239,6 @@ def test_an_answer_that_still_waits_is_taken_back_by_more_words() -> None:
         (5.0, "merge", "turn_1", "a table for two"),
         (5.0, "grant", "answer_2"),
     ]
-
-
-def test_a_say_over_the_users_speech_plays_and_is_paused_after_min_duration() -> None:
-    talk = Conversation().starts(0.5).asks(1.0, "say").plays(1.5).until(3.0)
-    assert talk.take() == [(1.0, "grant", "say"), (2.0, "pause", "say")]
-    assert talk.agent_states == [("listening", 0.5), ("speaking", 1.5)]
-
-
-def test_a_reply_asked_for_while_the_user_speaks_is_held_back() -> None:
-    talk = Conversation().starts(0.5).asks(1.0, "reply", "reply")
-    assert talk.take() == [(1.0, "grant", "reply"), (1.0, "pause", "reply")]
 
 
 def test_a_say_that_has_not_begun_is_held_back_when_the_user_begins() -> None:

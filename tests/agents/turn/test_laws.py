@@ -6,6 +6,7 @@ A quick run draws some calls. `VIVAVOCE_LAWS=20000 pytest tests/agents/turn/test
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
 
 import hypothesis.strategies as st
@@ -130,6 +131,40 @@ DECISIONS = st.sampled_from(
 TELLING = ["final", "backchannel", "final of the interim", "interim", "typed", "nothing"]
 
 
+class CallerWatch:
+    """The floor is the caller's while their turn is open; only what was asked for before its onset is dropped for it.
+
+    Args:
+        may_speak_over: Whether that speech may begin over the caller.
+    """
+
+    def __init__(self, options: TurnOptions, may_speak_over: Callable[[str], bool]) -> None:
+        is_manual = options.endpointing.mode == "manual"
+        self._is_always_held = not (is_manual or options.remote_decides)
+        self._max_pause = options.interruption.max_pause or float("inf")
+        self._may_speak_over = may_speak_over
+        self._onsets: dict[str, float] = {}
+        self._asked: dict[str, float] = {}
+        self._turn = ""
+
+    def sees(self, event: i.TurnInput, effects: list[fx.Effect], turn: str, now: float) -> None:
+        """Follow one step, after which that turn is open."""
+        onset = min(event.at, now) if isinstance(event, i.UserSpeechStarted) else now
+        if turn and turn != self._turn:
+            self._onsets.setdefault(turn, onset)
+        if isinstance(event, i.SpeechRequested):
+            self._asked[event.speech_id] = now
+        is_held = self._is_always_held and turn != "" and turn == self._turn
+        for effect in effects:
+            if isinstance(effect, fx.GrantFloor) and is_held and now < self._onsets[turn] + self._max_pause:
+                assert self._may_speak_over(effect.speech_id), "speech begins over the caller"
+        self._turn = turn
+
+    def was_asked_since(self, speech: str) -> bool:
+        """Whether that speech was asked for after the onset of the open turn."""
+        return bool(self._turn) and self._asked.get(speech, -1.0) >= self._onsets[self._turn]
+
+
 class TurnLaws(RuleBasedStateMachine):
     """Feeds a machine anything in any order, under five watches, and replays all of it in the end."""
 
@@ -157,6 +192,8 @@ class TurnLaws(RuleBasedStateMachine):
         self.floor, self.words, self.states = FloorWatch(), WordWatch(), StateWatch()
         self.attempts = AttemptWatch(0 if options.remote_decides else options.max_attempts)
         self.silence = SilenceWatch(options)
+        self.over_caller: set[str] = set()
+        self.caller = CallerWatch(options, self._may_speak_over)
         self._feed(i.SessionStarting())
         if is_started:
             self._feed(i.SessionStarted())
@@ -178,11 +215,16 @@ class TurnLaws(RuleBasedStateMachine):
             self.attempts.sees_effect(effect)
             self.states.sees_effect(effect, self.now)
             self.silence.sees_effect(effect, self.now)
+        self.caller.sees(event, effects, self.machine.open_turn_id, self.now)
         if self.machine.is_change_due and not isinstance(event, i.PipelineChangeDue):
             taken = self._feed(i.PipelineChangeDue())
             assert any(isinstance(effect, fx.TakePipeline) for effect in taken)
             assert not self.machine.is_change_due
         return effects
+
+    def _may_speak_over(self, speech: str) -> bool:
+        is_owed = self.has_limits and speech.startswith("answer")
+        return is_owed or speech in self.floor.protected or speech in self.over_caller
 
     def _number(self) -> int:
         self.counter += 1
@@ -294,18 +336,31 @@ class TurnLaws(RuleBasedStateMachine):
         kind=st.sampled_from(["say", "reply"]),
         interruptible=st.sampled_from([True, True, False]),
         priority=st.integers(-1, 1),
-        when_busy=st.sampled_from(["queue", "discard", "interrupt"]),
+        when_busy=st.sampled_from(["queue", "discard", "interrupt", None]),
         by_hook=st.booleans(),
+        origin=st.sampled_from(["", "", "turn hook", "wake-up", "tool"]),
+        is_whole=st.booleans(),
     )
     def request(
-        self, kind: i.SpeechKind, interruptible: bool, priority: int, when_busy: i.WhenBusy, by_hook: bool
+        self,
+        kind: i.SpeechKind,
+        interruptible: bool,
+        priority: int,
+        when_busy: i.WhenBusy | None,
+        by_hook: bool,
+        origin: str = "",
+        is_whole: bool = True,
     ) -> None:
         speech = f"speech_{self._number()}"
         self.floor.known.append(speech)
         if not interruptible:
             self.floor.protected.add(speech)
-        if by_hook:
+        if by_hook and origin != "turn hook":
             self.floor.hooks.add(speech)
+        if when_busy == "interrupt":
+            self.over_caller.add(speech)
+        answers = [known for known in self.floor.known if known.startswith("answer")]
+        hook_of = answers[-1] if origin == "turn hook" and answers else ""
         self._feed(
             i.SpeechRequested(
                 speech_id=speech,
@@ -313,9 +368,15 @@ class TurnLaws(RuleBasedStateMachine):
                 interruptible=interruptible,
                 priority=priority,
                 when_busy=when_busy,
-                by_hook=by_hook,
+                by_hook=by_hook and origin != "turn hook",
+                by_wake_up=origin == "wake-up",
+                from_call="call" if origin == "tool" else "",
+                hook_of=hook_of,
+                is_whole=is_whole,
             )
         )
+        if hook_of:
+            self._feed(i.FloorYielded(hook_of))
 
     @rule(pick=st.integers(0, 99), begins=st.booleans(), is_last=st.booleans())
     def play(self, pick: int, begins: bool, is_last: bool) -> None:
@@ -329,6 +390,7 @@ class TurnLaws(RuleBasedStateMachine):
                 i.ToolsStarted,
                 i.ToolsAwaited,
                 i.ToolsFinished,
+                i.ToolCallSettled,
                 i.HandoffRequested,
                 i.HandoffEnded,
                 i.PipelineChangeRequested,
@@ -338,6 +400,8 @@ class TurnLaws(RuleBasedStateMachine):
     def use_tools_and_hand_off(self, pick: int, kind: type) -> None:
         if kind is i.PipelineChangeRequested:
             self._change_pipeline(pick)
+        elif kind is i.ToolCallSettled:
+            self._feed(i.ToolCallSettled("call"))
         elif kind is i.HandoffRequested:
             self._feed(i.HandoffRequested(f"handoff_{self._number()}"))
         elif kind is i.HandoffEnded:
@@ -392,7 +456,7 @@ class TurnLaws(RuleBasedStateMachine):
         holder = self.floor.holder
         options = self.options
         is_hushed = not options.interruption.enabled or options.interruption.echo_warm_up > 0 or self.has_limits
-        is_hushed = is_hushed or self.words.may_be_kept(holder)
+        is_hushed = is_hushed or self.words.may_be_kept(holder) or self.caller.was_asked_since(holder)
         may_wait = holder in self.floor.protected or (holder != "" and is_hushed) or self.is_manual
         self.floor.check(self.machine)
         self.words.check()

@@ -165,8 +165,7 @@ def test_a_typed_turn_of_its_own_throws_the_attempt_of_the_spoken_one_away() -> 
     assert call.take() == [
         (1.2, "attempt", "attempt_1", "turn_1", "one"),
         (1.5, "commit", "turn_2", "typed"),
-        (1.5, "grant", "answer_1"),
-        (1.5, "pause", "answer_1"),
+        (1.5, "prepare", "answer_1"),
         (1.5, "withdraw", "answer_1"),
         (1.5, "throw away", "attempt_1"),
         (1.5, "attempt", "attempt_2", "turn_2", "typed one"),
@@ -175,7 +174,7 @@ def test_a_typed_turn_of_its_own_throws_the_attempt_of_the_spoken_one_away() -> 
 
 def test_a_speech_asked_for_meanwhile_throws_an_attempt_away() -> None:
     call = eager().says("one", 0.5, 1.0).asks(1.3, "hold on")
-    assert call.take()[1:] == [(1.3, "grant", "hold on"), (1.3, "throw away", "attempt_1")]
+    assert call.take()[1:] == [(1.3, "throw away", "attempt_1")]
 
 
 def test_a_handoff_throws_an_attempt_away_and_lets_none_begin_before_it_is_over() -> None:
@@ -218,7 +217,7 @@ def test_nothing_is_begun_while_a_speech_waits_for_its_tools() -> None:
     assert call == [(0.1, "grant", "ask")]
     later = eager().asks(0.1, "ask", "reply").at(0.2, i.ToolsStarted("ask"), i.ToolsAwaited("ask"))
     later.says("and more", 0.5, 1.5).until(1.89)
-    assert later.take()[1:] == []
+    assert later.take()[1:] == [(1.7, "interrupt calls", "ask")]
 
 
 def test_a_merged_turn_is_answered_by_its_joined_words() -> None:

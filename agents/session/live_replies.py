@@ -1,0 +1,63 @@
+"""LiveReplies: the speeches of a session that are not over, by their ids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from vivavoce.agents.session.reply_lane import ReplyLane
+from vivavoce.agents.speech.handle import SpeechHandle
+from vivavoce.agents.speech.reply import Reply
+from vivavoce.agents.turn import effects as fx
+
+
+class LiveReplies(dict[str, Reply]):
+    """Carries out what the turn machine decides on the floor. A speech that is over is passed over.
+
+    Args:
+        heard_before: Returns the speeches that are heard before one that waits, by their ids.
+    """
+
+    def __init__(self, heard_before: Callable[[str], Iterable[str]]) -> None:
+        super().__init__()
+        self._heard_before = heard_before
+
+    def grant(self, effect: fx.GrantFloor, lane: ReplyLane) -> None:
+        """That speech has the floor."""
+        reply = self.get(effect.speech_id)
+        if reply is not None:
+            is_first = not reply.is_running
+            reply.grant()
+            if is_first:
+                lane.start(reply.run, f"speech {effect.speech_id}")
+
+    def prepare(self, effect: fx.PrepareSpeech, lane: ReplyLane) -> None:
+        """That speech generates, and waits for the floor."""
+        reply = self.get(effect.speech_id)
+        if reply is not None:
+            is_first = not reply.is_running
+            reply.prepare()
+            if is_first:
+                lane.start(reply.run, f"speech {effect.speech_id}")
+
+    def take_floor_back(self, effect: fx.TakeFloorBack) -> None:
+        """That speech has the floor no more."""
+        reply = self.get(effect.speech_id)
+        if reply is not None:
+            reply.take_floor_back()
+
+    def interrupt_calls(self, effect: fx.InterruptCalls) -> None:
+        """The caller took the floor from that speech, which waits for its tools."""
+        reply = self.get(effect.speech_id)
+        if reply is not None:
+            reply.interrupt_calls()
+
+    def texts_before(self, speech_id: str) -> list[str]:
+        """Return what is heard before that speech, which waits, as far as it is known and kept in the history."""
+        before = map(self.get, self._heard_before(speech_id))
+        requests = [reply.request for reply in before if reply is not None]
+        return [r.text for r in requests if isinstance(r.text, str) and r.text.strip() and r.add_to_history]
+
+    def has(self, handle: SpeechHandle) -> bool:
+        """Whether that is the handle of one of them."""
+        reply = self.get(handle.id)
+        return reply is not None and reply.handle is handle

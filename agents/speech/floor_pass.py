@@ -1,0 +1,53 @@
+"""FloorPass: whether one speech may generate and play, as the turn machine gives and takes it."""
+
+from __future__ import annotations
+
+import asyncio
+
+from vivavoce.agents.speech.playout import Playout, Utterance
+
+
+class FloorPass:
+    """The two permissions of a speech, and the utterance that waits for the second one.
+
+    The waits survive a permission that is given and taken back before the waiting task runs.
+    """
+
+    def __init__(self) -> None:
+        self._may_generate = asyncio.Event()  # asyncio's: to wait for what is there costs no turn of the loop
+        self._may_play = asyncio.Event()
+        self._held: tuple[Utterance, Playout] | None = None
+
+    def prepare(self) -> None:
+        """The speech may generate."""
+        self._may_generate.set()
+
+    def grant(self) -> None:
+        """The speech has the floor."""
+        self._may_generate.set()
+        self._may_play.set()
+        held, self._held = self._held, None
+        if held is not None and not held[0].done.is_set():
+            held[1].play(held[0])
+
+    def take_back(self) -> None:
+        """The speech has neither permission until it is given anew."""
+        self._may_generate.clear()
+        self._may_play.clear()
+
+    def play(self, utterance: Utterance, playout: Playout) -> None:
+        """Play the utterance, now or once the speech has the floor."""
+        if self._may_play.is_set():
+            playout.play(utterance)
+        else:
+            self._held = utterance, playout
+
+    async def may_generate(self) -> None:
+        """Wait for the permission to generate."""
+        while not self._may_generate.is_set():
+            await self._may_generate.wait()
+
+    async def may_play(self) -> None:
+        """Wait for the floor."""
+        while not self._may_play.is_set():
+            await self._may_play.wait()

@@ -1,0 +1,59 @@
+"""The wait of a speech for its tools, and for the agent that one of them hands off to."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from vivavoce.agents.observe.turn_record import TurnRecordBuilder
+from vivavoce.agents.speech.floor_pass import FloorPass
+from vivavoce.agents.speech.handle import SpeechHandle
+from vivavoce.agents.speech.host import SpeechHost
+from vivavoce.agents.tools.executor import PendingHandoff, ToolBatch
+from vivavoce.agents.turn.inputs import ToolsAwaited, ToolsFinished
+
+Next = Literal["model", "nothing", "interrupted"]
+"""What follows the calls: a model step with their results, nothing, or nothing since the caller cancelled them all."""
+
+
+async def await_tools(
+    batch: ToolBatch,
+    *,
+    host: SpeechHost,
+    handle: SpeechHandle,
+    record: TurnRecordBuilder,
+    floor: FloorPass,
+    by_hook: bool,
+) -> Next:
+    """Wait, without the floor, until every call is settled and the handoff is over; return what follows.
+
+    Args:
+        by_hook: A hook of an agent that comes or goes asked for the speech.
+    """
+    if batch.is_settled and batch.handoff is None:
+        record.mark("tools", "user_code", host.clock.now())
+        return "model"
+    floor.take_back()
+    host.post(ToolsAwaited(handle.id))
+    await batch.settled.wait()  # bounded by the tools' own timeouts
+    record.mark("tools", "user_code", host.clock.now())
+    if batch.are_calls_interrupted and not batch.has_results and not batch.agents:
+        return "interrupted"
+    goes_on = True
+    if batch.handoff is not None:
+        goes_on = await _await_handoff(batch, batch.handoff, host, record, by_hook=by_hook)
+    if goes_on:
+        host.post(ToolsFinished(handle.id))
+    return "model" if goes_on else "nothing"
+
+
+async def _await_handoff(
+    batch: ToolBatch, handoff: PendingHandoff, host: SpeechHost, record: TurnRecordBuilder, *, by_hook: bool
+) -> bool:
+    if by_hook:  # the handoff waits for the hook, which may wait for this speech
+        return not batch.is_mere_handoff
+    # Bounded by the hooks' timeouts and by what they say.
+    await handoff.wait(record)
+    record.mark("handoff", "user_code", host.clock.now())
+    if handoff.record is not None:
+        record.add_handoff(handoff.record)
+    return not (batch.is_mere_handoff and handoff.is_answer)
