@@ -140,6 +140,8 @@ class TurnMachine:
             if deadline is not None and deadline.at <= now:
                 self._settling.act(deadline, now)
             elif self._change.waiting is not None and self._change.holds_floor(now):
+                if self._preemption is not None:
+                    self._preemption.drop_stale()
                 return self._settling.next(self._deadlines())
             elif not (self._begin_next(now) and self._settling.may_grant(now)):
                 return deadline

@@ -75,15 +75,22 @@ class Preemption:
 
     def update(self) -> bool:
         """Drop an attempt that has lost its reason, begin one on settled words; tell whether anything was done."""
-        turn, attempt = self._user.turn, self._attempt
-        if attempt is not None and not self._is_still_right(attempt):
-            self._attempt = None
-            self._out.append(DropAttempt(attempt.attempt_id))
+        turn = self._user.turn
+        if self.drop_stale():
             return True
         if turn is not None and not turn.interim and not turn.owes_final and self._may_start(turn):
             self._start(turn)
             return True
         return False
+
+    def drop_stale(self) -> bool:
+        """Drop an attempt that has lost its reason; report whether there was one."""
+        attempt = self._attempt
+        if attempt is None or self._is_still_right(attempt):
+            return False
+        self._attempt = None
+        self._out.append(DropAttempt(attempt.attempt_id))
+        return True
 
     def deadlines(self) -> Iterator[Deadline]:
         """Yield when an interim has been stable for so long that it is answered."""

@@ -250,3 +250,10 @@ def test_one_that_was_asked_for_becomes_urgent_and_keeps_its_place() -> None:
     asks(talk, 1.5)
     assert talk.take() == []
     assert asks(talk, 1.6, is_urgent=True).take() == [(1.6, *TAKEN)]
+
+
+def test_an_answer_begun_ahead_of_a_turn_that_is_cleared_is_dropped_while_it_waits_for_its_moment() -> None:
+    talk = Conversation(max_attempts=1).at(1.0, i.UserFinal(text="hello"))
+    assert talk.take() == [(1.0, "attempt", "attempt_1", "turn_1", "hello")]
+    asks(talk, 1.1).at(1.2, i.TurnClearRequested())
+    assert (1.2, "throw away", "attempt_1") in talk.take()
