@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TextIO, cast
 from urllib.parse import urlsplit
 
-from vivavoce.pipelines.core.checks import check_number
+from vivavoce.pipelines.core.checks import check_choice, check_number, check_text
 from vivavoce.pipelines.core.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -90,6 +90,7 @@ class MCPServerStdio(MCPServer):
 
     def __post_init__(self) -> None:
         MCPServer.__post_init__(self)
+        check_text("command", self.command)
         if not self.command:
             raise ConfigurationError("command needs a program, got ''; such as MCPServerStdio('uvx', ['mcp-files'])")
         if isinstance(self.args, str):
@@ -133,10 +134,11 @@ class MCPServerHTTP(MCPServer):
 
     def __post_init__(self) -> None:
         MCPServer.__post_init__(self)
+        if not isinstance(self.url, str):  # not shown: it may hold a secret
+            raise ConfigurationError(f"url needs an http:// or https:// address, got a {type(self.url).__name__}")
         if urlsplit(self.url).scheme not in ("http", "https") or not urlsplit(self.url).hostname:
             raise ConfigurationError("url needs an http:// or https:// address; the one given is neither")
-        if self.transport not in ("auto", "streamable_http", "sse"):
-            raise ConfigurationError(f"transport must be auto, streamable_http or sse, got {self.transport!r}")
+        check_choice("transport", self.transport, ("auto", "streamable_http", "sse"))
 
     @property
     def label(self) -> str:

@@ -12,7 +12,7 @@ from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskStatus
 
 from vivavoce.pipelines.core.boundary import guarded
-from vivavoce.pipelines.core.checks import check_number
+from vivavoce.pipelines.core.checks import check_instance, check_number, shown
 from vivavoce.pipelines.core.component import Component
 from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError, ProviderError, first_error
 from vivavoce.pipelines.core.reopening import Reopening
@@ -147,6 +147,7 @@ class CascadingPipeline(Pipeline):
         turn_detector: TurnDetector | None = None,
         options: CascadingOptions | None = None,
     ) -> None:
+        check_instance("options", options, CascadingOptions, or_none=True)
         self.components = CascadingComponents(
             stt=stt, llm=llm, tts=tts, vad=vad, denoise=denoise, turn_detector=turn_detector
         )
@@ -449,7 +450,7 @@ def check_listening(parts: CascadingComponents, pipeline: str) -> None:
         part = getattr(parts, kind)
         if part is not None and not isinstance(part, port):
             raise ConfigurationError(
-                f"{kind} must be an instance of {port.__name__}, got {part!r}"
+                f"{kind} must be an instance of {port.__name__}, got {shown(part)}"
                 + ("; call the class" if isinstance(part, type) else "")
             )
     if parts.stt is not None and parts.stt.capabilities.needs_flush and parts.vad is None:

@@ -38,7 +38,7 @@ from anyio.abc import TaskStatus
 
 from vivavoce.pipelines import events as ev
 from vivavoce.pipelines.cascading import CascadingComponents, CascadingConnection, CascadingOptions, check_listening
-from vivavoce.pipelines.core.checks import check_number
+from vivavoce.pipelines.core.checks import check_choice, check_instance, check_number, shown
 from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError, ProviderError, first_error
 from vivavoce.pipelines.core.retry import RetryOptions, retry_stream
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent, TextDelta, Usage
@@ -94,10 +94,8 @@ class RealtimeOptions:
     def __post_init__(self) -> None:
         checked_filters(self.text_filters)
         check_number("turn_detector_limit", self.turn_detector_limit, above=0, unit="s")
-        if self.turn_detection not in ("local", "remote", None):
-            raise ConfigurationError(f"turn_detection must be 'local', 'remote' or None, got {self.turn_detection!r}")
-        if self.answers not in ("audio", "text", None):
-            raise ConfigurationError(f"answers must be 'audio', 'text' or None, got {self.answers!r}")
+        check_choice("turn_detection", self.turn_detection, ("local", "remote", None))
+        check_choice("answers", self.answers, ("audio", "text", None))
 
 
 class RealtimePipeline(Pipeline):
@@ -129,9 +127,10 @@ class RealtimePipeline(Pipeline):
         fallback: Pipeline | None = None,
     ) -> None:
         if not isinstance(model, RealtimeModel):
-            raise ConfigurationError(f"model must be an instance of RealtimeModel, got {model!r}")
+            raise ConfigurationError(f"model must be an instance of RealtimeModel, got {shown(model)}")
         if fallback is not None and not isinstance(fallback, Pipeline):
-            raise ConfigurationError(f"fallback must be a Pipeline, got {fallback!r}; such as CascadingPipeline(...)")
+            raise ConfigurationError(f"fallback must be a Pipeline, got {shown(fallback)}; such as a cascading one")
+        check_instance("options", options, RealtimeOptions, or_none=True)
         self.model = model
         self.fallback = fallback
         self.components = CascadingComponents(stt=stt, tts=tts, vad=vad, turn_detector=turn_detector)

@@ -12,7 +12,7 @@ from vivavoce.agents.session.history_sink import HistorySink
 from vivavoce.agents.session.report_file import report_file
 from vivavoce.agents.speech.host import SpeechLimits
 from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions
-from vivavoce.pipelines.core.checks import check_flag, check_instance, check_number, check_text, check_whole
+from vivavoce.pipelines.core.checks import check_flag, check_instance, check_number, check_text, check_whole, shown
 from vivavoce.pipelines.core.clock import Clock, LoopClock
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.llm.context_window import ContextPolicy
@@ -40,12 +40,14 @@ class WatchOptions:
 
     def __post_init__(self) -> None:
         if self.telemetry is not None and not isinstance(self.telemetry, TelemetryOptions | Telemetry):
-            raise ConfigurationError(f"telemetry must be TelemetryOptions(…) or Telemetry(…), got {self.telemetry!r}")
+            raise ConfigurationError(
+                f"telemetry must be TelemetryOptions(…) or Telemetry(…), got {shown(self.telemetry)}"
+            )
         check_flag("capture_content", self.capture_content)
         for name in ("trace_path", "report_path"):
             given = getattr(self, name)
             if given is not None and not isinstance(given, str | Path):
-                raise ConfigurationError(f"{name} must be a str, a Path or None, got {given!r}")
+                raise ConfigurationError(f"{name} must be a str, a Path or None, got {shown(given)}")
         report_file(self.report_path, "session")
 
 
@@ -105,7 +107,8 @@ class SessionOptions(WatchOptions):
             check_instance(name, getattr(self, name), kind)
         if self.context_window is not None and not callable(self.context_window):
             raise ConfigurationError(
-                f"context_window must be ContextWindow(…) or a function of a ChatContext, got {self.context_window!r}"
+                "context_window must be ContextWindow(…) or a function of a ChatContext, got "
+                f"{shown(self.context_window)}"
             )
         for name in ("preemptive", "preemptive_tts"):
             check_flag(name, getattr(self, name))
@@ -118,9 +121,9 @@ class SessionOptions(WatchOptions):
             check_whole(name, getattr(self, name), at_least=1)
         check_text("apology", self.apology)
         if self.recording is not None and not isinstance(self.recording, RecordingOptions):
-            raise ConfigurationError(f"recording must be RecordingOptions(…), got {self.recording!r}")
+            raise ConfigurationError(f"recording must be RecordingOptions(…), got {shown(self.recording)}")
         if isinstance(self.clock, type) or not hasattr(self.clock, "now"):
-            raise ConfigurationError(f"clock must be a Clock, got {self.clock!r}; for example LoopClock()")
+            raise ConfigurationError(f"clock must be a Clock, got {shown(self.clock)}; for example LoopClock()")
 
     def configured_waits(self, vad_silence: float) -> dict[str, float]:
         """Return what is waited for by configuration between the end of the user's speech and the commit.

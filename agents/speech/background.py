@@ -77,7 +77,7 @@ class BackgroundAudioConfig:
             check_flag(name, getattr(self, name))
         if not all(is_number(volume) and 0 <= volume <= 1 for volume in (self.volume, self.duck_volume)):
             raise ConfigurationError(
-                f"need volume and duck_volume from 0 to 1, got {self.volume!r} and {self.duck_volume!r}"
+                f"need volume and duck_volume from 0 to 1, got {shown(self.volume)} and {shown(self.duck_volume)}"
             )
         for name in ("duck_ramp", "fade"):
             check_number(name, getattr(self, name), at_least=0, unit="s")

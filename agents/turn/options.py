@@ -16,6 +16,7 @@ from vivavoce.pipelines.core.checks import (
     check_number,
     check_whole,
     is_number,
+    shown,
 )
 from vivavoce.pipelines.core.errors import ConfigurationError
 
@@ -64,12 +65,12 @@ class EndpointingOptions:
         check_number("transcript_timeout", self.transcript_timeout, above=0, unit="s")
         is_pair = isinstance(self.learned, tuple) and len(self.learned) == 2 and all(map(is_number, self.learned))
         if not is_pair or not 0 <= self.learned[0] <= self.learned[1]:
-            raise ConfigurationError(f"need 0 <= learned[0] <= learned[1] (s), got {self.learned!r}")
+            raise ConfigurationError(f"need 0 <= learned[0] <= learned[1] (s), got {shown(self.learned)}")
         low, high = self.learned
         if self.mode == "dynamic" and not low <= self.min_delay <= high <= self.max_delay:
             raise ConfigurationError(
                 "mode 'dynamic' needs learned[0] <= min_delay <= learned[1] <= max_delay (s), "
-                f"got learned={self.learned!r}, min_delay={self.min_delay!r}, max_delay={self.max_delay!r}"
+                f"got learned={shown(self.learned)}, min_delay={self.min_delay!r}, max_delay={self.max_delay!r}"
             )
 
 

@@ -20,6 +20,7 @@ import inspect
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from vivavoce.pipelines.core.checks import shown
 from vivavoce.pipelines.core.errors import ConfigurationError
 
 Decision = Literal["ignore", "pause", "interrupt"]
@@ -75,15 +76,18 @@ def check_policies(mode: object, backchannels: object) -> None:
         ConfigurationError: One of them is neither a known value nor something that can be asked, or it is async.
     """
     if isinstance(mode, type):
-        raise ConfigurationError(f"need an object with decide(moment) as mode, got the class {mode!r}; make one of it")
-    decide = getattr(mode, "decide", None)
-    if mode not in ("pause", "immediate") and (not callable(decide) or inspect.iscoroutinefunction(decide)):
         raise ConfigurationError(
-            f"need mode 'pause', 'immediate' or an object with a sync decide(moment), got {mode!r}"
+            f"need an object with decide(moment) as mode, got the class {shown(mode)}; make one of it"
+        )
+    decide = getattr(mode, "decide", None)
+    is_known = type(mode) is str and mode in ("pause", "immediate")
+    if not is_known and (not callable(decide) or inspect.iscoroutinefunction(decide)):
+        raise ConfigurationError(
+            f"need mode 'pause', 'immediate' or an object with a sync decide(moment), got {shown(mode)}"
         )
     if isinstance(backchannels, frozenset):
         return
     if not callable(backchannels) or inspect.iscoroutinefunction(backchannels):
         raise ConfigurationError(
-            f"need backchannels as a frozenset of phrases or a sync function(text), got {backchannels!r}"
+            f"need backchannels as a frozenset of phrases or a sync function(text), got {shown(backchannels)}"
         )

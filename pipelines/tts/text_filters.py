@@ -33,6 +33,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 from urllib.parse import urlsplit
 
+from vivavoce.pipelines.core.checks import check_items, shown
 from vivavoce.pipelines.core.errors import ConfigurationError, describe
 from vivavoce.pipelines.tts.text_markdown import MarkdownFilter as MarkdownFilter
 from vivavoce.pipelines.tts.text_numbers import NumberFilter as NumberFilter
@@ -155,9 +156,9 @@ DEFAULT_TEXT_FILTERS: tuple[TextFilter, ...] = (EmojiFilter(), MarkdownFilter(),
 
 def checked_filters(filters: Sequence[TextFilter]) -> None:
     """Raise `ConfigurationError` unless each is callable, and no class."""
-    for each in filters:
+    for each in check_items("text_filters", filters, object, remedy="give functions from str to str"):
         if not callable(each) or isinstance(each, type):
-            raise ConfigurationError(f"a text filter must be a callable from str to str, got {each!r}")
+            raise ConfigurationError(f"a text filter must be a callable from str to str, got {shown(each)}")
 
 
 def prepare_filters(filters: Sequence[TextFilter]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import math
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import Any
 
@@ -14,81 +14,23 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from realtime_kit import realtime_of
 
+from kinds_kit import BAD, FLAGS, FUNCTIONS, TEXTS, Hostile, OwnText, refuses
 from vivavoce.agents import (
     Agent,
     AgentSession,
-    BackgroundAudioConfig,
     CompletedTurn,
     ConversationFlow,
-    RecordingOptions,
-    RoomOptions,
     SessionOptions,
-    ToolChoice,
-    WakeUp,
-    Worker,
-    WorkerOptions,
     function_tool,
 )
 from vivavoce.agents.events import Started
-from vivavoce.agents.rooms.local import LocalTransport
-from vivavoce.agents.testing import ScriptedLLM, SessionHarness, ToolCall, run_virtual
+from vivavoce.agents.testing import ScriptedLLM, SessionHarness, ToolCall
 from vivavoce.pipelines import CascadingPipeline
 from vivavoce.pipelines.core.errors import ConfigurationError, SessionError
-from vivavoce.pipelines.llm.chat_context import ChatMessage
-from vivavoce.pipelines.media.frame import AudioFrame, VideoFrame
-from vivavoce.pipelines.pipeline import Pipeline
-from vivavoce.pipelines.testing import ScriptedTTS, VirtualClock
+from vivavoce.pipelines.testing import ScriptedTTS
 
 Call = Callable[[AgentSession[Any], Any], Any]
 
-
-class Hostile:
-    """Raises whatever is asked of it."""
-
-    __hash__ = None  # type: ignore[assignment]  # it has none
-
-    def __repr__(self) -> str:
-        raise RuntimeError("no repr")
-
-    __str__ = __bool__ = __len__ = __iter__ = __eq__ = __repr__  # type: ignore[assignment]  # all raise
-
-
-class OwnText(str):
-    """A str with methods of its own."""
-
-    def strip(self, *_: Any) -> str:
-        raise RuntimeError("no strip")
-
-    __str__ = __repr__ = strip
-
-
-def raising() -> Iterator[Any]:
-    yield VideoFrame(b"jpeg", "image/jpeg")
-    raise RuntimeError("no more")
-
-
-BAD: dict[str, Callable[[], Any]] = {
-    "None": lambda: None,
-    "bytes": lambda: b"text",
-    "number": lambda: 3,
-    "NaN": lambda: math.nan,
-    "infinite": lambda: math.inf,
-    "huge": lambda: 10**400,
-    "list": lambda: ["a"],
-    "empty list": list,
-    "dict": dict,
-    "text": lambda: "no such thing",
-    "empty text": lambda: "",
-    "object": object,
-    "class": lambda: int,
-    "hostile": Hostile,
-    "generator": raising,
-    "true": lambda: True,
-}
-
-TEXTS = {"text", "empty text"}
-FLAGS = {"true"}
-FUNCTIONS = {"class"}
 
 CALLS: dict[str, tuple[Call, set[str]]] = {
     "say(text)": (lambda s, v: s.say(v), TEXTS),
@@ -137,16 +79,6 @@ CALLS: dict[str, tuple[Call, set[str]]] = {
     "handle.add_done_callback": (lambda s, v: s.say("One.").add_done_callback(v), FUNCTIONS),
 }
 """A public call of a running session -> the call with one argument of the test's, and those that it takes."""
-
-
-async def refuses(call: Callable[[], Any]) -> None:
-    async def made() -> None:
-        result = call()
-        if inspect.iscoroutine(result):
-            await result
-
-    with pytest.raises(ConfigurationError):
-        await made()
 
 
 async def still_answers(harness: SessionHarness) -> None:
@@ -352,107 +284,14 @@ def test_an_error_whose_text_cannot_be_read_fails_its_tool_and_nothing_else() ->
     harness.expects_error("tool").run(scenario).expect_tools(("odd", "The tool failed (Unlucky)."))
 
 
-MADE: dict[str, tuple[Callable[[Any], Any], set[str]]] = {
-    "AgentSession(agent)": (lambda v: AgentSession(v, pipeline()), set()),
-    "AgentSession(pipeline)": (lambda v: AgentSession(Agent("x"), v), set()),
-    "AgentSession(conversation_flow)": (lambda v: AgentSession(Agent("x"), pipeline(), v), {"None"}),
-    "AgentSession(wake_up)": (lambda v: AgentSession(Agent("x"), pipeline(), wake_up=v), {"None", "number"}),
-    "AgentSession(background_audio)": (
-        lambda v: AgentSession(Agent("x"), pipeline(), background_audio=v),
-        {"None", "empty list", "list", *TEXTS},  # a file that is not there is refused by start()
-    ),
-    "AgentSession(options)": (lambda v: AgentSession(Agent("x"), pipeline(), options=v), {"None"}),
-    "AgentSession(id)": (lambda v: AgentSession(Agent("x"), pipeline(), id=v), {"None", "text"}),
-    "Agent(instructions)": (lambda v: Agent(v), TEXTS),
-    "Agent(tools)": (lambda v: Agent("x", tools=v), {"empty list"}),
-    "Agent(tools=[...])": (lambda v: Agent("x", tools=[v]), set()),
-    "Agent(mcp_servers)": (lambda v: Agent("x", mcp_servers=v), {"empty list"}),
-    "Agent(id)": (lambda v: Agent("x", id=v), {"None", "text"}),
-    "function_tool(name)": (lambda v: function_tool(name=v)(raising), {"None", *TEXTS}),
-    "function_tool(description)": (lambda v: function_tool(description=v)(raising), {"None", *TEXTS}),
-    "function_tool(cancel_on_interrupt)": (lambda v: function_tool(cancel_on_interrupt=v)(raising), FLAGS),
-    "function_tool(timeout)": (lambda v: function_tool(timeout=v)(raising), {"None", "number", "infinite"}),
-    "ToolChoice(mode)": (lambda v: ToolChoice(mode=v), set()),
-    "ToolChoice(name)": (lambda v: ToolChoice(mode="named", name=v), {"text"}),
-    "WakeUp(after)": (lambda v: WakeUp(after=v), {"number"}),
-    "WakeUp(repeat)": (lambda v: WakeUp(after=1.0, repeat=v), {"number", "huge"}),
-    "BackgroundAudioConfig(file_path)": (lambda v: BackgroundAudioConfig(v), TEXTS),
-    "RecordingOptions(path)": (lambda v: RecordingOptions(path=v), TEXTS),
-    "RecordingOptions(autostart)": (lambda v: RecordingOptions(autostart=v), FLAGS),
-    "RecordingOptions(sample_rate)": (lambda v: RecordingOptions(sample_rate=v), set()),
-    "RecordingOptions(consent)": (lambda v: RecordingOptions(consent=v), {"None", "class"}),
-    "RoomOptions(audio_input)": (lambda v: RoomOptions(audio_input=v), FLAGS),
-    "RoomOptions(participant_grace)": (lambda v: RoomOptions(participant_grace=v), {"number", "infinite"}),
-    "RoomOptions(publish_limit)": (lambda v: RoomOptions(publish_limit=v), {"number", "infinite"}),
-    "RoomOptions(participant_kinds)": (lambda v: RoomOptions(participant_kinds=v), set()),
-    "RoomOptions(input_rate)": (lambda v: RoomOptions(input_rate=v), set()),
-    "RoomOptions(output_rate)": (lambda v: RoomOptions(output_rate=v), set()),
-    "RoomOptions(track_name)": (lambda v: RoomOptions(track_name=v), TEXTS),
-    "Worker(entrypoint)": (lambda v: Worker(v), FUNCTIONS),
-    "Worker(agent_name)": (lambda v: Worker(print, agent_name=v), TEXTS),  # type: ignore[arg-type]
-    "Worker(options)": (lambda v: Worker(print, options=v), set()),  # type: ignore[arg-type]
-    "WorkerOptions(url)": (lambda v: WorkerOptions(url=v), {"None", *TEXTS}),
-    "WorkerOptions(max_jobs)": (lambda v: WorkerOptions(max_jobs=v), {"number", "huge"}),
-    "WorkerOptions(permissions)": (lambda v: WorkerOptions(permissions=v), set()),
-    "WorkerOptions(prewarm)": (lambda v: WorkerOptions(prewarm=v), {"None", "class"}),
-    "WorkerOptions(drain_timeout)": (lambda v: WorkerOptions(drain_timeout=v), {"number", "infinite"}),
-    "WorkerOptions(request_timeout)": (lambda v: WorkerOptions(request_timeout=v), set()),
-    "WorkerOptions(health_port)": (lambda v: WorkerOptions(health_port=v), {"None", "number"}),
-    "ChatMessage(role)": (lambda v: ChatMessage(role=v, content="x"), set()),
-    "ChatMessage(content)": (lambda v: ChatMessage(role="user", content=v), TEXTS),
-    "AudioFrame(data)": (lambda v: AudioFrame(v, 16000), {"bytes"}),
-    "AudioFrame(sample_rate)": (lambda v: AudioFrame(b"", v), {"number", "huge"}),
-    "AudioFrame(num_channels)": (lambda v: AudioFrame(b"", 16000, v), {"number", "huge"}),
-    "VideoFrame(data)": (lambda v: VideoFrame(v, "image/jpeg"), {"bytes"}),
-    "VideoFrame(media_type)": (lambda v: VideoFrame(b"", v), TEXTS),
+ODD: dict[str, Callable[[], Any]] = {
+    "own text": lambda: OwnText("x"),
+    "hostile": Hostile,
+    "object": object,
+    "function": lambda: print,
+    "options": SessionOptions,
 }
-"""What an application makes before any session runs, with one argument of the test's, and those that it takes."""
-
-
-def pipeline() -> Pipeline:
-    return CascadingPipeline(tts=ScriptedTTS())
-
-
-@pytest.mark.parametrize("name", MADE)
-async def test_what_is_made_with_an_argument_of_another_kind_is_refused(name: str) -> None:
-    make, taken = MADE[name]
-    for bad in (bad for kind, bad in BAD.items() if kind not in taken):
-        await refuses(partial(make, bad()))
-
-
-STARTS: dict[str, tuple[Callable[[AgentSession[Any], VirtualClock, Any], Any], set[str]]] = {
-    "room": (lambda s, c, v: s.start(v), {"None"}),
-    "participant": (lambda s, c, v: s.start(LocalTransport(c), participant=v), {"None", "text"}),
-    "room_options": (lambda s, c, v: s.start(LocalTransport(c), room_options=v), {"None"}),
-    "resume_from": (lambda s, c, v: s.start(LocalTransport(c), resume_from=v), {"None"}),
-}
-
-
-@pytest.mark.parametrize("name", STARTS)
-def test_a_start_with_an_argument_of_another_kind_is_refused_and_the_next_start_works(name: str) -> None:
-    call, taken = STARTS[name]
-
-    async def scenario() -> None:
-        clock = VirtualClock()
-        session = AgentSession[None](Agent("Help."), pipeline(), options=SessionOptions(clock=clock))
-        for make in (make for kind, make in BAD.items() if kind not in taken):
-            await refuses(partial(call, session, clock, make()))
-        async with session:
-            await session.start(LocalTransport(clock))
-            await session.say("One.")
-            assert len(session.history.messages()) == 1
-
-    run_virtual(scenario())
-
-
-def test_an_agent_whose_class_forgets_the_constructor_is_refused() -> None:
-    class Forgetful(Agent):
-        def __init__(self) -> None:
-            self.name = "Bob"
-
-    with pytest.raises(ConfigurationError, match=r"Forgetful.__init__ does not call super\(\).__init__"):
-        AgentSession(Forgetful(), pipeline())
-
+"""Made when they are used: what draws and shows random values would ask them things."""
 
 VALUES = st.one_of(
     st.none(),
@@ -462,7 +301,7 @@ VALUES = st.one_of(
     st.binary(max_size=4),
     st.text(max_size=8),
     st.lists(st.integers(), max_size=2),
-    st.sampled_from([OwnText("x"), Hostile(), object(), int, print, Agent, SessionOptions()]),
+    st.sampled_from(sorted(ODD)).map(lambda name: ("odd", name)),
 )
 
 
@@ -471,7 +310,8 @@ VALUES = st.one_of(
 def test_no_row_of_random_calls_ends_the_session(calls: list[tuple[str, Any]]) -> None:
     async def scenario(harness: SessionHarness) -> None:
         session = harness.session
-        for name, value in calls:
+        for name, drawn in calls:
+            value = ODD[drawn[1]]() if isinstance(drawn, tuple) else drawn
             try:
                 result = CALLS[name][0](session, value)
                 if inspect.iscoroutine(result):
