@@ -161,8 +161,8 @@ class ReplyHost:
             context=context,
             instructions=agent.instructions,
             extra_instructions=extra_instructions,
-            tools=agent.tools if may_call else (),
-            tool_choice=tool_choice if may_call and tool_choice is not None else ToolChoice(),
+            tools=agent.tools,
+            tool_choice=(tool_choice or ToolChoice()) if may_call else ToolChoice(mode="none"),
             turn_id=turn_id,
         )
 

@@ -264,7 +264,7 @@ class Reply:
             await anyio.lowlevel.checkpoint_if_cancelled()
 
     def _note_if_empty(self, who: str) -> None:
-        if self._utterance is None:
+        if self._utterance is None or not self._utterance.total:  # text filters may leave nothing to speak
             self.record.is_empty = True
             logger.warning("Speech %s: the %s's answer is empty", self.handle.id, who)
 
@@ -305,12 +305,27 @@ class Reply:
         connection, is_first = self.host.connection, number == 0
         if is_first and self.request.remote_reply_id:
             self._text_stage = SERVER_STAGE
-            return await self._generate_step(connection.accept(self.request.remote_reply_id), "llm")
+            source = connection.accept(self.request.remote_reply_id)
+            return await self._generate_step(source if may_call else self._without_calls(source), "llm")
         self._text_stage = MODEL_STAGE
         request = self._request_for(may_call=may_call, is_first=is_first)
         attempt = self._take_attempt(request) if is_first else None
         source = connection.generate(request) if attempt is None else attempt.events()
+        source = source if may_call else self._without_calls(source)
         return await self._generate_step(source, "llm", attempt, request, number=number)
+
+    async def _without_calls(
+        self, source: AsyncGenerator[LLMEvent | AudioChunk, None]
+    ) -> AsyncGenerator[LLMEvent | AudioChunk, None]:
+        """Yield the answer that has to do without tools; a model that calls all the same is not heard there."""
+        async with aclosing(source) as events:
+            async for event in events:
+                if isinstance(event, ToolCall):
+                    logger.warning(
+                        "Speech %s: a call of %s after max_tool_steps is not run", self.handle.id, event.name
+                    )
+                else:
+                    yield event
 
     async def _generate_step(
         self,

@@ -75,6 +75,7 @@ DIFFERENT: dict[str, str] = {
     "test_what_a_tool_came_to_whose_voice_failed_is_answered_late": VOICE,
     "test_without_a_voice_or_a_text_there_is_no_apology": VOICE,
     "test_a_tool_after_spoken_words_plays_them_first": VOICE,
+    "test_an_answer_of_an_emoji_is_an_empty_one": VOICE,
     "test_cut_words_stand_before_their_calls_and_the_next_answer_has_the_result": VOICE,
     "test_a_result_that_no_model_was_sent_before_the_cut_is_answered_once": VOICE,
     "test_a_cut_speech_is_not_answered_late_when_the_session_closes": VOICE,

@@ -169,13 +169,13 @@ def test_parallel_calls_run_side_by_side_and_keep_the_order_of_the_calls() -> No
     harness.expect_states("agent", ("listening", 0.5), ("thinking", 1.9), ("speaking", 4.3), ("idle", 4.5))
 
 
-def test_five_rounds_of_tools_are_followed_by_an_answer_without_tools() -> None:
+def test_five_rounds_of_tools_are_followed_by_an_answer_without_calls() -> None:
     again = [call("returns", '{"what": "text"}', f"c{number}") for number in range(5)]
     harness = SessionHarness(Desk(), ScriptedLLM(*[[step] for step in again], "Enough.", delay=0.1))
     harness.caller.says("please do it", 0.5, 1.5)
     harness.run(until=6.0)
     assert len(harness.tools) == 5
-    assert [bool(request.tools) for request in harness.llm.requests] == [True] * 5 + [False]
+    assert [request.tool_choice.mode for request in harness.llm.requests] == ["auto"] * 5 + ["none"]
     harness.expect_history(("user", "please do it"), ("assistant", "Enough.")).expect_outcomes("completed")
 
 

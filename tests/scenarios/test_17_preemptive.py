@@ -282,10 +282,10 @@ def test_an_answer_to_a_history_with_other_words_of_the_caller_is_thrown_away() 
     assert harness.messages[-1] == ("assistant", "Fine.")
 
 
-def test_without_tool_steps_the_model_is_offered_no_tool_ahead_either() -> None:
+def test_without_tool_steps_the_model_may_call_no_tool_ahead_either() -> None:
     options = SessionOptions(speech=SpeechLimits(max_tool_steps=0))
     harness = ask([0.1, ANSWER], agent=Desk(), options=options).run(until=6.0)
-    assert [request.tools for request in harness.llm.requests] == [()]
+    assert [request.tool_choice.mode for request in harness.llm.requests] == ["none"]
     expect_no_trace(harness)
 
 
