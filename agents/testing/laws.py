@@ -63,8 +63,9 @@ class Observed:
 
     @property
     def messages(self) -> list[ChatMessage]:
-        """The messages of the history that hold what was said."""
-        items = self.recording.items()
+        """The messages that this session added to the history and that hold what was said."""
+        added = {event.item.id for event in self.recording.of(HistoryItemAdded)}
+        items = [item for item in self.recording.items() if item.id in added]
         return [item for item in items if isinstance(item, ChatMessage) and not item.no_transcript]
 
 
@@ -82,7 +83,7 @@ def outcomes(seen: Observed) -> Iterator[str]:
     records = [event.record for event in seen.recording.of(TurnCompleted)]
     ended = Counter(record.turn_id for record in records)
     for record in records:
-        if record.kind != "turn" and record.turn_id not in others:
+        if record.kind != "turn" and record.turn_id not in others and record.outcome != "discarded":
             yield f"{record.turn_id} ({record.kind}) had an outcome, and was never begun"
     for name in sorted((turns | others) - set(ended)):
         yield f"{name} never had an outcome"

@@ -61,7 +61,7 @@ def test_a_session_whose_steps_go_on_raising_closes_and_says_why() -> None:
             harness.room.send_text(5)  # type: ignore[arg-type]  # a transport's mistake
         await harness.until(20.0)
 
-    harness = SessionHarness(Agent("Help.")).expects_error("session").run(scenario)
+    harness = SessionHarness(Agent("Help.")).expects_error("session").expects_error("decision loop").run(scenario)
     assert {error.source for error in harness.recording.of(ErrorOccurred)} == {"decision loop"}
     assert harness.close_report is not None
     assert (harness.close_report.reason, harness.close_report.error) == ("error", "AttributeError")

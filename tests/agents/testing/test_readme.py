@@ -15,7 +15,7 @@ from vivavoce.agents import testing as kit
 from vivavoce.agents.testing import Caller, ExpectCall, ExpectHandoff, ExpectMessage, ScriptedLLM, SessionHarness
 
 README = (Path(kit.__path__[0]) / "README.md").read_text(encoding="utf-8")
-TABLE, TURNS, JUDGES = re.findall(r"^```python\n(.*?)^```", README, flags=re.M | re.S)
+TABLE, TURNS, PARTS, JUDGES = re.findall(r"^```python\n(.*?)^```", README, flags=re.M | re.S)
 
 
 class Host(Agent):
@@ -51,6 +51,13 @@ def test_the_scenario_shown_passes() -> None:
     run(TURNS)
 
 
+def test_the_parts_shown_make_a_harness() -> None:
+    harness = run(PARTS)["harness"]
+    harness.caller.says("a table for", 1.0, 2.0)
+    harness.caller.says("two please", 3.0, 4.0)
+    harness.run(until=8.0).expect.contains_message("Booked.")
+
+
 def test_the_judges_shown_judge() -> None:
     async def scenario(harness: SessionHarness) -> None:
         yes = '{"passed": true, "reason": "It does."}'
@@ -66,6 +73,6 @@ def test_the_judges_shown_judge() -> None:
 
 @pytest.mark.parametrize("name", sorted(set(re.findall(r"`\.?(?:harness\.)?(?:await \.)?(\w+)\(", README))))
 def test_every_function_named_is_there(name: str) -> None:
-    owners = (kit, Caller, SessionHarness, ExpectMessage, ExpectCall, ExpectHandoff)
+    owners = (kit, Caller, SessionHarness, ExpectMessage, ExpectCall, ExpectHandoff, ScriptedLLM)
     known = any(hasattr(owner, name) for owner in owners)
     assert known or name == "main", f"README.md names {name}(), which nothing in the kit has"
