@@ -61,8 +61,8 @@ IDLE := $(if $(shell chrt --idle 0 echo can 2>/dev/null),chrt --idle 0,nice -n 1
 CALLS := $(BIN)/pytest -p no:cacheprovider --durations=15
 COVERED := $(BIN)/coverage run $(CALLS)
 E2E := tests/e2e
-# Commands in processes of their own.
-PROGRAMS := $(wildcard $(addprefix $(E2E)/,test_call*.py test_connect.py test_console*.py test_demo_caller.py test_demo_life.py \
+# Commands in processes of their own. This lane and the next take about as long as each other: 14 minutes.
+PROGRAMS := $(wildcard $(addprefix $(E2E)/,test_call*.py test_connect.py test_demo_caller.py test_demo_life.py \
 	test_dev_call.py test_dev_life.py test_table_booking_example.py))
 PAGES := $(wildcard $(addprefix $(E2E)/,room/test_livekit_client.py test_page*.py))
 PATIENT := $(addprefix $(E2E)/,room/test_server_api.py test_dev.py test_examples.py test_livekit_microphone.py \
@@ -82,7 +82,7 @@ endef
 .test-programs:
 	$(call lane,programs,$(CALLS) tests/soak $(PROGRAMS))
 
-# Whatever no other lane names.
+# Whatever no other lane names: rooms, transports, scenarios in rooms, the console.
 .test-rooms:
 	$(call lane,rooms,$(CALLS) $(E2E) $(addprefix --ignore=,$(DEMO) $(PROGRAMS) $(PATIENT) $(PAGES)))
 

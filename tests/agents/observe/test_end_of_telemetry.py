@@ -22,10 +22,10 @@ class Stubborn(Agent):
     """Uses up the close's budget, and more."""
 
     async def on_exit(self) -> None:
-        until = anyio.current_time() + 3.0
+        until = anyio.current_time() + 1.5
         while anyio.current_time() < until:
             try:
-                await anyio.sleep(3.0)
+                await anyio.sleep(1.5)
             except anyio.get_cancelled_exc_class():
                 continue
 
