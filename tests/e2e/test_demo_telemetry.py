@@ -51,7 +51,7 @@ def kind_of(span: Span) -> str:
 
 def is_dropped(span: Span) -> bool:
     """Whether it is a turn that nobody answered: a real recogniser may hear nothing in a line, which is said again."""
-    return span["attributes"].get("vivavoce.turn.outcome") == "dropped"
+    return bool(span["attributes"].get("vivavoce.turn.outcome") == "dropped")
 
 
 @pytest.fixture(params=[("on_livekit", "http_collector"), ("on_embedded", "grpc_collector")], ids=["http", "grpc"])
