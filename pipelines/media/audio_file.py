@@ -10,6 +10,7 @@ import threading
 import wave
 from typing import Protocol
 
+from vivavoce.pipelines.core.checks import shown
 from vivavoce.pipelines.core.errors import AudioFileError, ConfigurationError
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.media.mixer import downmix
@@ -40,8 +41,10 @@ def check_audio_file(path: str | os.PathLike[str]) -> str:
     """
     name = os.fspath(path)
     if not isinstance(name, str) or not os.path.isfile(name):
-        raise ConfigurationError(f"needed the path of an audio file, got {name!r}, where no file is; mend the path")
-    return name
+        raise ConfigurationError(
+            f"needed the path of an audio file, got {shown(name)}, where no file is; mend the path"
+        )
+    return str.__str__(name)  # plain, whatever methods a subclass has
 
 
 class AudioFileReader:

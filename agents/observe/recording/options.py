@@ -56,7 +56,7 @@ def recording_file(path: str | Path, session_id: str) -> Path:
     """
     if not isinstance(path, str | Path):
         raise ConfigurationError(f"a recording needs the path of a folder or file, got {shown(path)}")
-    given = Path(path)
+    given = Path(str.__str__(path) if isinstance(path, str) else path)
     if os.fspath(path).endswith(os.sep) or given.is_dir() or not given.suffix:
         return given / f"{''.join(c if c.isalnum() or c in '._-' else '_' for c in session_id)}.wav"
     if given.suffix not in SUFFIXES:
