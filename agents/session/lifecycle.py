@@ -47,6 +47,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+HEARING_SHARE = 0.5
+"""Part of the close's budget in which the user's last words must come."""
+
 Connect = Callable[[], Awaitable["Transport"]]
 """Returns the transport, when it is connected if need be."""
 
@@ -463,7 +466,13 @@ class SessionLifecycle:
             self._emitter.cut()
 
     async def _cut_speech(self) -> None:
-        self._runtime.step(i.SessionClosing())
+        hears_out = not (self._why.leaves or self._why.reason is CloseReason.ERROR)
+        self._runtime.step(i.SessionClosing(hears_out=hears_out))
+        if hears_out:
+            with anyio.move_on_after(self.seconds_left * HEARING_SHARE) as scope:
+                await self._runtime.turn_book.heard_out.wait()
+            if scope.cancelled_caught:
+                self._runtime.step(i.SessionClosing())
         await self._runtime.wait_silent()
 
     async def _apologise(self) -> None:

@@ -492,6 +492,7 @@ _APPLY: dict[type, Callable[[SessionRuntime, Any], None]] = {
     fx.DropPipeline: lambda runtime, effect: runtime.pipelines.drop(effect.change_id, effect.reason),
     fx.PredictEndOfTurn: lambda runtime, effect: runtime._host.predict_end_of_turn(effect.text),
     fx.SettleAudio: lambda runtime, effect: runtime._links.connection.commit_audio(),
+    fx.HeardOut: lambda runtime, effect: runtime.turn_book.heard_out.set(),
     fx.ClearAudio: lambda runtime, effect: runtime._links.connection.clear_audio(),
     fx.RefuseRemoteReply: lambda runtime, effect: runtime._links.connection.refuse(effect.remote_reply_id),
     fx.WakeUser: SessionRuntime._wake_user,

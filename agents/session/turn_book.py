@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
+import anyio
+
 from vivavoce.agents import events as ev
 from vivavoce.agents.observe.interruptions import Cause, PolicyName, interrupted_by
 from vivavoce.agents.observe.turn_record import TurnFrame, TurnRecordBuilder
@@ -48,6 +50,8 @@ class TurnBook:
         self._last_commit: tuple[str, float | None] = ("", None)
         """The last turn and its onset: one that goes on keeps it."""
         self._heard = UsageRecord()
+        self.heard_out = anyio.Event()
+        """Set when a session that closes has heard the user's last words."""
 
     def open(self, capabilities: PipelineCapabilities) -> None:
         """Take what the session's pipeline can do."""

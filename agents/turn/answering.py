@@ -23,7 +23,7 @@ from vivavoce.agents.turn.interruption import Interruption
 from vivavoce.agents.turn.open_final import CommittedTurn, Guess, OpenFinals
 from vivavoce.agents.turn.options import TurnOptions
 from vivavoce.agents.turn.preemption import Preemption
-from vivavoce.agents.turn.user_turn import Over, UserSide, UserTurn
+from vivavoce.agents.turn.user_turn import Over, Past, UserSide, UserTurn
 from vivavoce.pipelines.core.words import count_words
 
 
@@ -140,7 +140,7 @@ class Answering:
         answer = self._floor.add(speech_id, "turn", turn_id=turn.turn_id, text=turn.text)
         answer.asked_at = turn.began_at
         answer.turn_ended_at = now if turn.is_speech_going_on else turn.silence_since
-        answer.late_merges = turn.late_merges
+        answer.late_merges = turn.past.late_merges
         sounding = self._floor.active
         answer.has_foreword = sounding is not None and sounding.is_playing
         answer.is_owed = ended_by in ("max_turn_words", "max_turn_duration")
@@ -152,7 +152,7 @@ class Answering:
                 text=turn.text,
                 timing=turn.timing(now, ended_by, delay),
                 merged=turn.is_merged,
-                amends=turn.amends,
+                amends=turn.past.amends,
                 is_heard=(is_remote or turn.settles_audio) and not turn.typed,
                 settles_audio=turn.settles_audio and not (remote_reply_id or self._is_ended_by_server(turn)),
                 remote_reply_id=remote_reply_id,
@@ -219,6 +219,7 @@ class Answering:
     def expect_no_final(self) -> None:
         """Nothing is settled any more."""
         self._finals.clear()
+        self.amended = None
 
     def speech_began(self) -> None:
         """What is recognised from now on is new, unless it shows that it is not."""
@@ -260,7 +261,7 @@ class Answering:
         whole.settle(guess, text)
         if answer is not None:
             answer.text = whole.text
-        if turn is not None and whole.turn_id in (turn.turn_id, turn.amends):  # it goes on already
+        if turn is not None and whole.turn_id in (turn.turn_id, turn.past.amends):  # it goes on already
             turn.committed = whole.words
         self._out.append(AmendUserTurn(whole.turn_id, whole.speech_id, whole.text))
         if is_stale:
@@ -274,7 +275,9 @@ class Answering:
         """Have the amended turn answered, as one of that name."""
         assert self.amended is not None
         whole, _ = self.amended
-        turn = UserTurn(turn_id, now, committed=whole.words, amends=whole.turn_id, over=Over(now, "late_final"))
+        turn = UserTurn(
+            turn_id, now, committed=whole.words, past=Past(amends=whole.turn_id), over=Over(now, "late_final")
+        )
         self._user.turn, self.amended = turn, None
 
     def _may_take_back(self, answer: Speech) -> bool:
@@ -282,7 +285,7 @@ class Answering:
         return is_active and answer.is_unheard_answer and self._interruption.may_cut(answer)
 
     def _reopen(self, whole: CommittedTurn, now: float) -> None:
-        turn = UserTurn(whole.turn_id, now, burst=self._user.burst, amended=1)
+        turn = UserTurn(whole.turn_id, now, burst=self._user.burst, past=Past(amended=1))
         if self._options.endpointing.mode == "manual":
             turn.over = Over(now)
         self._user.turn = turn

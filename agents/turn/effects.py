@@ -277,6 +277,11 @@ class SettleAudio:
 
 
 @dataclass(frozen=True, slots=True)
+class HeardOut:
+    """The session closes, and the user's last words have come or are waited for no more."""
+
+
+@dataclass(frozen=True, slots=True)
 class ClearAudio:
     """The pipeline forgets the audio of the open turn."""
 
@@ -330,6 +335,7 @@ Effect = (
     | DropPipeline
     | PredictEndOfTurn
     | SettleAudio
+    | HeardOut
     | UserTurnLimitReached
     | PolicyFailed
     | DeadlineDropped

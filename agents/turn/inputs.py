@@ -102,7 +102,14 @@ class SessionStarted:
 
 @dataclass(frozen=True, slots=True)
 class SessionClosing:
-    """Closing has begun: input off, current speech cut, all timers off."""
+    """Closing has begun: input off, current speech cut, all timers off.
+
+    Args:
+        hears_out: Words that the recogniser still owes are waited for, at most `transcript_timeout`; `HeardOut` says
+            when there are no more.
+    """
+
+    hears_out: bool = False
 
 
 @dataclass(frozen=True, slots=True)

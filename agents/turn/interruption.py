@@ -223,9 +223,9 @@ class Interruption:
             self._interrupt_calls(turn, turn.new_text)
         if turn is not None and answer is not None:
             turn.turn_id, turn.committed, turn.is_merged = answer.turn_id, (answer.text, ""), True
-            turn.amends, turn.late_merges = "", answer.late_merges
-            if not turn.amended and is_long_pause(answer.turn_ended_at, turn.began_at):
-                turn.late_merges += 1
+            turn.past.amends, turn.past.late_merges = "", answer.late_merges
+            if not turn.past.amended and is_long_pause(answer.turn_ended_at, turn.began_at):
+                turn.past.late_merges += 1
             turn.began_at = min(answer.asked_at, turn.began_at)
             self.cancel(answer, is_withdrawn=True)
         if self._floor.active is not None and not self.caller.spares(turn, self._floor.active):

@@ -14,7 +14,7 @@ from vivavoce.agents.turn.interruption import Interruption
 from vivavoce.agents.turn.noise import Noise
 from vivavoce.agents.turn.options import TurnOptions
 from vivavoce.agents.turn.turn_limits import TurnLimits
-from vivavoce.agents.turn.user_turn import Burst, Over, UserSide, UserTurn
+from vivavoce.agents.turn.user_turn import Burst, Over, Past, UserSide, UserTurn
 
 
 class Listening:
@@ -222,8 +222,8 @@ class Listening:
                 burst=turn.burst,
                 committed=turn.committed,
                 is_merged=True,
-                segments=turn.segments[: turn.amended],
-                amended=turn.amended,
+                segments=turn.segments[: turn.past.amended],
+                past=Past(amended=turn.past.amended),
             )
             if self._is_manual:
                 self._user.turn.over = Over(now)

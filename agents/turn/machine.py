@@ -13,6 +13,7 @@ from vivavoce.agents.turn.deadlines import Deadline
 from vivavoce.agents.turn.effects import CloseSession, Effect, RefuseRemoteReply
 from vivavoce.agents.turn.endpointing import Endpointing
 from vivavoce.agents.turn.floor import Floor
+from vivavoce.agents.turn.hearing_out import HearingOut
 from vivavoce.agents.turn.hush import Hush
 from vivavoce.agents.turn.interruption import Interruption
 from vivavoce.agents.turn.listening import Listening
@@ -52,6 +53,7 @@ class TurnMachine:
         self._listening = Listening(
             options, self._floor, self._user, self._interruption, self._answering, hush, endpointing, self._out
         )
+        self._hearing_out = HearingOut(options.endpointing, self._user, self._answering, self._out)
         self._speeches = Speeches(
             self._floor, caller, self._interruption, hush, self._out, max_errors=options.max_errors
         )
@@ -163,6 +165,9 @@ class TurnMachine:
         return self._wake_ups.deadlines() if self._phase == "started" and self._wake_ups.is_quiet else ()
 
     def _deadlines(self) -> Iterator[Deadline]:
+        if self._hearing_out.until is not None:
+            yield Deadline(self._hearing_out.until, self._end_hearing)
+            return
         yield from self._hush.deadlines()
         yield from self._caller.deadlines()
         yield from self._interruption.deadlines()
@@ -218,6 +223,9 @@ class TurnMachine:
                 self._wake_ups.told(event, now)
             case _ if self._is_open:
                 self._dispatch_user(event, now)
+            case i.UserInterim() | i.UserFinal() if self._hearing_out.until is not None:
+                if self._hearing_out.take(event, _unless_blank(event.text), now):
+                    self._end_hearing(now)
             case i.RemoteReplyStarted():
                 self._out.append(RefuseRemoteReply(event.remote_reply_id))
 
@@ -280,7 +288,7 @@ class TurnMachine:
 
     @property
     def _is_unheard_farewell(self) -> bool:
-        return self._phase == "closing" and self._interruption.is_caller_gone
+        return self._phase == "closing" and (self._interruption.is_caller_gone or self._hearing_out.until is not None)
 
     def _on_left(self, event: i.ParticipantLeft, now: float) -> None:
         if event.grace is None:  # the conversation does not end by that, so that nothing may wait for it
@@ -302,19 +310,30 @@ class TurnMachine:
                 self._phase = "started"
                 self._wake_ups.begin(now)
             case i.SessionClosing() if self._phase != "closed":
-                self._close(now)
+                self._close(now, hears_out=event.hears_out)
             case i.SessionClosed() if self._phase != "closed":
                 self._close(now)
                 self._state.update(self._phase, now)
                 self._phase = "closed"
 
-    def _close(self, now: float) -> None:
+    def _close(self, now: float, *, hears_out: bool = False) -> None:
         self._phase = "closing"
         self._gone_until = None
         self._hush.end()
-        self._listening.close(now)
+        if hears_out:
+            self._hearing_out.begin(now)
+        if hears_out and self._hearing_out.until is not None:
+            self._attempts.limit(0)
+            self._preemption = None
+        else:
+            self._end_hearing(now)
         self._speeches.cancel_all()
         self._change.drop("closed")
+
+    def _end_hearing(self, now: float) -> None:
+        self._listening.close(now)
+        self._speeches.cancel_all()
+        self._hearing_out.end()
 
     def _on_gone(self, now: float) -> None:
         self._gone_until = None

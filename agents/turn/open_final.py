@@ -187,7 +187,7 @@ class OpenFinals:
             for whole, other in self._open[-MOST_OPEN:]
             if not (other.is_remote and is_replaced and self._is_nameless(other))
         ]
-        whole = next((whole for whole, _ in self._open if whole.turn_id in (turn.turn_id, turn.amends)), None)
+        whole = next((whole for whole, _ in self._open if whole.turn_id in (turn.turn_id, turn.past.amends)), None)
         if whole is not None:
             whole.goes_on(turn, speech_id, guess)
         if guess is not None:

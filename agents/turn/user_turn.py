@@ -87,6 +87,21 @@ class Over:
 
 
 @dataclass(slots=True)
+class Past:
+    """What an open turn has of turns that were committed.
+
+    Args:
+        late_merges: How often it has merged after a long pause (`hush`).
+        amends: The turn whose message, amended by a late final, is to be answered anew as this one; empty: none.
+        amended: How many of its segments, the first ones, say what a committed guess was of; they are not taken back.
+    """
+
+    late_merges: int = 0
+    amends: str = ""
+    amended: int = 0
+
+
+@dataclass(slots=True)
 class UserTurn:
     """The user's open turn. Times are the session clock's; None for what has not happened.
 
@@ -95,10 +110,8 @@ class UserTurn:
         committed: Words of this turn that were committed already, and those of them that come behind what is said now,
             as that takes the place of a guess.
         is_merged: It was committed before and goes on.
-        late_merges: How often it has merged after a long pause (`hush`).
-        amends: The turn whose message, amended by a late final, is to be answered anew as this one; empty: none.
+        past: What it has of turns that were committed.
         segments: Final transcripts since.
-        amended: How many of these, the first ones, say what a committed guess was of; they are not taken back.
         hushed: How many of these were said when no voice took the floor (`hush`).
         interim: What the last utterance sounds like, while no final settles it.
         interim_item_id: The provider's name of that utterance.
@@ -116,10 +129,8 @@ class UserTurn:
     burst: Burst | None = None
     committed: tuple[str, str] = field(default=("", ""), repr=False)
     is_merged: bool = False
-    late_merges: int = 0
-    amends: str = ""
+    past: Past = field(default_factory=Past)
     segments: list[str] = field(default_factory=list, repr=False)
-    amended: int = 0
     hushed: int = 0
     interim: str = field(default="", repr=False)
     interim_item_id: str = ""
@@ -158,7 +169,7 @@ class UserTurn:
 
         A remote model's commit may be of no words yet, so that `text` is empty.
         """
-        return bool(self.segments or self.interim or self.typed or self.is_merged or self.is_heard or self.amends)
+        return bool(self.segments or self.interim or self.typed or self.is_merged or self.is_heard or self.past.amends)
 
     @property
     def firm_text(self) -> str:

@@ -125,7 +125,7 @@ def test_from_a_realtime_model_to_a_cascade_words_that_come_late_enter_their_tur
     async def scenario(harness: SessionHarness) -> None:
         await harness.until(1.0)
         await harness.session.change_pipeline(cascade(llm, stt))
-        assert harness.messages == [("assistant", "Five.")] or harness.messages[0] == ("user", "")
+        assert harness.messages == [("assistant", "Five.")] or harness.messages[0] == ("user", "[no transcript]")
         await harness.until(4.0)
         harness.caller.makes_noise(4.0, 5.0)
         await harness.until(5.2)

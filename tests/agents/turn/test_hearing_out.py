@@ -1,0 +1,85 @@
+"""A session that closes hears the user's last words, and answers none of them."""
+
+from __future__ import annotations
+
+from turn_kit import Conversation
+from vivavoce.agents.turn import inputs as i
+
+CLOSING = i.SessionClosing(hears_out=True)
+KEPT = [("HeardOut",), ("cancelled", "answer_1")]
+
+
+def last(talk: Conversation) -> list[tuple[object, ...]]:
+    return [entry for entry in talk.take() if entry[1] != "SettleAudio"]
+
+
+def test_a_final_that_is_due_after_the_close_was_asked_for_is_kept_and_answered_by_nobody() -> None:
+    talk = Conversation().starts(0.5).stops(1.5).at(1.8, CLOSING)
+    assert talk.take() == [(1.8, "SettleAudio")]
+    talk.at(2.1, i.UserFinal(text="thanks, goodbye"))
+    assert talk.take() == [
+        (2.1, "commit", "turn_1", "thanks, goodbye"),
+        (2.1, "cancelled", "answer_1"),
+        (2.1, "HeardOut"),
+    ]
+    assert talk.at(2.2, i.UserFinal(text="late")).take() == []
+
+
+def test_an_interim_stands_in_for_a_final_that_does_not_come_in_time() -> None:
+    talk = Conversation().starts(0.5).at(1.0, i.UserInterim(text="good")).at(1.2, CLOSING)
+    talk.at(1.4, i.UserInterim(text="goodbye")).until(2.1)
+    assert last(talk) == []
+    assert last(talk.until(2.2))[0] == (2.2, "commit", "turn_1", "goodbye")
+
+
+def test_speech_that_was_nothing_is_dropped_at_once() -> None:
+    talk = Conversation().starts(0.5).stops(1.5).at(1.8, CLOSING).at(1.9, i.UserFinal(text=" "))
+    assert last(talk) == [(1.9, "drop", "turn_1", "closed"), (1.9, "HeardOut")]
+
+
+def test_nothing_is_waited_for_where_nothing_is_owed() -> None:
+    assert last(Conversation().at(1.0, CLOSING)) == [(1.0, "HeardOut")]
+    assert last(Conversation().starts(0.5).at(1.0, CLOSING)) == [(1.0, "drop", "turn_1", "closed"), (1.0, "HeardOut")]
+    talk = Conversation().says("bye", 0.5, 1.0).at(1.3, CLOSING)
+    assert last(talk)[-1] == (1.3, "HeardOut")
+
+
+def test_a_close_that_cannot_wait_any_longer_keeps_what_there_is() -> None:
+    talk = Conversation().starts(0.5).at(1.0, i.UserInterim(text="goodbye")).at(1.2, CLOSING, CLOSING)
+    talk.at(1.5, i.SessionClosing())
+    assert last(talk)[0] == (1.5, "commit", "turn_1", "goodbye")
+    assert talk.machine.next_deadline() is None
+
+
+def test_while_the_last_words_are_waited_for_nothing_is_begun_and_nobody_speaks() -> None:
+    talk = Conversation(max_attempts=1, detector_timeout=1.0).starts(0.5).at(1.0, i.UserInterim(text="good")).stops(1.2)
+    talk.at(1.5, CLOSING)
+    talk.take()
+    talk.asks(1.6, "more").at(1.7, i.UserSpeechStarted(1.65), i.TextReceived("and"), i.UserTurnPredicted(True))
+    assert talk.take() == [(1.6, "discarded", "more")]
+    talk.at(1.8, i.UserFinal(text="goodbye"))
+    assert "attempt" not in [entry[1] for entry in talk.take()]
+
+
+def test_words_of_both_bursts_are_waited_for() -> None:
+    talk = Conversation().says("one", 0.5, 1.0).starts(1.2).stops(1.4).starts(1.5).at(2.0, CLOSING)
+    assert last(talk) == [(2.0, "commit", "turn_1", "one"), (2.0, "cancelled", "answer_1"), (2.0, "HeardOut")]
+
+
+def test_a_final_of_words_committed_before_amends_them() -> None:
+    talk = Conversation().starts(0.5).at(1.0, i.UserInterim(text="a table", item_id="one")).stops(1.5).until(2.5)
+    talk.plays(2.6).starts(2.7).at(2.9, i.UserInterim(text="good", item_id="two")).at(3.0, CLOSING)
+    talk.take()
+    talk.at(3.1, i.UserInterim(text="a tab", item_id="one"), i.UserFinal(text="a table for two", item_id="one"))
+    assert last(talk) == [(3.1, "amend", "turn_1", "a table for two")]
+    talk.at(3.2, i.UserFinal(text="goodbye", item_id="two")).until(9.0)
+    assert last(talk)[0] == (3.2, "commit", "turn_2", "goodbye")
+    assert last(talk) == []
+
+
+def test_what_a_model_heard_itself_waits_for_its_transcript() -> None:
+    talk = Conversation(hears_audio=True).starts(0.5).stops(1.5).at(1.7, CLOSING)
+    talk.at(1.9, i.UserFinal(text="goodbye", item_id="u1"))
+    assert last(talk)[0] == (1.9, "commit", "turn_1", "goodbye")
+    talk = Conversation(hears_audio=True).starts(0.5).stops(1.5).at(1.7, CLOSING).until(3.0)
+    assert last(talk)[0] == (2.7, "commit", "turn_1", "")
