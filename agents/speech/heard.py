@@ -26,6 +26,8 @@ class _Segment:
     said_before: int = 0
     """Characters that the voice was given for what comes before it, filtered as they were."""
     said_length: int = 0
+    end: int | None = None
+    """Where its audio ends, once it is complete."""
     said: SpokenText | None = None
     """How the voice says it where text filters changed it."""
 
@@ -75,6 +77,11 @@ class HeardText:
             segment.said = SpokenText()
             segment.said.add(stripped, said)
         self._segments.append(segment)
+
+    def end_segment(self, sample: int) -> None:
+        """Say that the audio of the newest segment is complete at `sample`."""
+        if self._segments:
+            self._segments[-1].end = sample
 
     def add_words(self, words: tuple[Word, ...]) -> None:
         """Take word times, in seconds from the start of the audio, in order."""
@@ -127,6 +134,8 @@ class HeardText:
         segment = self._segments[index]
         if index + 1 < len(self._segments):
             return self._segments[index + 1].sample - segment.sample
+        if segment.end is not None:
+            return segment.end - segment.sample
         if self._expected is not None:
             return self._expected - segment.sample
         return self._text_samples(segment.said_length)

@@ -75,6 +75,9 @@ class Utterance:
             self.heard.begin_segment(chunk.text, self.total, chunk.said)
         if chunk.words:
             self.heard.add_words(chunk.words)
+        if chunk.is_end:
+            self.heard.end_segment(self.total)
+            return
         frame = chunk.frame
         if frame.sample_rate != self.rate:
             if self._resampler is None or self._resampler.input_rate != frame.sample_rate:

@@ -52,6 +52,7 @@ class AudioChunk:
         text: The part of the input whose audio begins with this chunk: a sentence on its first chunk, else empty.
         requested_at: When that part was sent to the voice (session clock), set by the pipeline; None where unknown.
         said: What the voice was given for `text` where text filters changed it, set by the pipeline; else empty.
+        is_end: It has no audio, and says that the audio of every text so far is complete; set by the pipeline.
         item_id: What a realtime model calls the item that it is part of; empty elsewhere.
     """
 
@@ -61,6 +62,7 @@ class AudioChunk:
     requested_at: float | None = None
     said: str = field(default="", repr=False)
     item_id: str = field(default="", compare=False)
+    is_end: bool = False
 
 
 AUDIO_CHUNKS = Expected(AudioChunk, frame=AudioFrame, text=str, words=tuple)

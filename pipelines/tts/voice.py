@@ -15,6 +15,7 @@ from functools import partial
 from vivavoce.pipelines.core.boundary import guarded
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.retry import RetryOptions, retry_stream
+from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.tts.base import AUDIO_CHUNKS, TTS, AudioChunk, Word
 from vivavoce.pipelines.tts.live_text import PAUSE, LiveText
 from vivavoce.pipelines.tts.sentences import SentenceCutter, SentenceOptions, sentences
@@ -96,6 +97,8 @@ class Voice:
                             yield AudioChunk(chunk.frame, _later(words, start), "" if is_changed else chunk.text)
                         else:
                             yield chunk
+                if not isinstance(text, str):  # the next sentence may be long in coming
+                    yield AudioChunk(AudioFrame(b"", rate), is_end=True)
 
     async def _said_sentences(self, text: str | AsyncIterator[str]) -> AsyncGenerator[tuple[str, str], None]:
         """Yield each sentence and what is said for it."""

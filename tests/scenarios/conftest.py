@@ -76,6 +76,7 @@ DIFFERENT: dict[str, str] = {
     "test_without_a_voice_or_a_text_there_is_no_apology": VOICE,
     "test_a_tool_after_spoken_words_plays_them_first": VOICE,
     "test_an_answer_of_an_emoji_is_an_empty_one": VOICE,
+    "test_a_sentence_that_was_played_is_heard_to_its_end_though_the_model_stalls": VOICE,
     "test_cut_words_stand_before_their_calls_and_the_next_answer_has_the_result": VOICE,
     "test_a_result_that_no_model_was_sent_before_the_cut_is_answered_once": VOICE,
     "test_a_cut_speech_is_not_answered_late_when_the_session_closes": VOICE,

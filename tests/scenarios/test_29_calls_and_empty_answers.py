@@ -99,3 +99,16 @@ def test_an_answer_of_an_emoji_is_an_empty_one() -> None:
     harness.run(until=6.0)
     assert [reply.text for reply in agent.empty] == ["all good"]
     assert ("assistant", "👍") not in harness.messages
+
+
+def test_a_sentence_that_was_played_is_heard_to_its_end_though_the_model_stalls() -> None:
+    sentence = "Incomprehensibilities notwithstanding, internationalization prevails. "
+    harness = SessionHarness(Agent("Help."), ScriptedLLM([0.1, sentence, 5.0, "More of it."]))
+    harness.caller.says("tell me", 0.5, 1.5)
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(5.0)
+        await harness.session.interrupt()
+
+    harness.run(scenario, until=6.0)
+    assert harness.messages[-1] == ("assistant", sentence.strip())
