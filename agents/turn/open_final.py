@@ -49,10 +49,11 @@ class Guess:
     is_passed: bool = False
     expires_at: float = float("inf")
 
-    @property
-    def is_remote(self) -> bool:
-        """Whether a remote model has heard the words itself, so that nothing that they turn out to be is news to it."""
-        return self.until == float("inf")
+    is_remote: bool = field(init=False)
+    """Whether a remote model has heard the words itself, so that nothing that they turn out to be is news to it."""
+
+    def __post_init__(self) -> None:
+        self.is_remote = self.until == float("inf")
 
     def is_in_time(self, now: float) -> bool:
         """Whether something that comes now may still be of this utterance."""
