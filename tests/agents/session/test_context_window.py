@@ -79,9 +79,8 @@ def test_a_policy_that_raises_is_an_error_and_the_whole_conversation_is_sent(cap
 
 
 def test_a_policy_that_returns_something_else_is_an_error() -> None:
-    harness = (
-        harness_with(lambda context: list(context), "a1", "a2", "a3").expects_error("context_window").run(until=12.0)
-    )  # type: ignore[arg-type,return-value]  # that is the test
+    harness = harness_with(lambda context: list(context), "a1", "a2", "a3")  # type: ignore[arg-type,return-value]  # that is the test
+    harness.expects_error("context_window").run(until=12.0)
     assert requests(harness)[1] == ["q1", "a1", "q2"]
     assert "got list" in str(harness.recording.of(ErrorOccurred)[0].error)
 
