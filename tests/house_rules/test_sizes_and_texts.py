@@ -5,8 +5,11 @@ from __future__ import annotations
 import functools
 from pathlib import Path
 
+import pytest
 from house_rules import rules
 from house_rules.tree import PRODUCT, ROOT, broken, files, python
+
+pytestmark = pytest.mark.timeout(90)  # the first rule asked for parses everything, for all of them
 
 EVERYWHERE = (*PRODUCT, "tests", "examples")
 
