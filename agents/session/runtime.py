@@ -347,8 +347,7 @@ class SessionRuntime:
         item = self.history.user_item(effect.turn_id)
         if item is not None and item.content != effect.text:
             self.history.replace_text(item, effect.text)
-        reply = self._replies.get(effect.speech_id)
-        if reply is not None:
+        if (reply := self._replies.get(effect.speech_id)) is not None:
             reply.record.user_text = effect.text
 
     def _drop_user_turn(self, effect: fx.DropUserTurn) -> None:
