@@ -162,7 +162,7 @@ class TurnLaws(RuleBasedStateMachine):
         self._feed(i.UserSpeechStarted(self.now - ago) if begins else i.UserSpeechEnded(self.now - ago))
 
     @rule(pauses=st.booleans(), ago=st.floats(-0.1, 0.5))
-    def pause_voice(self, pauses: bool, ago: float) -> None:
+    def _pause_voice(self, pauses: bool, ago: float) -> None:
         if self.has_vad:
             self._feed(i.UserVoicePaused(self.now - ago) if pauses else i.UserVoiceResumed(self.now - ago))
 
@@ -199,7 +199,7 @@ class TurnLaws(RuleBasedStateMachine):
         self.tell(kind)
 
     @rule(duration=DELAYS, kind=st.sampled_from(TELLING), ends=st.booleans())
-    def talk_over_preamble(self, duration: float, kind: str, ends: bool) -> None:
+    def _talk_over_preamble(self, duration: float, kind: str, ends: bool) -> None:
         """Words over the preamble of a speech whose tool runs on."""
         if not self.floor.holder:
             self.utter(0.5, "final", False, False)
