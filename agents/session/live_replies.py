@@ -45,6 +45,12 @@ class LiveReplies(dict[str, Reply]):
         if reply is not None:
             reply.take_floor_back()
 
+    def hook_speaks(self, speech_id: str) -> None:
+        """A hook of the turn that this speech answers asked for speech; empty where none did."""
+        reply = self.get(speech_id)
+        if reply is not None:
+            reply.hook_speaks()
+
     def interrupt_calls(self, effect: fx.InterruptCalls) -> None:
         """The caller took the floor from that speech, which waits for its tools."""
         reply = self.get(effect.speech_id)

@@ -258,8 +258,7 @@ class SessionRuntime:
         self.journal.observer.asked(handle.id, handle.kind)
         self.journal.note(ev.SpeechCreated, speech_id=handle.id, kind=handle.kind)
         self.post(asked)
-        if asked.hook_of:
-            self._replies[asked.hook_of].hook_speaks()
+        self._replies.hook_speaks(asked.hook_of)
 
     def has_live(self, handle: SpeechHandle) -> bool:
         """Whether that is the handle of a speech of this session that is not over."""
