@@ -184,7 +184,8 @@ class Watching:
             for span in mine
             if span["vivavoce.turn.outcome"] != "dropped"
         }
-        assert dropped == {(turn.turn_id, turn.reason) for turn in report.dropped_turns}
+        listed = {(turn.turn_id, turn.reason) for turn in report.dropped_turns}
+        assert dropped == listed, f"spans {sorted(dropped)}, report {sorted(listed)}"
         assert answered == {(turn.turn_id, turn.outcome) for turn in report.turns if turn.kind == "turn"}
 
     def _check_names(self) -> None:
