@@ -44,7 +44,7 @@ CALLS: dict[str, tuple[Call, set[str]]] = {
     "reply(frames)": (lambda s, v: s.reply("Say one.", frames=v), {"None", "empty list"}),
     "reply(tool_choice)": (lambda s, v: s.reply("Say one.", tool_choice=v), {"None"}),
     "reply(priority)": (lambda s, v: s.reply("Say one.", priority=v), {"number"}),
-    "reply(when_busy)": (lambda s, v: s.reply("Say one.", when_busy=v), set()),
+    "reply(when_busy)": (lambda s, v: s.reply("Say one.", when_busy=v), {"None"}),
     "interrupt(force)": (lambda s, v: s.interrupt(force=v), FLAGS),
     "close(reason)": (lambda s, v: s.close(v), set()),
     "update_agent": (lambda s, v: s.update_agent(v), set()),
@@ -85,9 +85,9 @@ async def still_answers(harness: SessionHarness) -> None:
     session = harness.session
     session.history.add_message("user", "(now)")
     session.input.text("Are you there?")
-    await harness.until(harness.now + 5.0)
-    *_, question, answer = harness.messages
-    assert (question, answer) == (("user", "Are you there?"), ("assistant", "Fine."))
+    await harness.until(harness.now + 10.0)
+    asked = harness.messages.index(("user", "Are you there?"))
+    assert ("assistant", "Fine.") in harness.messages[asked:]
     assert session.agent_state.value in ("idle", "speaking", "listening")
 
 
