@@ -91,9 +91,9 @@ class CallerFloor:
         """Yield when sound without words has had the floor for so long that it counts as noise."""
         turn, limit = self._user.turn, self.options.interruption.max_pause
         if turn is not None and limit is not None and not turn.has_words and self._floor.waiting and self.is_held:
-            if turn.burst is not None:
-                limit = turn.burst.noise_at(limit) - turn.burst.started_at
-            yield Deadline(turn.began_at + limit, self._on_noise)
+            burst = turn.burst
+            wait = limit if burst is None else burst.noise_at(limit) - burst.started_at
+            yield Deadline(turn.began_at + wait, self._on_noise)
 
     def _on_noise(self, now: float) -> None:
         self._noise = self._user.turn

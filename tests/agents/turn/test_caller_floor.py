@@ -317,3 +317,22 @@ def test_an_answer_prepared_without_the_floor_may_wait_for_its_tools_and_then_fo
     talk.at(2.2, i.ToolsStarted("answer_1"), i.ToolsAwaited("answer_1"), i.ToolsFinished("answer_1"))
     assert short(talk)[2:] == [(1.9, "prepare", "answer_1")]
     assert talk.played(4.0).take() == [(4.0, "grant", "answer_1")]
+
+
+def test_noise_in_bursts_has_the_floor_no_longer_when_it_pauses_just_then() -> None:
+    talk = Conversation(max_pause=5.0)
+    for onset in (0.5, 2.0, 3.5, 4.6):
+        talk.starts(onset).stops(onset + 0.6)
+        if onset == 0.5:
+            talk.asks(1.3, "timer")
+    assert talk.until(5.6).take() == [(5.5, "grant", "timer")]
+
+
+def test_speech_held_by_sound_that_began_before_its_request_goes_on_when_that_was_noise() -> None:
+    talk = Conversation(max_pause=5.0, emits_interims=False).asks(0.52, "timer").starts(0.5).until(31.0)
+    assert [entry[1:3] for entry in talk.take()][:3] == [("grant", "timer"), ("pause", "timer"), ("resume", "timer")]
+
+
+def test_nothing_but_the_queue_is_heard_before_a_speech_that_does_not_wait() -> None:
+    talk = Conversation().speaking().asks(1.5, "next")
+    assert talk.machine.heard_before("ghost") == ["talk", "next"]
