@@ -67,7 +67,8 @@ def test_a_lost_stream_is_replaced_and_hears_what_was_missed(serve: Serve) -> No
     voice = UserSpeechStarted | UserVoicePaused | UserSpeechEnded
     kinds = [event for _, event in events if not isinstance(event, voice)]
     edges = [(at, kinds.pop(2)) for at, event in events if isinstance(event, RecogniserLost | RecogniserBack)]
-    assert edges == [(pytest.approx(1.2), RecogniserLost()), (pytest.approx(1.4), RecogniserBack())]
+    assert [event for _, event in edges] == [RecogniserLost(), RecogniserBack()]
+    assert [at for at, _ in edges] == pytest.approx([1.2, 1.4])
     assert kinds[0] == UserInterim(text="a table")
     assert kinds[1] == UserFinal(text="a table")  # the words of the lost stream are not lost
     assert isinstance(kinds[2], PipelineFailed)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import anyio
 import pytest
 
@@ -144,7 +146,7 @@ class Hooked(Agent):
     def __init__(self, way: str, seconds: float = 0.0) -> None:
         super().__init__("Help.")
         self.way = way
-        self.handles: list[SpeechHandle] = []
+        self.handles: list[Any] = []
 
     async def on_user_turn_completed(self, turn: CompletedTurn) -> None:
         self.handles.append(handle := self.session.say("Let me think about that."))
@@ -153,7 +155,7 @@ class Hooked(Agent):
         elif self.way == "stop":
             raise StopResponse
         elif self.way == "interrupt":
-            self.session.interrupt()
+            _ = self.session.interrupt()
 
 
 @pytest.mark.parametrize("way", ["await", "leave"])

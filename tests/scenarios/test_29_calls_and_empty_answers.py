@@ -83,7 +83,10 @@ def test_a_forced_answer_of_a_call_alone_is_an_empty_one() -> None:
     agent = Searcher()
     harness = SessionHarness(
         agent,
-        ScriptedLLM(*([0.1, ToolCall(call_id=f"c{number}", name="search", arguments="{}")] for number in range(2))),
+        ScriptedLLM(
+            [0.1, ToolCall(call_id="c0", name="search", arguments="{}")],
+            [0.1, ToolCall(call_id="c1", name="search", arguments="{}")],
+        ),
         options=SessionOptions(speech=SpeechLimits(max_tool_steps=1)),
     )
     harness.caller.says("search please", 0.5, 1.5)

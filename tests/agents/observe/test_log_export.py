@@ -24,7 +24,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from vivavoce.agents import Agent, AgentSession, SessionOptions, Telemetry, TelemetryOptions, function_tool
 from vivavoce.agents.cli.running import configure_logging
-from vivavoce.agents.job import JobInfo, job_scope
+from vivavoce.agents.job import JobInfo, SessionClose, SessionClosed, job_scope
 from vivavoce.agents.observe.export_thread import ExportLimits, ExportThread
 from vivavoce.agents.observe.job_span import job_span
 from vivavoce.agents.observe.log_export import SessionLogHandler, log_export
@@ -105,6 +105,12 @@ class Job:
     def __init__(self, name: str) -> None:
         self.job = JobInfo(id=name, room="r")
 
+    def attach_session(self, close: SessionClose) -> None:
+        """It ends after its sessions."""
+
+    def session_begins(self, wait_closed: SessionClosed) -> None:
+        """It does not end with its sessions."""
+
 
 @pytest.fixture(autouse=True)
 def levels() -> Iterator[None]:
@@ -125,7 +131,7 @@ async def call(pipeline: Pipeline, backend: Backend | None, name: str, *, captur
     clock = VirtualClock()
     telemetry = None if backend is None else backend.telemetry
     options = SessionOptions(clock=clock, capture_content=captures, telemetry=telemetry)
-    with job_scope(Job(f"job of {name}")):  # type: ignore[arg-type]  # only its id is asked for
+    with job_scope(Job(f"job of {name}")):  # type: ignore[arg-type]  # it has what a session asks for
         session = AgentSession[None](Finder("Secret orders."), pipeline, options=options, id=name)
         async with session:
             await session.start(LocalTransport(clock))

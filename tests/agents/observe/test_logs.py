@@ -13,7 +13,7 @@ import pytest
 
 from vivavoce.agents import Agent, AgentSession, SessionOptions, function_tool
 from vivavoce.agents.cli.running import configure_logging
-from vivavoce.agents.job import JobInfo, job_scope
+from vivavoce.agents.job import JobInfo, SessionClose, SessionClosed, job_scope
 from vivavoce.agents.observe.logs import ContextFilter, JsonFormatter, TextFormatter, mask
 from vivavoce.agents.rooms.local import LocalTransport
 from vivavoce.agents.testing import ScriptedLLM, ScriptedRealtimeModel, ScriptedSTT, ScriptedTTS, ScriptedVAD
@@ -73,11 +73,17 @@ class Job:
     def __init__(self, name: str) -> None:
         self.job = JobInfo(id=name, room="r")
 
+    def attach_session(self, close: SessionClose) -> None:
+        """It ends after its sessions."""
+
+    def session_begins(self, wait_closed: SessionClosed) -> None:
+        """It does not end with its sessions."""
+
 
 async def call(pipeline: Pipeline, name: str, *, captures: bool = False) -> AgentSession[None]:
     clock = VirtualClock()
     options = SessionOptions(clock=clock, capture_content=captures)
-    with job_scope(Job(f"job of {name}")):  # type: ignore[arg-type]  # only its id is asked for
+    with job_scope(Job(f"job of {name}")):  # type: ignore[arg-type]  # it has what a session asks for
         session = AgentSession[None](Finder("Secret orders."), pipeline, options=options, id=name)
         async with session:
             await session.start(LocalTransport(clock))

@@ -14,9 +14,9 @@ from vivavoce.pipelines.core.errors import ConfigurationError
 @pytest.mark.parametrize(
     ("option", "value", "message"),
     [
-        ("participant_grace", -1.0, "participant_grace must be 0 s or more, got -1.0"),
-        ("audible_limit", -0.1, "audible_limit must be 0 s or more, got -0.1"),
-        ("publish_limit", 0.0, "publish_limit must be more than 0 s, got 0.0"),
+        ("participant_grace", -1.0, r"need participant_grace >= 0 \(s\), got -1.0"),
+        ("audible_limit", -0.1, r"need audible_limit >= 0 \(s\), got -0.1"),
+        ("publish_limit", 0.0, r"need publish_limit > 0 \(s\), got 0.0"),
         ("participant_kinds", frozenset({"human"}), r"participant_kinds must be of .*got \['human'\] too"),
         ("participant_kinds", frozenset(), "nobody could ever be linked"),
         ("input_rate", 44100, "input_rate must be one of .*got 44100"),

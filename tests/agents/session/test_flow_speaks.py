@@ -26,10 +26,10 @@ class Talker(ConversationFlow):
         if self.way == "await":
             await self.session.say("Aside.")
         elif self.way == "leave":
-            self.session.say("Aside.")
+            _ = self.session.say("Aside.")
         elif self.way == "stop":
-            self.session.say("Aside, which is a long one that nobody hears to its end.")
-            self.session.interrupt()
+            _ = self.session.say("Aside, which is a long one that nobody hears to its end.")
+            _ = self.session.interrupt()
         yield "After it."
         self.ended = True
 

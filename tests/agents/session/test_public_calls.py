@@ -7,6 +7,7 @@ import itertools
 import math
 from collections.abc import AsyncIterator, Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -89,6 +90,12 @@ async def still_answers(harness: SessionHarness) -> None:
     asked = harness.messages.index(("user", "Are you there?"))
     assert ("assistant", "Fine.") in harness.messages[asked:]
     assert session.agent_state.value in ("idle", "speaking", "listening")
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Recordings without a path go into the working directory."""
+    monkeypatch.chdir(tmp_path)
 
 
 PIPELINES: dict[str, Any] = {"cascading": None, "realtime": realtime_of}

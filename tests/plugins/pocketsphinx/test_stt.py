@@ -15,7 +15,7 @@ from speech_kit import BOOKING, PHRASES, brown_noise, frames, mixed, padded, spo
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.stt.base import STTEvent, STTFinal, STTInterim, STTStream
-from vivavoce.pipelines.vad.base import VADSpeechStarted, VADStream
+from vivavoce.pipelines.vad.base import VADSpeechEnded, VADSpeechStarted, VADStream
 from vivavoce.plugins import pocketsphinx, silero
 
 LIMIT = 10.0
@@ -38,7 +38,7 @@ class Listener:
             for event in self._vad.push(frame):
                 if isinstance(event, VADSpeechStarted):
                     self.stream.speech_started(event.ago)
-                else:
+                elif isinstance(event, VADSpeechEnded):
                     self.stream.flush()
                     finals.append((await self.final()).text)
         return finals
