@@ -58,9 +58,9 @@ class Reopening(Generic[S]):
         Raises:
             ProviderError: It cannot be had.
         """
+        self._opened_at = self._clock.now()  # also for a try that fails: the age of the stream before it has no part
         with provider_errors(self.provider):
             self.stream = self._make()
-        self._opened_at = self._clock.now()
 
     def failed(self, error: Exception) -> None:
         """Replace the stream whose code raised `error`, or give it up."""
