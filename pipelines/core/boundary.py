@@ -7,15 +7,22 @@ through `guarded`, which checks each item too; calls that do not wait are guarde
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
 import math
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import TypeVar
 
-import anyio
-
-from vivavoce.pipelines.core.errors import ProviderError, ProviderProtocolError, describe, first_error, is_tellable
+from vivavoce.pipelines.core.errors import (
+    ProviderError,
+    ProviderProtocolError,
+    describe,
+    first_error,
+    is_tellable,
+    text_of,
+)
+from vivavoce.pipelines.core.stray_cancellation import is_cancelled
 
 logger = logging.getLogger(__name__)
 
@@ -28,11 +35,11 @@ def as_provider_error(error: BaseException, provider: str, *, retryable: bool = 
     Args:
         retryable: What to say of an error that is no ProviderError.
     """
-    leaf = first_error(error)
+    leaf = _first_failure(error) or first_error(error)
     if isinstance(leaf, ProviderError):
         return leaf
     kind = type(leaf).__name__
-    what = f"it raised {kind}: {leaf}" if str(leaf) and is_tellable(leaf) else f"it raised {kind}"
+    what = f"it raised {kind}: {text}" if is_tellable(leaf) and (text := text_of(leaf)) else f"it raised {kind}"
     wrapped = ProviderError(what, provider=provider, retryable=retryable)
     wrapped.__cause__ = leaf
     return wrapped.with_traceback(leaf.__traceback__)  # so that logs name the line that raised it
@@ -59,13 +66,24 @@ class provider_errors:  # noqa: N801 - read as a phrase: with provider_errors("d
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if error is None or isinstance(error, ProviderError | KeyboardInterrupt | GeneratorExit):
             return
-        leaf = first_error(error)
-        if isinstance(leaf, Exception | SystemExit):
+        if _first_failure(error) is not None:
             wrapped = as_provider_error(error, self._provider, retryable=self._retryable)
             raise wrapped from wrapped.__cause__
-        if isinstance(error, anyio.get_cancelled_exc_class()) and anyio.current_effective_deadline() != -math.inf:
+        if isinstance(error, asyncio.CancelledError) and not is_cancelled():
             problem = "it ended with a cancellation that nobody here asked for"
             raise ProviderError(problem, provider=self._provider, retryable=self._retryable) from error
+
+
+def _first_failure(error: BaseException) -> BaseException | None:
+    """Return the first failure in `error`, which may be a group; None beside a KeyboardInterrupt, and if there is none.
+
+    A group may hold the cancellation of a task beside the failure that it was cancelled for.
+    """
+    if not isinstance(error, BaseExceptionGroup):
+        return error if isinstance(error, Exception | SystemExit) else None
+    if error.subgroup(KeyboardInterrupt) is not None:
+        return None
+    return next((found for leaf in error.exceptions if (found := _first_failure(leaf)) is not None), None)
 
 
 class Expected:

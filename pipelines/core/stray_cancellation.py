@@ -6,11 +6,18 @@ task group of whoever called takes it for the end of everything that runs there.
 
 from __future__ import annotations
 
+import asyncio
 import math
 
 import anyio
 
 from vivavoce.pipelines.core.errors import VoiceError
+
+
+def is_cancelled() -> bool:
+    """Return whether the running task is cancelled: by an anyio scope, or by asyncio, as `asyncio.timeout()` does."""
+    task = asyncio.current_task()
+    return (task is not None and task.cancelling() > 0) or anyio.current_effective_deadline() == -math.inf
 
 
 class strays_as_errors:  # noqa: N801 - read as a phrase: with strays_as_errors("the tool book")
@@ -33,5 +40,5 @@ class strays_as_errors:  # noqa: N801 - read as a phrase: with strays_as_errors(
         pass
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, anyio.get_cancelled_exc_class()) and anyio.current_effective_deadline() != -math.inf:
+        if isinstance(error, asyncio.CancelledError) and not is_cancelled():
             raise VoiceError(f"{self._what} ended with a cancellation that nobody here asked for") from error

@@ -67,6 +67,47 @@ def test_a_cancellation_of_the_caller_passes_and_a_stray_one_is_an_error() -> No
     run_virtual(main())
 
 
+async def stalls() -> AsyncGenerator[TextDelta, None]:
+    await anyio.sleep(5.0)
+    yield TextDelta("late")
+
+
+def test_a_cancellation_by_asyncio_itself_passes() -> None:
+    async def main() -> None:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1.0):
+                await take(stalls)
+        task = asyncio.create_task(take(stalls))
+        await anyio.sleep(1.0)
+        task.cancel()
+        await asyncio.wait([task])
+        assert task.cancelled()
+
+    run_virtual(main())
+
+
+def test_the_failure_of_a_group_counts_and_not_the_cancellation_beside_it() -> None:
+    cause = ValueError("secret")
+    with pytest.raises(ProviderError, match="it raised ValueError") as caught, provider_errors("mine"):
+        raise BaseExceptionGroup("tasks", [asyncio.CancelledError(), cause])
+    assert caught.value.__cause__ is cause
+    assert as_provider_error(BaseExceptionGroup("tasks", [asyncio.CancelledError(), LOST]), "mine") is LOST
+
+
+def test_ctrl_c_passes_out_of_groups_too() -> None:
+    with pytest.raises(BaseExceptionGroup), provider_errors("mine"):
+        raise BaseExceptionGroup("tasks", [ValueError("first"), KeyboardInterrupt()])
+
+
+def test_an_error_whose_own_text_raises_is_wrapped_all_the_same() -> None:
+    class Unprintable(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no text")
+
+    with pytest.raises(ProviderError, match="mine: it raised Unprintable"), provider_errors("mine"):
+        raise Unprintable
+
+
 async def take(make: Callable[[], Any], expected: Expected = LLM_EVENTS) -> list[Any]:
     return [item async for item in guarded(make, expected, "mine")]
 
