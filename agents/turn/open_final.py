@@ -31,7 +31,9 @@ class Guess:
         item_id: The provider's name of the utterance; empty where it has none.
         was_voice: A VAD heard it: what comes before it hears new speech is of this utterance, whatever it says.
         is_being_said: The utterance goes on, and so does the time for its final.
-        was_in_speech: It was committed in the midst of speech, so that what comes late is of what was said after it.
+        was_in_speech: It was committed in the midst of speech, so that what comes late is of what was said after it,
+            unless it reads like this: a recogniser may settle it with all of that speech.
+        speech_until: How long the final of that speech is waited for; for ever, while that goes on.
         is_followed: New speech has begun since.
         has_newer: Another guess was committed since.
         is_passed: A final of new speech has come since: finals come in order.
@@ -44,6 +46,7 @@ class Guess:
     was_voice: bool = False
     is_being_said: bool = False
     was_in_speech: bool = False
+    speech_until: float = float("inf")
     is_followed: bool = False
     has_newer: bool = False
     is_passed: bool = False
@@ -79,12 +82,15 @@ class Guess:
         is_in_time = self.is_in_time(now)
         if not self.is_followed:
             return is_in_time or self._may_be_late(text)
-        is_near = is_in_time and (is_in_speech or self.has_newer)
+        is_of_speech = self.was_in_speech and now <= self.speech_until and self.news_in(text, item_id) == text
+        is_near = (is_in_time or is_of_speech) and (is_in_speech or self.has_newer)
         return is_near and bool(text and self.text) and self.resembles(text)
 
     def _may_be_late(self, text: str) -> bool:
         """Whether a final that comes when none is waited for any more may be of it, as no new speech was heard."""
-        return not self.was_in_speech and (self.was_voice or self.resembles(text))
+        if self.was_in_speech:
+            return bool(text) and self.resembles(text)
+        return self.was_voice or self.resembles(text)
 
     def news_in(self, text: str, item_id: str) -> str:
         """Return the words of a final of new speech that are new: without the beginning that this guess has too.
@@ -248,6 +254,8 @@ class OpenFinals:
             if guess.is_being_said:
                 guess.is_being_said = False
                 guess.until = max(guess.until, at + timeout)
+            if guess.speech_until == float("inf"):
+                guess.speech_until = at + timeout
 
     def cover_interim(self, text: str, now: float, item_id: str) -> bool:
         """Whether an interim is still of words that were committed."""

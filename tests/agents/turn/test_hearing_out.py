@@ -83,3 +83,10 @@ def test_what_a_model_heard_itself_waits_for_its_transcript() -> None:
     assert last(talk)[0] == (1.9, "commit", "turn_1", "goodbye")
     talk = Conversation(hears_audio=True).starts(0.5).stops(1.5).at(1.7, CLOSING).until(3.0)
     assert last(talk)[0] == (2.7, "commit", "turn_1", "")
+
+
+def test_a_close_at_the_instant_of_a_late_final_leaves_nothing_due() -> None:
+    at = 2.985650944699132  # a deadline of this time is a little later, as deadlines are rounded
+    talk = Conversation().starts(0.5).at(1.0, i.UserInterim(text="a table")).stops(1.5).until(2.5).plays(2.6)
+    talk.at(at, i.UserFinal(text="a table for two"), i.SessionClosing(), i.SessionClosed())
+    assert talk.machine.next_deadline() is None

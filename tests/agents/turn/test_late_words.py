@@ -395,7 +395,7 @@ def test_the_end_of_speech_never_shortens_the_time_for_a_final(ended_at: float, 
 
 def test_what_is_said_long_after_a_request_in_mid_speech_is_new() -> None:
     talk = Conversation().starts(0.5).at(1.0, i.UserInterim(text="a table")).at(1.1, i.TurnCommitRequested())
-    talk.plays(1.2).at(2.2, i.UserFinal(text="a table"))
+    talk.plays(1.2).at(2.2, i.UserFinal(text="tonight"))
     assert talk.machine.open_turn_id == "turn_2"
 
 

@@ -133,6 +133,7 @@ class TurnLaws(RuleBasedStateMachine):
 
     def _may_speak_over(self, speech: str) -> bool:
         is_owed = self.has_limits and speech.startswith("answer")
+        is_owed = is_owed or self.words.may_be_kept(speech)
         return is_owed or speech in self.floor.protected or speech in self.over_caller
 
     def _number(self) -> int:

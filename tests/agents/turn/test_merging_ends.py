@@ -85,3 +85,20 @@ def test_a_kept_answer_yields_to_what_is_no_voice(kind: str) -> None:
     talk.take()
     talk.at(9.1, i.InterruptRequested() if kind == "interrupt" else i.TextReceived("forget it"))
     assert (9.1, "cancelled", "answer_3") in talk.take()
+
+
+def test_a_kept_answer_that_waits_behind_a_handoff_comes_before_the_words_said_meanwhile() -> None:
+    talk = Conversation()
+    for number in range(3):
+        talk.at(1.0 + 2.5 * number, i.UserInterim(text="hello")).until(1.25 + 2.5 * number)
+        if number == 2:
+            talk.at(6.25, i.HandoffRequested("new agent"))
+        talk.at(1.3 + 2.5 * number, i.UserFinal(text="hello"))
+    assert talk.until(8.0).take()[-3:] == [
+        (6.2, "withdraw", "answer_2"),
+        (6.25, "hand off", "new agent"),
+        (6.7, "merge", "turn_1", "hello hello hello"),
+    ]
+    talk.at(8.5, i.UserFinal(text="are you there")).at(8.6, i.HandoffEnded("new agent"))
+    assert talk.plays(9.0).take() == [(8.6, "grant", "answer_3")]
+    assert talk.played(10.0).take()[0] == (10.0, "commit", "turn_4", "are you there")
