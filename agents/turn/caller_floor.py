@@ -32,7 +32,7 @@ class CallerFloor:
         if self._user.turn is None or self.is_noise:
             return False
         if self.options.remote_decides or self.options.endpointing.mode == "manual":
-            return self._user.is_speaking
+            return self._user.has_voice
         return True
 
     @property

@@ -336,3 +336,8 @@ def test_speech_held_by_sound_that_began_before_its_request_goes_on_when_that_wa
 def test_nothing_but_the_queue_is_heard_before_a_speech_that_does_not_wait() -> None:
     talk = Conversation().speaking().asks(1.5, "next")
     assert talk.machine.heard_before("ghost") == ["talk", "next"]
+
+
+def test_in_push_to_talk_noise_behind_words_holds_the_floor_for_max_pause() -> None:
+    talk = Conversation(endpointing_mode="manual").says("a table", 0.5, 1.5).starts(3.0).asks(5.0, "timer").until(60.0)
+    assert talk.take() == [(8.0, "grant", "timer")]
