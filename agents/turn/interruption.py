@@ -231,7 +231,8 @@ class Interruption:
         if self._floor.active is not None and not self.caller.spares(turn, self._floor.active):
             self.cancel(self._floor.active)
         for speech in self._floor.waiting:
-            if self.caller.spares(turn, speech):
+            is_owed = speech.is_owed and turn is not None and not turn.is_over_by_word
+            if is_owed or self.caller.spares(turn, speech):
                 continue
             if not speech.interruptible:
                 return

@@ -183,3 +183,18 @@ def test_words_of_scripts_without_spaces_are_counted_too() -> None:
     )
     limit = next(effect for effect in talk.effects if isinstance(effect, fx.UserTurnLimitReached))
     assert limit.words == 5
+
+
+def test_an_owed_answer_is_kept_when_words_cut_the_speech_that_it_waits_for() -> None:
+    talk = limited(max_turn_words=3).starts(0.5).asks(0.8, "timer").at(1.5, i.UserInterim(text="one two three four"))
+    talk.plays(1.8).at(2.0, i.UserFinal(text="one two three four")).at(2.8, i.UserInterim(text="five")).until(3.1)
+    assert [entry[1:] for entry in talk.take()][-2:] == [("interrupted", "timer"), ("grant", "answer_1")]
+    talk.at(3.2, i.UserFinal(text="five")).stops(3.3).until(4.0).plays(4.1).played(5.0)
+    assert talk.take()[-2:] == [(5.0, "commit", "turn_2", "five"), (5.0, "grant", "answer_2")]
+
+
+def test_typed_words_drop_an_owed_answer_that_waits() -> None:
+    talk = limited(max_turn_words=3).starts(0.5).asks(0.8, "timer").at(1.5, i.UserInterim(text="one two three four"))
+    talk.plays(1.8).at(2.0, i.UserFinal(text="one two three four")).take()
+    talk.at(2.8, i.TextReceived("stop it"))
+    assert (2.8, "cancelled", "answer_1") in talk.take()
