@@ -278,6 +278,7 @@ class Answering:
         turn = UserTurn(
             turn_id, now, committed=whole.words, past=Past(amends=whole.turn_id), over=Over(now, "late_final")
         )
+        turn.began_at = turn.utterance_at = whole.began_at  # speech asked for since then is not cut by old words
         self._user.turn, self.amended = turn, None
 
     def _may_take_back(self, answer: Speech) -> bool:

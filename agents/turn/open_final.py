@@ -132,6 +132,7 @@ class CommittedTurn:
     def __init__(self, turn: UserTurn, speech_id: str, guess: Guess | None) -> None:
         self.turn_id = turn.turn_id
         self.speech_id = speech_id
+        self.began_at = turn.began_at
         before, behind = turn.committed
         self._before: list[str | Guess] = [before]
         self._behind: list[str | Guess] = [behind]

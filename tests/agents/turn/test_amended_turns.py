@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from turn_kit import Conversation
 from turn_kit.guesses import guessed, named, two_guesses
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
@@ -121,3 +122,18 @@ def test_words_that_merely_begin_alike_are_new_ones() -> None:
 def test_a_final_that_adds_no_more_than_a_sign_of_listening_is_answered_by_nobody() -> None:
     talk = guessed("yes").plays(2.6).at(2.7, i.UserFinal(text="yes, okay")).until(5.0)
     assert talk.take() == [(2.7, "amend", "turn_1", "yes, okay")]
+
+
+def test_an_amended_turn_does_not_cut_what_is_heard_before_its_unheard_answer() -> None:
+    talk = (
+        Conversation().starts(0.5).at(0.9, i.UserInterim(text="a table for too")).asks(1.0, "timer").asks(1.1, "more")
+    )
+    talk.stops(1.5).until(2.6).plays(2.7).take()
+    assert talk.at(3.0, i.UserFinal(text="a table for two at nine")).until(3.9).take() == [
+        (3.0, "amend", "turn_1", "a table for two at nine"),
+        (3.0, "cancelled", "answer_1"),
+        (3.0, "commit", "turn_2", "a table for two at nine"),
+        (3.0, "prepare", "answer_2"),
+    ]
+    talk.played(4.0).plays(4.1).played(5.0)
+    assert talk.take() == [(4.0, "grant", "more"), (5.0, "grant", "answer_2")]
