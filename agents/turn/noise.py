@@ -5,7 +5,8 @@ Where the recogniser gives interims and is connected, words tell speech from noi
 * A turn with words is over `no_words` after its last new word, at least `max_delay`, though sound goes on, such as a
   television's. A sound that began just now is given `GRACE` for its first word.
 * A sound that has lasted `max_pause` without a word is noise; a turn of nothing else is dropped. Where the recogniser
-  gives no interims, its words come when the sound is over: a voice is believed for 30 s.
+  gives no interims, its words come when the sound is over: a voice is believed for 30 s, and then a turn with words is
+  over too.
 
 Noise holds neither floor, answer nor agent, and silence counts while it lasts: until a word of it comes.
 """
@@ -31,7 +32,7 @@ class Noise:
         self._user = user
         self._interruption = interruption
         self._answering = answering
-        self._drops_turn = True
+        self._drops_turn = self._is_manual = True
 
     def deadlines(self, options: TurnOptions) -> Iterator[Deadline]:
         """Yield when what sounds is noise, if no word comes."""
@@ -39,7 +40,7 @@ class Noise:
         if burst is None or not burst.is_going_on or since is None or options.remote_decides:
             return
         max_pause, endpointing = options.interruption.max_pause, options.endpointing
-        is_manual = endpointing.mode == "manual"
+        self._is_manual = is_manual = endpointing.mode == "manual"
         self._drops_turn = not (is_manual or options.hears_audio)
         if max_pause is not None and not (burst.has_words or burst.is_noise):
             yield Deadline(max(burst.noise_at(max_pause), since + max_pause), self._on_no_word)
@@ -54,6 +55,10 @@ class Noise:
         burst.turn_to_noise()
         if turn is not None and not turn.has_words and self._drops_turn:
             self._answering.drop("noise")
+        elif (
+            turn is not None and turn.has_words and turn.over is None and not (self._is_manual or burst.emits_interims)
+        ):
+            turn.over = Over(now, "no_words", leaves_audio=True)
         self._interruption.let_go_on()
 
     def _on_no_new_word(self, now: float) -> None:

@@ -340,6 +340,8 @@ class UserSide:
         """A word of what sounds was understood: it is no noise."""
         if self.burst is not None and self.burst.is_going_on:
             self.burst.has_words, self.burst.is_noise = True, False
+        if self.turn is not None and self.turn.over is not None and self.turn.over.by == "no_words":
+            self.turn.over = None  # it waited for protected speech meanwhile
 
     def act(self, now: float) -> None:
         """The user has said or typed something: a new silence begins."""

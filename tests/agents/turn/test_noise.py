@@ -134,6 +134,19 @@ def test_where_words_do_not_tell_the_turn_stays_open(options: dict[str, object])
     assert entries(talk, "commit") == []
 
 
+def test_a_turn_with_words_ends_when_a_voice_without_interims_has_held_it_for_its_longest() -> None:
+    talk = Conversation(emits_interims=False).says("a table", 0.5, 1.5).starts(1.7).asks(5.0, "timer").until(60.0)
+    assert talk.take()[:2] == [(31.7, "commit", "turn_1", "a table"), (31.7, "grant", "timer")]
+
+
+def test_a_new_word_ends_the_noise_that_a_turn_ended_with_while_it_waits_for_protected_speech() -> None:
+    talk = Conversation().speaking(interruptible=False).starts(2.0).at(2.3, i.UserInterim(text="a table")).until(8.0)
+    talk.at(8.2, i.UserInterim(text="a table for two")).played(8.4).stops(9.0).until(9.1)
+    assert entries(talk, "commit") == []
+    talk.at(9.2, i.UserFinal(text="a table for two please")).until(10.0)
+    assert entries(talk, "commit") == [(9.4, "commit", "turn_1", "a table for two please")]
+
+
 def test_while_the_recogniser_is_lost_nothing_is_noise() -> None:
     talk = Conversation().says("a table", 0.5, 1.5).starts(1.7).at(2.0, i.RecogniserLost()).until(9.0)
     assert talk.take() == []
