@@ -41,6 +41,8 @@ class HangUp:
         self.is_running = False
         """Whether a task works on it, which sets `done`."""
         self.done = anyio.Event()
+        self.closing: anyio.Event | None = None
+        """Set when no answer is begun any more, where the session closes now."""
         self.error: VoiceError | None = SessionClosedError("the session closed before the caller was disconnected")
         """What it failed with; until it is done, that nothing came of it."""
         self._in_tool = in_tool
@@ -65,6 +67,8 @@ class HangUp:
             await self.done.wait()
         if self.error is not None:
             raise self.error
+        if self._in_tool and self.closing is not None:
+            await self.closing.wait()  # a tool that returned before would be answered by the model, for nobody
 
 
 class HangUps:
@@ -113,6 +117,8 @@ class HangUps:
                     await self._heard(own_words, before)
                 await self._lifecycle.room_link.hang_up(reason)
                 request.error = None
+                if self._lifecycle.is_close_asked:
+                    request.closing = self._runtime.turn_book.heard_out
             except VoiceError as error:
                 request.error = error
                 self._failed(error, reason)

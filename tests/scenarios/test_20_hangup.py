@@ -103,6 +103,14 @@ def test_in_a_tool_it_waits_for_the_words_before_the_call_and_not_for_the_answer
     assert closed_at(harness) == pytest.approx(start + seconds)
 
 
+def test_the_model_is_not_asked_again_after_a_tool_that_has_hung_up() -> None:
+    harness = SessionHarness(Ending("Help."), ScriptedLLM(["Goodbye, have a nice day. ", END_CALL]))
+    harness.caller.says("that is all", 0.5, 1.5)
+    harness.run(until=6.0)
+    assert len(harness.llm.requests) == 1
+    harness.expect_tools(("end_call", "done"))
+
+
 def test_a_tool_in_a_thread_hangs_up_too() -> None:
     class InThread(Agent):
         @function_tool
