@@ -457,6 +457,7 @@ def test_a_close_at_any_time_leaves_no_task_and_keeps_the_words(at: float, optio
     harness = ask([0.1, "Sure, ", HANG], options=options, interims=((2.0, "hello there"),)).run(until=at)
     assert harness.close_report is not None
     assert harness.close_report.is_clean
-    assert harness.close_report.seconds < 0.1
+    owed = max(0.0, 2.7 - at)  # while an interim has no final yet, the close waits for it, and for nothing else
+    assert owed <= harness.close_report.seconds + 1e-6 < owed + 0.1
     assert harness.llm.cancelled == [0]
     assert harness.messages[:1] == [("user", "hello there")]
