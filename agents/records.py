@@ -291,7 +291,8 @@ class DroppedTurnRecord:
         reason: No word came (`noise`, or `transcript_missing` where a transcript was due), `clear_turn()` was called,
             it was a sign of listening (`backchannel`), its words went on with the turn before (`merged`), or the
             session closed.
-        at: Seconds from the session's start; the onset of its sound, else the arrival of its first words.
+        at: Seconds from the session's start; the onset of its sound, else the arrival of its first words or of the
+            request to commit it.
     """
 
     turn_id: str

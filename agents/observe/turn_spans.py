@@ -184,6 +184,8 @@ class TurnSpans:
         take = _INPUTS.get(type(event))
         if take is not None:
             take(self, event, open_turn_id)
+        if open_turn_id:  # a commit that was asked for may have opened it, without speech or words
+            self._open(open_turn_id, self._maker.now())
         dropped: dict[str, str] = {}
         for effect in effects:
             if isinstance(effect, fx.DropUserTurn):
@@ -198,6 +200,8 @@ class TurnSpans:
                 self._decide(effect.speech_id, "resumed")
             elif isinstance(effect, fx.CancelSpeech):
                 self._cancel(effect, event)
+        for turn_id in dropped:  # opened and dropped in one step, perhaps
+            self._open(turn_id, self._maker.now())
         for turn_id, turn in list(self._turns.items()):
             if not turn.is_committed and turn_id != open_turn_id:
                 del self._turns[turn_id]
@@ -260,8 +264,9 @@ class TurnSpans:
         turn = self._turns.get(turn_id) or next((t for t in self._turns.values() if t.is_heard), None)
         if turn is None and turn_id:
             turn = self._open(turn_id, self._maker.now())
-            turn.words_at = turn.began_at
         if turn is not None:
+            if not turn.has_begun and turn.words_at is None:
+                turn.words_at = self._maker.now()
             self._begin(turn)
         if turn is not None and turn.stt is not None:
             told: Attributes = {"vivavoce.stt.audio_seconds": event.audio_seconds or None}

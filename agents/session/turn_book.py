@@ -47,6 +47,8 @@ class TurnBook:
         """Onset of the user's last speech."""
         self._turn_at: float | None = None
         """Onset of the open turn."""
+        self._opened_at: float | None = None
+        """When the turn was opened that is open: by words or a request, where it has no onset."""
         self._last_commit: tuple[str, float | None] = ("", None)
         """The last turn and its onset: one that goes on keeps it."""
         self._heard = UsageRecord()
@@ -92,10 +94,13 @@ class TurnBook:
             self._dropped(was_open, "merged")
         if effects and self._turn_at is not None and any(isinstance(effect, _ENDS_TURN) for effect in effects):
             self._turn_at = None
+        if was_open != is_open:
+            self._opened_at = self._clock.now() if is_open else None
 
     def _dropped(self, turn_id: str, reason: DropReason) -> None:
         """The open turn will not be answered."""
-        self._journal.note_dropped_turn(turn_id, reason, self._clock.now() if self._turn_at is None else self._turn_at)
+        known = (at for at in (self._turn_at, self._opened_at) if at is not None)
+        self._journal.note_dropped_turn(turn_id, reason, next(known, self._clock.now()))
 
     @property
     def _cause(self) -> Cause:

@@ -42,8 +42,6 @@ def watched(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     with watching.everywhere():
         yield
     watching.check()
-    if request.module.__name__.endswith("test_laws"):
-        return  # known: a random call was found whose dropped turns differ between report and spans
     for session in sessions:
         watching.check_turns(session.report())
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from telemetry_kit import Watching, seconds_of
-from vivavoce.agents import Agent, SessionOptions
+from vivavoce.agents import Agent, EndpointingOptions, SessionOptions
 from vivavoce.agents.testing import ScriptedLLM, ScriptedRealtimeModel, SessionHarness
 from vivavoce.pipelines.realtime_model.base import RealtimeCapabilities
 
@@ -19,6 +19,11 @@ Scenario = Callable[[SessionHarness], Awaitable[None]]
 
 def cascading(watching: Watching) -> SessionHarness:
     return SessionHarness(Agent("x"), ScriptedLLM("Hi.", "Yes."), options=SessionOptions(telemetry=watching.telemetry))
+
+
+def manual(watching: Watching) -> SessionHarness:
+    options = SessionOptions(telemetry=watching.telemetry, endpointing=EndpointingOptions(mode="manual"))
+    return SessionHarness(Agent("x"), ScriptedLLM("Hi."), options=options)
 
 
 def realtime(watching: Watching) -> SessionHarness:
@@ -53,6 +58,14 @@ def _backchannel(harness: SessionHarness) -> Scenario:
     return scenario
 
 
+def _committed_in_silence(harness: SessionHarness) -> Scenario:
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(1.0)
+        harness.session.input.commit_turn()
+
+    return scenario
+
+
 def _closed(harness: SessionHarness) -> Scenario:
     harness.caller.makes_noise(1.0, 8.0)
 
@@ -70,6 +83,7 @@ def _closed(harness: SessionHarness) -> Scenario:
         (cascading, _cleared, "cleared"),
         (realtime, _cleared, "cleared"),
         (cascading, _backchannel, "backchannel"),
+        (manual, _committed_in_silence, "transcript_missing"),
         (cascading, _closed, "closed"),
         (realtime, _closed, "closed"),
     ],
