@@ -205,7 +205,8 @@ class ErrorOccurred(SessionEvent):
 
     Args:
         source: Where: a component ("llm", "tts", "stt", "vad", "denoise", "turn_detector", "realtime_model"), "text"
-            (given to `say`), "tool", "handler", "hook", "policy", "turn" (a rule of the turn machine is at fault) …
+            (given to `say`), "tool", "handler", "hook", "policy", "room" (its transport gave no text where text is
+            needed), "turn" (a rule of the turn machine is at fault) …
         is_recovered: The session goes on as if nothing had been.
     """
 

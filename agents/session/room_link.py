@@ -16,8 +16,9 @@ from vivavoce.agents.session.emitter import SessionEmitter
 from vivavoce.agents.session.runtime import SessionRuntime
 from vivavoce.agents.states import CloseReason
 from vivavoce.agents.turn import inputs as i
+from vivavoce.pipelines.core.checks import check_text
 from vivavoce.pipelines.core.clock import Clock, TimerHandle
-from vivavoce.pipelines.core.errors import CapabilityError, RoomError, VoiceError, describe, located
+from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError, RoomError, VoiceError, describe, located
 from vivavoce.pipelines.io import Transport, TransportEvents
 from vivavoce.pipelines.media.frame import AudioFrame, VideoFrame
 from vivavoce.pipelines.pipeline import PipelineCapabilities, PipelineConnection
@@ -172,8 +173,14 @@ class RoomLink(TransportEvents):
 
     def text(self, text: str) -> None:
         """The caller typed something."""
-        if self._push is not None and not self.is_waiting:
-            self._runtime.post(i.TextReceived(text))
+        if self._push is None or self.is_waiting:
+            return
+        try:
+            text = check_text("TransportEvents.text(text)", text, remedy="mend the transport; the text is left out")
+        except ConfigurationError as error:
+            self._runtime.report_error(error, "room")
+            return
+        self._runtime.post(i.TextReceived(text))
 
     def interrupt(self) -> None:
         """The caller wants the agent to stop; what may not be interrupted goes on."""

@@ -16,7 +16,7 @@ import anyio.lowlevel
 from vivavoce.agents.job import Credentials, JobInfo, SessionClose, SessionClosed, ShutdownCallback, get_job_context
 from vivavoce.agents.records import CloseReport
 from vivavoce.agents.states import CloseReason
-from vivavoce.pipelines.core.checks import check_flag, check_function, check_number, check_text
+from vivavoce.pipelines.core.checks import check_flag, check_function, check_number, check_text, check_whole
 from vivavoce.pipelines.core.errors import ConfigurationError, RoomError, WorkerError, describe
 from vivavoce.pipelines.core.owned_call import OwnedCall
 
@@ -152,11 +152,13 @@ class JobContext:
             kind: Such as `rtc.ParticipantKind.PARTICIPANT_KIND_SIP`; None: any kind, agents only by identity.
             limit: Seconds to wait once joined.
         Raises:
+            ConfigurationError: An argument is of another kind.
             RoomError: Joining failed, or nobody came within the limit.
             WorkerError: The job has ended.
         """
         if identity is not None:
             check_text("identity", identity)
+        check_whole("kind", kind, at_least=0, or_none=True, remedy="pass one of rtc.ParticipantKind")
         check_number("limit", limit, at_least=0, unit="s")
         await self.connect()
         with anyio.move_on_after(limit):

@@ -9,7 +9,9 @@ from vivavoce.agents import Agent, AgentSession, SessionOptions
 from vivavoce.agents.events import Closed, ErrorOccurred
 from vivavoce.agents.rooms.local import LocalTransport
 from vivavoce.agents.testing import ScriptedLLM, ScriptedSTT, ScriptedTTS, ScriptedVAD, SessionHarness, run_virtual
-from vivavoce.pipelines import CascadingPipeline
+from vivavoce.pipelines.cascading import CascadingConnection, CascadingPipeline
+from vivavoce.pipelines.events import UserFinal
+from vivavoce.pipelines.pipeline import PipelineContext
 from vivavoce.pipelines.testing import VirtualClock
 
 
@@ -24,6 +26,26 @@ class FrailRoom(LocalTransport):
         super().send_agent_state(state)
         if self._is_broken(state):
             raise RuntimeError("no display")
+
+
+class FrailPipeline(CascadingPipeline):
+    """A pipeline of one's own that can report words that are no text."""
+
+    def __init__(self, llm: ScriptedLLM, stt: ScriptedSTT) -> None:
+        super().__init__(stt=stt, llm=llm, tts=ScriptedTTS(), vad=ScriptedVAD())
+
+    def open(self, context: PipelineContext) -> CascadingConnection:
+        self._report = context.emit
+        return super().open(context)
+
+    def fail(self) -> None:
+        self._report(UserFinal(text=5))  # type: ignore[arg-type]  # its mistake
+
+
+def frail(answer: str) -> tuple[SessionHarness, FrailPipeline]:
+    llm, stt = ScriptedLLM(default=answer), ScriptedSTT()
+    pipeline = FrailPipeline(llm, stt)
+    return SessionHarness(Agent("Help."), llm, stt=stt, pipeline=pipeline), pipeline
 
 
 def converse(is_broken: Callable[[str], bool]) -> tuple[AgentSession[Any], list[Any]]:
@@ -58,22 +80,23 @@ def test_an_effect_that_raises_is_an_error_event_and_what_is_said_is_heard() -> 
 def test_a_session_whose_steps_go_on_raising_closes_and_says_why() -> None:
     async def scenario(harness: SessionHarness) -> None:
         for _ in range(6):
-            harness.room.send_text(5)  # type: ignore[arg-type]  # a transport's mistake
+            pipeline.fail()
         await harness.until(20.0)
 
-    harness = SessionHarness(Agent("Help.")).expects_error("session").expects_error("decision loop").run(scenario)
+    harness, pipeline = frail("Fine.")
+    harness.expects_error("session").expects_error("decision loop").run(scenario)
     assert {error.source for error in harness.recording.of(ErrorOccurred)} == {"decision loop"}
     assert harness.close_report is not None
     assert (harness.close_report.reason, harness.close_report.error) == ("error", "AttributeError")
 
 
 def test_an_input_that_raises_is_an_error_event_and_the_next_turn_is_answered() -> None:
-    harness = SessionHarness(Agent("Help."), ScriptedLLM(default="Fine."))
+    harness, pipeline = frail("Fine.")
     harness.caller.says("a table", 2.0, 3.0)
 
     async def scenario(harness: SessionHarness) -> None:
         await harness.until(1.0)
-        harness.room.send_text(5)  # type: ignore[arg-type]  # a transport's mistake
+        pipeline.fail()
         await harness.until(6.0)
 
     harness.expects_error("decision loop").run(scenario, until=7.0)

@@ -24,7 +24,7 @@ from vivavoce.agents import (
     SessionOptions,
     function_tool,
 )
-from vivavoce.agents.events import Started
+from vivavoce.agents.events import ErrorOccurred, Started
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness, ToolCall
 from vivavoce.pipelines import CascadingPipeline
 from vivavoce.pipelines.core.errors import ConfigurationError, SessionError
@@ -135,6 +135,22 @@ def test_texts_of_a_class_of_one_s_own_are_taken_as_plain_texts(harness: Session
 
     harness.run(scenario)
     assert [type(text) for _, text in harness.messages] == [str] * len(harness.messages)
+
+
+def test_a_transport_s_text_of_another_kind_is_an_error_event_and_the_next_text_is_answered(
+    harness: SessionHarness,
+) -> None:
+    async def scenario(harness: SessionHarness) -> None:
+        for make in (make for kind, make in BAD.items() if kind not in TEXTS):
+            harness.room.send_text(make())
+            await harness.until(harness.now + 0.1)
+        harness.room.send_text("Hello?")
+        await harness.until(harness.now + 5.0)
+        await still_answers(harness)
+
+    harness.expects_error("room", contains="need TransportEvents.text(text) as a str, got").run(scenario)
+    assert len(harness.recording.of(ErrorOccurred)) == len(BAD) - len(TEXTS)
+    assert ("user", "Hello?") in harness.messages
 
 
 async def wrong_pieces() -> AsyncIterator[Any]:

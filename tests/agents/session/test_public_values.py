@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import anyio
 import pytest
 
 from kinds_kit import BAD, FLAGS, FUNCTIONS, TEXTS, raising, refuses
@@ -27,6 +28,7 @@ from vivavoce.agents.mcp_servers import MCPServerHTTP, MCPServerStdio
 from vivavoce.agents.observe.options import TelemetryOptions
 from vivavoce.agents.rooms.local import LocalTransport
 from vivavoce.agents.testing import run_virtual
+from vivavoce.agents.worker.job import JobContext, JobInfo
 from vivavoce.pipelines import CascadingPipeline
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.llm.chat_context import ChatMessage
@@ -150,3 +152,26 @@ def test_an_agent_whose_class_forgets_the_constructor_is_refused() -> None:
 
     with pytest.raises(ConfigurationError, match=r"Forgetful.__init__ does not call super\(\).__init__"):
         AgentSession(Forgetful(), pipeline())
+
+
+JOBS: dict[str, tuple[Callable[[JobContext, Any], Any], set[str]]] = {
+    "connect(auto_subscribe)": (lambda job, v: job.connect(auto_subscribe=v), FLAGS),
+    "wait_for_participant(identity)": (lambda job, v: job.wait_for_participant(v), {"None", *TEXTS}),
+    "wait_for_participant(kind)": (lambda job, v: job.wait_for_participant(kind=v), {"None", "number", "huge"}),
+    "wait_for_participant(limit)": (lambda job, v: job.wait_for_participant(limit=v), {"number", "infinite"}),
+    "add_shutdown_callback": (lambda job, v: job.add_shutdown_callback(v), FUNCTIONS),
+    "shutdown(reason)": (lambda job, v: job.shutdown(v), TEXTS),
+}
+"""A public call of a running job -> the call with one argument of the test's, and those that it takes."""
+
+
+@pytest.mark.parametrize("name", JOBS)
+async def test_a_job_refuses_every_argument_of_another_kind_and_runs_on(name: str) -> None:
+    call, taken = JOBS[name]
+    async with anyio.create_task_group() as tasks:
+        context = JobContext(JobInfo(id="AJ_1", room="r"), url="", token="", shared={}, tasks=tasks)
+        for make in (make for kind, make in BAD.items() if kind not in taken):
+            await refuses(partial(call, context, make()))
+        assert context.reason == ""
+        context.shutdown("done")
+    assert context.reason == "done"
