@@ -94,6 +94,7 @@ class Speeches:
             return False
         speech.phase = "active"
         self._out.append(GrantFloor(speech.speech_id))
+        self._caller.floor_given(speech)
         self._interruption.step_follows(speech, now)
         return True
 

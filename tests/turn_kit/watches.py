@@ -262,7 +262,7 @@ class SilenceWatch:
     def __init__(self, options: TurnOptions) -> None:
         self._options = options
         self._speeches: set[str] = set()
-        self._handoff = ""
+        self._handoff = self._requested = ""
         self._phase = "new"
         self._is_present = self._has_tools = self._is_paused = self._is_away = False
         self._level = 0
@@ -270,6 +270,7 @@ class SilenceWatch:
 
     def sees_input(self, event: i.TurnInput, now: float) -> None:
         """Follow what may be silence."""
+        self._requested = event.speech_id if isinstance(event, i.SpeechRequested) else ""
         match event:
             case i.SessionStarting() if self._phase == "new":
                 self._phase = "starting"
@@ -314,8 +315,8 @@ class SilenceWatch:
             case fx.CommitUserTurn():
                 self._act(now)
                 self._speeches.add(effect.speech_id)
-            case fx.CancelSpeech(speech_id=speech, outcome="discarded"):
-                self._speeches.discard(speech)
+            case fx.CancelSpeech(speech_id=speech, outcome="discarded") if speech == self._requested:
+                self._speeches.discard(speech)  # one that has waited is over when it says so
             case fx.BeginHandoff(handoff_id=handoff):
                 self._handoff = handoff
             case fx.WakeUser() | fx.CloseSession(reason="user_away") | fx.HangUp():

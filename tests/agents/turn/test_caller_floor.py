@@ -341,3 +341,10 @@ def test_nothing_but_the_queue_is_heard_before_a_speech_that_does_not_wait() -> 
 def test_in_push_to_talk_noise_behind_words_holds_the_floor_for_max_pause() -> None:
     talk = Conversation(endpointing_mode="manual").says("a table", 0.5, 1.5).starts(3.0).asks(5.0, "timer").until(60.0)
     assert talk.take() == [(8.0, "grant", "timer")]
+
+
+def test_words_said_over_speech_that_they_spare_do_not_wait_for_the_next_speech_too() -> None:
+    talk = Conversation(remote_decides=True).asks(1.0, "news").at(1.0, i.RemoteReplyStarted("one")).plays(1.1)
+    talk.starts(1.0).at(1.4, i.UserFinal(text="wait")).stops(1.5).take()
+    assert talk.at(1.8, i.ToolsAwaited("news")).take() == [(1.8, "grant", "answer_1")]
+    assert talk.until(9.0).take()[1:3] == [(4.5, "cancelled", "answer_1"), (4.5, "commit", "turn_2", "wait")]

@@ -349,8 +349,9 @@ class TurnLaws(RuleBasedStateMachine):
     def interrupt(self, pick: int, is_whole: bool, force: bool, protects: int) -> None:
         before = self.floor.holder
         if protects == 0:
-            self._feed(i.SpeechProtected(self._pick(pick)))
-            self.floor.protected.add(self._pick(pick))
+            speech = self._pick(pick)
+            self.floor.protected.add(speech)
+            self._feed(i.SpeechProtected(speech))
         self._feed(i.InterruptRequested(force=force, speech_id="" if is_whole else self._pick(pick)))
         assert force or before not in self.floor.protected or self.floor.holder == before
 
@@ -424,15 +425,20 @@ class TurnLaws(RuleBasedStateMachine):
         assert self.machine.next_deadline() is None
 
     def _end_speeches(self, pause: float = 0.0) -> None:
-        for speech in self.floor.known:
-            if speech in self.floor.over:
-                self._feed(i.SpeechEnded(speech, "interrupted"))
+        ended = self._end_cut(set())
         while (left := self.floor.unfinished) or self.floor.handoff:
             if self.floor.handoff and not self.floor.holder:
                 self._feed(i.HandoffEnded(self.floor.handoff))
             else:
                 self._feed(i.SpeechEnded(self.floor.holder or left[-1], "completed"))
+            ended = self._end_cut(ended)
             self.wait(pause)
+
+    def _end_cut(self, ended: set[str]) -> set[str]:
+        over = [speech for speech in self.floor.known if speech in self.floor.over - ended]
+        for speech in over:
+            self._feed(i.SpeechEnded(speech, "interrupted"))
+        return ended | set(over)
 
     def _check_that_nothing_follows(self) -> None:
         for event in (i.SessionStarting(), i.SessionStarted(), i.SessionClosing(), i.SessionClosed()):
