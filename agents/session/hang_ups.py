@@ -108,7 +108,7 @@ class HangUps:
         own_words: Utterance | None = None
         if after_speech:
             before = [handle for handle in self._runtime.live_handles if handle.id != request.own]
-            own_words = self._sounding(request.own)
+            own_words = self._runtime.replies.unplayed(request.own)
         request.waits_for_own = own_words is not None
 
         async def work() -> None:
@@ -132,18 +132,14 @@ class HangUps:
         request.begun = Errand(begin)
         self._runtime.post(request.begun)
 
-    def _sounding(self, speech_id: str) -> Utterance | None:
-        """Return what is played of that speech, or is to be played of its present step."""
-        current = self._runtime.playout.current
-        return current if current is not None and current.speech_id == speech_id else None
-
     async def _heard(self, own_words: Utterance | None, before: list[SpeechHandle]) -> None:
         """Wait until the caller has heard them."""
         if own_words is not None:
             await own_words.done.wait()
         for handle in before:
             await handle
-            if (rest := self._sounding(handle.id)) is not None:  # a handle may resolve when all is generated
+            rest = self._runtime.replies.unplayed(handle.id)
+            if rest is not None:  # a handle may resolve when all is generated
                 await rest.done.wait()
         await self._runtime.playout.drained()
         await anyio.sleep(self._lifecycle.room_link.transport.tail)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 from vivavoce.agents.session.reply_lane import ReplyLane
 from vivavoce.agents.speech.handle import SpeechHandle
+from vivavoce.agents.speech.playout import Utterance
 from vivavoce.agents.speech.reply import Reply
 from vivavoce.agents.turn import effects as fx
 
@@ -62,6 +63,11 @@ class LiveReplies(dict[str, Reply]):
         before = map(self.get, self._heard_before(speech_id))
         requests = [reply.request for reply in before if reply is not None]
         return [r.text for r in requests if isinstance(r.text, str) and r.text.strip() and r.add_to_history]
+
+    def unplayed(self, speech_id: str) -> Utterance | None:
+        """Return what that speech plays of its present step, or is to play once it has the floor."""
+        reply = self.get(speech_id)
+        return None if reply is None else reply.unplayed
 
     def has(self, handle: SpeechHandle) -> bool:
         """Whether that is the handle of one of them."""

@@ -260,9 +260,10 @@ class SessionRuntime:
         self.post(asked)
         self._replies.hook_speaks(asked.hook_of)
 
-    def has_live(self, handle: SpeechHandle) -> bool:
-        """Whether that is the handle of a speech of this session that is not over."""
-        return self._replies.has(handle)
+    @property
+    def replies(self) -> LiveReplies:
+        """The speeches that are not over."""
+        return self._replies
 
     def answer_late(self, batch: ToolBatch) -> None:
         """Have the model answer, once nobody speaks, what tools of an interrupted speech came to.

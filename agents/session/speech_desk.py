@@ -94,7 +94,7 @@ class SpeechDesk:
     def running_turn_hook(self) -> TurnHook | None:
         """Return the hook of a turn of this session that the calling code is part of, if any."""
         hook = running_turn_hook()
-        return hook if hook is not None and self._runtime.has_live(hook.answer) else None
+        return hook if hook is not None and self._runtime.replies.has(hook.answer) else None
 
     def _discard(self, interruptible: bool) -> SpeechHandle:
         logger.warning("reply() was given no instructions; it is discarded")

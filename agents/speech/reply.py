@@ -90,6 +90,11 @@ class Reply:
         self._text_stage = MODEL_STAGE
         self._pictures = Pictures(request.frames)
 
+    @property
+    def unplayed(self) -> Utterance | None:
+        """What is played of its present step, or is to be played; None where nothing is."""
+        return None if self._utterance is None or self._utterance.done.is_set() else self._utterance
+
     # --- from outside, synchronous
 
     def grant(self) -> None:

@@ -111,6 +111,20 @@ def test_the_model_is_not_asked_again_after_a_tool_that_has_hung_up() -> None:
     harness.expect_tools(("end_call", "done"))
 
 
+def test_in_a_tool_it_waits_for_words_before_the_call_that_wait_for_other_speech() -> None:
+    harness = SessionHarness(Ending("Help."), ScriptedLLM(["Goodbye, have a nice day. ", END_CALL], "Never heard."))
+    harness.caller.says("that is all", 0.5, 1.5)
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(1.0)
+        harness.session.say("One moment please.")  # the caller has the floor: it is heard before the answer
+
+    harness.run(scenario, until=9.0)
+    spoken = [text for role, text in harness.messages if role == "assistant"]
+    assert spoken == ["One moment please.", "Goodbye, have a nice day."]
+    assert harness.room.hung_up == ["caller"]
+
+
 def test_a_tool_in_a_thread_hangs_up_too() -> None:
     class InThread(Agent):
         @function_tool
