@@ -23,7 +23,11 @@ CLOSE_LIMIT = 1.0
 """Seconds that closing a stream may take."""
 
 STABLE_AFTER = 5.0
-"""A stream that lived this many seconds, or reported something, gives its successor all tries anew."""
+"""A stream that lived this many seconds gives its successor all tries anew."""
+
+USEFUL_AFTER = 1.0
+"""So does one that reported something and lived this many. Without a least age, code that fails at each first event
+would be opened again and again, with no pause between."""
 
 E = TypeVar("E")
 E_co = TypeVar("E_co", covariant=True)
@@ -146,7 +150,7 @@ class ReconnectingStream(ABC, Generic[S, E]):
                 return
             logger.warning("lost a stream: %s", error)
             self._lost = error
-            is_stable = has_reported or self._clock.now() - opened_at >= STABLE_AFTER
+            is_stable = self._clock.now() - opened_at >= (USEFUL_AFTER if has_reported else STABLE_AFTER)
             if not (error.retryable and is_stable):
                 raise
         finally:
@@ -185,7 +189,7 @@ class ReconnectingStream(ABC, Generic[S, E]):
         with anyio.move_on_after(CLOSE_LIMIT, shield=True) as scope:
             try:
                 await stream.aclose()
-            except Exception as error:  # noqa: BLE001 - a foreign close must not hide why the stream is closed
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - a foreign close must not hide why the stream is closed
                 logger.exception("%s: closing a stream failed", self._provider)
                 problem = f"closing a stream failed ({type(error).__name__})"
                 self._on_failure(ProviderError(problem, provider=self._provider), True)

@@ -17,7 +17,7 @@ from vivavoce.agents.testing import (
 )
 from vivavoce.pipelines.core.errors import ProviderError
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent, TextDelta
-from vivavoce.pipelines.stt.base import STTFinal
+from vivavoce.pipelines.stt.base import STTEvent, STTFinal
 from vivavoce.pipelines.testing.scripted_stt import ScriptedSTTStream
 from vivavoce.pipelines.tts.base import AudioChunk
 
@@ -183,7 +183,7 @@ def test_a_recogniser_that_raises_as_it_is_told_to_forget_is_opened_again() -> N
 
 
 class Stubborn(ScriptedSTT):
-    """A recogniser that fails with each frame from the second stream on, or cannot be opened again."""
+    """A recogniser that fails with each frame, or after each first event, or cannot be opened again."""
 
     def __init__(self, how: str) -> None:
         super().__init__()
@@ -196,10 +196,17 @@ class Stubborn(ScriptedSTT):
         stream = await super().open()
         if self.how == "push":
             fails_in(stream, "push", times=1000)
+        elif self.how == "events":
+            stream.events = reports_once  # type: ignore[method-assign]
         return stream
 
 
-@pytest.mark.parametrize(("how", "opened"), [("open", 3), ("push", 3)])
+async def reports_once() -> AsyncGenerator[STTEvent, None]:
+    yield STTFinal(text="")
+    raise KeyError("secret")
+
+
+@pytest.mark.parametrize(("how", "opened"), [("open", 3), ("push", 3), ("events", 3)])
 def test_a_recogniser_that_goes_on_raising_is_given_up_within_its_tries(how: str, opened: int) -> None:
     harness = SessionHarness(Agent("Help."), stt=Stubborn(how))
     harness.expects_error("session")
