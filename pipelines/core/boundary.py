@@ -161,6 +161,6 @@ async def _close(stream: AsyncIterator[object], provider: str) -> None:
         return
     try:
         await aclose()
-    except Exception as error:  # noqa: BLE001 - a foreign close must not hide why the stream is closed
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a foreign close must not hide why the stream is closed
         logger.warning("%s: closing a stream failed: %s", provider, describe(error))
         logger.debug("%s: closing a stream failed here", provider, exc_info=error)

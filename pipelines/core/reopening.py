@@ -62,7 +62,7 @@ class Reopening(Generic[S]):
         with provider_errors(self.provider):
             self.stream = self._make()
 
-    def failed(self, error: Exception) -> None:
+    def failed(self, error: BaseException) -> None:
         """Replace the stream whose code raised `error`, or give it up."""
         if self._clock.now() - self._opened_at >= STABLE_AFTER:
             self._failures = 0
@@ -87,5 +87,5 @@ class Reopening(Generic[S]):
             return
         try:
             stream.close()
-        except Exception as error:  # noqa: BLE001 - the boundary to the component's code: nothing depends on its close
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the boundary to the component's code: nothing depends on its close
             logger.warning("%s: closing a stream failed: %s", self.provider, describe(error))

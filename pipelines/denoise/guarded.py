@@ -38,7 +38,7 @@ class GuardedDenoiser:
         try:
             cleaned = self._stream.push(frame)
             self._check(cleaned, frame)
-        except Exception as error:  # noqa: BLE001 - the boundary to the denoiser's code: it is left out from here on
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the boundary to the denoiser's code: it is left out from here on
             failure = as_provider_error(error, self._provider)
             logger.warning("the denoiser is left out: %s", failure)
             self.close()
@@ -62,5 +62,5 @@ class GuardedDenoiser:
             return
         try:
             stream.close()
-        except Exception as error:  # noqa: BLE001 - the boundary to the denoiser's code: nothing depends on its close
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the boundary to the denoiser's code: nothing depends on its close
             logger.warning("%s: closing the stream failed: %s", self._provider, describe(error))

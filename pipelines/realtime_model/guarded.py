@@ -69,7 +69,7 @@ class GuardedConnection(RealtimeConnection):
             return
         try:
             call(*args)
-        except Exception as error:  # noqa: BLE001 - the boundary to the model's code: its owner opens another one
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the boundary to the model's code: its owner opens another one
             self._is_broken = True
             self._on_broken(self, as_provider_error(error, self._provider, retryable=True))
 
@@ -116,7 +116,7 @@ class GuardedConnection(RealtimeConnection):
             stream = self._connection.accept(reply_id)
         except KeyError:
             raise
-        except Exception as error:  # noqa: BLE001 - the boundary to the model's code: this answer fails
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the boundary to the model's code: this answer fails
             raise as_provider_error(error, self._provider) from error
         return guarded(lambda: stream, ANSWER, self._provider)
 

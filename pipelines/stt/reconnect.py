@@ -98,17 +98,17 @@ class Recognizer(ReconnectingStream[STTStream, STTEvent]):
         assert self._stream is not None
         try:
             self._stream.push(frame)
-        except Exception as error:  # noqa: BLE001 - the boundary to the recogniser's code: another stream is opened
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the boundary to the recogniser's code: another stream is opened
             self._leave_broken(error)
             self._kept.push(frame)
 
     def _call(self, call: Callable[..., None], *args: float) -> None:
         try:
             call(*args)
-        except Exception as error:  # noqa: BLE001 - as above
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - as above
             self._leave_broken(error)
 
-    def _leave_broken(self, error: Exception) -> None:
+    def _leave_broken(self, error: BaseException) -> None:
         """Have frames wait for the next stream from here on."""
         self._stream, self.push = None, self._kept.push
         self._break(error)

@@ -59,7 +59,7 @@ class TurnPredictor:
             return
         try:
             self._stream.stream.push(frame)
-        except Exception as error:  # noqa: BLE001 - the boundary to the detector's code: the next frame gets a new one
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the boundary to the detector's code: the next frame gets a new one
             self._stream.failed(error)
 
     def ask(self, question: TurnContext) -> None:

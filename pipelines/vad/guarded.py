@@ -46,7 +46,7 @@ class GuardedVAD(Reopening[VADStream]):
                 raise ProviderProtocolError(problem, provider=self.provider)
             for event in events:
                 VAD_EVENTS.check(event, self.provider)
-        except Exception as error:  # noqa: BLE001 - the boundary to the VAD's code: the next frame gets a new stream
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the boundary to the VAD's code: the next frame gets a new stream
             self.failed(error)
             return ()
         return events
@@ -57,5 +57,5 @@ class GuardedVAD(Reopening[VADStream]):
             return
         try:
             self.stream.reset()
-        except Exception as error:  # noqa: BLE001 - as above; a new stream has heard nothing either
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - as above; a new stream has heard nothing either
             self.failed(error)

@@ -99,7 +99,7 @@ def fails_at(stream: object, method: str, number: int, how: object) -> None:
         calls += 1
         if calls != number:
             return works(*args)
-        if isinstance(how, Exception):
+        if isinstance(how, BaseException):
             raise how
         return how
 
@@ -109,7 +109,7 @@ def fails_at(stream: object, method: str, number: int, how: object) -> None:
 @BOTH
 @pytest.mark.parametrize(
     "how",
-    [KeyError("secret"), None, ["speech"], [VADSpeechStarted(float("nan"))], [VADSpeechStarted(None)]],  # type: ignore[arg-type]
+    [KeyError("secret"), SystemExit(3), None, ["speech"], [VADSpeechStarted(float("nan"))], [VADSpeechStarted(None)]],  # type: ignore[arg-type]
 )
 def test_a_vad_that_fails_once_is_opened_again(make: Make, how: object) -> None:
     vad = FaultyVAD(10, how=how)
@@ -227,7 +227,7 @@ class FaultyDenoiser(Denoiser, DenoiseStream):
         self.frames += 1
         if self.frames < 10:
             return frame
-        if isinstance(self.how, Exception):
+        if isinstance(self.how, BaseException):
             raise self.how
         return self.how  # type: ignore[return-value]
 
@@ -236,7 +236,7 @@ class FaultyDenoiser(Denoiser, DenoiseStream):
 
 
 @pytest.mark.parametrize(
-    "how", [KeyError("secret"), None, b"\0\0", AudioFrame(b"\0\0", 16000), AudioFrame(b"\0" * 640, 8000)]
+    "how", [KeyError("secret"), SystemExit(3), None, b"\0\0", AudioFrame(b"\0\0", 16000), AudioFrame(b"\0" * 640, 8000)]
 )
 def test_a_denoiser_that_fails_is_left_out_from_there_on(how: object) -> None:
     denoiser = FaultyDenoiser(how)

@@ -34,7 +34,7 @@ METHODS = {
     "tts": ("synthesize",),
     "model": ("open", "push", "commit", "clear", "append", "truncate", "refuse", "events", "generate", "say", "aclose"),
 }
-RAISED: list[Any] = [KeyError("secret"), ProviderError("broken", provider="x", retryable=True), TypeError("secret")]
+RAISED: list[Any] = [KeyError("secret"), ProviderError("broken", provider="x", retryable=True), SystemExit(3)]
 RETURNED: list[Any] = [None, 7, "words", [None], object()]
 
 
