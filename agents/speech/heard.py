@@ -6,12 +6,14 @@ import sys
 from bisect import bisect_right
 from dataclasses import dataclass
 
-from vivavoce.pipelines.core.words import word_end
+from vivavoce.pipelines.core.words import count_words, is_spaceless, word_end
 from vivavoce.pipelines.tts.base import Word
 from vivavoce.pipelines.tts.spoken import SpokenText
 
 DEFAULT_CHARS_PER_SECOND = 15.0
 """How fast a voice is taken to speak while neither word times nor its whole audio is there yet."""
+SPACELESS_WORDS_PER_SECOND = 2.5
+"""The same for scripts without spaces, whose signs are fewer and longer: five signs of Han a second."""
 
 
 @dataclass(slots=True)
@@ -112,7 +114,7 @@ class HeardText:
         if self._total is not None and sample >= self._total:
             return self._text.strip()
         if not self._segments:
-            return self._cut(0, len(self._text), self._text_samples(len(self._text)), sample)
+            return self._cut(0, len(self._text), self._text_samples(self._text, len(self._text)), sample)
         index = bisect_right(self._segments, sample, key=lambda s: s.sample) - 1
         if index < 0:
             return ""
@@ -138,18 +140,25 @@ class HeardText:
             return segment.end - segment.sample
         if self._expected is not None:
             return self._expected - segment.sample
-        return self._text_samples(segment.said_length)
+        return self._text_samples(self._text[segment.char_start : segment.char_end], segment.said_length)
 
-    def _text_samples(self, characters: int) -> int:
+    def _text_samples(self, text: str, said: int) -> int:
+        """Return how long `text`, of which the voice was given `said` characters, is taken to sound."""
         if self._expected is not None and not self._segments:
             return self._expected
         last = self._segments[-1] if self._segments else None
         if last is not None and last.sample > 0 and last.said_before > 0:  # the pace of what is complete
-            return round(characters * last.sample / last.said_before)
-        return round(characters / DEFAULT_CHARS_PER_SECOND * self._rate)
+            return round(said * last.sample / last.said_before)
+        return round(_seconds(text) * said / max(1, len(text)) * self._rate)
 
     def _cut(self, start: int, end: int, length: int, played: int) -> str:
         if length <= 0 or played >= length:
             return self._text[:end].strip()
         stop = word_end(self._text[:end], start + int((end - start) * played / length))
         return self._text[: max(start, stop)].strip()
+
+
+def _seconds(text: str) -> float:
+    spaceless = [part for part in text.split() if is_spaceless(part)]
+    spaced = len(text) - sum(len(part) for part in spaceless)
+    return spaced / DEFAULT_CHARS_PER_SECOND + sum(map(count_words, spaceless)) / SPACELESS_WORDS_PER_SECOND

@@ -187,3 +187,10 @@ def test_a_word_that_the_voice_spells_in_its_own_way_ends_where_one_is_written()
     heard.begin_segment("ที่นี่ดี", 0)
     heard.add_words((Word("thi", 0.0, 0.3), Word("ni", 0.3, 0.6)))
     assert heard.at(400) == "ที่"
+
+
+def test_a_voice_that_is_not_done_yet_is_taken_to_say_five_signs_a_second_of_a_script_without_spaces() -> None:
+    heard = HeardText(RATE)
+    heard.add_text(CHINESE)
+    heard.begin_segment(CHINESE, 0)
+    assert heard.at(RATE) == "好的，我帮"  # at 15 characters a second, as English, it would be nearly all of it
