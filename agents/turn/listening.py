@@ -258,8 +258,8 @@ class Listening:
 
     def remote_reply(self, remote_reply_id: str, now: float, item_id: str = "") -> None:
         """A remote model began to answer: the turn is over by its judgement."""
-        active = self._floor.active
-        if active is not None and not self._interruption.may_cut(active):
+        active, turn, interruption = self._floor.active, self._user.turn, self._interruption
+        if not (active is None or interruption.may_cut(active) or interruption.caller.spares(turn, active)):
             self._out.append(RefuseRemoteReply(remote_reply_id))
             return
         self._end_speech(now)

@@ -348,3 +348,14 @@ def test_words_said_over_speech_that_they_spare_do_not_wait_for_the_next_speech_
     talk.starts(1.0).at(1.4, i.UserFinal(text="wait")).stops(1.5).take()
     assert talk.at(1.8, i.ToolsAwaited("news")).take() == [(1.8, "grant", "answer_1")]
     assert talk.until(9.0).take()[1:3] == [(4.5, "cancelled", "answer_1"), (4.5, "commit", "turn_2", "wait")]
+
+
+def test_a_remote_models_answer_waits_for_speech_over_the_caller_that_does_not_sound_yet() -> None:
+    talk = Conversation(remote_decides=True, hears_audio=True, emits_interims=False).starts(0.5)
+    talk.asks(1.0, "over", when_busy="interrupt").stops(1.1).at(1.35, i.RemoteReplyStarted("r")).plays(1.4).played(3.0)
+    assert short(talk) == [
+        (1.0, "grant", "over"),
+        (1.35, "commit", "turn_1"),
+        (1.35, "prepare", "answer_1"),
+        (3.0, "grant", "answer_1"),
+    ]
