@@ -349,6 +349,21 @@ class Call:
     script=[[0.0]] * 30,
     setting=Setting(ahead="nothing", has_words=False, wake_up=None, window=None),
 )
+@example(  # the limit of words cuts a speech by an interim that has all of it; its final comes late
+    plan=[
+        Action("says", 0.1, 1, 0.1),
+        Action("says", 0.1, 1, 0.1),
+        Action("says", 4.4, 9, 1.2, guessed="all"),
+    ],
+    script=[[0.0]] * 30,
+    setting=Setting(
+        ahead="nothing",
+        has_words=False,
+        wake_up=None,
+        window=None,
+        endpointing=EndpointingOptions(max_turn_words=2),
+    ),
+)
 def test_whatever_happens_the_laws_of_a_session_hold(
     plan: list[Action], script: list[list[StepItem]], setting: Setting
 ) -> None:
