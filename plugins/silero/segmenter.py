@@ -40,7 +40,7 @@ class Segmenter:
         self._candidate: int | None = None
         self._silence: int | None = None
         self._edge = 0
-        """Position of the last onset or offset; the next one is not before it."""
+        """Position of the last onset, offset or end of a pause; the next one is not before it."""
 
     def push(self, probability: float) -> tuple[str, int] | None:
         """Take the next window's probability; return what becomes known by it and its position.
@@ -65,7 +65,10 @@ class Segmenter:
     def _in_speech(self, probability: float, start: int) -> tuple[str, int] | None:
         if probability >= self._enter:
             paused, self._silence = self._silence, None
-            return None if paused is None else ("resumed", max(start - self._onset_lag, paused))
+            if paused is None:
+                return None
+            self._edge = max(start - self._onset_lag, paused)
+            return "resumed", self._edge
         is_pause = self._silence is None
         if self._silence is None:
             if probability >= self._exit:

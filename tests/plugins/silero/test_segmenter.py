@@ -68,11 +68,24 @@ def test_a_shortest_silence_of_less_than_a_window_knows_no_pauses() -> None:
     assert found == [(1, "started", 0), (2, "ended", 1), (3, "started", 2)]
 
 
-@given(st.lists(st.floats(0, 1), max_size=200), st.floats(0, 0.3), st.floats(0, 0.5), st.floats(0, 0.1))
+def test_a_pause_is_never_moved_before_the_voice_came_back() -> None:
+    one = segmenter(min_speech=0.03, min_silence=0.2, onset_lag=0.0, offset_lag=0.064)
+    assert run(one, *[0.9] * 5, *[0.1] * 4, 0.9, 0.1) == [
+        (1, "started", 0),
+        (6, "paused", 3),
+        (10, "resumed", 9),
+        (11, "paused", 9),
+    ]
+
+
+LAGS = st.floats(0, 0.1)
+
+
+@given(st.lists(st.floats(0, 1), max_size=200), st.floats(0, 0.3), st.floats(0, 0.5), LAGS, LAGS)
 def test_starts_pauses_and_ends_follow_each_other_and_never_go_back_in_time(
-    probabilities: list[float], min_speech: float, min_silence: float, lag: float
+    probabilities: list[float], min_speech: float, min_silence: float, onset_lag: float, offset_lag: float
 ) -> None:
-    one = segmenter(min_speech=min_speech, min_silence=min_silence, onset_lag=lag, offset_lag=lag)
+    one = segmenter(min_speech=min_speech, min_silence=min_silence, onset_lag=onset_lag, offset_lag=offset_lag)
     follows = {
         "started": {"paused", "ended"},
         "paused": {"resumed", "ended"},
