@@ -261,6 +261,9 @@ class Listening:
         active, turn, interruption = self._floor.active, self._user.turn, self._interruption
         if not (active is None or interruption.may_cut(active) or interruption.caller.spares(turn, active)):
             self._out.append(RefuseRemoteReply(remote_reply_id))
+            if self.options.hears_audio and not active.interruptible:  # the model has heard it: answered afterwards
+                self._end_speech(now)
+                self._open_turn(now).hear(now)
             return
         self._end_speech(now)
         turn = self._open_turn(now)

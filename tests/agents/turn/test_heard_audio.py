@@ -182,3 +182,10 @@ def test_the_end_of_speech_whose_turn_is_over_is_of_no_turn() -> None:
     talk = heard(endpointing_mode="manual").starts(0.5).at(1.0, i.TurnCommitRequested())
     talk.take()
     assert talk.stops(2.0).take() == []
+
+
+def test_speech_whose_remote_answer_was_refused_for_a_protected_speech_is_answered_after_that() -> None:
+    talk = Conversation(remote_decides=True, hears_audio=True, emits_interims=False).speaking(interruptible=False)
+    talk.starts(1.5).stops(2.5).at(2.8, i.RemoteReplyStarted("r")).until(6.9)
+    assert talk.take() == [(2.8, "refuse", "r")]
+    assert talk.played(7.0).take() == [(7.0, "commit", "turn_1", ""), (7.0, "grant", "answer_1")]
