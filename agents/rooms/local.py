@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -14,7 +13,8 @@ from vivavoce.agents.rooms.pacing import PacedQueue
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import ConfigurationError, RoomError
 from vivavoce.pipelines.io import AudioSink, SinkCapabilities, TranscriptSegment, Transport, TransportEvents
-from vivavoce.pipelines.media.frame import BYTES_PER_SAMPLE, FRAME_SECONDS, AudioFrame, VideoFrame
+from vivavoce.pipelines.media.buffer import RecentFrames
+from vivavoce.pipelines.media.frame import BYTES_PER_SAMPLE, AudioFrame, VideoFrame
 
 EARLY_SECONDS = 3.0
 """Audio of a caller that is kept for a session which is still starting."""
@@ -168,7 +168,7 @@ class LocalTransport(_Shown):
         self._linked = participant
         self._events: TransportEvents | None = None
         self._has_run = False
-        self._early: deque[AudioFrame] = deque(maxlen=round(EARLY_SECONDS / FRAME_SECONDS))
+        self._early = RecentFrames(EARLY_SECONDS)
         self.is_left = False
         """Whether the session has left the room."""
         self.hung_up: list[str] = []
@@ -183,8 +183,8 @@ class LocalTransport(_Shown):
             task_status.started()
             if self._linked in self._present and self._linked is not None:
                 events.participant_linked(self._linked)
-                while self._early:
-                    events.audio(self._early.popleft())
+                for frame in self._early.drain():
+                    events.audio(frame)
             await anyio.sleep_forever()
         finally:
             self._events = None
@@ -226,7 +226,7 @@ class LocalTransport(_Shown):
         if self._events is not None:
             self._events.audio(frame)
         elif not self._has_run:  # the session is starting, and the caller speaks already
-            self._early.append(frame)
+            self._early.push(frame)
 
     def stop_audio(self) -> None:
         """Let the caller's microphone go away; it is back with the next `push_audio`."""
@@ -263,8 +263,10 @@ class LocalTransport(_Shown):
         if identity not in self._present:
             return
         self._present.discard(identity)
-        self._early.clear()
-        if identity == self._linked and self._events is not None:
+        if identity != self._linked:
+            return
+        self._early.drain()
+        if self._events is not None:
             self._events.audio_stopped()
             self._events.participant_left(identity)
 

@@ -54,18 +54,18 @@ class RecentFrames:
     """
 
     def __init__(self, seconds: float, on_drop: Callable[[], None] | None = None) -> None:
-        self._limit = seconds
+        self._limit = _nanoseconds(seconds)
         self._on_drop = on_drop
         self._frames: deque[AudioFrame] = deque()
-        self._seconds = 0.0
+        self._kept = 0  # whole nanoseconds: a sum of floats drifts, and 3 s of frames would be one frame short
         self.dropped = 0
 
     def push(self, frame: AudioFrame) -> None:
         """Keep `frame`, dropping the oldest beyond the limit."""
         self._frames.append(frame)
-        self._seconds += frame.duration
-        while self._seconds > self._limit and len(self._frames) > 1:
-            self._seconds -= self._frames.popleft().duration
+        self._kept += _nanoseconds(frame.duration)
+        while self._kept > self._limit and len(self._frames) > 1:
+            self._kept -= _nanoseconds(self._frames.popleft().duration)
             self.dropped += 1
             if self._on_drop is not None:
                 self._on_drop()
@@ -74,8 +74,12 @@ class RecentFrames:
         """Return and forget all kept frames, oldest first."""
         frames = list(self._frames)
         self._frames.clear()
-        self._seconds = 0.0
+        self._kept = 0
         return frames
+
+
+def _nanoseconds(seconds: float) -> int:
+    return round(seconds * 1e9)
 
 
 class SampleStore:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import anyio
 import pytest
 
-from vivavoce.agents.rooms.local import LocalTransport, VirtualSink
+from vivavoce.agents.rooms.local import EARLY_SECONDS, LocalTransport, VirtualSink
 from vivavoce.pipelines.core.errors import ConfigurationError, RoomError
 from vivavoce.pipelines.io import TranscriptSegment
 from vivavoce.pipelines.media.frame import AudioFrame, VideoFrame
@@ -175,6 +175,21 @@ def test_of_a_long_start_only_the_last_seconds_are_kept_and_nothing_of_a_caller_
                 await anyio.sleep(0.1)
                 tasks.cancel_scope.cancel()
             assert told.log.count("audio 320") == heard
+
+    virtually(main)
+
+
+def test_what_is_kept_of_the_start_is_counted_in_seconds_and_outlives_another_guest() -> None:
+    async def main(clock: VirtualClock) -> None:
+        transport, told = LocalTransport(clock), Told()
+        for _ in range(40):  # 4 s
+            transport.push_audio(AudioFrame.silence(0.1, 16000))
+        transport.join("guest")
+        transport.drop("guest")
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(transport.run, told)
+            tasks.cancel_scope.cancel()
+        assert told.log == ["linked caller", *["audio 1600"] * round(EARLY_SECONDS / 0.1)]
 
     virtually(main)
 
