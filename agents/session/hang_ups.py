@@ -44,7 +44,7 @@ class HangUp:
         self.closing: anyio.Event | None = None
         """Set when no answer is begun any more, where the session closes now."""
         self.error: VoiceError | None = SessionClosedError("the session closed before the caller was disconnected")
-        """What it failed with; until it is done, that nothing came of it."""
+        """The failure; None after a success. Before the end it says that the session closed."""
         self._in_tool = in_tool
         self._is_here = is_here
 

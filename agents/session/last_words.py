@@ -41,7 +41,7 @@ class LastWords:
         self._running: set[QuietLimit] = set()
         self.is_apology_due = False
         self.problem = ""
-        """What the session closes by, if turns failed again and again."""
+        """Why the session closes, if turns failed again and again."""
         self._last_error: Exception | None = None
 
     def speech_failed(self, error: Exception | None) -> None:

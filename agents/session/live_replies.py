@@ -65,7 +65,7 @@ class LiveReplies(dict[str, Reply]):
         return [r.text for r in requests if isinstance(r.text, str) and r.text.strip() and r.add_to_history]
 
     def unplayed(self, speech_id: str) -> Utterance | None:
-        """Return what that speech plays of its present step, or is to play once it has the floor."""
+        """Return the audio of its present step that plays, or waits for the floor."""
         reply = self.get(speech_id)
         return None if reply is None else reply.unplayed
 

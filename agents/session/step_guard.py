@@ -1,4 +1,4 @@
-"""StepGuard: what becomes of a step of the decision loop that raises: an error event, and the session goes on."""
+"""StepGuard: reports each step of the decision loop that raises as an error event, so that the session goes on."""
 
 from __future__ import annotations
 

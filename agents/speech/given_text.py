@@ -1,4 +1,4 @@
-"""What an application gave to `say()`, spoken: a whole text, a stream of text, or audio."""
+"""Speaks the argument of `say()`: a whole text, a stream of text, or audio."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ AMENDED = (
     "The last message of the user was transcribed wrongly at first, and your answer after it was to the wrong words. "
     "The message is corrected now. Answer it as it is now, without repeating what you have said already."
 )
-"""What the model is told for the answer to a message that a late final has changed after its answer was heard."""
+"""Instructions for the answer to a message that a late final has changed after its first answer was heard."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -82,7 +82,7 @@ class Reply:
         self._flow: FlowParts | None = None
         self._stopped: TurnOutcome | None = None
         self.failure = Failure()
-        """What it fails by, if it does."""
+        """The failure of the speech, if there is one."""
         self._utterance: Utterance | None = None
         self._calls: list[ToolCall] = []
         self._batch: ToolBatch | None = None
@@ -92,7 +92,7 @@ class Reply:
 
     @property
     def unplayed(self) -> Utterance | None:
-        """What is played of its present step, or is to be played; None where nothing is."""
+        """The audio of its present step that plays, or waits for the floor; None without such audio."""
         return None if self._utterance is None or self._utterance.done.is_set() else self._utterance
 
     # --- from outside, synchronous

@@ -38,7 +38,7 @@ class HearingOut:
         self._out.append(SettleAudio())
 
     def take(self, event: UserInterim | UserFinal, text: str, now: float) -> bool:
-        """Take what was recognised; tell whether nothing more is owed."""
+        """Take a transcript; return whether no more words are owed."""
         turn = self._user.turn
         assert turn is not None
         if isinstance(event, UserFinal):
@@ -50,7 +50,7 @@ class HearingOut:
         return not self._owes_words(now)
 
     def end(self) -> None:
-        """Wait for nothing more, and say so if somebody asked."""
+        """End the wait, and report the end if `begin` was called."""
         self.until = None
         if self._is_asked:
             self._is_asked = False

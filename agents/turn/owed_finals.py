@@ -65,7 +65,7 @@ class OwedFinals:
 
 
 def lacks_words(final: str, interim: str) -> bool:
-    """Tell whether `interim` goes on behind the words of `final`, or has none of them."""
+    """Return whether `interim` goes on behind the words of `final`, or has none of them."""
     shown, settled = words_of(interim), words_of(final)
     *blocks, _ = SequenceMatcher(None, shown, settled, autojunk=False).get_matching_blocks()
     if not blocks:

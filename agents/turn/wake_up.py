@@ -51,7 +51,7 @@ class WakeUps:
             self._quiet_from = now
 
     def caller_left(self) -> None:
-        """There is nobody to wake up; who comes after a caller that was hung up on is another one."""
+        """No caller is there to be woken up. After a hangup the next caller is a new one, and so are the levels."""
         self._is_present = False
         if self._is_hung_up_on:
             self._user.silence.level = 0
