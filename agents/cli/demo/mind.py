@@ -54,7 +54,7 @@ DEMO_SCRIPT = Script(
         ("which day", "table for friday please"),
         ("what time", "at seven"),
         ("how many", "four people"),
-        ("booking right", "yes, thank you, goodbye"),
+        ("booking right", "yes thank you goodbye"),  # in one breath: parts by themselves are easily misheard
     ),
     barge_in=("house rules", "stop please"),
     correction=("booking right", "no, at eight"),
