@@ -117,7 +117,7 @@ def test_in_a_tool_it_waits_for_words_before_the_call_that_wait_for_other_speech
 
     async def scenario(harness: SessionHarness) -> None:
         await harness.until(1.0)
-        harness.session.say("One moment please.")  # the caller has the floor: it is heard before the answer
+        _ = harness.session.say("One moment please.")  # the caller has the floor: it is heard before the answer
 
     harness.run(scenario, until=9.0)
     spoken = [text for role, text in harness.messages if role == "assistant"]
