@@ -48,8 +48,10 @@ async def open_ears(vad: VAD, stt: STT | None) -> AsyncIterator[Ears]:
         ConfigurationError: Its grammar is wrong.
     """
     detector = vad.open()
-    recogniser = None if stt is None else await stt.open()
+    recogniser: STTStream | None = None
     try:
+        if stt is not None:
+            recogniser = await stt.open()
         silence = AudioFrame.silence(FRAME_SECONDS, SAMPLE_RATE)
         for _ in range(WARM_UP_FRAMES):
             detector.push(silence)
@@ -59,6 +61,7 @@ async def open_ears(vad: VAD, stt: STT | None) -> AsyncIterator[Ears]:
             await _warm_up(recogniser, events, silence)
         yield Ears(detector, recogniser, events)
     finally:
+        detector.close()
         if recogniser is not None:
             with anyio.CancelScope(shield=True):  # bounded by the stream's own limit
                 await recogniser.aclose()
