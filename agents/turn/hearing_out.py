@@ -1,7 +1,7 @@
 """HearingOut: the last words of a caller whose session closes, while the recogniser still owes them.
 
-They are kept, and nobody answers them. Waited for are words that interims have shown, and those of speech that has just
-ended, for as long as the final of any turn.
+They are kept, and nobody answers them. Waited for are words that interims have shown, also those of a turn that was
+committed as an interim, and those of speech that has just ended, for as long as the final of any turn.
 """
 
 from __future__ import annotations
@@ -34,18 +34,17 @@ class HearingOut:
         if burst is not None and burst.is_going_on:
             burst.end(now, now)
             self._answering.speech_ended(now)
-        self.until = now + self._timeout
+        self.until = now + self._timeout if self._turn_owes_words(now) else self._answering.owed_until
         self._out.append(SettleAudio())
 
     def take(self, event: UserInterim | UserFinal, text: str, now: float) -> bool:
         """Take a transcript; return whether no more words are owed."""
-        turn = self._user.turn
-        assert turn is not None
         if isinstance(event, UserFinal):
             news = self._answering.settle_late(text, now, event.item_id)
-            if news is not None:
+            turn = self._user.turn  # opened again, perhaps
+            if turn is not None and news is not None:
                 turn.add_final(news, now, event.item_id)
-        elif not self._answering.is_named(event.item_id):
+        elif (turn := self._user.turn) is not None and not self._answering.is_named(event.item_id):
             turn.add_interim(text, now, event.item_id)
         return not self._owes_words(now)
 
@@ -57,6 +56,9 @@ class HearingOut:
             self._out.append(HeardOut())
 
     def _owes_words(self, now: float) -> bool:
+        return self._answering.owed_until > now or self._turn_owes_words(now)
+
+    def _turn_owes_words(self, now: float) -> bool:
         turn = self._user.turn
         if turn is None or not (turn.owes_final or (turn.is_heard and not turn.new_text)):
             return False

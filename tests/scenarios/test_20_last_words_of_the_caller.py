@@ -8,6 +8,7 @@ from vivavoce.agents import Agent
 from vivavoce.agents.agent import CompletedTurn
 from vivavoce.agents.events import Closed
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness
+from vivavoce.pipelines.testing import HANG
 
 
 class Attentive(Agent):
@@ -34,6 +35,20 @@ def test_a_final_that_is_due_shortly_after_the_close_is_in_the_history_but_not_w
     harness.expect_history(*([] if leaves else [("user", "thanks, goodbye")]))
     assert closed_at(harness) == (1.8 if leaves else 2.1)
     assert harness.llm.requests == []
+
+
+def test_a_final_that_is_due_after_its_turn_was_committed_as_an_interim_amends_it_before_the_close_is_over() -> None:
+    harness = SessionHarness(Agent("Help."), ScriptedLLM([HANG]))
+    harness.caller.says("a table for two", 0.5, 1.5, final_at=2.9, interims=[(1.2, "a table")])
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(2.7)
+        assert len(harness.llm.requests) == 1
+        await harness.session.close()
+
+    harness.run(scenario)
+    harness.expect_history(("user", "a table for two"))
+    assert closed_at(harness) == 2.9
 
 
 def test_an_idle_session_closes_at_once() -> None:

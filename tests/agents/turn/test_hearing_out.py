@@ -90,3 +90,40 @@ def test_a_close_at_the_instant_of_a_late_final_leaves_nothing_due() -> None:
     talk = Conversation().starts(0.5).at(1.0, i.UserInterim(text="a table")).stops(1.5).until(2.5).plays(2.6)
     talk.at(at, i.UserFinal(text="a table for two"), i.SessionClosing(), i.SessionClosed())
     assert talk.machine.next_deadline() is None
+
+
+def committed_as_an_interim() -> Conversation:
+    return Conversation().starts(0.5).at(1.0, i.UserInterim(text="a table")).stops(1.5).until(2.5)
+
+
+def test_the_final_of_a_turn_that_was_committed_as_an_interim_is_waited_for_and_amends_it() -> None:
+    talk = committed_as_an_interim().plays(2.6)
+    talk.take()
+    assert talk.at(3.0, CLOSING).take() == [(3.0, "SettleAudio"), (3.0, "interrupted", "answer_1")]
+    talk.at(3.1, i.UserInterim(text="a table for")).at(3.2, i.UserFinal(text="a table for two"))
+    assert talk.take() == [(3.2, "amend", "turn_1", "a table for two"), (3.2, "HeardOut")]
+    assert talk.until(9.0).take() == []
+
+
+def test_a_turn_whose_answer_was_not_heard_is_amended_too() -> None:
+    talk = committed_as_an_interim()
+    talk.at(2.7, CLOSING).take()
+    talk.at(3.2, i.UserFinal(text="a table for two"))
+    assert talk.take() == [(3.2, "amend", "turn_1", "a table for two"), (3.2, "HeardOut")]
+
+
+def test_the_final_of_a_committed_turn_is_waited_for_no_longer_than_without_a_close() -> None:
+    talk = committed_as_an_interim()
+    talk.at(3.0, CLOSING).take()
+    assert talk.until(3.4).take() == []
+    assert talk.until(3.5).take() == [(3.5, "HeardOut")]
+    talk = committed_as_an_interim().until(3.6)
+    talk.take()
+    assert talk.at(3.7, CLOSING).take() == [(3.7, "cancelled", "answer_1"), (3.7, "HeardOut")]
+
+
+def test_a_final_of_something_else_is_no_news_of_a_committed_turn() -> None:
+    talk = Conversation().starts(0.5).at(1.0, i.UserInterim(text="a table", item_id="one")).stops(1.5).until(2.5)
+    talk.at(3.0, CLOSING).take()
+    assert talk.at(3.1, i.UserFinal(text="good day", item_id="two")).take() == []
+    assert talk.until(3.5).take() == [(3.5, "HeardOut")]
