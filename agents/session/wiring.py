@@ -46,7 +46,7 @@ def check_wiring(agent: Agent, pipeline: Pipeline) -> None:
         CapabilityError: The pipeline can neither speak nor answer.
     """
     if not isinstance(agent, Agent):
-        raise ConfigurationError(f"agent must be an Agent, got {shown(agent)}; AgentSession(agent, pipeline)")
+        raise ConfigurationError(f"agent must be an Agent, got {shown(agent)}; make one: Agent('You help.')")
     if not agent.is_made:
         kind = type(agent).__name__
         raise ConfigurationError(f"{kind}.__init__ does not call super().__init__(instructions); add that line")

@@ -57,7 +57,9 @@ class Failure:
 
     def expire(self, component: str, first: float, stall: float) -> ProviderTimeoutError:
         """A limit of that component has ended the speech: return the error that it fails with."""
-        message = f"it sent nothing for {first:g} s (before the first of it) or {stall:g} s (after that)"
+        kind = "tts" if component == "tts" else "llm"
+        names = (f"{kind}_{'first_byte' if kind == 'tts' else 'first_token'}", f"{kind}_stall")
+        message = f"it sent nothing for {first:g} s ({names[0]}), or for {stall:g} s after its first piece ({names[1]})"
         self.expired = ProviderTimeoutError(message, provider=component)
         self.blame(component)
         return self.expired

@@ -16,6 +16,7 @@ from vivavoce.agents.agent import Agent
 from vivavoce.agents.events import Closed, SessionEvent
 from vivavoce.agents.records import CloseReport
 from vivavoce.agents.rooms.local import LocalTransport
+from vivavoce.agents.session.flow import ConversationFlow
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.session import AgentSession
 from vivavoce.agents.testing.caller import Caller, Recognises
@@ -71,6 +72,7 @@ def _cascade(llm: LLM, stt: ScriptedSTT, tts: ScriptedTTS, **listening: Unpack[L
 class SessionArguments(TypedDict, total=False):
     """Arguments of an `AgentSession` that a harness hands on."""
 
+    conversation_flow: ConversationFlow | None
     wake_up: float | WakeUp | None
     userdata: Any
 
@@ -103,7 +105,7 @@ class SessionHarness(RanSession):
         options: The session's. The clock is the harness's, the attribute `preemptive` says whether answers are begun
             ahead, and turn records hold their texts: other wishes in the options are refused.
         more: `vad=ScriptedVAD(VADOptions(min_silence=0.5))`, `turn_detector=ScriptedTurnDetector(…)` (not with a
-            pipeline of the test's own), `wake_up`, `userdata`.
+            pipeline of the test's own), `conversation_flow`, `wake_up`, `userdata`.
     Raises:
         ConfigurationError: Parts or options are given that would have no effect.
     """

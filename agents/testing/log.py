@@ -222,12 +222,12 @@ class ConversationLog:
         return "\n".join((lines or ["  (nothing was said or done)"]) + self._errors_besides(entries) + end)
 
     def told_end(self) -> str:
-        """Return when and why the session closed by itself; nothing if the test closed it, or it still runs."""
+        """Return when and why the session closed; nothing if the end of the run closed it, or it still runs."""
         if self.recording.is_ended_by_test:
             return ""
         closed = self.recording.of(Closed)
         return "".join(
-            f"{event.at:>7.2f} s  the session closed by itself: {event.report.reason}"
+            f"{event.at:>7.2f} s  the session {_who_closed(event)}: {event.report.reason}"
             f"{f' ({event.report.error})' if event.report.error else ''}"
             for event in closed
         )
@@ -321,3 +321,8 @@ def _call(item: FunctionCall, output: FunctionCallOutput | ToolCalled | None, *,
         output=None if output is None else output.output,
         is_error=output is not None and output.is_error,
     )
+
+
+def _who_closed(event: Closed) -> str:
+    is_asked_for = event.report.reason == CloseReason.USER_INITIATED.value
+    return "was closed by the application" if is_asked_for else "closed by itself"

@@ -95,8 +95,9 @@ class Recording:
 
 def told_error(error: BaseException) -> str:
     """Return what a test's author has to know of an error: its kind and text, and those of its cause."""
-    told = describe(error, quotes_foreign=True)
-    cause = error.__cause__
+    told, cause = describe(error, quotes_foreign=True), error.__cause__
+    if cause is not None and told.endswith(str(cause)):  # a provider's error holds the text of its cause
+        cause = cause.__cause__
     return told if cause is None else f"{told}, from {told_error(cause)}"
 
 

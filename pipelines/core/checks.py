@@ -116,7 +116,7 @@ def check_items(
     Raises:
         ConfigurationError: It is no sequence, or holds something else.
     """
-    needed = f"need {name} as a list of {kind.__name__}"
+    needed = f"need {name} as a list" + ("" if kind is object else f" of {kind.__name__}")
     remedy = "; " + remedy if remedy else ""
     if isinstance(value, str | bytes) or not isinstance(value, Sequence):
         raise ConfigurationError(f"{needed}, got {show(value)}{remedy}")

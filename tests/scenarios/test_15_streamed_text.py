@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator
 from typing import Any
 
@@ -46,6 +47,7 @@ def test_a_stream_that_stalls_fails_at_the_models_limit_and_the_next_speech_is_h
         await stalled
         assert stalled.outcome == "failed"
         assert isinstance(stalled.exception(), ProviderTimeoutError)
+        assert re.search(r"3 s \(llm_first_token\).* 2 s .*\(llm_stall\)", str(stalled.exception()))
         await following
         assert following.outcome == "completed"
 

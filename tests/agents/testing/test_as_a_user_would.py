@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 
 import anyio
 import pytest
 
-from vivavoce.agents import Agent, AgentSession, RunContext, function_tool
+from vivavoce.agents import Agent, AgentSession, ConversationFlow, RunContext, function_tool
 from vivavoce.agents.events import TurnCompleted
 from vivavoce.agents.testing import (
     ScriptedLLM,
@@ -216,3 +217,13 @@ def test_a_long_script_is_played_and_read_word_by_word() -> None:
         expect.next_message(role="user").tool_call("book", people=4).next_message("Done.")
         expect.silent_between(10.0 * turn + 8.0, 10.0 * turn + 10.0)
     expect.no_more()
+
+
+def test_a_conversation_flow_is_given_to_the_harness_as_to_a_session() -> None:
+    class Flow(ConversationFlow):
+        async def run(self, transcript: str) -> AsyncIterator[str]:
+            yield f"You said {transcript}."
+
+    harness = SessionHarness(Agent("Help."), conversation_flow=Flow())
+    harness.caller.says("hello", 1.0, 1.6)
+    harness.run(until=4.0).expect.skip(1).next_message("You said hello.").no_more()

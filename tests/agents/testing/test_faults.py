@@ -171,3 +171,17 @@ def test_a_start_that_fails_beside_a_scenario_fails_the_test() -> None:
     harness.stt.fail_open(ProviderError("wrong key", provider="scripted"))
     with pytest.raises(ProviderError, match="wrong key"):
         harness.run(scenario, waits_for_start=False)
+
+
+def test_a_session_that_the_application_closes_is_said_to_be_closed_by_it() -> None:
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.session.close()
+
+    conversation = SessionHarness(Agent("x")).run(scenario).expect.conversation()
+    assert "0.00 s  the session was closed by the application: user_initiated" in conversation
+
+
+def test_an_error_of_a_provider_is_shown_with_its_cause_once() -> None:
+    with pytest.raises(AssertionError) as failed:
+        typed("book", [ValueError("a slip")]).run(until=3.0).expect.skip(1).no_more()  # type: ignore[list-item]
+    assert str(failed.value).count("a slip") == str(failed.value).count("turn failed") == 2
