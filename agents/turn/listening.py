@@ -168,7 +168,9 @@ class Listening:
             self._interruption.words_came(now)
             if not self._user.is_speaking:
                 self._ask_detector(turn)
-        elif not self._user.is_speaking:
+        elif self._user.is_speaking:
+            self._user.words_were_none()
+        else:
             self._answering.drop("noise")
             self._interruption.let_go_on()
 

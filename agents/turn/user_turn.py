@@ -343,6 +343,11 @@ class UserSide:
         if self.turn is not None and self.turn.over is not None and self.turn.over.by == "no_words":
             self.turn.over = None  # it waited for protected speech meanwhile
 
+    def words_were_none(self) -> None:
+        """An empty final took back the only words of what sounds: it has had none."""
+        if self.burst is not None:
+            self.burst.has_words = False
+
     def act(self, now: float) -> None:
         """The user has said or typed something: a new silence begins."""
         self.silence = Silence(now)

@@ -165,3 +165,8 @@ def test_another_pipeline_hears_words_from_its_first_moment_on() -> None:
 def test_a_wait_of_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="no_words"):
         EndpointingOptions(no_words=0.0)
+
+
+def test_a_sound_whose_only_words_an_empty_final_took_back_is_noise_after_max_pause() -> None:
+    talk = Conversation(max_pause=5.0).starts(0.5).at(1.0, i.UserInterim(text="hm")).at(1.5, i.UserFinal(text=""))
+    assert talk.until(60.0).take() == [(5.5, "drop", "turn_1", "noise")]
