@@ -60,6 +60,8 @@ class HearingOut:
 
     def _turn_owes_words(self, now: float) -> bool:
         turn = self._user.turn
+        if self._user.hears_words_since is None:  # the recogniser is lost
+            return False
         if turn is None or not (turn.owes_final or (turn.is_heard and not turn.new_text)):
             return False
         ended_at = None if turn.burst is None else turn.burst.ended_at

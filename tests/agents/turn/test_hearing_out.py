@@ -127,3 +127,9 @@ def test_a_final_of_something_else_is_no_news_of_a_committed_turn() -> None:
     talk.at(3.0, CLOSING).take()
     assert talk.at(3.1, i.UserFinal(text="good day", item_id="two")).take() == []
     assert talk.until(3.5).take() == [(3.5, "HeardOut")]
+
+
+def test_a_lost_recogniser_is_not_waited_for() -> None:
+    talk = Conversation().starts(0.5).at(0.9, i.UserInterim(text="a table")).at(1.0, i.RecogniserLost())
+    talk.at(1.2, i.SessionClosing(hears_out=True))
+    assert [entry[:2] for entry in talk.take()] == [(1.2, "commit"), (1.2, "cancelled"), (1.2, "HeardOut")]
