@@ -345,8 +345,8 @@ class UserSide:
 
     def words_were_none(self) -> None:
         """An empty final took back the only words of what sounds: it has had none."""
-        if self.burst is not None:
-            self.burst.has_words = False
+        assert self.burst is not None
+        self.burst.has_words = False
 
     def act(self, now: float) -> None:
         """The user has said or typed something: a new silence begins."""
