@@ -65,7 +65,7 @@ class CallerWatch:
             self._asked[event.speech_id] = now
         is_held = self._is_always_held and turn != "" and turn == self._turn
         for effect in effects:
-            if isinstance(effect, fx.GrantFloor) and is_held and now < self._onsets[turn] + self._max_pause:
+            if isinstance(effect, fx.GrantFloor) and is_held and now < round(self._onsets[turn] + self._max_pause, 9):
                 assert self._may_speak_over(effect.speech_id), "speech begins over the caller"
         self._turn = turn
 
