@@ -32,8 +32,9 @@ class HearingOut:
             return
         burst = self._user.burst
         if burst is not None and burst.is_going_on:
-            burst.end(now, now)
-            self._answering.speech_ended(now)
+            ended_at = now if burst.voiced_until is None else burst.voiced_until
+            burst.end(ended_at, now)
+            self._answering.speech_ended(ended_at)
         self.until = now + self._timeout if self._turn_owes_words(now) else self._answering.owed_until
         self._out.append(SettleAudio())
 
@@ -64,6 +65,7 @@ class HearingOut:
             return False
         if turn is None or not (turn.owes_final or (turn.is_heard and not turn.new_text)):
             return False
-        ended_at = None if turn.burst is None else turn.burst.ended_at
+        burst = turn.burst
+        ended_at = None if burst is None else burst.voiced_until if burst.is_going_on else burst.ended_at
         is_recent = ended_at is not None and now - ended_at < self._timeout
         return bool(turn.interim) or is_recent

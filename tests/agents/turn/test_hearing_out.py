@@ -25,6 +25,13 @@ def test_a_final_that_is_due_after_the_close_was_asked_for_is_kept_and_answered_
     assert talk.at(2.2, i.UserFinal(text="late")).take() == []
 
 
+def test_a_voice_that_has_paused_is_waited_for_before_the_vad_reports_the_end() -> None:
+    talk = Conversation().starts(0.5).at(1.06, i.UserVoicePaused(1.0)).at(1.1, CLOSING)
+    assert talk.take() == [(1.1, "SettleAudio")]
+    talk.at(1.5, i.UserFinal(text="five"))
+    assert talk.take()[0] == (1.5, "commit", "turn_1", "five")
+
+
 def test_an_interim_stands_in_for_a_final_that_does_not_come_in_time() -> None:
     talk = Conversation().starts(0.5).at(1.0, i.UserInterim(text="good")).at(1.2, CLOSING)
     talk.at(1.4, i.UserInterim(text="goodbye")).until(2.1)
