@@ -210,7 +210,7 @@ class StateWatch:
     def __init__(self) -> None:
         self.agent, self.user = AgentState.IDLE, UserState.IDLE
         self.phase = "new"
-        self.is_user_speaking = False
+        self.is_user_speaking = self._hears_out = False
         self._agent_at = self._user_at = 0.0
 
     def sees_input(self, event: i.TurnInput) -> None:
@@ -220,6 +220,7 @@ class StateWatch:
                 self.phase = "open"
             case i.SessionClosing() if self.phase != "closed":
                 self.phase, self.is_user_speaking = "closing", False
+                self._hears_out = event.hears_out  # words that were committed as a guess are waited for too
             case i.SessionClosed():
                 self.phase = "closed"
             case i.UserSpeechStarted():
@@ -249,7 +250,7 @@ class StateWatch:
         deadline = machine.next_deadline()
         assert deadline is None or deadline > now
         if self.phase != "open":
-            assert deadline is None or (self.phase == "closing" and machine.open_turn_id)
+            assert deadline is None or (self.phase == "closing" and self._hears_out)
             return
         assert (self.agent is AgentState.SPEAKING) == is_playing
         if machine.open_turn_id and not self.is_user_speaking:
