@@ -27,7 +27,9 @@ class Script:
         answers: What it says to a question; the question is known by the words that it ends with or holds.
         barge_in: `(heard, line)`: the words upon which it interrupts the host, and how.
         correction: `(question, line)`: what it says to that question the first time, instead of the answer.
+        read_back: What the corrected booking must be read back with, and what it says to one that lacks a word of it.
         booked: The host's word that reads a booking back; before it, `correction`'s question is one misheard.
+        changed: The host's word that reads a changed booking back.
         farewell: The host's word upon which it hangs up.
         first_booking: What must be booked before the correction.
         booking: What must be booked in the end.
@@ -37,7 +39,9 @@ class Script:
     answers: tuple[tuple[str, str], ...]
     barge_in: tuple[str, str]
     correction: tuple[str, str]
+    read_back: tuple[tuple[str, str], ...]
     booked: str
+    changed: str
     farewell: str
     first_booking: dict[str, str | int]
     booking: dict[str, str | int]
@@ -45,7 +49,9 @@ class Script:
     @property
     def lines(self) -> list[str]:
         """Everything that the caller may say."""
-        return [self.opening, *(line for _, line in self.answers), self.barge_in[1], self.correction[1]]
+        objections = (line for _, line in self.read_back)
+        answers = (line for _, line in self.answers)
+        return list(dict.fromkeys([self.opening, *answers, self.barge_in[1], self.correction[1], *objections]))
 
 
 DEMO_SCRIPT = Script(
@@ -58,7 +64,9 @@ DEMO_SCRIPT = Script(
     ),
     barge_in=("house rules", "stop please"),
     correction=("booking right", "no, at eight"),
+    read_back=(("eight", "no, at eight"), ("four", "no, four people"), ("friday", "no, on friday")),
     booked="booked",
+    changed="changed",
     farewell="goodbye",
     first_booking={"day": "friday", "time": "19:00", "people": 4},
     booking={"day": "friday", "time": "20:00", "people": 4},
@@ -96,6 +104,7 @@ class CallerMind:
     _repeats: int = 0
     _has_barged_in: bool = False
     _has_corrected: bool = False
+    _objections: int = 0
     _has_heard_booking: bool = False
 
     def host_started(self, position: int) -> None:
@@ -168,6 +177,8 @@ class CallerMind:
         self.heard.clear()
         self._quiet_since = end
         self._has_barged_in |= say.is_barge_in
+        if say.line in (line for _, line in self.script.read_back):
+            self._objections += self._has_corrected
         self._has_corrected |= say.line == self.script.correction[1]
         self._repeats = self._repeats + 1 if say.is_repeat else 0
 
@@ -188,7 +199,15 @@ class CallerMind:
         if not found:
             return ""
         _, question, line = max(found)
-        return correction if question == about_booking and not self._has_corrected else line
+        if question != about_booking:
+            return line
+        return (self._objection(words) or line) if self._has_corrected else correction
+
+    def _objection(self, words: str) -> str:
+        """Return what to say to a changed booking that is read back wrong, a few times at most: it may be misheard."""
+        if self.script.changed not in words or self._objections >= MAX_REPEATS:
+            return ""
+        return next((line for word, line in self.script.read_back if word not in words.split()), "")
 
     def _repeat(self) -> Decision:
         if not self.turns:

@@ -140,6 +140,19 @@ def test_the_first_time_a_booking_is_read_back_it_is_corrected() -> None:
     assert phone.line() == "yes thank you goodbye"
 
 
+def test_a_changed_booking_that_is_read_back_wrong_is_corrected_again_but_not_for_ever() -> None:
+    phone = _in_call()
+    phone.line()
+    phone.host("i have booked friday at seven for four guests is the booking right")
+    phone.line()
+    phone.host("i have changed it to friday at ten for two guests is the booking right")
+    assert phone.line() == "no, at eight"
+    phone.host("i have changed it to friday at eight for two guests is the booking right")
+    assert phone.line() == "no, four people"
+    phone.host("i have changed it to friday at eight for two guests is the booking right")
+    assert phone.line() == "yes thank you goodbye", "it may be the caller who does not hear well"
+
+
 def test_it_hangs_up_at_goodbye() -> None:
     phone = _in_call()
     phone.line()
