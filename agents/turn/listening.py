@@ -203,7 +203,8 @@ class Listening:
         """The application says that the turn is over: at once, or when the words come that are still owed."""
         self._requested_at = now
         # Without a VAD there may be words that the recogniser has not told of.
-        if not self._user.is_active and not (self._is_manual and self._user.burst is None):
+        is_idle = self._user.turn is None and not self._user.is_active
+        if is_idle and not (self._is_manual and self._user.burst is None):
             return
         turn = self._open_turn(now)
         if self.options.hears_audio and turn.burst is not None:

@@ -364,8 +364,10 @@ class UserSide:
 
     @property
     def is_active(self) -> bool:
-        """Whether speech is heard or its meaning is undecided."""
-        return self.turn is not None or self.has_voice
+        """Whether speech is heard or its meaning is undecided; sound that is known to be noise is neither."""
+        turn, burst = self.turn, self.burst
+        is_noise = burst is not None and burst.is_noise and burst.is_going_on
+        return self.has_voice or (turn is not None and (turn.has_words or not is_noise))
 
 
 def join(*parts: str) -> str:

@@ -89,10 +89,9 @@ class WakeUps:
     @property
     def is_quiet(self) -> bool:
         """Whether the caller is there and neither side does anything."""
-        user = self._user
-        if user.turn is not None or not self._is_present or self._has_tools:
+        if self._user.is_active or not self._is_present or self._has_tools:
             return False
-        return self._floor.is_empty and not user.has_voice
+        return self._floor.is_empty
 
     def deadlines(self) -> Iterator[Deadline]:
         """Yield when silence means that the user is away, and when it is to be broken; for when both are idle."""

@@ -79,6 +79,15 @@ def test_a_push_to_talk_turn_and_what_a_model_hears_itself_are_not_dropped() -> 
     assert entries(talk, "drop", "commit") == [(40.4, "commit", "turn_1", "")]
 
 
+def test_noise_in_push_to_talk_holds_neither_wake_up_nor_away() -> None:
+    talk = Conversation(endpointing_mode="manual", wake_up=WakeUp(after=10.0), away_after=15.0)
+    talk.at(0.0, i.ParticipantLinked()).starts(3.0).until(20.0)
+    assert entries(talk, "wake up") == [(10.0, "wake up", 1)]
+    assert talk.user_states[-1] == ("away", 15.0)
+    talk.at(21.0, i.TurnCommitRequested()).at(21.2, i.UserFinal(text="a table"))
+    assert entries(talk, "commit") == [(21.2, "commit", "turn_1", "a table")]
+
+
 # --- a turn that sound keeps open
 
 
