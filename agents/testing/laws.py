@@ -93,7 +93,10 @@ def outcomes(seen: Observed) -> Iterator[str]:
 
 
 def speaking(seen: Observed) -> Iterator[str]:
-    """The agent is speaking from a first frame on and no longer than its frames play; it does not sound otherwise."""
+    """The agent is speaking from a first frame on; it does not sound otherwise.
+
+    How long a silence within or at the end of speaking may be is not held: speech may be paused, and models may stall.
+    """
     spans: list[list[float]] = []
     closing = float("inf")
     for event in seen.recording.of(AgentStateChanged):
@@ -129,7 +132,9 @@ def heard_text(seen: Observed) -> Iterator[str]:
 
 
 def user_words(seen: Observed) -> Iterator[str]:
-    """Every word that was recognised is in exactly one message of the user, unless a hook dropped its turn.
+    """Every word that was recognised is in a message of the user, unless a hook dropped its turn, and not too often.
+
+    A word that was said several times is held to be there once: bursts may merge, and guesses be amended.
 
     An agent whose hook on user turns may change their words is not held to it.
     """
