@@ -25,9 +25,9 @@ CLOSE_LIMIT = 1.0
 STABLE_AFTER = 5.0
 """A stream that lived this many seconds gives its successor all tries anew."""
 
-USEFUL_AFTER = 1.0
-"""So does one that reported something and lived this many. Without a least age, code that fails at each first event
-would be opened again and again, with no pause between."""
+USEFUL_AFTER = 0.1
+"""So does one that reported something and lived this many seconds: it worked, however short. Without a least age, code
+that fails at each first event would be opened again and again, with no pause between."""
 
 E = TypeVar("E")
 E_co = TypeVar("E_co", covariant=True)
