@@ -1,0 +1,20 @@
+"""Tests of telemetry leave no export behind that goes on in the next test."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+LIMIT = 15.0
+
+
+@pytest.fixture(autouse=True)
+def exports_end() -> Iterator[None]:
+    """Wait for an export that was given up by its session: it logs, and draws random pauses, while it goes on."""
+    yield
+    for thread in threading.enumerate():
+        if thread.name == "vivavoce telemetry":
+            thread.join(LIMIT)
+            assert not thread.is_alive()
