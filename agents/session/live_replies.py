@@ -26,19 +26,13 @@ class LiveReplies(dict[str, Reply]):
         """That speech has the floor."""
         reply = self.get(effect.speech_id)
         if reply is not None:
-            is_first = not reply.is_running
-            reply.grant()
-            if is_first:
-                lane.start(reply.run, f"speech {effect.speech_id}")
+            self._begin(reply, reply.grant, lane)
 
     def prepare(self, effect: fx.PrepareSpeech, lane: ReplyLane) -> None:
         """That speech generates, and waits for the floor."""
         reply = self.get(effect.speech_id)
         if reply is not None:
-            is_first = not reply.is_running
-            reply.prepare()
-            if is_first:
-                lane.start(reply.run, f"speech {effect.speech_id}")
+            self._begin(reply, reply.prepare, lane)
 
     def take_floor_back(self, effect: fx.TakeFloorBack) -> None:
         """That speech has the floor no more."""
@@ -73,3 +67,10 @@ class LiveReplies(dict[str, Reply]):
         """Whether that is the handle of one of them."""
         reply = self.get(handle.id)
         return reply is not None and reply.handle is handle
+
+    def _begin(self, reply: Reply, call: Callable[[], None], lane: ReplyLane) -> None:
+        """Call what the machine decided, and run the reply if it does not run yet."""
+        is_first = not reply.is_running
+        call()
+        if is_first:
+            lane.start(reply.run, f"speech {reply.handle.id}")

@@ -12,7 +12,7 @@ import inspect
 import logging
 import math
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from vivavoce.pipelines.core.errors import (
     ProviderError,
@@ -164,3 +164,19 @@ async def _close(stream: AsyncIterator[object], provider: str) -> None:
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a foreign close must not hide why the stream is closed
         logger.warning("%s: closing a stream failed: %s", provider, describe(error))
         logger.debug("%s: closing a stream failed here", provider, exc_info=error)
+
+
+class Closable(Protocol):
+    """A component's stream that is closed without waiting."""
+
+    def close(self) -> None:
+        """Free it."""
+        ...
+
+
+def close_stream(stream: Closable, provider: str) -> None:
+    """Close a component's stream; one that cannot be closed is left, and logged."""
+    try:
+        stream.close()
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the boundary to the component's code: nothing depends on its close
+        logger.warning("%s: closing a stream failed: %s", provider, describe(error))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
-from vivavoce.pipelines.core.boundary import as_provider_error, provider_errors
+from vivavoce.pipelines.core.boundary import Closable, as_provider_error, close_stream, provider_errors
 from vivavoce.pipelines.core.clock import Clock
-from vivavoce.pipelines.core.errors import ProviderError, describe
+from vivavoce.pipelines.core.errors import ProviderError
 
 logger = logging.getLogger(__name__)
 
@@ -17,14 +17,6 @@ FAILURES = 3
 
 STABLE_AFTER = 5.0
 """A stream that worked for this many seconds begins a new row."""
-
-
-class Closable(Protocol):
-    """What is opened."""
-
-    def close(self) -> None:
-        """Free the stream."""
-        ...
 
 
 S = TypeVar("S", bound=Closable)
@@ -83,9 +75,5 @@ class Reopening(Generic[S]):
     def close(self) -> None:
         """Free the stream; one that cannot be closed is left."""
         stream, self.stream = self.stream, None
-        if stream is None:
-            return
-        try:
-            stream.close()
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - the boundary to the component's code: nothing depends on its close
-            logger.warning("%s: closing a stream failed: %s", self.provider, describe(error))
+        if stream is not None:
+            close_stream(stream, self.provider)

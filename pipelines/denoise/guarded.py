@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from vivavoce.pipelines.core.boundary import as_provider_error, provider_errors
-from vivavoce.pipelines.core.errors import ProviderError, ProviderProtocolError, describe
+from vivavoce.pipelines.core.boundary import as_provider_error, close_stream, provider_errors
+from vivavoce.pipelines.core.errors import ProviderError, ProviderProtocolError
 from vivavoce.pipelines.denoise.base import Denoiser, DenoiseStream
 from vivavoce.pipelines.media.frame import AudioFrame
 
@@ -58,9 +58,5 @@ class GuardedDenoiser:
     def close(self) -> None:
         """Free the stream; one that cannot be closed is left."""
         stream, self._stream = self._stream, None
-        if stream is None:
-            return
-        try:
-            stream.close()
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - the boundary to the denoiser's code: nothing depends on its close
-            logger.warning("%s: closing the stream failed: %s", self._provider, describe(error))
+        if stream is not None:
+            close_stream(stream, self._provider)
