@@ -4,7 +4,7 @@ ARGS ?=
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet
 LOGS := .cache/logs
-SERVERS := $(wildcard tests/servers/install.py)
+SERVERS := $(wildcard tests/kit/servers/install.py)
 
 .PHONY: help demo test test-all lint mutate reference clean distclean
 .PHONY: .test-demo .test-units .test-programs .test-rooms .test-patient .test-pages

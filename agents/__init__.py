@@ -11,29 +11,29 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from vivavoce.agents.agent import Agent, CompletedTurn, EmptyReply, StopResponse
+    from vivavoce.agents.audio.background import BackgroundAudioConfig
+    from vivavoce.agents.audio.recording.options import RecordingOptions
+    from vivavoce.agents.core.speech_handle import SpeechHandle
+    from vivavoce.agents.history.file_sinks import JsonLinesHistorySink, SqliteHistorySink
+    from vivavoce.agents.history.sink import HistoryChange, HistorySink, MemoryHistorySink
     from vivavoce.agents.job import get_job_context
     from vivavoce.agents.mcp_servers import MCPServer, MCPServerHTTP, MCPServerStdio
-    from vivavoce.agents.observe.log_export import SessionLogHandler
-    from vivavoce.agents.observe.options import TelemetryOptions
-    from vivavoce.agents.observe.recording.options import RecordingOptions
-    from vivavoce.agents.observe.telemetry import Telemetry
     from vivavoce.agents.records import SessionReport, TurnRecord
-    from vivavoce.agents.rooms.options import RoomOptions
-    from vivavoce.agents.session.flow import ConversationFlow
     from vivavoce.agents.session.handoff import Handoff
-    from vivavoce.agents.session.history_files import JsonLinesHistorySink, SqliteHistorySink
-    from vivavoce.agents.session.history_sink import HistoryChange, HistorySink, MemoryHistorySink
     from vivavoce.agents.session.options import SessionOptions
-    from vivavoce.agents.session.pipeline_change import PipelineChange
+    from vivavoce.agents.session.pipelines.change import PipelineChange
     from vivavoce.agents.session.session import AgentSession
-    from vivavoce.agents.speech.background import BackgroundAudioConfig
-    from vivavoce.agents.speech.handle import SpeechHandle
-    from vivavoce.agents.speech.host import SpeechLimits
+    from vivavoce.agents.speech.context import SpeechLimits
+    from vivavoce.agents.speech.flow import ConversationFlow
     from vivavoce.agents.states import AgentState, CloseReason, UserState
+    from vivavoce.agents.telemetry.logs.log_export import SessionLogHandler
+    from vivavoce.agents.telemetry.options import TelemetryOptions
+    from vivavoce.agents.telemetry.telemetry import Telemetry
     from vivavoce.agents.tools.context import RunContext
-    from vivavoce.agents.turn.backchannels import backchannels_for
+    from vivavoce.agents.transports.options import RoomOptions
+    from vivavoce.agents.turn.barge_in.backchannels import backchannels_for
+    from vivavoce.agents.turn.barge_in.policy import InterruptionMoment, InterruptionPolicy
     from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions, WakeUp
-    from vivavoce.agents.turn.policy import InterruptionMoment, InterruptionPolicy
     from vivavoce.agents.worker.job import JobContext
     from vivavoce.agents.worker.options import WorkerOptions
     from vivavoce.agents.worker.worker import Worker
@@ -47,40 +47,40 @@ _PLACES = {
     "Agent": "vivavoce.agents.agent",
     "AgentSession": "vivavoce.agents.session.session",
     "AgentState": "vivavoce.agents.states",
-    "BackgroundAudioConfig": "vivavoce.agents.speech.background",
+    "BackgroundAudioConfig": "vivavoce.agents.audio.background",
     "ChatContext": "vivavoce.pipelines.llm.chat_context",
     "CloseReason": "vivavoce.agents.states",
     "CompletedTurn": "vivavoce.agents.agent",
     "ContextWindow": "vivavoce.pipelines.llm.context_window",
-    "ConversationFlow": "vivavoce.agents.session.flow",
+    "ConversationFlow": "vivavoce.agents.speech.flow",
     "EmptyReply": "vivavoce.agents.agent",
     "EndpointingOptions": "vivavoce.agents.turn.options",
     "Handoff": "vivavoce.agents.session.handoff",
-    "HistoryChange": "vivavoce.agents.session.history_sink",
-    "HistorySink": "vivavoce.agents.session.history_sink",
-    "InterruptionMoment": "vivavoce.agents.turn.policy",
+    "HistoryChange": "vivavoce.agents.history.sink",
+    "HistorySink": "vivavoce.agents.history.sink",
+    "InterruptionMoment": "vivavoce.agents.turn.barge_in.policy",
     "InterruptionOptions": "vivavoce.agents.turn.options",
-    "InterruptionPolicy": "vivavoce.agents.turn.policy",
+    "InterruptionPolicy": "vivavoce.agents.turn.barge_in.policy",
     "JobContext": "vivavoce.agents.worker.job",
-    "JsonLinesHistorySink": "vivavoce.agents.session.history_files",
+    "JsonLinesHistorySink": "vivavoce.agents.history.file_sinks",
     "LLMSummariser": "vivavoce.pipelines.llm.summary",
     "MCPServer": "vivavoce.agents.mcp_servers",
     "MCPServerHTTP": "vivavoce.agents.mcp_servers",
     "MCPServerStdio": "vivavoce.agents.mcp_servers",
-    "MemoryHistorySink": "vivavoce.agents.session.history_sink",
-    "PipelineChange": "vivavoce.agents.session.pipeline_change",
-    "RecordingOptions": "vivavoce.agents.observe.recording.options",
-    "RoomOptions": "vivavoce.agents.rooms.options",
+    "MemoryHistorySink": "vivavoce.agents.history.sink",
+    "PipelineChange": "vivavoce.agents.session.pipelines.change",
+    "RecordingOptions": "vivavoce.agents.audio.recording.options",
+    "RoomOptions": "vivavoce.agents.transports.options",
     "RunContext": "vivavoce.agents.tools.context",
-    "SessionLogHandler": "vivavoce.agents.observe.log_export",
+    "SessionLogHandler": "vivavoce.agents.telemetry.logs.log_export",
     "SessionOptions": "vivavoce.agents.session.options",
     "SessionReport": "vivavoce.agents.records",
-    "SpeechHandle": "vivavoce.agents.speech.handle",
-    "SpeechLimits": "vivavoce.agents.speech.host",
-    "SqliteHistorySink": "vivavoce.agents.session.history_files",
+    "SpeechHandle": "vivavoce.agents.core.speech_handle",
+    "SpeechLimits": "vivavoce.agents.speech.context",
+    "SqliteHistorySink": "vivavoce.agents.history.file_sinks",
     "StopResponse": "vivavoce.agents.agent",
-    "Telemetry": "vivavoce.agents.observe.telemetry",
-    "TelemetryOptions": "vivavoce.agents.observe.options",
+    "Telemetry": "vivavoce.agents.telemetry.telemetry",
+    "TelemetryOptions": "vivavoce.agents.telemetry.options",
     "Tool": "vivavoce.pipelines.llm.tools",
     "ToolChoice": "vivavoce.pipelines.llm.tools",
     "ToolError": "vivavoce.pipelines.core.errors",
@@ -89,7 +89,7 @@ _PLACES = {
     "WakeUp": "vivavoce.agents.turn.options",
     "Worker": "vivavoce.agents.worker.worker",
     "WorkerOptions": "vivavoce.agents.worker.options",
-    "backchannels_for": "vivavoce.agents.turn.backchannels",
+    "backchannels_for": "vivavoce.agents.turn.barge_in.backchannels",
     "function_tool": "vivavoce.pipelines.llm.tools",
     "get_job_context": "vivavoce.agents.job",
 }

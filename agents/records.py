@@ -342,7 +342,7 @@ class RecordingRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionReport:
-    """Everything kept of a session, version 1. Its JSON schema: `vivavoce.agents.observe.report.schema()`.
+    """Everything kept of a session, version 1. Its JSON schema: `vivavoce.agents.reports.schema()`.
 
     Args:
         seconds: How long the session has lasted.

@@ -16,13 +16,13 @@ from vivavoce.agents.cli.dev_command import dev
 from vivavoce.agents.cli.doctor_command import doctor
 from vivavoce.agents.cli.environment import load_env_file
 from vivavoce.agents.cli.page_command import page
-from vivavoce.agents.cli.process_end import run_process
 from vivavoce.agents.cli.replay_command import replay
 from vivavoce.agents.cli.report_command import report
 from vivavoce.agents.cli.room_command import room
 from vivavoce.agents.cli.running import complain, configure_logging, ignore_short_secrets, own_version
 from vivavoce.agents.cli.start_command import start
 from vivavoce.pipelines.core.errors import VoiceError
+from vivavoce.pipelines.core.process_end import run_process
 
 
 def _version(is_asked: bool) -> None:

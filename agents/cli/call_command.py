@@ -75,7 +75,7 @@ def call(
 
 
 def _account(url: str | None, api_key: str | None, api_secret: str | None) -> tuple[str, str, str]:
-    from vivavoce.agents.rooms.embedded.options import DEV_API_KEY, DEV_API_SECRET
+    from vivavoce.agents.dev_room.options import DEV_API_KEY, DEV_API_SECRET
 
     if not url:
         return DEVELOPMENT_URL, api_key or DEV_API_KEY, api_secret or DEV_API_SECRET

@@ -36,7 +36,7 @@ def console(
 
     os.environ.setdefault("PULSE_LATENCY_MSEC", "20")  # PulseAudio's own default is 200
     if devices:
-        from vivavoce.agents.rooms.console.devices import sound_library
+        from vivavoce.agents.transports.console.devices import sound_library
 
         typer.echo(str(sound_library().query_devices()) or "no audio devices; see vivavoce doctor")
         raise typer.Exit
@@ -48,10 +48,10 @@ def console(
     async def talk() -> int:
         from vivavoce.agents.cli.app_file import load_app
         from vivavoce.agents.cli.console.run import Conversation
-        from vivavoce.agents.rooms.console.devices import SoundDevices, sound_library
-        from vivavoce.agents.rooms.console.transport import ConsoleTransport
-        from vivavoce.agents.rooms.console.typed import TypedTransport
-        from vivavoce.agents.rooms.console.wav import WavEnds
+        from vivavoce.agents.transports.console.devices import SoundDevices, sound_library
+        from vivavoce.agents.transports.console.transport import ConsoleTransport
+        from vivavoce.agents.transports.console.typed import TypedTransport
+        from vivavoce.agents.transports.console.wav import WavEnds
         from vivavoce.pipelines.core.clock import LoopClock
 
         clock = LoopClock()

@@ -32,7 +32,7 @@ def page(
     """
     from urllib.parse import quote
 
-    from vivavoce.agents.rooms.page.server import PageServer
+    from vivavoce.agents.page.server import PageServer
     from vivavoce.agents.worker.options import websocket_url
 
     server = PageServer(

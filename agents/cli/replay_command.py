@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from vivavoce.agents.turn.replay import Trace
+    from vivavoce.agents.turn.trace.replay import Trace
 
 NARROWEST = 140
 """Columns of the timeline where there is no terminal."""
@@ -28,7 +28,7 @@ def replay(
     from rich.console import Console
 
     from vivavoce.agents.cli.timeline import difference_lines, timeline
-    from vivavoce.agents.turn.replay import replay as replayed
+    from vivavoce.agents.turn.trace.replay import replay as replayed
 
     trace = _read(path)
     console = Console(highlight=False, soft_wrap=False)
@@ -54,7 +54,7 @@ def _read(path: Path) -> Trace:
     Raises:
         TraceError: It cannot be read, or is none.
     """
-    from vivavoce.agents.turn.replay import read_trace
+    from vivavoce.agents.turn.trace.replay import read_trace
     from vivavoce.pipelines.core.errors import TraceError
 
     if path.is_dir():

@@ -25,7 +25,7 @@ def report(
     The page needs no network and can be sent to a colleague; it holds what the report holds, so that
     only you may read it.
     """
-    from vivavoce.agents.observe.report.read import read_report
+    from vivavoce.agents.reports.read import read_report
 
     page = output or path.with_suffix(".html")
     write_page(read_report(path), page, wav=wav, beside=path.parent, with_audio=audio)
@@ -43,7 +43,7 @@ def write_page(
     Raises:
         ReportError: The recording cannot be read, or the page cannot be written.
     """
-    from vivavoce.agents.observe.report.files import page_of
+    from vivavoce.agents.reports.files import page_of
     from vivavoce.pipelines.core.errors import ReportError
     from vivavoce.pipelines.core.private_file import write_private
 

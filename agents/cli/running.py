@@ -60,8 +60,8 @@ def configure_logging(level: int = logging.WARNING, form: str | None = None) -> 
     Raises:
         ConfigurationError: There is no such form.
     """
-    from vivavoce.agents.observe.logs import ContextFilter, JsonFormatter, TextFormatter
-    from vivavoce.agents.observe.options import sends_logs_by_environment
+    from vivavoce.agents.telemetry.logs.logs import ContextFilter, JsonFormatter, TextFormatter
+    from vivavoce.agents.telemetry.options import sends_logs_by_environment
 
     form = form or os.environ.get("LOG_FORMAT", "") or "text"
     if form not in ("text", "json"):

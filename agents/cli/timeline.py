@@ -9,8 +9,8 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from vivavoce.agents.turn.replay import Difference, RecordedStep, Trace
-from vivavoce.agents.turn.trace import Plain, known_types
+from vivavoce.agents.turn.trace.record import Plain, known_types
+from vivavoce.agents.turn.trace.replay import Difference, RecordedStep, Trace
 
 STATES = {"SetAgentState": "agent", "SetUserState": "user"}
 """Effects that have a column of their own."""

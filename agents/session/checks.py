@@ -10,11 +10,11 @@ import operator
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
-from vivavoce.agents.rooms.options import RoomOptions
+from vivavoce.agents.audio.given_audio import GivenAudio
 from vivavoce.agents.session.options import SessionOptions
-from vivavoce.agents.speech.given_audio import GivenAudio
-from vivavoce.agents.speech.host import SpeechRequest
+from vivavoce.agents.speech.context import SpeechRequest
 from vivavoce.agents.states import CloseReason
+from vivavoce.agents.transports.options import RoomOptions
 from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.options import WakeUp
 from vivavoce.pipelines.core.checks import (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from vivavoce.agents.session.lifecycle import SessionLifecycle
-from vivavoce.agents.session.loop_bound import LoopBound
+from vivavoce.agents.core.loop_bound import LoopBound
+from vivavoce.agents.session.lifecycle.task import SessionLifecycle
 from vivavoce.agents.session.runtime import SessionRuntime
 from vivavoce.agents.turn import inputs as i
 from vivavoce.pipelines.core.errors import SessionClosedError, SessionNotStartedError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vivavoce.agents import events as ev
-from vivavoce.agents.session.journal import Journal
+from vivavoce.agents.core.log import Journal
 from vivavoce.agents.turn import effects as fx
 
 

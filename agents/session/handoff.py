@@ -31,13 +31,13 @@ from anyio.lowlevel import checkpoint
 
 from vivavoce.agents import events as ev
 from vivavoce.agents.agent import Agent, AgentUpdate, Session
-from vivavoce.agents.observe.turn_record import TurnRecordBuilder
+from vivavoce.agents.core.hooks import HookRun, running_hook
+from vivavoce.agents.core.log import Journal
+from vivavoce.agents.core.speech_handle import holds_floor
+from vivavoce.agents.history.history import SessionHistory
 from vivavoce.agents.records import HandoffRecord
-from vivavoce.agents.session.history import SessionHistory
-from vivavoce.agents.session.hooks import HookRun, running_hook
-from vivavoce.agents.session.journal import Journal
-from vivavoce.agents.speech.handle import holds_floor
 from vivavoce.agents.turn.inputs import HandoffEnded, HandoffRequested, TurnInput
+from vivavoce.agents.turn_records.turn_record import TurnRecordBuilder
 from vivavoce.pipelines.core.checks import awaited
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import SessionError, describe, located

@@ -8,13 +8,13 @@ from typing import Any
 
 import anyio
 
+from vivavoce.agents.audio.playout import Utterance
+from vivavoce.agents.core.emitter import SessionEmitter
+from vivavoce.agents.core.inbox import Errand
+from vivavoce.agents.core.speech_handle import SpeechHandle, running_speech, running_tool_of
 from vivavoce.agents.session.door import SessionDoor
-from vivavoce.agents.session.emitter import SessionEmitter
-from vivavoce.agents.session.inbox import Errand
-from vivavoce.agents.session.lifecycle import SessionLifecycle
+from vivavoce.agents.session.lifecycle.task import SessionLifecycle
 from vivavoce.agents.session.runtime import SessionRuntime
-from vivavoce.agents.speech.handle import SpeechHandle, running_speech, running_tool_of
-from vivavoce.agents.speech.playout import Utterance
 from vivavoce.agents.states import CloseReason
 from vivavoce.pipelines.core.checks import check_flag
 from vivavoce.pipelines.core.errors import SessionClosedError, SessionError, VoiceError, describe

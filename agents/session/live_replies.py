@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from vivavoce.agents.session.reply_lane import ReplyLane
-from vivavoce.agents.speech.handle import SpeechHandle
-from vivavoce.agents.speech.playout import Utterance
+from vivavoce.agents.audio.playout import Utterance
+from vivavoce.agents.core.speech_handle import SpeechHandle
 from vivavoce.agents.speech.reply import Reply
+from vivavoce.agents.speech.warm_task import ReplyLane
 from vivavoce.agents.turn import effects as fx
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from vivavoce.agents.observe.options import TelemetryOptions
-from vivavoce.agents.observe.recording.options import RecordingOptions
-from vivavoce.agents.observe.telemetry import Telemetry
-from vivavoce.agents.session.history_sink import HistorySink
-from vivavoce.agents.session.report_file import report_file
-from vivavoce.agents.speech.host import SpeechLimits
+from vivavoce.agents.audio.recording.options import RecordingOptions
+from vivavoce.agents.history.sink import HistorySink
+from vivavoce.agents.reports.session_file import report_file
+from vivavoce.agents.speech.context import SpeechLimits
+from vivavoce.agents.telemetry.options import TelemetryOptions
+from vivavoce.agents.telemetry.telemetry import Telemetry
 from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions
 from vivavoce.pipelines.core.checks import check_flag, check_instance, check_number, check_text, check_whole, shown
 from vivavoce.pipelines.core.clock import Clock, LoopClock
@@ -36,7 +36,7 @@ class WatchOptions:
 
     report_path: str | Path | None = None
     """Where the report of a session is written when it has closed: a folder, or a name in .json or .html (the page).
-    None: where `VIVAVOCE_REPORT` says; "": nowhere. How files are named: `vivavoce.agents.session.report_file`."""
+    None: where `VIVAVOCE_REPORT` says; "": nowhere. How files are named: `vivavoce.agents.reports.session_file`."""
 
     def __post_init__(self) -> None:
         if self.telemetry is not None and not isinstance(self.telemetry, TelemetryOptions | Telemetry):

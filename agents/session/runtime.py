@@ -12,34 +12,34 @@ from anyio.abc import TaskGroup
 
 from vivavoce.agents import events as ev
 from vivavoce.agents.agent import Agent, EmptyReply
+from vivavoce.agents.audio.background_audio import BackgroundAudio
+from vivavoce.agents.audio.playout import Playout, Utterance
+from vivavoce.agents.core.inbox import Entry, Errand, Inbox, Marker
+from vivavoce.agents.core.log import Journal
+from vivavoce.agents.core.speech_handle import SpeechHandle
+from vivavoce.agents.history.history import SessionHistory
 from vivavoce.agents.records import TurnOutcome
-from vivavoce.agents.session.attempts import Attempts
-from vivavoce.agents.session.background_audio import BackgroundAudio
 from vivavoce.agents.session.effect_notes import note_agent_state, note_turn_limit, note_user_state
-from vivavoce.agents.session.flow import FlowRoom
 from vivavoce.agents.session.handoff import HandoffRoom
-from vivavoce.agents.session.history import SessionHistory
-from vivavoce.agents.session.inbox import Entry, Errand, Inbox, Marker
-from vivavoce.agents.session.journal import Journal
-from vivavoce.agents.session.last_words import LastWords
 from vivavoce.agents.session.late_answers import LateAnswers
+from vivavoce.agents.session.lifecycle.last_words import LastWords
 from vivavoce.agents.session.live_replies import LiveReplies
 from vivavoce.agents.session.options import SessionOptions
-from vivavoce.agents.session.pipeline_line import PipelineLine
-from vivavoce.agents.session.pipeline_room import PipelineRoom
-from vivavoce.agents.session.reply_host import Links, ReplyHost
-from vivavoce.agents.session.reply_lane import ReplyLane
+from vivavoce.agents.session.pipelines.attached import PipelineLine
+from vivavoce.agents.session.pipelines.switch import PipelineRoom
 from vivavoce.agents.session.step_guard import StepGuard
-from vivavoce.agents.session.tool_room import ToolRoom
-from vivavoce.agents.session.transcripts import TranscriptFeed
 from vivavoce.agents.session.turn_book import SILENCES, WORDS, TurnBook, turn_of
 from vivavoce.agents.session.turn_errors import report_turn_error
 from vivavoce.agents.session.wake_up_call import WakeUpCall
-from vivavoce.agents.speech.handle import SpeechHandle
-from vivavoce.agents.speech.host import AMENDED, SpeechRequest
-from vivavoce.agents.speech.playout import Playout, Utterance
+from vivavoce.agents.speech.context import AMENDED, SpeechRequest
+from vivavoce.agents.speech.flow import FlowRoom
+from vivavoce.agents.speech.preemptive_replies import Attempts
 from vivavoce.agents.speech.reply import Reply
+from vivavoce.agents.speech.reply_context import Links, ReplyHost
+from vivavoce.agents.speech.transcripts import TranscriptFeed
+from vivavoce.agents.speech.warm_task import ReplyLane
 from vivavoce.agents.states import AgentState, CloseReason
+from vivavoce.agents.tools.calls import ToolRoom
 from vivavoce.agents.tools.executor import ToolBatch
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i

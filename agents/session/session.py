@@ -14,32 +14,28 @@ import anyio
 
 from vivavoce.agents import events as ev
 from vivavoce.agents.agent import Agent, AgentUpdate
+from vivavoce.agents.audio.background_audio import BackgroundAudioSource, checked_config
+from vivavoce.agents.audio.recording.session_recording import SessionRecording
+from vivavoce.agents.core.emitter import SessionEmitter
+from vivavoce.agents.core.event_source import EventSource
+from vivavoce.agents.core.log import Journal
+from vivavoce.agents.history.history import SessionHistory
+from vivavoce.agents.history.snapshot import Snapshot, read_snapshot, write_snapshot
 from vivavoce.agents.job import SessionWatch, current_watch, has_job_ended
-from vivavoce.agents.observe.telemetry import telemetry_for
 from vivavoce.agents.records import CloseReport
-from vivavoce.agents.rooms.options import RoomOptions
-from vivavoce.agents.session.background_audio import BackgroundAudioSource, checked_config
 from vivavoce.agents.session.checks import check_session, check_start, checked_reason, wake_up_of
 from vivavoce.agents.session.door import SessionDoor
-from vivavoce.agents.session.emitter import SessionEmitter
-from vivavoce.agents.session.event_source import EventSource
-from vivavoce.agents.session.flow import ConversationFlow
 from vivavoce.agents.session.handoff import Handoff, HandoffRoom
 from vivavoce.agents.session.hang_ups import HangUps
-from vivavoce.agents.session.history import SessionHistory
 from vivavoce.agents.session.input import SessionInput
-from vivavoce.agents.session.journal import Journal
-from vivavoce.agents.session.lifecycle import SessionLifecycle, TakeOver
+from vivavoce.agents.session.lifecycle.task import SessionLifecycle, TakeOver
 from vivavoce.agents.session.livekit_names import explains_livekit_arguments, unknown_attribute
 from vivavoce.agents.session.options import SessionOptions
-from vivavoce.agents.session.pipeline_change import PipelineChange
-from vivavoce.agents.session.pipeline_room import PipelineRoom
-from vivavoce.agents.session.recording import SessionRecording
+from vivavoce.agents.session.pipelines.change import PipelineChange
+from vivavoce.agents.session.pipelines.switch import PipelineRoom
 from vivavoce.agents.session.runtime import SessionRuntime
-from vivavoce.agents.session.snapshot import Snapshot, read_snapshot, write_snapshot
 from vivavoce.agents.session.speaking import SessionSpeaking
 from vivavoce.agents.session.speech_desk import SpeechDesk
-from vivavoce.agents.session.tool_room import ToolRoom
 from vivavoce.agents.session.trace_writer import make_trace_writer
 from vivavoce.agents.session.view import SessionView
 from vivavoce.agents.session.wake_up_call import WakeUpCall
@@ -54,7 +50,11 @@ from vivavoce.agents.session.wiring import (
     make_machine,
     make_observer,
 )
+from vivavoce.agents.speech.flow import ConversationFlow
 from vivavoce.agents.states import CloseReason
+from vivavoce.agents.telemetry.telemetry import telemetry_for
+from vivavoce.agents.tools.calls import ToolRoom
+from vivavoce.agents.transports.options import RoomOptions
 from vivavoce.agents.turn.options import WakeUp
 from vivavoce.pipelines.core.errors import SessionClosedError, SessionError, SessionNotStartedError
 from vivavoce.pipelines.core.ids import new_id
@@ -321,7 +321,7 @@ class AgentSession(EventSource, SessionSpeaking, SessionWaking, SessionView, Gen
     def change_pipeline(self, pipeline: Pipeline, *, within: float = 60.0) -> PipelineChange:
         """Go on with another pipeline, from the next moment on in which nobody speaks; await the result to know.
 
-        The conversation goes on as it is: agent, history, tools. How it goes: `agents.session.pipeline_room`.
+        The conversation goes on as it is: agent, history, tools. How it goes: `agents.session.pipelines.switch`.
 
         Args:
             within: Seconds, from when the new pipeline is open, in which that moment must come.
@@ -373,7 +373,7 @@ class AgentSession(EventSource, SessionSpeaking, SessionWaking, SessionView, Gen
     def snapshot(self) -> dict[str, Any]:
         """Return the conversation so far as JSON data for `start(resume_from=...)`, at any time, also after the close.
 
-        What is in it: `vivavoce.agents.session.snapshot`.
+        What is in it: `vivavoce.agents.history.snapshot`.
 
         Raises:
             ConfigurationError: The userdata cannot be JSON; it says which part.

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Sequence
 
+from vivavoce.agents.audio.given_audio import GivenAudio
+from vivavoce.agents.core.inbox import InterruptedFromThread
+from vivavoce.agents.core.speech_handle import SpeechHandle, running_tool_of
 from vivavoce.agents.session.checks import checked_reply, checked_say
 from vivavoce.agents.session.door import SessionDoor
 from vivavoce.agents.session.hang_ups import HangUps
-from vivavoce.agents.session.inbox import InterruptedFromThread
 from vivavoce.agents.session.runtime import SessionRuntime
 from vivavoce.agents.session.speech_desk import SpeechDesk
-from vivavoce.agents.speech.given_audio import GivenAudio
-from vivavoce.agents.speech.handle import SpeechHandle, running_tool_of
 from vivavoce.agents.turn import inputs as i
 from vivavoce.pipelines.core.checks import check_flag
 from vivavoce.pipelines.llm.tools import ToolChoice

@@ -6,14 +6,14 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from vivavoce.agents.core.hooks import running_hook
+from vivavoce.agents.core.speech_handle import SpeechHandle, running_tool_of
 from vivavoce.agents.session.checks import check_when_busy, checked_priority
 from vivavoce.agents.session.door import SessionDoor
-from vivavoce.agents.session.hooks import running_hook
-from vivavoce.agents.session.pipeline_room import PipelineRoom
+from vivavoce.agents.session.pipelines.switch import PipelineRoom
 from vivavoce.agents.session.runtime import SessionRuntime
 from vivavoce.agents.session.wiring import check_speech
-from vivavoce.agents.speech.handle import SpeechHandle, running_tool_of
-from vivavoce.agents.speech.host import SpeechRequest
+from vivavoce.agents.speech.context import SpeechRequest
 from vivavoce.agents.speech.turn_hook import TurnHook, running_turn_hook
 from vivavoce.agents.tools.executor import running_call
 from vivavoce.agents.turn import inputs as i

@@ -1,4 +1,4 @@
-"""TraceWriter: writes a session's trace (`agents/turn/trace`) to a file, in a thread of its own, off the loop.
+"""TraceWriter: writes a session's trace (`agents/turn/trace/record`) to a file, in a thread of its own, off the loop.
 
 Asked for by `SessionOptions(trace_path=...)` or the environment's `VIVAVOCE_TRACE`; the option wins, "" turns it off.
 **A trace holds what the user said**, which nothing else writes down: that is why it has to be asked for, and why only
@@ -31,7 +31,7 @@ from typing import TextIO
 import anyio
 
 from vivavoce.agents.turn.options import TurnOptions
-from vivavoce.agents.turn.trace import RecordedMachine, TraceStep, end_line, header_line, step_line
+from vivavoce.agents.turn.trace.record import RecordedMachine, TraceStep, end_line, header_line, step_line
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import describe
 

@@ -8,15 +8,15 @@ from collections.abc import Sequence
 import anyio
 
 from vivavoce.agents import events as ev
-from vivavoce.agents.observe.interruptions import Cause, PolicyName, interrupted_by
-from vivavoce.agents.observe.turn_record import TurnFrame, TurnRecordBuilder
+from vivavoce.agents.audio.playout import Playout
+from vivavoce.agents.core.log import Journal
+from vivavoce.agents.core.speech_handle import SpeechHandle
 from vivavoce.agents.records import DropReason, InterruptedBy, TurnOutcome, TurnRecord, UsageRecord
-from vivavoce.agents.session.journal import Journal
 from vivavoce.agents.session.options import SessionOptions
-from vivavoce.agents.speech.handle import SpeechHandle
-from vivavoce.agents.speech.playout import Playout
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
+from vivavoce.agents.turn_records.interruptions import Cause, PolicyName, interrupted_by
+from vivavoce.agents.turn_records.turn_record import TurnFrame, TurnRecordBuilder
 from vivavoce.pipelines.events import PipelineEvent, UserFinal, UserInterim, UserSpeechStarted
 from vivavoce.pipelines.pipeline import PipelineCapabilities
 

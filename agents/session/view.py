@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NoReturn
 
 from vivavoce.agents.agent import Agent
+from vivavoce.agents.audio.recording.session_recording import SessionRecording
+from vivavoce.agents.core.log import Journal
+from vivavoce.agents.core.speech_handle import SpeechHandle
 from vivavoce.agents.records import SessionReport, TurnRecord, UsageRecord
-from vivavoce.agents.session.flow import ConversationFlow
 from vivavoce.agents.session.handoff import HandoffRoom
-from vivavoce.agents.session.journal import Journal
-from vivavoce.agents.session.lifecycle import SessionLifecycle
+from vivavoce.agents.session.lifecycle.task import SessionLifecycle
 from vivavoce.agents.session.livekit_names import unknown_attribute
-from vivavoce.agents.session.pipeline_room import PipelineRoom
-from vivavoce.agents.session.recording import SessionRecording
+from vivavoce.agents.session.pipelines.switch import PipelineRoom
 from vivavoce.agents.session.runtime import SessionRuntime
-from vivavoce.agents.speech.handle import SpeechHandle
+from vivavoce.agents.speech.flow import ConversationFlow
 from vivavoce.agents.states import AgentState, UserState
 from vivavoce.agents.turn.machine import TurnMachine
 from vivavoce.pipelines.pipeline import Pipeline

@@ -13,9 +13,9 @@ from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
-from vivavoce.agents.observe.observer import NO_WATCH, Watch
-from vivavoce.agents.session.emitter import Run, SessionEmitter
-from vivavoce.agents.session.quiet_limit import QuietLimit
+from vivavoce.agents.core.emitter import Run, SessionEmitter
+from vivavoce.agents.core.quiet_limit import QuietLimit
+from vivavoce.agents.telemetry.observer import NO_WATCH, Watch
 from vivavoce.pipelines.core.checks import check_function
 from vivavoce.pipelines.core.errors import SessionError, describe, located
 from vivavoce.pipelines.core.owned_call import OwnedCall

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vivavoce.agents.session.checks import wake_up_of
 from vivavoce.agents.session.door import SessionDoor
-from vivavoce.agents.session.lifecycle import SessionLifecycle
+from vivavoce.agents.session.lifecycle.task import SessionLifecycle
 from vivavoce.agents.session.runtime import SessionRuntime
 from vivavoce.agents.session.wake_up_call import OnWakeUp
 from vivavoce.agents.turn import inputs as i

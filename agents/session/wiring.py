@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict
 
 from vivavoce.agents.agent import Agent
+from vivavoce.agents.core.log import Journal
 from vivavoce.agents.events import ErrorOccurred
+from vivavoce.agents.history.feed import HistoryFeed
+from vivavoce.agents.history.sink import HistorySink
 from vivavoce.agents.job import SessionClose, SessionClosed, current_job, get_job_context, server_credentials
-from vivavoce.agents.observe.observer import NO_OBSERVER, SessionObserver
-from vivavoce.agents.observe.telemetry import Telemetry
-from vivavoce.agents.session.flow import ConversationFlow
-from vivavoce.agents.session.history_feed import HistoryFeed
-from vivavoce.agents.session.history_sink import HistorySink
-from vivavoce.agents.session.journal import Journal
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.trace_writer import TraceWriter
-from vivavoce.agents.speech.host import SpeechRequest
+from vivavoce.agents.speech.context import SpeechRequest
+from vivavoce.agents.speech.flow import ConversationFlow
+from vivavoce.agents.telemetry.observer import NO_OBSERVER, SessionObserver
+from vivavoce.agents.telemetry.telemetry import Telemetry
 from vivavoce.agents.turn.machine import TurnMachine
 from vivavoce.agents.turn.options import TurnOptions, WakeUp
 from vivavoce.pipelines.core.checks import shown
@@ -33,7 +33,7 @@ from vivavoce.pipelines.pipeline import Pipeline, PipelineCapabilities
 if TYPE_CHECKING:
     from livekit import rtc
 
-    from vivavoce.agents.rooms.options import RoomOptions
+    from vivavoce.agents.transports.options import RoomOptions
 
 logger = logging.getLogger(__name__)
 
@@ -203,7 +203,7 @@ def make_observer(
     if telemetry is None:
         return NO_OBSERVER
     telemetry.begin()
-    from vivavoce.agents.observe.session_telemetry import SessionTelemetry
+    from vivavoce.agents.telemetry.session_telemetry import SessionTelemetry
 
     parts = pipeline.capabilities.components
     return SessionTelemetry(
@@ -230,7 +230,7 @@ def make_transport(
                 f"participant={participant!r} goes with a LiveKit room, not with a ready transport"
             )
         return room
-    from vivavoce.agents.rooms.livekit import LiveKitTransport
+    from vivavoce.agents.transports.livekit import LiveKitTransport
 
     credentials = server_credentials()
     return LiveKitTransport(room, participant=participant, options=options, clock=clock, credentials=credentials)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from vivavoce.agents.speech.playout import Playout, Utterance
+from vivavoce.agents.audio.playout import Playout, Utterance
 
 
 class FloorPass:

@@ -8,12 +8,12 @@ from typing import Protocol
 
 import anyio
 
-from vivavoce.agents.observe.turn_record import TurnRecordBuilder
+from vivavoce.agents.audio.given_audio import play_given
+from vivavoce.agents.audio.playout import Utterance
 from vivavoce.agents.speech.blaming import Blaming, Failure
-from vivavoce.agents.speech.given_audio import play_given
-from vivavoce.agents.speech.host import SpeechHost, SpeechLimits, SpeechRequest
-from vivavoce.agents.speech.playout import Utterance
+from vivavoce.agents.speech.context import SpeechHost, SpeechLimits, SpeechRequest
 from vivavoce.agents.speech.text_channel import TextChannel
+from vivavoce.agents.turn_records.turn_record import TurnRecordBuilder
 from vivavoce.pipelines.core.watchdog import Watchdog
 
 

@@ -16,26 +16,26 @@ import anyio.lowlevel
 from anyio import CancelScope
 
 from vivavoce.agents.agent import StopResponse
-from vivavoce.agents.observe.logs import log_turn
-from vivavoce.agents.observe.observer import NO_WATCH, Watch
-from vivavoce.agents.observe.turn_record import TurnRecordBuilder
+from vivavoce.agents.audio.playout import Utterance
+from vivavoce.agents.core.speech_handle import SpeechHandle, running_speech
 from vivavoce.agents.records import StageOwner, TurnOutcome
-from vivavoce.agents.speech.attempt import Attempt
 from vivavoce.agents.speech.blaming import Failure
+from vivavoce.agents.speech.context import SpeechHost, SpeechRequest
 from vivavoce.agents.speech.floor_pass import FloorPass
 from vivavoce.agents.speech.flow_parts import FlowParts
 from vivavoce.agents.speech.given_text import speak_given
-from vivavoce.agents.speech.handle import SpeechHandle, running_speech
-from vivavoce.agents.speech.host import SpeechHost, SpeechRequest
 from vivavoce.agents.speech.pictures import Pictures
-from vivavoce.agents.speech.playout import Utterance
-from vivavoce.agents.speech.synthesis import synthesise
+from vivavoce.agents.speech.preemptive import Attempt
 from vivavoce.agents.speech.text_channel import TextChannel
 from vivavoce.agents.speech.tool_wait import await_tools
 from vivavoce.agents.speech.truncation import tell_cut
 from vivavoce.agents.speech.turn_hook import TurnHook, completed_turn
+from vivavoce.agents.speech.voice import synthesise
+from vivavoce.agents.telemetry.logs.logs import log_turn
+from vivavoce.agents.telemetry.observer import NO_WATCH, Watch
 from vivavoce.agents.tools.executor import ToolBatch
 from vivavoce.agents.turn.inputs import FloorYielded, SpeechEnded, ToolsStarted
+from vivavoce.agents.turn_records.turn_record import TurnRecordBuilder
 from vivavoce.pipelines.core.errors import describe, first_error, located
 from vivavoce.pipelines.core.retry import on_retry
 from vivavoce.pipelines.core.stray_cancellation import strays_as_errors

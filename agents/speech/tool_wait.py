@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from vivavoce.agents.observe.turn_record import TurnRecordBuilder
+from vivavoce.agents.core.speech_handle import SpeechHandle
+from vivavoce.agents.speech.context import SpeechHost
 from vivavoce.agents.speech.floor_pass import FloorPass
-from vivavoce.agents.speech.handle import SpeechHandle
-from vivavoce.agents.speech.host import SpeechHost
 from vivavoce.agents.tools.executor import PendingHandoff, ToolBatch
 from vivavoce.agents.turn.inputs import ToolsAwaited, ToolsFinished
+from vivavoce.agents.turn_records.turn_record import TurnRecordBuilder
 
 Next = Literal["model", "nothing", "interrupted"]
 """What follows the calls: a model step with their results, nothing, or nothing since the caller cancelled them all."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from vivavoce.agents.speech.host import SpeechHost
-from vivavoce.agents.speech.playout import Utterance
+from vivavoce.agents.audio.playout import Utterance
+from vivavoce.agents.speech.context import SpeechHost
 
 
 def tell_cut(host: SpeechHost, utterance: Utterance, samples: int, turn_id: str | None) -> None:

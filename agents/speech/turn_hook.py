@@ -14,8 +14,8 @@ from contextvars import ContextVar
 import anyio
 
 from vivavoce.agents.agent import CompletedTurn, StopResponse
-from vivavoce.agents.speech.handle import SpeechHandle
-from vivavoce.agents.speech.host import SpeechHost
+from vivavoce.agents.core.speech_handle import SpeechHandle
+from vivavoce.agents.speech.context import SpeechHost
 from vivavoce.pipelines.core.checks import awaited
 from vivavoce.pipelines.core.errors import located
 from vivavoce.pipelines.core.stray_cancellation import strays_as_errors

@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import count
 from typing import Protocol
 
-from vivavoce.agents.rooms.local import LocalTransport
+from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.pipelines.core.clock import Clock, TimerHandle
 from vivavoce.pipelines.core.words import count_words
 from vivavoce.pipelines.media.frame import FRAME_SECONDS, AudioFrame

@@ -15,10 +15,9 @@ import anyio.lowlevel
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.events import Closed, SessionEvent
 from vivavoce.agents.records import CloseReport
-from vivavoce.agents.rooms.local import LocalTransport
-from vivavoce.agents.session.flow import ConversationFlow
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.session import AgentSession
+from vivavoce.agents.speech.flow import ConversationFlow
 from vivavoce.agents.testing.caller import Caller, Recognises
 from vivavoce.agents.testing.exchange import exchange
 from vivavoce.agents.testing.expectations import Expect
@@ -28,6 +27,7 @@ from vivavoce.agents.testing.log import ConversationLog
 from vivavoce.agents.testing.ran import RanSession
 from vivavoce.agents.testing.recording import Recording
 from vivavoce.agents.testing.run import Run
+from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.agents.turn.options import WakeUp
 from vivavoce.pipelines.cascading import CascadingPipeline
 from vivavoce.pipelines.core.clock import Clock, LoopClock

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from vivavoce.agents.events import ToolCalled
-from vivavoce.agents.rooms.local import LocalTransport
 from vivavoce.agents.session.session import AgentSession
 from vivavoce.agents.testing.expectations import Expect
 from vivavoce.agents.testing.recording import Played, Recording
 from vivavoce.agents.testing.run import Run
+from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.pipelines.core.errors import SessionNotStartedError
 
 __tracebackhide__ = True  # pytest shows the line of the test that failed, not ours

@@ -15,7 +15,7 @@ from vivavoce.agents.events import (
     SpeechOut,
     UserStateChanged,
 )
-from vivavoce.agents.rooms.local import PlayedFrame
+from vivavoce.agents.transports.local import PlayedFrame
 from vivavoce.pipelines.core.errors import describe
 from vivavoce.pipelines.llm.chat_context import ChatItem
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import anyio
 
-from vivavoce.agents.rooms.local import LocalTransport, VirtualSink
 from vivavoce.agents.session.session import AgentSession
 from vivavoce.agents.testing.recording import Played, stretches
+from vivavoce.agents.transports.local import LocalTransport, VirtualSink
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.testing import LoopGuard, VirtualTimeLoop
 

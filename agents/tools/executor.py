@@ -14,8 +14,8 @@ import anyio
 from anyio.abc import TaskGroup
 
 from vivavoce.agents.agent import Agent
+from vivavoce.agents.core.threads import ThreadPool, ended_with
 from vivavoce.agents.records import HandoffRecord, ToolRecord
-from vivavoce.agents.tools.threads import ThreadPool, ended_with
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import ToolError, located, text_of
 from vivavoce.pipelines.core.stray_cancellation import strays_as_errors

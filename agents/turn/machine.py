@@ -6,23 +6,23 @@ from collections.abc import Iterable, Iterator
 
 from vivavoce.agents.states import AgentState, UserState
 from vivavoce.agents.turn import inputs as i
-from vivavoce.agents.turn.answering import Answering
-from vivavoce.agents.turn.caller_floor import CallerFloor
+from vivavoce.agents.turn.barge_in.guard import Hush
+from vivavoce.agents.turn.barge_in.interruption import Interruption
 from vivavoce.agents.turn.conversation_state import ConversationState, SessionPhase
 from vivavoce.agents.turn.deadlines import Deadline
 from vivavoce.agents.turn.effects import CloseSession, Effect, RefuseRemoteReply
-from vivavoce.agents.turn.endpointing import Endpointing
-from vivavoce.agents.turn.floor import Floor
-from vivavoce.agents.turn.hearing_out import HearingOut
-from vivavoce.agents.turn.hush import Hush
-from vivavoce.agents.turn.interruption import Interruption
-from vivavoce.agents.turn.listening import Listening
+from vivavoce.agents.turn.floor.caller_floor import CallerFloor
+from vivavoce.agents.turn.floor.floor import Floor
+from vivavoce.agents.turn.floor.pipeline_switch import PipelineChange
+from vivavoce.agents.turn.floor.preemption import Preemption
+from vivavoce.agents.turn.floor.queue import Speeches
 from vivavoce.agents.turn.options import TurnOptions
-from vivavoce.agents.turn.pipeline_change import PipelineChange
-from vivavoce.agents.turn.preemption import Preemption
 from vivavoce.agents.turn.settling import Settling
-from vivavoce.agents.turn.speeches import Speeches
-from vivavoce.agents.turn.user_turn import UserSide
+from vivavoce.agents.turn.user.commit import Answering
+from vivavoce.agents.turn.user.endpointing import Endpointing
+from vivavoce.agents.turn.user.hearing_out import HearingOut
+from vivavoce.agents.turn.user.turn import UserSide
+from vivavoce.agents.turn.user.user_turns import Listening
 from vivavoce.agents.turn.wake_up import WakeUps
 
 _TOLD_LATER = (i.UserSpeechStarted, i.UserSpeechEnded, i.PlayoutStarted)

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from vivavoce.agents.turn.backchannels import BY_LANGUAGE
-from vivavoce.agents.turn.policy import InterruptionPolicy, check_policies
+from vivavoce.agents.turn.barge_in.backchannels import BY_LANGUAGE
+from vivavoce.agents.turn.barge_in.policy import InterruptionPolicy, check_policies
 from vivavoce.pipelines.core.checks import (
     check_choice,
     check_flag,
@@ -32,9 +32,10 @@ class EndpointingOptions:
     """
 
     mode: Literal["fixed", "dynamic", "manual"] = "fixed"
-    """`dynamic` learns `min_delay` from the caller's own pauses (`agents.turn.endpointing` says how). `manual`: only
-    `session.input.commit_turn()` ends a turn (push-to-talk), besides typed text and the limits below; a preemptive
-    answer is then begun on final words in a silence only, not on interims or while the user speaks."""
+    """`dynamic` learns `min_delay` from the caller's own pauses (`agents.turn.user.endpointing` says how).
+
+    `manual`: only `session.input.commit_turn()` ends a turn (push-to-talk), besides typed text and the limits below; a
+    preemptive answer is then begun on final words in a silence only, not on interims or while the user speaks."""
     min_delay: float = 0.4
     """Silence that ends a turn judged complete, or not judged at all; where `dynamic` begins."""
     learned: tuple[float, float] = (0.3, 1.2)
@@ -86,7 +87,7 @@ class InterruptionOptions:
     mode: Literal["pause", "immediate"] | InterruptionPolicy = "pause"
     """`pause`: speech pauses the agent, words interrupt it, silence lets it go on. `immediate`: speech of
     `min_duration` cuts; with `min_words` it pauses until that many words have come. Or an object that decides
-    (`agents.turn.policy`)."""
+    (`agents.turn.barge_in.policy`)."""
     min_duration: float = 0.5
     """Speech shorter than this, from its onset to its last voiced frame, does not touch the agent when it sounds."""
     min_words: int = 0

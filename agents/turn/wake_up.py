@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.deadlines import Deadline
 from vivavoce.agents.turn.effects import CloseSession, Effect, HangUp, WakeUser
-from vivavoce.agents.turn.floor import Floor
+from vivavoce.agents.turn.floor.floor import Floor
 from vivavoce.agents.turn.options import TurnOptions
-from vivavoce.agents.turn.user_turn import UserSide
+from vivavoce.agents.turn.user.turn import UserSide
 
 
 class WakeUps:

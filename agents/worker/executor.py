@@ -11,7 +11,7 @@ import anyio
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskGroup, TaskStatus
 
-from vivavoce.agents.observe.telemetry import Telemetry
+from vivavoce.agents.telemetry.telemetry import Telemetry
 from vivavoce.agents.worker.job import JobContext
 from vivavoce.agents.worker.options import WorkerOptions, api_credentials
 from vivavoce.agents.worker.protocol import JobAssigned

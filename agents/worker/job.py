@@ -294,7 +294,7 @@ class JobContext:
         self.end(f"the last session has closed: {last.reason}")
 
     def _on_disconnected(self, reason: rtc.DisconnectReason.ValueType) -> None:
-        from vivavoce.agents.rooms.livekit.link import reason_name
+        from vivavoce.agents.transports.livekit.link import reason_name
 
         self.end(f"room disconnected: {reason_name(reason).upper()}")
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
 from vivavoce.agents.job import Credentials
-from vivavoce.agents.observe.options import TelemetryOptions
-from vivavoce.agents.observe.telemetry import Telemetry
+from vivavoce.agents.telemetry.options import TelemetryOptions
+from vivavoce.agents.telemetry.telemetry import Telemetry
 from vivavoce.pipelines.core.checks import (
     check_flag,
     check_function,

@@ -18,10 +18,10 @@ import anyio
 from anyio.abc import TaskGroup
 
 from vivavoce.agents.job import job_scope
-from vivavoce.agents.observe.job_span import job_span
-from vivavoce.agents.observe.logs import LOCAL
-from vivavoce.agents.observe.telemetry import Telemetry
 from vivavoce.agents.states import CloseReason
+from vivavoce.agents.telemetry.logs.logs import LOCAL
+from vivavoce.agents.telemetry.telemetry import Telemetry
+from vivavoce.agents.telemetry.tracing.job_span import job_span
 from vivavoce.agents.worker.job import JobContext
 from vivavoce.agents.worker.options import WorkerOptions
 from vivavoce.pipelines.core.errors import VoiceError, describe, located, own_traceback

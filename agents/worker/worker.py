@@ -11,7 +11,7 @@ import anyio
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskStatus
 
-from vivavoce.agents.observe.telemetry import telemetry_for
+from vivavoce.agents.telemetry.telemetry import telemetry_for
 from vivavoce.agents.worker.options import WorkerOptions, credentials
 from vivavoce.pipelines.core.checks import check_function, check_instance, check_text
 from vivavoce.pipelines.core.clock import LoopClock

@@ -18,8 +18,8 @@ import anyio
 import harness as h  # type: ignore[import-not-found]  # stands in the benchmark's folder, on its PYTHONPATH
 
 from vivavoce.agents import Agent, AgentSession, EndpointingOptions, InterruptionOptions, SessionOptions
-from vivavoce.agents.rooms.local import LocalTransport
-from vivavoce.agents.rooms.pacing import PacedQueue
+from vivavoce.agents.transports.local import LocalTransport
+from vivavoce.agents.transports.pacing import PacedQueue
 from vivavoce.pipelines import CascadingPipeline
 from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.io import AudioSink, SinkCapabilities

@@ -23,7 +23,7 @@ from adapter import (  # type: ignore[import-not-found]  # beside this file
 )
 
 from vivavoce.agents import Agent, AgentSession
-from vivavoce.agents.rooms.local import LocalTransport
+from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.pipelines import RealtimePipeline
 from vivavoce.pipelines.llm.base import Done, GenerateRequest, LLMEvent, TextDelta
 from vivavoce.pipelines.media.frame import AudioFrame

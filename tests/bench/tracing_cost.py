@@ -29,8 +29,8 @@ from typing import Any
 import anyio
 
 from vivavoce.agents import Agent, AgentSession, SessionOptions, Telemetry, TelemetryOptions, function_tool
-from vivavoce.agents.rooms.local import LocalTransport
 from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, ScriptedTTSOptions, SessionHarness
+from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.pipelines.llm.tools import ToolCall
 
 CPU_BAR = 10.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from speech_kit import mixed, spoken, white_noise
+from kit.speech import mixed, spoken, white_noise
 from vivavoce.pipelines.testing import check_denoiser
 from vivavoce.plugins import apm
 

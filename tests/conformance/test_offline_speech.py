@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from speech_kit import BOOKING, sounding, spoken
+from kit.speech import BOOKING, sounding, spoken
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.testing import check_stt, check_tts, check_vad
 from vivavoce.plugins import espeak, pocketsphinx, silero

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from servers.scripted_openai import (
+from kit.servers.scripted_openai import (
     Answer,
     chat_answer,
     chat_call,

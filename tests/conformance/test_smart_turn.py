@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import onnx_kit
-from speech_kit import padded, white_noise
+import kit.onnx
+from kit.speech import padded, white_noise
 from vivavoce.pipelines.testing import check_turn_detector
 from vivavoce.pipelines.turn_detector.base import TurnContext
 from vivavoce.plugins import smart_turn
 
 
 async def test_smart_turn_keeps_the_promises_of_a_turn_detector(tmp_path: Path) -> None:
-    path = onnx_kit.quiet_end(tmp_path / "quiet_end.onnx")
+    path = kit.onnx.quiet_end(tmp_path / "quiet_end.onnx")
     await check_turn_detector(
         lambda: smart_turn.TurnDetector(path),
         TurnContext(text="a table for two"),

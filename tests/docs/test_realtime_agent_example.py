@@ -11,7 +11,7 @@ import pytest
 
 from vivavoce.agents import AgentSession
 from vivavoce.agents.events import ConnectionReplaced, TurnCompleted
-from vivavoce.agents.rooms.local import LocalTransport
+from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.testing.realtime_server import ScriptedAnswer, ScriptedCall, ScriptedRealtimeServer
 

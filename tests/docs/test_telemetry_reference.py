@@ -8,9 +8,9 @@ from typing import Any, get_args
 from docs.telemetry_reference import COMMON, EXCEPTION, TARGET, metrics, spans, stages, values
 from opentelemetry.metrics import NoOpMeter
 
-from vivavoce.agents.observe.measurements import Measurements
-from vivavoce.agents.observe.meters import Meters
 from vivavoce.agents.records import DropReason, InterruptedBy, TurnOutcome
+from vivavoce.agents.telemetry.metrics.measurements import Measurements
+from vivavoce.agents.telemetry.metrics.meters import Meters
 from vivavoce.agents.turn.effects import EndedBy
 
 AGENTS = TARGET.parents[1] / "agents"

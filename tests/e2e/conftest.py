@@ -12,13 +12,13 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 from livekit import rtc
 
-from e2e_kit.demo_run import Ran, run_demo
-from e2e_kit.peer_process import PeerProcess
-from e2e_kit.room_endpoint import RoomEndpoint
-from e2e_kit.sdk_client import token
-from servers.livekit_server import running_livekit_server
-from servers.otel_collector import Collector, running_collector
-from vivavoce.agents.rooms.embedded import RoomProcess, RoomServerOptions
+from kit.e2e.demo_run import Ran, run_demo
+from kit.e2e.peer_process import PeerProcess
+from kit.e2e.room_endpoint import RoomEndpoint
+from kit.e2e.sdk_client import token
+from kit.servers.livekit_server import running_livekit_server
+from kit.servers.otel_collector import Collector, running_collector
+from vivavoce.agents.dev_room import RoomProcess, RoomServerOptions
 
 ROOM_NUMBERS = count()
 ALL = "VIVAVOCE_TEST_TWINS"

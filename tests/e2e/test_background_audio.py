@@ -10,8 +10,8 @@ import numpy.typing as npt
 import pytest
 from livekit import rtc
 
-from e2e_kit.room_endpoint import RoomEndpoint
-from e2e_kit.sdk_client import PEER_RATE, Peer, agent_state, joined, loud, tone
+from kit.e2e.room_endpoint import RoomEndpoint
+from kit.e2e.sdk_client import PEER_RATE, Peer, agent_state, joined, loud, tone
 from vivavoce.agents import Agent, AgentSession, BackgroundAudioConfig
 from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS
 from vivavoce.pipelines import CascadingPipeline

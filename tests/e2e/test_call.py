@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from e2e_kit.called_agent import running_agent
-from e2e_kit.caller_command import call, checks
-from e2e_kit.room_endpoint import RoomEndpoint
-from e2e_kit.working import Working
+from kit.e2e.called_agent import running_agent
+from kit.e2e.caller_command import call, checks
+from kit.e2e.room_endpoint import RoomEndpoint
+from kit.e2e.working import Working
 from vivavoce.agents.cli.app_file import load_worker, with_options
 from vivavoce.pipelines.media.wav import read_wav
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from e2e_kit.called_agent import running_agent
-from e2e_kit.caller_command import call, checks
-from e2e_kit.room_endpoint import RoomEndpoint
-from e2e_kit.talker import RATE, record
+from kit.e2e.called_agent import running_agent
+from kit.e2e.caller_command import call, checks
+from kit.e2e.room_endpoint import RoomEndpoint
+from kit.e2e.talker import RATE, record
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.media.wav import write_wav
 

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from livekit import api
 
-from e2e_kit.called_agent import running_agent
-from e2e_kit.caller_command import call, checks
-from e2e_kit.command import running
-from e2e_kit.dev_app import seen
-from e2e_kit.listener import listening
-from e2e_kit.room_endpoint import RoomEndpoint
+from kit.e2e.called_agent import running_agent
+from kit.e2e.caller_command import call, checks
+from kit.e2e.command import running
+from kit.e2e.dev_app import seen
+from kit.e2e.listener import listening
+from kit.e2e.room_endpoint import RoomEndpoint
 from vivavoce.agents.cli.call.run import CALLER_IDENTITY
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(150)]

@@ -12,9 +12,9 @@ from contextlib import AsyncExitStack
 import pytest
 from livekit import rtc
 
-from e2e_kit.calls import GRAMMAR
-from e2e_kit.realtime_calls import RealtimeCall, caller_and_realtime_agent
-from e2e_kit.room_endpoint import RoomEndpoint
+from kit.e2e.calls import GRAMMAR
+from kit.e2e.realtime_calls import RealtimeCall, caller_and_realtime_agent
+from kit.e2e.room_endpoint import RoomEndpoint
 from vivavoce.agents.events import ErrorOccurred, PipelineChanged
 from vivavoce.agents.testing import ScriptedLLM
 from vivavoce.pipelines import CascadingPipeline

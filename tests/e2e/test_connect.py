@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from e2e_kit.command import running
-from e2e_kit.listener import listening
-from e2e_kit.room_endpoint import RoomEndpoint
+from kit.e2e.command import running
+from kit.e2e.listener import listening
+from kit.e2e.room_endpoint import RoomEndpoint
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 

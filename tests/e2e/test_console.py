@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from e2e_kit.command import MAIN, running
-from e2e_kit.pulse import RATE, sound_server
-from e2e_kit.talker import RATE as TALKER_RATE
-from e2e_kit.talker import record
+from kit.e2e.command import MAIN, running
+from kit.e2e.pulse import RATE, sound_server
+from kit.e2e.talker import RATE as TALKER_RATE
+from kit.e2e.talker import record
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.media.wav import read_wav, write_wav
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from e2e_kit.pulse import RATE, Sound, sound_server
-from e2e_kit.talker import RATE as TALKER_RATE
-from e2e_kit.talker import record
-from e2e_kit.terminal import terminal
+from kit.e2e.pulse import RATE, Sound, sound_server
+from kit.e2e.talker import RATE as TALKER_RATE
+from kit.e2e.talker import record
+from kit.e2e.terminal import terminal
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.media.wav import write_wav
 

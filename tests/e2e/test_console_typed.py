@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from e2e_kit.command import MAIN
-from e2e_kit.terminal import COLUMNS, Terminal, terminal
+from kit.e2e.command import MAIN
+from kit.e2e.terminal import COLUMNS, Terminal, terminal
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e_kit.demo_run import Ran
+from kit.e2e.demo_run import Ran
 from vivavoce.agents.cli.demo.checks import LATENCY_RANGE, MAX_SILENCING, MIN_ANSWERS, ROOM_LEAST, ROOM_RANGE
 from vivavoce.pipelines.media.wav import read_wav
 

@@ -12,11 +12,11 @@ import anyio
 import pytest
 from livekit import rtc
 
-from e2e_kit.room_endpoint import RoomEndpoint
-from e2e_kit.sdk_client import LIMIT, token
-from vivavoce.agents.cli.caller.line import FRAME_SAMPLES, SAMPLE_RATE
-from vivavoce.agents.cli.caller.process import run_caller
-from vivavoce.agents.cli.caller.voice import speak_all
+from kit.e2e.room_endpoint import RoomEndpoint
+from kit.e2e.sdk_client import LIMIT, token
+from vivavoce.agents.caller.line import FRAME_SAMPLES, SAMPLE_RATE
+from vivavoce.agents.caller.process import run_caller
+from vivavoce.agents.caller.voice import speak_all
 from vivavoce.agents.cli.demo.agent import GREETING, VOICE, WORDS_PER_MINUTE, dialogue
 from vivavoce.agents.cli.demo.caller import CallRequest
 from vivavoce.plugins import espeak
@@ -69,7 +69,7 @@ async def test_a_caller_whose_ears_open_slowly_hears_the_greeting_whole(
         url=embedded_room.url, token=token(embedded_room, room_name, "caller"), wav=str(tmp_path / "call.wav")
     )
     async with greeting_agent(embedded_room, room_name), anyio.create_task_group() as tasks:
-        tasks.start_soon(run_caller, "e2e_kit.slow_ears", asdict(request), note)
+        tasks.start_soon(run_caller, "kit.e2e.slow_ears", asdict(request), note)
         with anyio.fail_after(2 * LIMIT):
             await has_answered.wait()
         tasks.cancel_scope.cancel()

@@ -16,10 +16,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from e2e_kit.demo_run import COMMAND, demo_environment, run_demo
-from e2e_kit.peer_process import PeerProcess
-from e2e_kit.room_endpoint import RoomEndpoint
-from servers.scripted_openai import chat_answer, scripted_openai
+from kit.e2e.demo_run import COMMAND, demo_environment, run_demo
+from kit.e2e.peer_process import PeerProcess
+from kit.e2e.room_endpoint import RoomEndpoint
+from kit.servers.scripted_openai import chat_answer, scripted_openai
 from vivavoce.agents.cli.demo.caller import CallRequest
 from vivavoce.agents.cli.demo.outgoing import place_call
 from vivavoce.agents.cli.demo.place import DEPARTURE_TIMEOUT

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from e2e_kit.demo_run import Ran
-from servers.otel_collector import Collector
+from kit.e2e.demo_run import Ran
+from kit.servers.otel_collector import Collector
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
 

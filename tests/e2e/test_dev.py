@@ -12,10 +12,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from e2e_kit.command import Running, running
-from e2e_kit.dev_app import hears, seen, token_for, url_of, write_app, write_folder
-from e2e_kit.listener import listening
-from e2e_kit.talker import record
+from kit.e2e.command import Running, running
+from kit.e2e.dev_app import hears, seen, token_for, url_of, write_app, write_folder
+from kit.e2e.listener import listening
+from kit.e2e.talker import record
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
 

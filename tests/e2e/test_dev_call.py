@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from e2e_kit.command import running
-from e2e_kit.dev_app import seen, url_of, write_app, write_folder
-from vivavoce.agents.rooms.embedded import DEV_API_KEY, DEV_API_SECRET
+from kit.e2e.command import running
+from kit.e2e.dev_app import seen, url_of, write_app, write_folder
+from vivavoce.agents.dev_room import DEV_API_KEY, DEV_API_SECRET
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
 

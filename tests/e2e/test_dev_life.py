@@ -12,11 +12,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from e2e_kit.command import Running, running
-from e2e_kit.dev_app import hears, seen, token_for, url_of, write_app, write_folder
-from e2e_kit.listener import Listener, listening
-from e2e_kit.room_endpoint import RoomEndpoint
-from page_kit.caller import calling
+from kit.e2e.command import Running, running
+from kit.e2e.dev_app import hears, seen, token_for, url_of, write_app, write_folder
+from kit.e2e.listener import Listener, listening
+from kit.e2e.room_endpoint import RoomEndpoint
+from kit.page.caller import calling
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
 

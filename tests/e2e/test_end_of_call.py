@@ -10,10 +10,10 @@ import pytest
 from livekit import rtc
 from livekit.protocol.agent import JobStatus, UpdateJobStatus
 
-from e2e_kit.room_endpoint import RoomEndpoint
-from e2e_kit.sdk_client import LIMIT, PEER_RATE, Peer, joined, loud, pitch, tone
-from e2e_kit.worker_tap import WorkerTap
-from e2e_kit.working import Working
+from kit.e2e.room_endpoint import RoomEndpoint
+from kit.e2e.sdk_client import LIMIT, PEER_RATE, Peer, joined, loud, pitch, tone
+from kit.e2e.worker_tap import WorkerTap
+from kit.e2e.working import Working
 from vivavoce.agents import Agent, AgentSession, RoomOptions, SessionOptions, WakeUp
 from vivavoce.agents.testing import ScriptedLLM, ScriptedSTT, ScriptedTTS, ScriptedVAD
 from vivavoce.agents.worker.job import JobContext

@@ -9,9 +9,9 @@ import anyio
 import pytest
 from livekit import rtc
 
-from e2e_kit.room_endpoint import RoomEndpoint
-from e2e_kit.sdk_client import Peer, joined
-from e2e_kit.working import Working
+from kit.e2e.room_endpoint import RoomEndpoint
+from kit.e2e.sdk_client import Peer, joined
+from kit.e2e.working import Working
 from vivavoce.agents import Worker
 from vivavoce.agents.cli.app_file import load_worker, with_options
 

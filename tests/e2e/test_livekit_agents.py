@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from e2e_kit.caller_command import call, checks
-from e2e_kit.livekit_agents_worker import livekit_agents_worker
-from e2e_kit.room_endpoint import RoomEndpoint
+from kit.e2e.caller_command import call, checks
+from kit.e2e.livekit_agents_worker import livekit_agents_worker
+from kit.e2e.room_endpoint import RoomEndpoint
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(170)]
 

@@ -8,8 +8,8 @@ import anyio
 import pytest
 from livekit import rtc
 
-from e2e_kit.room_endpoint import RoomEndpoint
-from e2e_kit.sdk_client import Heard, Peer, joined, loud, pcm, transport_in
+from kit.e2e.room_endpoint import RoomEndpoint
+from kit.e2e.sdk_client import Heard, Peer, joined, loud, pcm, transport_in
 
 pytestmark = [pytest.mark.both_servers, pytest.mark.e2e, pytest.mark.timeout(60)]
 

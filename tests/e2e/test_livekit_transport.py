@@ -10,8 +10,8 @@ import numpy.typing as npt
 import pytest
 from livekit import api, rtc
 
-from e2e_kit.room_endpoint import RoomEndpoint
-from e2e_kit.sdk_client import (
+from kit.e2e.room_endpoint import RoomEndpoint
+from kit.e2e.sdk_client import (
     LIMIT,
     PEER_RATE,
     Heard,
@@ -26,9 +26,9 @@ from e2e_kit.sdk_client import (
     tone,
     transport_in,
 )
-from vivavoce.agents.rooms.embedded import RoomProcess, RoomServerOptions
-from vivavoce.agents.rooms.livekit import LiveKitTransport
-from vivavoce.agents.rooms.livekit.outbound import TextSender
+from vivavoce.agents.dev_room import RoomProcess, RoomServerOptions
+from vivavoce.agents.transports.livekit import LiveKitTransport
+from vivavoce.agents.transports.livekit.outbound import TextSender
 from vivavoce.pipelines.core.errors import RoomError
 from vivavoce.pipelines.io import TranscriptSegment
 from vivavoce.pipelines.media.frame import AudioFrame

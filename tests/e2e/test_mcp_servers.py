@@ -14,10 +14,10 @@ import anyio
 import pytest
 from anyio.abc import TaskGroup
 
-from mcp_kit import http_server, stdio_server
+from kit.mcp import http_server, stdio_server
 from vivavoce.agents import Agent, MCPServer, MCPServerHTTP, MCPServerStdio, ToolError
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness
-from vivavoce.agents.tools.mcp.room import MCPRoom
+from vivavoce.agents.tools.mcp.servers import MCPRoom
 from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.core.errors import ToolServerError
 from vivavoce.pipelines.llm.tools import ToolCall

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from e2e_kit.room_endpoint import RoomEndpoint
-from page_kit.caller import AUDIBLE, Caller, calling
-from page_kit.demo import demo_page
-from page_kit.voice import speech_file
+from kit.e2e.room_endpoint import RoomEndpoint
+from kit.page.caller import AUDIBLE, Caller, calling
+from kit.page.demo import demo_page
+from kit.page.voice import speech_file
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(170)]
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from playwright.async_api import Page
 
-from page_kit.browser import chromium
-from vivavoce.agents.rooms.page.server import PageServer
+from kit.page.browser import chromium
+from vivavoce.agents.page.server import PageServer
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 

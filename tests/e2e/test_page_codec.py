@@ -15,9 +15,9 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 from playwright.async_api import Page
 
-from page_kit.browser import chromium
-from page_kit.schema import MESSAGES, descriptor
-from vivavoce.agents.rooms.page.server import PageServer
+from kit.page.browser import chromium
+from kit.page.schema import MESSAGES, descriptor
+from vivavoce.agents.page.server import PageServer
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 

@@ -10,11 +10,11 @@ from importlib.resources import files
 import pytest
 from livekit import rtc
 
-from e2e_kit.room_endpoint import RoomEndpoint
-from page_kit.caller import Caller, calling
-from servers.livekit_server import running_livekit_server
-from vivavoce.agents.rooms.embedded import RoomProcess, RoomServerOptions
-from vivavoce.agents.rooms.page.server import PageServer
+from kit.e2e.room_endpoint import RoomEndpoint
+from kit.page.caller import Caller, calling
+from kit.servers.livekit_server import running_livekit_server
+from vivavoce.agents.dev_room import RoomProcess, RoomServerOptions
+from vivavoce.agents.page.server import PageServer
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(170)]
 

@@ -11,10 +11,10 @@ from aiohttp import ClientSession
 from livekit import api
 from livekit.protocol import models
 
-from e2e_kit.command import running
-from page_kit.caller import Caller, calling
-from page_kit.voice import speech_file
-from vivavoce.agents.rooms.embedded import DEV_API_KEY, DEV_API_SECRET, RoomProcess, RoomServerOptions
+from kit.e2e.command import running
+from kit.page.caller import Caller, calling
+from kit.page.voice import speech_file
+from vivavoce.agents.dev_room import DEV_API_KEY, DEV_API_SECRET, RoomProcess, RoomServerOptions
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(175)]
 

@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 from livekit import rtc
 
-from e2e_kit.realtime_calls import SECONDS_PER_WORD, RealtimeCall, caller_and_realtime_agent
-from e2e_kit.room_endpoint import RoomEndpoint
+from kit.e2e.realtime_calls import SECONDS_PER_WORD, RealtimeCall, caller_and_realtime_agent
+from kit.e2e.room_endpoint import RoomEndpoint
 from vivavoce.agents import Agent, function_tool
 from vivavoce.agents.events import ErrorOccurred
 from vivavoce.pipelines.testing.realtime_server import (

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from livekit import rtc
 
-from e2e_kit.calls import Call, caller_and_agent, seconds_of
-from e2e_kit.room_endpoint import RoomEndpoint
+from kit.e2e.calls import Call, caller_and_agent, seconds_of
+from kit.e2e.room_endpoint import RoomEndpoint
 from vivavoce.pipelines.media.wav import read_wav
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(60)]

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from playwright.async_api import Page
 
-from e2e_kit.demo_run import Ran
-from page_kit.browser import chromium
+from kit.e2e.demo_run import Ran
+from kit.page.browser import chromium
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
 

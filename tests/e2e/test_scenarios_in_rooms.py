@@ -15,8 +15,8 @@ import anyio
 import pytest
 from livekit import rtc
 
-from e2e_kit.calls import MURMUR, OPTIONS, Call, caller_and_agent, seconds_of
-from e2e_kit.room_endpoint import RoomEndpoint
+from kit.e2e.calls import MURMUR, OPTIONS, Call, caller_and_agent, seconds_of
+from kit.e2e.room_endpoint import RoomEndpoint
 from vivavoce.agents import WakeUp
 from vivavoce.agents.events import ErrorOccurred, FalseInterruption, WakeUpFired
 from vivavoce.pipelines.core.errors import ProviderError

@@ -11,7 +11,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from e2e_kit.room_endpoint import RoomEndpoint
+from kit.e2e.room_endpoint import RoomEndpoint
 from vivavoce.agents.cli.demo.caller import CallRequest
 from vivavoce.agents.cli.demo.outgoing import place_call
 

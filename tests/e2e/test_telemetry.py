@@ -16,7 +16,7 @@ from typing import Any
 import anyio
 import pytest
 
-from servers.otel_collector import Collector, running_collector
+from kit.servers.otel_collector import Collector, running_collector
 from vivavoce.agents import Agent, SessionOptions, TelemetryOptions, function_tool
 from vivavoce.agents.events import TurnCompleted, UserStateChanged
 from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, ScriptedTTSOptions, SessionHarness

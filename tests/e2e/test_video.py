@@ -15,12 +15,12 @@ import pytest
 from livekit import rtc
 from PIL import Image
 
-from e2e_kit.room_endpoint import RoomEndpoint
-from e2e_kit.sdk_client import Watched, token
+from kit.e2e.room_endpoint import RoomEndpoint
+from kit.e2e.sdk_client import Watched, token
 from vivavoce.agents import Agent, AgentSession
-from vivavoce.agents.rooms.livekit.video import encode
-from vivavoce.agents.rooms.options import RoomOptions
 from vivavoce.agents.testing import ScriptedRealtimeModel
+from vivavoce.agents.transports.livekit.video import encode
+from vivavoce.agents.transports.options import RoomOptions
 from vivavoce.pipelines import RealtimePipeline
 from vivavoce.pipelines.media.frame import VideoFrame
 from vivavoce.pipelines.realtime_model.base import RealtimeCapabilities, RealtimeSetup

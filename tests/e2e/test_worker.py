@@ -13,11 +13,11 @@ from livekit.protocol.agent import JobStatus
 from livekit.protocol.agent_dispatch import RoomAgentDispatch
 from livekit.protocol.room import DeleteRoomRequest, RoomConfiguration
 
-from e2e_kit.peer_process import PeerProcess
-from e2e_kit.room_endpoint import RoomEndpoint
-from e2e_kit.worker_process import WorkerProcess
-from e2e_kit.worker_tap import WorkerTap
-from e2e_kit.working import Working
+from kit.e2e.peer_process import PeerProcess
+from kit.e2e.room_endpoint import RoomEndpoint
+from kit.e2e.worker_process import WorkerProcess
+from kit.e2e.worker_tap import WorkerTap
+from kit.e2e.working import Working
 from vivavoce.agents.job import get_job_context
 from vivavoce.agents.worker.job import JobContext
 from vivavoce.agents.worker.options import WorkerOptions

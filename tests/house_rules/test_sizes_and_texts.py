@@ -56,7 +56,7 @@ def test_every_exception_from_a_check_has_its_reason_beside_it() -> None:
 
 
 def test_a_session_makes_the_only_task_in_agents_and_pipelines() -> None:
-    embedded = Path("agents/rooms/embedded")
+    embedded = Path("agents/dev_room")
     places = broken(rules.spawned_tasks, (p for p in python("agents", "pipelines") if not p.is_relative_to(embedded)))
     assert len(places) <= 1, "one owner for every task: use the task group\n" + "\n".join(places)
     assert all(place.startswith("agents/session/") for place in places), places

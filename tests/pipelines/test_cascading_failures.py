@@ -9,7 +9,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from pipeline_kit import Judge
+from kit.pipeline import Judge
 from vivavoce.pipelines import CascadingPipeline
 from vivavoce.pipelines.cascading import CascadingConnection
 from vivavoce.pipelines.core.errors import (

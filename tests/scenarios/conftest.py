@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from typing import Any, Unpack
 
 import pytest
-from realtime_kit import realtime_of, text_realtime_of
 
-from telemetry_kit import Watching
+from kit.realtime import realtime_of, text_realtime_of
+from kit.telemetry import Watching
 from vivavoce.agents import AgentSession
 from vivavoce.agents.testing import Listening, SessionHarness
 from vivavoce.pipelines.llm.base import LLM

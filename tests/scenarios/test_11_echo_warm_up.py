@@ -10,8 +10,8 @@ import pytest
 from vivavoce.agents import Agent, InterruptionOptions, SessionOptions, function_tool
 from vivavoce.agents.events import ErrorOccurred
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness
+from vivavoce.agents.turn.barge_in.guard import Hush
 from vivavoce.agents.turn.deadlines import Deadline
-from vivavoce.agents.turn.hush import Hush
 from vivavoce.pipelines.llm.tools import ToolCall
 
 GREETING = "one two three four five six seven eight nine ten."

@@ -10,8 +10,8 @@ import pytest
 
 from vivavoce.agents import Agent, AgentSession, SessionOptions, WakeUp, function_tool
 from vivavoce.agents.events import ErrorOccurred, WakeUpFired
-from vivavoce.agents.rooms.local import LocalTransport
 from vivavoce.agents.testing import HANG, ScriptedLLM, ScriptedTTS, SessionHarness, VirtualClock, run_virtual
+from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.pipelines.core.errors import (
     ConfigurationError,
     ProviderError,

@@ -8,8 +8,8 @@ import pytest
 
 from vivavoce.agents import Agent, AgentSession, SessionOptions
 from vivavoce.agents.events import WakeUpFired
-from vivavoce.agents.rooms.local import LocalTransport
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness, run_virtual
+from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.agents.turn.options import WakeUp
 from vivavoce.pipelines.core.errors import ConfigurationError, SessionClosedError
 from vivavoce.pipelines.testing import VirtualClock

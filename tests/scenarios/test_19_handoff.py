@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from handoff_kit import HANDED_OVER, TRANSFER, Clerk, Desk, short, stages
+from kit.handoff import HANDED_OVER, TRANSFER, Clerk, Desk, short, stages
 from vivavoce.agents import (
     Agent,
     Handoff,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import anyio
 import pytest
 
-from handoff_kit import TRANSFER, Clerk, Desk
+from kit.handoff import TRANSFER, Clerk, Desk
 from vivavoce.agents import (
     Agent,
     AgentSession,
@@ -18,8 +18,8 @@ from vivavoce.agents import (
     SessionOptions,
     function_tool,
 )
-from vivavoce.agents.rooms.local import LocalTransport
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness, VirtualClock, run_virtual
+from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.pipelines.core.errors import ConfigurationError, SessionClosedError, SessionError
 from vivavoce.pipelines.llm.tools import ToolCall
 

@@ -10,7 +10,6 @@ import pytest
 from vivavoce.agents import Agent, AgentSession, SessionOptions, function_tool
 from vivavoce.agents.events import Closed, SessionEvent, UserTranscript
 from vivavoce.agents.records import CloseReport
-from vivavoce.agents.rooms.local import LocalTransport
 from vivavoce.agents.states import AgentState
 from vivavoce.agents.testing import (
     HANG,
@@ -22,6 +21,7 @@ from vivavoce.agents.testing import (
     VirtualClock,
     run_virtual,
 )
+from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.core.errors import SessionClosedError, SessionError
 from vivavoce.pipelines.llm.base import Done, GenerateRequest, LLMEvent

@@ -10,9 +10,9 @@ import pytest
 from vivavoce.agents import Agent, AgentSession, SessionOptions, WakeUp
 from vivavoce.agents.events import ErrorOccurred
 from vivavoce.agents.records import CloseReport
-from vivavoce.agents.rooms.local import LocalTransport
 from vivavoce.agents.states import AgentState
 from vivavoce.agents.testing import SessionHarness
+from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.pipelines.core.clock import LoopClock
 
 LINE = "good bye then"

@@ -19,8 +19,8 @@ from vivavoce.agents import (
     function_tool,
 )
 from vivavoce.agents.events import Closed, ErrorOccurred
-from vivavoce.agents.rooms.local import LocalTransport
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness, VirtualClock, run_virtual
+from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.pipelines.core.errors import (
     ConfigurationError,
     RoomError,

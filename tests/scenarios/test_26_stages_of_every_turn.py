@@ -7,11 +7,10 @@ from collections.abc import Callable
 import anyio
 import pytest
 
-from handoff_kit import TRANSFER, Desk
+from kit.handoff import TRANSFER, Desk
 from vivavoce.agents import Agent, AgentSession, SessionOptions, function_tool
 from vivavoce.agents.events import TurnCompleted
 from vivavoce.agents.records import TurnRecord
-from vivavoce.agents.rooms.local import LocalTransport
 from vivavoce.agents.testing import (
     ScriptedLLM,
     ScriptedRealtimeModel,
@@ -19,6 +18,7 @@ from vivavoce.agents.testing import (
     ScriptedTTS,
     SessionHarness,
 )
+from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.pipelines.core.errors import ProviderConnectionError
 from vivavoce.pipelines.llm.base import Usage
 from vivavoce.pipelines.llm.tools import ToolCall

@@ -19,8 +19,8 @@ import anyio
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from realtime_kit import realtime_of
 
+from kit.realtime import realtime_of
 from vivavoce.agents import (
     Agent,
     ChatContext,
@@ -41,7 +41,7 @@ from vivavoce.agents.events import (
     WakeUpFired,
 )
 from vivavoce.agents.testing import Caller, ScriptedLLM, ScriptedTTS, SessionHarness
-from vivavoce.agents.turn.replay import read_trace, replay
+from vivavoce.agents.turn.trace.replay import read_trace, replay
 from vivavoce.pipelines.llm.chat_context import AgentHandoff, FunctionCall, FunctionCallOutput
 from vivavoce.pipelines.llm.tools import ToolCall
 from vivavoce.pipelines.pipeline import Pipeline

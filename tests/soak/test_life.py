@@ -9,9 +9,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from soak_kit import life as room
-from soak_kit.ledger import LOST_CONNECTION
-from soak_kit.life import Life
+from kit.soak import life as room
+from kit.soak.ledger import LOST_CONNECTION
+from kit.soak.life import Life
 from vivavoce.pipelines.core.errors import ProviderConnectionError
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.testing import ScriptedSTT, run_virtual

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from soak_kit.run import Soak
+from kit.soak.run import Soak
 
 SECONDS = float(os.environ.get("VIVAVOCE_SOAK_SECONDS", "60"))
 SEATS = int(os.environ.get("VIVAVOCE_SOAK_SEATS", "20"))

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from vivavoce.agents.caller.connection import connected, converse
+from vivavoce.agents.caller.ears import open_ears
+from vivavoce.agents.caller.line import SAMPLE_RATE, Line
+from vivavoce.agents.caller.process import serve_caller, tell
+from vivavoce.agents.caller.voice import read_recording, speak_all
 from vivavoce.agents.cli.call.mind import ScriptMind
 from vivavoce.agents.cli.call.script import CallScript
 from vivavoce.agents.cli.call.transcription import Transcription
-from vivavoce.agents.cli.caller.connection import connected, converse
-from vivavoce.agents.cli.caller.ears import open_ears
-from vivavoce.agents.cli.caller.line import SAMPLE_RATE, Line
-from vivavoce.agents.cli.caller.process import serve_caller, tell
-from vivavoce.agents.cli.caller.voice import read_recording, speak_all
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.media.wav import write_wav
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
+from vivavoce.agents.caller.line import SAMPLE_RATE, Decision, HangUp, Say
 from vivavoce.agents.cli.call.script import DEFAULT_PAUSE, CallScript, Expectation, Step
-from vivavoce.agents.cli.caller.line import SAMPLE_RATE, Decision, HangUp, Say
 
 
 @dataclass(slots=True)

@@ -14,11 +14,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
+from vivavoce.agents.caller.process import run_caller
 from vivavoce.agents.cli.call.script import CallScript
 from vivavoce.agents.cli.call.verdict import CallReport, judge
-from vivavoce.agents.cli.caller.process import run_caller
 from vivavoce.agents.cli.live.groups import Groups
-from vivavoce.agents.observe.percentiles import percentile
+from vivavoce.agents.turn_records.percentiles import percentile
 from vivavoce.pipelines.core.errors import ConfigurationError, RoomError
 from vivavoce.pipelines.core.ids import new_id
 from vivavoce.pipelines.core.private_file import write_private

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from vivavoce.agents.cli.call.script import CallScript, Expectation
-from vivavoce.agents.cli.caller.line import EndedBy
-from vivavoce.agents.cli.caller.measuring import (
+from vivavoce.agents.caller.line import EndedBy
+from vivavoce.agents.caller.measuring import (
     Check,
     LineSpan,
     first_sound,
@@ -18,6 +17,7 @@ from vivavoce.agents.cli.caller.measuring import (
     silence_after,
     silencing,
 )
+from vivavoce.agents.cli.call.script import CallScript, Expectation
 from vivavoce.pipelines.media.frame import AudioFrame
 
 

@@ -22,11 +22,11 @@ from vivavoce.agents.cli.console.lines import Lines, typed_lines
 from vivavoce.agents.cli.console.view import ConsoleView
 from vivavoce.agents.cli.live.follow import LocalWatch
 from vivavoce.agents.job import JobInfo, watch_scope
-from vivavoce.agents.rooms.console.transport import ConsoleTransport
-from vivavoce.agents.rooms.console.typed import TypedTransport
-from vivavoce.agents.rooms.console.wav import WavEnds
 from vivavoce.agents.session.session import AgentSession
 from vivavoce.agents.states import AgentState, UserState
+from vivavoce.agents.transports.console.transport import ConsoleTransport
+from vivavoce.agents.transports.console.typed import TypedTransport
+from vivavoce.agents.transports.console.wav import WavEnds
 from vivavoce.agents.worker.job import JobContext
 from vivavoce.agents.worker.run import JobRun
 from vivavoce.pipelines.core.errors import SessionError, VoiceError

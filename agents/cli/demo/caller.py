@@ -14,11 +14,11 @@ from typing import Any
 
 import anyio
 
-from vivavoce.agents.cli.caller.connection import connected, converse
-from vivavoce.agents.cli.caller.ears import open_ears
-from vivavoce.agents.cli.caller.line import SAMPLE_RATE, Line
-from vivavoce.agents.cli.caller.process import serve_caller, tell
-from vivavoce.agents.cli.caller.voice import speak_all
+from vivavoce.agents.caller.connection import connected, converse
+from vivavoce.agents.caller.ears import open_ears
+from vivavoce.agents.caller.line import SAMPLE_RATE, Line
+from vivavoce.agents.caller.process import serve_caller, tell
+from vivavoce.agents.caller.voice import speak_all
 from vivavoce.agents.cli.demo.checks import CallerTurn, CallResult
 from vivavoce.agents.cli.demo.mind import CallerMind
 from vivavoce.pipelines.media.wav import write_wav

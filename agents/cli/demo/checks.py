@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from math import inf
 from typing import Any
 
-from vivavoce.agents.cli.caller.measuring import Check, gaps, silencing
+from vivavoce.agents.caller.measuring import Check, gaps, silencing
 from vivavoce.pipelines.media.frame import AudioFrame
 
 MIN_ANSWERS = 4

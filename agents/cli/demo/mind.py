@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from vivavoce.agents.cli.caller.line import SAMPLE_RATE, Decision, HangUp, Say
+from vivavoce.agents.caller.line import SAMPLE_RATE, Decision, HangUp, Say
 
 REPLY_PAUSE = 0.6
 """Seconds of silence after which the caller takes the host's turn to be over."""

@@ -14,7 +14,7 @@ from vivavoce.agents.cli.live.view import LABEL_WIDTH
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from vivavoce.agents.cli.caller.measuring import Check
+    from vivavoce.agents.caller.measuring import Check
     from vivavoce.agents.cli.demo.place import Place
     from vivavoce.agents.records import TurnRecord
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from vivavoce.agents.cli.caller.process import run_caller
+from vivavoce.agents.caller.process import run_caller
 from vivavoce.agents.cli.demo.caller import CallRequest
 from vivavoce.agents.cli.demo.checks import CallResult
 

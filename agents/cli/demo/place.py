@@ -69,7 +69,7 @@ async def embedded_place(port: int) -> AsyncIterator[Place]:
         ConfigurationError: The extra `room` is missing.
         RoomError: The port is taken.
     """
-    from vivavoce.agents.rooms.embedded import RoomProcess, RoomServerOptions
+    from vivavoce.agents.dev_room import RoomProcess, RoomServerOptions
 
     room = RoomProcess(RoomServerOptions(port=port, departure_timeout=DEPARTURE_TIMEOUT))
     try:

@@ -17,7 +17,7 @@ from anyio import TASK_STATUS_IGNORED, CancelScope
 from anyio.abc import TaskStatus
 from rich.console import Console
 
-from vivavoce.agents.cli.caller.measuring import gaps, heard_lines
+from vivavoce.agents.caller.measuring import gaps, heard_lines
 from vivavoce.agents.cli.demo import checks, notices
 from vivavoce.agents.cli.demo.agent import LanguageModel, demo_speech
 from vivavoce.agents.cli.demo.caller import CallRequest

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from vivavoce.agents.audio.recording.options import RecordingOptions
 from vivavoce.agents.cli.demo.agent import Bookings, TableHost
 from vivavoce.agents.cli.live.follow import follow
-from vivavoce.agents.observe.recording.options import RecordingOptions
-from vivavoce.agents.rooms.options import RoomOptions
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.session import AgentSession
+from vivavoce.agents.transports.options import RoomOptions
 
 if TYPE_CHECKING:
     from vivavoce.agents.cli.live.view import View

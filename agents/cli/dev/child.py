@@ -23,13 +23,13 @@ from anyio.abc import TaskGroup
 from vivavoce.agents.cli.app_file import App, load_app
 from vivavoce.agents.cli.dev.stage import Stage
 from vivavoce.agents.cli.dev.wire import Message, Speaker
-from vivavoce.agents.cli.process_end import run_process
 from vivavoce.agents.cli.running import configure_logging, ignore_short_secrets
 from vivavoce.agents.job import JobInfo
 from vivavoce.agents.worker.executor import TaskExecutor
 from vivavoce.agents.worker.protocol import JobAssigned
 from vivavoce.agents.worker.worker import Worker
 from vivavoce.pipelines.core.errors import VoiceError, describe, first_error, own_traceback
+from vivavoce.pipelines.core.process_end import run_process
 
 ENTRYPOINT_LIMIT = 1.0
 """Seconds for an entrypoint to return when its job has ended; who develops does not wait for more."""

@@ -25,8 +25,8 @@ from vivavoce.agents.cli.dev.reload import begin_anew, move_calls
 from vivavoce.agents.cli.dev.restarts import Restarts
 from vivavoce.agents.cli.dev.wire import Message
 from vivavoce.agents.cli.live.view import View
+from vivavoce.agents.page.server import PageServer
 from vivavoce.agents.records import TurnRecord
-from vivavoce.agents.rooms.page.server import PageServer
 from vivavoce.agents.states import AgentState, UserState
 from vivavoce.pipelines.core.errors import WorkerError
 from vivavoce.pipelines.core.ids import new_id

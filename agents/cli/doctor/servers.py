@@ -12,8 +12,8 @@ import anyio
 
 from vivavoce.agents.cli.doctor.findings import Finding, Health
 from vivavoce.agents.cli.environment import masked
-from vivavoce.agents.observe.endpoints import SCHEMES, named_protocol, without_secrets
-from vivavoce.agents.observe.options import is_disabled
+from vivavoce.agents.telemetry.export.endpoints import SCHEMES, named_protocol, without_secrets
+from vivavoce.agents.telemetry.options import is_disabled
 from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.core.errors import ConfigurationError
 

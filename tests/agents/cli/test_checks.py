@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from vivavoce.agents.cli.caller.measuring import LineSpan, gaps, heard_lines, silencing
+from vivavoce.agents.caller.measuring import LineSpan, gaps, heard_lines, silencing
 from vivavoce.agents.cli.demo.checks import CallerTurn, CallResult, check_call, check_latencies
 from vivavoce.pipelines.media.frame import AudioFrame
 

@@ -13,7 +13,7 @@ from aiohttp.test_utils import TestServer
 from vivavoce.agents.cli.doctor import machine, servers
 from vivavoce.agents.cli.doctor.findings import Finding, Health, is_healthy
 from vivavoce.agents.cli.environment import masked
-from vivavoce.agents.rooms.embedded import RoomServer, RoomServerOptions
+from vivavoce.agents.dev_room import RoomServer, RoomServerOptions
 from vivavoce.pipelines.core.clock import LoopClock
 
 KEY, SECRET = "somekey", "a-secret-of-more-than-thirty-two-characters"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from vivavoce.agents.cli.caller.line import SAMPLE_RATE, Decision, HangUp, Say
+from vivavoce.agents.caller.line import SAMPLE_RATE, Decision, HangUp, Say
 from vivavoce.agents.cli.demo.mind import (
     BARGE_IN_AFTER,
     DEMO_SCRIPT,

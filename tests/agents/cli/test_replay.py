@@ -17,7 +17,7 @@ from vivavoce.agents.cli.app import app
 from vivavoce.agents.cli.timeline import describe
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness
 from vivavoce.agents.turn.inputs import InterruptRequested, SpeechRequested
-from vivavoce.agents.turn.trace import encode
+from vivavoce.agents.turn.trace.record import encode
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from vivavoce.agents.cli.caller.measuring import Check
+from vivavoce.agents.caller.measuring import Check
 from vivavoce.agents.cli.demo import notices
 from vivavoce.agents.cli.demo.place import Place
 from vivavoce.agents.cli.live.view import View

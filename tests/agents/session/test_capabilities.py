@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from vivavoce.agents import Agent, AgentSession, EndpointingOptions
-from vivavoce.agents.rooms.local import LocalTransport
 from vivavoce.agents.session.options import SessionOptions
+from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.pipelines import CascadingPipeline, Pipeline, RealtimePipeline
 from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError
 from vivavoce.pipelines.llm.base import LLMCapabilities

@@ -7,8 +7,8 @@ from typing import Any
 
 from vivavoce.agents import Agent, AgentSession, SessionOptions
 from vivavoce.agents.events import Closed, ErrorOccurred
-from vivavoce.agents.rooms.local import LocalTransport
 from vivavoce.agents.testing import ScriptedLLM, ScriptedSTT, ScriptedTTS, ScriptedVAD, SessionHarness, run_virtual
+from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.pipelines.cascading import CascadingConnection, CascadingPipeline
 from vivavoce.pipelines.events import UserFinal
 from vivavoce.pipelines.pipeline import PipelineContext

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pipeline_kit import Judge
+from kit.pipeline import Judge
 from vivavoce.agents import Agent
 from vivavoce.agents.events import ErrorOccurred
 from vivavoce.agents.testing import (

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline_kit import Judge
+from kit.pipeline import Judge
 from vivavoce.agents import Agent
 from vivavoce.agents.events import ErrorOccurred
 from vivavoce.agents.testing import (

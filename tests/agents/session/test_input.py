@@ -8,9 +8,9 @@ import pytest
 
 from vivavoce.agents import Agent, AgentSession, RunContext, function_tool
 from vivavoce.agents.events import SpeechIn
-from vivavoce.agents.rooms.local import LocalTransport
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, SessionHarness
+from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.core.errors import SessionClosedError, SessionError, SessionNotStartedError
 from vivavoce.pipelines.llm.tools import ToolCall

@@ -6,8 +6,8 @@ import anyio.lowlevel
 import pytest
 
 from vivavoce.agents import Agent
+from vivavoce.agents.core.inbox import Inbox
 from vivavoce.agents.events import TurnCompleted
-from vivavoce.agents.session.inbox import Inbox
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness
 from vivavoce.agents.turn import inputs as i
 from vivavoce.pipelines.core.clock import LoopClock

@@ -5,12 +5,12 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from mcp_kit.memory import Line, MemoryServer, library
+from kit.mcp.memory import Line, MemoryServer, library
 from vivavoce.agents import Agent, AgentSession, SessionOptions, function_tool
 from vivavoce.agents.events import ErrorOccurred
-from vivavoce.agents.rooms.local import LocalTransport
 from vivavoce.agents.states import AgentState
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness, VirtualClock, run_virtual
+from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.pipelines.core.errors import SessionClosedError, ToolServerError
 from vivavoce.pipelines.llm.tools import ToolCall
 

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from realtime_kit import realtime_of
 
-from kinds_kit import BAD, FLAGS, FUNCTIONS, TEXTS, Hostile, OwnText, refuses
+from kit.kinds import BAD, FLAGS, FUNCTIONS, TEXTS, Hostile, OwnText, refuses
+from kit.realtime import realtime_of
 from vivavoce.agents import (
     Agent,
     AgentSession,

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from kinds_kit import BAD, FLAGS, FUNCTIONS, TEXTS, raising, refuses
+from kit.kinds import BAD, FLAGS, FUNCTIONS, TEXTS, raising, refuses
 from vivavoce.agents import (
     Agent,
     AgentSession,
@@ -25,9 +25,9 @@ from vivavoce.agents import (
     function_tool,
 )
 from vivavoce.agents.mcp_servers import MCPServerHTTP, MCPServerStdio
-from vivavoce.agents.observe.options import TelemetryOptions
-from vivavoce.agents.rooms.local import LocalTransport
+from vivavoce.agents.telemetry.options import TelemetryOptions
 from vivavoce.agents.testing import run_virtual
+from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.agents.worker.job import JobContext, JobInfo
 from vivavoce.pipelines import CascadingPipeline
 from vivavoce.pipelines.core.errors import ConfigurationError

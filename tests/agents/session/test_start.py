@@ -13,7 +13,6 @@ from anyio.abc import TaskStatus
 from vivavoce.agents import Agent, AgentSession, SessionOptions
 from vivavoce.agents.events import EVENT_TYPES, Closed, SessionEvent, SpeechIn, SpeechOut
 from vivavoce.agents.job import JobInfo, SessionClose, SessionClosed, job_scope
-from vivavoce.agents.rooms.local import LocalTransport
 from vivavoce.agents.states import AgentState, CloseReason
 from vivavoce.agents.testing import (
     HANG,
@@ -25,6 +24,7 @@ from vivavoce.agents.testing import (
     VirtualClock,
     run_virtual,
 )
+from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.pipelines import CascadingPipeline
 from vivavoce.pipelines.core.errors import (
     CapabilityError,

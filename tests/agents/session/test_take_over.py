@@ -11,9 +11,9 @@ import pytest
 from vivavoce.agents import Agent, AgentSession, SessionOptions
 from vivavoce.agents.agent import CompletedTurn
 from vivavoce.agents.job import Conversation, watch_scope
-from vivavoce.agents.rooms.local import LocalTransport, VirtualSink
 from vivavoce.agents.states import CloseReason
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness, VirtualClock, run_virtual
+from vivavoce.agents.transports.local import LocalTransport, VirtualSink
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.media.frame import AudioFrame
 

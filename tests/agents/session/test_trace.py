@@ -10,13 +10,13 @@ import anyio
 import pytest
 
 from vivavoce.agents import Agent, AgentSession, SessionOptions
-from vivavoce.agents.rooms.local import LocalTransport
 from vivavoce.agents.session import trace_writer
 from vivavoce.agents.session.trace_writer import TraceWriter, trace_file
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness, run_virtual
+from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.options import TurnOptions
-from vivavoce.agents.turn.replay import Trace, read_trace, replay
+from vivavoce.agents.turn.trace.replay import Trace, read_trace, replay
 from vivavoce.pipelines import CascadingPipeline
 from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.testing import ScriptedTTS, VirtualClock

@@ -8,9 +8,9 @@ import anyio
 import pytest
 
 from vivavoce.agents import Agent, AgentSession, SessionOptions
-from vivavoce.agents.rooms.local import LocalTransport
-from vivavoce.agents.rooms.options import RoomOptions
 from vivavoce.agents.testing import ScriptedRealtimeModel
+from vivavoce.agents.transports.local import LocalTransport
+from vivavoce.agents.transports.options import RoomOptions
 from vivavoce.pipelines import CascadingPipeline, RealtimePipeline
 from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError
 from vivavoce.pipelines.media.frame import VideoFrame

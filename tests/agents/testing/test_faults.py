@@ -8,8 +8,8 @@ import pytest
 from vivavoce.agents import Agent, ToolError, WakeUp, function_tool
 from vivavoce.agents.agent import CompletedTurn
 from vivavoce.agents.events import SessionEvent, TurnCompleted, UserStateChanged
-from vivavoce.agents.rooms.local import VirtualSink
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness, ToolCall
+from vivavoce.agents.transports.local import VirtualSink
 from vivavoce.pipelines.core.errors import ProviderError
 
 

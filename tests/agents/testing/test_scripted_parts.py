@@ -8,7 +8,6 @@ import anyio
 import pytest
 
 from vivavoce.agents import Agent, SessionOptions, function_tool
-from vivavoce.agents.rooms.local import VirtualSink
 from vivavoce.agents.testing import (
     ScriptedLLM,
     ScriptedRealtimeModel,
@@ -24,6 +23,7 @@ from vivavoce.agents.testing import (
     VirtualClock,
     positions,
 )
+from vivavoce.agents.transports.local import VirtualSink
 from vivavoce.pipelines import CascadingPipeline
 from vivavoce.pipelines.core.errors import ConfigurationError, ProviderError
 from vivavoce.pipelines.testing import ScriptedSTT

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from vivavoce.agents.observe.observer import NO_WATCH
+from vivavoce.agents.telemetry.observer import NO_WATCH
 from vivavoce.agents.testing import VirtualClock, run_virtual
 from vivavoce.agents.tools.executor import ToolBatch, ToolExecutor
 from vivavoce.pipelines.core.clock import LoopClock

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from turn_kit import Conversation
-from turn_kit.guesses import guessed, named, two_guesses
+from kit.turn import Conversation
+from kit.turn.guesses import guessed, named, two_guesses
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
 

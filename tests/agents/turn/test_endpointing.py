@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from turn_kit import Conversation
+from kit.turn import Conversation
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
-from vivavoce.agents.turn.endpointing import FALL, MARGIN, Endpointing
 from vivavoce.agents.turn.options import EndpointingOptions
+from vivavoce.agents.turn.user.endpointing import FALL, MARGIN, Endpointing
 
 
 def dynamic(**options: Any) -> Conversation:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from turn_kit import Conversation
+from kit.turn import Conversation
 from vivavoce.agents.turn import inputs as i
-from vivavoce.agents.turn.owed_finals import lacks_words
+from vivavoce.agents.turn.user.owed_finals import lacks_words
 
 
 def two_bursts(**options: object) -> Conversation:

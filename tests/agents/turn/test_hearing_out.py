@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from turn_kit import Conversation
+from kit.turn import Conversation
 from vivavoce.agents.turn import inputs as i
 
 CLOSING = i.SessionClosing(hears_out=True)

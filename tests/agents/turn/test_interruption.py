@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from turn_kit import Conversation
+from kit.turn import Conversation
 from vivavoce.agents.turn import inputs as i
 
 

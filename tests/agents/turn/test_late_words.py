@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from turn_kit import Conversation
-from turn_kit.guesses import guessed, named, two_guesses
+from kit.turn import Conversation
+from kit.turn.guesses import guessed, named, two_guesses
 from vivavoce.agents.turn import inputs as i
-from vivavoce.agents.turn.open_final import Guess
+from vivavoce.agents.turn.user.late_finals import Guess
 
 
 def test_a_final_that_says_the_same_amends_the_turn_silently() -> None:

@@ -14,15 +14,14 @@ import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from turn_kit.draws import DECISIONS, DELAYS, OPTIONS, TELLING, Obedient
-from turn_kit.watches import AttemptWatch, FloorWatch, SilenceWatch, StateWatch, WordWatch
+from kit.turn.draws import DECISIONS, DELAYS, OPTIONS, TELLING, Obedient
+from kit.turn.watches import AttemptWatch, FloorWatch, SilenceWatch, StateWatch, WordWatch
 from vivavoce.agents.states import AgentState, UserState
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.machine import TurnMachine
 from vivavoce.agents.turn.options import TurnOptions
-from vivavoce.agents.turn.replay import read_trace, replay
-from vivavoce.agents.turn.trace import (
+from vivavoce.agents.turn.trace.record import (
     RecordedMachine,
     TraceStep,
     decode,
@@ -31,6 +30,7 @@ from vivavoce.agents.turn.trace import (
     header_line,
     step_line,
 )
+from vivavoce.agents.turn.trace.replay import read_trace, replay
 
 TICKS_AT_MOST = 200
 """More deadlines than this in one stretch of time mean that the machine turns in circles."""

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from turn_kit import Conversation
+from kit.turn import Conversation
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
+from vivavoce.agents.turn.barge_in.policy import Decision, InterruptionMoment
 from vivavoce.agents.turn.options import InterruptionOptions, TurnOptions
-from vivavoce.agents.turn.policy import Decision, InterruptionMoment
-from vivavoce.agents.turn.trace import encode, opaque_parts
+from vivavoce.agents.turn.trace.record import encode, opaque_parts
 
 
 class Policy:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from turn_kit import Conversation
+from kit.turn import Conversation
 from vivavoce.agents.states import AgentState, UserState
 from vivavoce.agents.turn import inputs as i
-from vivavoce.agents.turn.floor import Speech
-from vivavoce.agents.turn.open_final import Guess
+from vivavoce.agents.turn.barge_in.policy import InterruptionMoment
+from vivavoce.agents.turn.floor.floor import Speech
 from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions, TurnOptions
-from vivavoce.agents.turn.policy import InterruptionMoment
-from vivavoce.agents.turn.user_turn import UserTurn
+from vivavoce.agents.turn.user.late_finals import Guess
+from vivavoce.agents.turn.user.turn import UserTurn
 
 
 def test_a_session_starts_and_closes() -> None:

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from turn_kit import Conversation
+from kit.turn import Conversation
 from vivavoce.agents.turn import inputs as i
+from vivavoce.agents.turn.barge_in.guard import Hush
 from vivavoce.agents.turn.deadlines import Deadline
 from vivavoce.agents.turn.effects import DeadlineDropped
-from vivavoce.agents.turn.hush import Hush
-from vivavoce.agents.turn.preemption import Preemption
+from vivavoce.agents.turn.floor.preemption import Preemption
 from vivavoce.agents.turn.settling import MOST_GRANTS
 from vivavoce.agents.turn.wake_up import WakeUps
 

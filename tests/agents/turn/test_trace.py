@@ -16,8 +16,7 @@ from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.machine import TurnMachine
 from vivavoce.agents.turn.options import InterruptionOptions, TurnOptions
-from vivavoce.agents.turn.replay import Trace, read_trace, replay
-from vivavoce.agents.turn.trace import (
+from vivavoce.agents.turn.trace.record import (
     RecordedMachine,
     TraceStep,
     decode,
@@ -28,6 +27,7 @@ from vivavoce.agents.turn.trace import (
     opaque_parts,
     step_line,
 )
+from vivavoce.agents.turn.trace.replay import Trace, read_trace, replay
 from vivavoce.pipelines.core.errors import TraceError
 
 OPTIONS = TurnOptions(interruption=InterruptionOptions(backchannels=frozenset({"mhm", "ok"}), max_pause=None))
@@ -201,7 +201,7 @@ def test_an_input_that_made_the_machine_raise_is_recorded_and_raises_again(monke
     mended = replay(trace)
     assert mended is not None
     assert (mended.step.line, mended.recorded, mended.replayed[0]["is"]) == (3, None, "SetAgentState")
-    monkeypatch.setattr("vivavoce.agents.turn.replay.TurnMachine", Broken)
+    monkeypatch.setattr("vivavoce.agents.turn.trace.replay.TurnMachine", Broken)
     assert replay(trace) is None
     sound = read_trace(lines(*CALL))
     broken = replay(sound)

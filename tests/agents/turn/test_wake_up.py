@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from turn_kit import Conversation
+from kit.turn import Conversation
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.options import TurnOptions, WakeUp

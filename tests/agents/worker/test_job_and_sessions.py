@@ -12,9 +12,9 @@ from vivavoce.agents import Agent, AgentSession, SessionOptions, WakeUp
 from vivavoce.agents.cli.console.job import ConsoleJob
 from vivavoce.agents.events import Closed
 from vivavoce.agents.job import JobInfo
-from vivavoce.agents.rooms.local import LocalTransport
 from vivavoce.agents.states import CloseReason
 from vivavoce.agents.testing import ScriptedLLM, ScriptedSTT, ScriptedTTS, ScriptedVAD, VirtualClock, run_virtual
+from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.agents.worker.job import JobContext
 from vivavoce.agents.worker.options import WorkerOptions
 from vivavoce.agents.worker.run import JobRun

@@ -12,8 +12,8 @@ import jwt
 import pytest
 from livekit.protocol import agent as wire
 
-from e2e_kit.working import Working
-from servers.agent_server import AgentServer
+from kit.e2e.working import Working
+from kit.servers.agent_server import AgentServer
 from vivavoce.agents.job import get_job_context
 from vivavoce.agents.worker.job import JobContext
 from vivavoce.agents.worker.options import WorkerOptions

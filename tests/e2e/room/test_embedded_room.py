@@ -8,11 +8,11 @@ from collections.abc import Awaitable, Callable
 import pytest
 from aiohttp import ClientSession
 
-from e2e_kit.peer_process import PeerProcess
-from e2e_kit.proxy import TcpProxy
-from e2e_kit.room_endpoint import RoomEndpoint
-from e2e_kit.signal_client import WorkerClient
-from vivavoce.agents.rooms.embedded import (
+from kit.e2e.peer_process import PeerProcess
+from kit.e2e.proxy import TcpProxy
+from kit.e2e.room_endpoint import RoomEndpoint
+from kit.e2e.signal_client import WorkerClient
+from vivavoce.agents.dev_room import (
     DEV_API_KEY,
     DEV_API_SECRET,
     RoomProcess,

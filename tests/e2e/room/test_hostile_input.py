@@ -10,11 +10,11 @@ import pytest
 from aiohttp import ClientSession
 from livekit.api import VideoGrants
 
-from e2e_kit.hostile import MIX, Attack
-from e2e_kit.peer_process import PeerProcess
-from e2e_kit.room_endpoint import RoomEndpoint
-from e2e_kit.signal_client import SignalClient
-from vivavoce.agents.rooms.embedded import RoomProcess, RoomServerOptions
+from kit.e2e.hostile import MIX, Attack
+from kit.e2e.peer_process import PeerProcess
+from kit.e2e.room_endpoint import RoomEndpoint
+from kit.e2e.signal_client import SignalClient
+from vivavoce.agents.dev_room import RoomProcess, RoomServerOptions
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(int(os.environ.get("VIVAVOCE_HOSTILE_SECONDS", "170")))]
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from e2e_kit.browser_client import BrowserClient, browser_client
-from e2e_kit.peer_process import PeerProcess
-from e2e_kit.proxy import TcpProxy
-from e2e_kit.room_endpoint import RoomEndpoint
+from kit.e2e.browser_client import BrowserClient, browser_client
+from kit.e2e.peer_process import PeerProcess
+from kit.e2e.proxy import TcpProxy
+from kit.e2e.room_endpoint import RoomEndpoint
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.media.wav import write_wav
 

@@ -9,9 +9,9 @@ import pytest
 from aiohttp import ClientSession
 from livekit import api
 
-from e2e_kit.peer_process import PeerProcess
-from e2e_kit.room_endpoint import RoomEndpoint
-from e2e_kit.signal_client import WorkerClient
+from kit.e2e.peer_process import PeerProcess
+from kit.e2e.room_endpoint import RoomEndpoint
+from kit.e2e.signal_client import WorkerClient
 
 pytestmark = [pytest.mark.both_servers, pytest.mark.e2e, pytest.mark.timeout(90)]
 

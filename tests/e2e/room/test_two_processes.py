@@ -10,15 +10,15 @@ from itertools import permutations
 import pytest
 from livekit.api import VideoGrants
 
-from e2e_kit.peer_process import PeerError, PeerProcess
-from e2e_kit.room_endpoint import RoomEndpoint
+from kit.e2e.peer_process import PeerError, PeerProcess
+from kit.e2e.room_endpoint import RoomEndpoint
 
 pytestmark = [pytest.mark.both_servers, pytest.mark.e2e, pytest.mark.timeout(90)]
 
 Connect = Callable[..., Awaitable[PeerProcess]]
 
 SENT_LEVEL = -15.05
-"""dBFS of the sine that e2e_kit/peer.py plays."""
+"""dBFS of the sine that kit/e2e/peer.py plays."""
 
 
 async def pair(connect: Connect, server: RoomEndpoint) -> tuple[PeerProcess, PeerProcess]:

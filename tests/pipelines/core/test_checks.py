@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from vivavoce.agents import BackgroundAudioConfig, ContextWindow, SessionOptions
-from vivavoce.agents.speech.host import SpeechLimits
+from vivavoce.agents.speech.context import SpeechLimits
+from vivavoce.agents.turn.barge_in.policy import Decision, InterruptionMoment
 from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions, TurnOptions, WakeUp
-from vivavoce.agents.turn.policy import Decision, InterruptionMoment
 from vivavoce.pipelines.core.checks import (
     check_choice,
     check_flag,

@@ -7,10 +7,10 @@ from typing import Any
 
 import anyio
 import pytest
-from chat_kit import assistant, call, conversations, output, system, told, user
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kit.chat import assistant, call, conversations, output, system, told, user
 from vivavoce.pipelines.core.errors import ConfigurationError, ProviderError, ProviderTimeoutError
 from vivavoce.pipelines.llm.chat_context import (
     AgentHandoff,

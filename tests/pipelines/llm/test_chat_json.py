@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from chat_kit import call, conversations, output, user
 from hypothesis import given
 
+from kit.chat import call, conversations, output, user
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.llm.chat_context import ChatContext, ChatItem, ChatMessage
 from vivavoce.pipelines.media.frame import VideoFrame

@@ -11,8 +11,8 @@ from typing import Any
 import anyio.to_thread
 import pytest
 
-from servers import install
-from servers.missing import missing
+from kit.servers import install
+from kit.servers.missing import missing
 from vivavoce.pipelines.testing.realtime_server import (
     AskedFor,
     ScriptedAnswer,

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from speech_kit import RATE, brown_noise, frames, spoken, white_noise
+from kit.speech import RATE, brown_noise, frames, spoken, white_noise
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.plugins import apm

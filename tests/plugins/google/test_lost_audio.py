@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from servers.scripted_gemini import scripted_gemini
-from telemetry_kit import Watching
+from kit.servers.scripted_gemini import scripted_gemini
+from kit.telemetry import Watching
 from vivavoce.agents import Agent, AgentSession, SessionOptions
-from vivavoce.agents.rooms.local import LocalTransport
+from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.realtime import RealtimePipeline

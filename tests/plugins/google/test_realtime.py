@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import anyio
 import pytest
 
-from servers.scripted_gemini import ScriptedGemini, Turn, scripted_gemini
+from kit.servers.scripted_gemini import ScriptedGemini, Turn, scripted_gemini
 from vivavoce.pipelines.core.errors import (
     ConfigurationError,
     ProviderConnectionError,

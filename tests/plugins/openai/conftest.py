@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from servers.scripted_openai import ScriptedOpenAI, scripted_openai
+from kit.servers.scripted_openai import ScriptedOpenAI, scripted_openai
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent
 from vivavoce.pipelines.llm.chat_context import ChatContext, ChatItem, ChatMessage
 from vivavoce.plugins import openai

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from openai.types.chat import ChatCompletionChunk
 
-from servers.scripted_openai import (
+from kit.servers.scripted_openai import (
     BREAK,
     DONE,
     Answer,

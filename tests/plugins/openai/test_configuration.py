@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from servers.scripted_openai import ScriptedOpenAI, chat_answer
+from kit.servers.scripted_openai import ScriptedOpenAI, chat_answer
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent
 from vivavoce.plugins import openai

@@ -9,7 +9,7 @@ from contextlib import aclosing
 import anyio
 import pytest
 
-from servers.scripted_openai import (
+from kit.servers.scripted_openai import (
     BREAK,
     HANG,
     LIMIT,

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from servers.scripted_openai import (
+from kit.servers.scripted_openai import (
     BREAK,
     HANG,
     Answer,

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from servers.scripted_openai import (
+from kit.servers.scripted_openai import (
     Answer,
     ScriptedOpenAI,
     chat_answer,

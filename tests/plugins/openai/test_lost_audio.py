@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from telemetry_kit import Watching
+from kit.telemetry import Watching
 from vivavoce.agents import Agent, AgentSession, SessionOptions
-from vivavoce.agents.rooms.local import LocalTransport
 from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, ScriptedVAD
+from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.pipelines.cascading import CascadingPipeline
 from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.media.frame import AudioFrame

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from servers.scripted_openai import Answer, ScriptedOpenAI, chat_answer, responses_answer
+from kit.servers.scripted_openai import Answer, ScriptedOpenAI, chat_answer, responses_answer
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent
 from vivavoce.pipelines.llm.chat_context import (
     AgentHandoff,

@@ -7,7 +7,7 @@ from contextlib import aclosing
 import anyio
 import pytest
 
-from servers.scripted_openai import BREAK, HANG, Answer, ScriptedOpenAI, Step, refusal
+from kit.servers.scripted_openai import BREAK, HANG, Answer, ScriptedOpenAI, Step, refusal
 from vivavoce.pipelines.core.errors import (
     CapabilityError,
     ConfigurationError,

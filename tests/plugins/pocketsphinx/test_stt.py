@@ -11,7 +11,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from speech_kit import BOOKING, PHRASES, brown_noise, frames, mixed, padded, spoken, white_noise
+from kit.speech import BOOKING, PHRASES, brown_noise, frames, mixed, padded, spoken, white_noise
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.stt.base import STTEvent, STTFinal, STTInterim, STTStream

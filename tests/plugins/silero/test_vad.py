@@ -9,8 +9,8 @@ from statistics import median
 
 import pytest
 
-from servers.missing import missing
-from speech_kit import brown_noise, frames, mixed, padded, sounding, spoken, white_noise
+from kit.servers.missing import missing
+from kit.speech import brown_noise, frames, mixed, padded, sounding, spoken, white_noise
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.vad.base import (

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from vivavoce.agents.caller.line import SAMPLE_RATE, Decision, HangUp, Say
 from vivavoce.agents.cli.call.mind import ScriptMind
 from vivavoce.agents.cli.call.script import CallScript
-from vivavoce.agents.cli.caller.line import SAMPLE_RATE, Decision, HangUp, Say
 
 FRAME = SAMPLE_RATE // 50
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from vivavoce.agents.caller.voice import read_recording
 from vivavoce.agents.cli.call.caller import load_tts
 from vivavoce.agents.cli.call.script import read_script
-from vivavoce.agents.cli.caller.voice import read_recording
 from vivavoce.pipelines.core.errors import ConfigurationError
 
 GOOD = """

@@ -10,10 +10,10 @@ import anyio
 import pytest
 from anyio.abc import TaskGroup
 
-from mcp_kit.memory import Line, MemoryServer, library
+from kit.mcp.memory import Line, MemoryServer, library
 from vivavoce.agents import Agent, MCPServer, ToolError, function_tool
 from vivavoce.agents.testing import VirtualClock, run_virtual
-from vivavoce.agents.tools.mcp.room import MCPRoom
+from vivavoce.agents.tools.mcp.servers import MCPRoom
 from vivavoce.pipelines.core.errors import ToolServerError
 from vivavoce.pipelines.llm.tools import Tool
 

@@ -1,0 +1,1 @@
+"""Audio of a session: playout, heard text, background audio and recordings."""

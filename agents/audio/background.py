@@ -1,0 +1,225 @@
+"""BackgroundAudioConfig and BackgroundPlayer: one file that sounds under the conversation, read ahead in a thread."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING
+
+import anyio
+
+from vivavoce.agents.core.threads import ThreadPool
+from vivavoce.pipelines.core.checks import check_flag, check_number, is_number, shown
+from vivavoce.pipelines.core.clock import Clock
+from vivavoce.pipelines.core.errors import AudioFileError, ConfigurationError
+from vivavoce.pipelines.media.audio_file import check_audio_file
+from vivavoce.pipelines.media.frame import BYTES_PER_SAMPLE, AudioFrame
+from vivavoce.pipelines.media.gain import Gain
+from vivavoce.pipelines.media.loop import LoopedFile
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+AHEAD_SECONDS = 2.0
+"""How much of the file is kept ready."""
+READ_LIMIT = 5.0
+"""Seconds for one read of the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class BackgroundAudioConfig:
+    """A file that sounds while the session lasts, under what the agent says.
+
+    It begins with the agent's own audio, once the caller can hear, and becomes quieter while the agent speaks. While
+    the caller is away it is held, as speech is. It says nothing of the agent's state: only speech is speaking. ::
+
+        session = AgentSession(
+            Host(),
+            pipeline,
+            background_audio=[
+                BackgroundAudioConfig("office.wav", volume=0.2),
+                BackgroundAudioConfig("typing.wav", thinking_only=True),
+            ],
+        )
+        ...
+        session.play_background_audio("music_on_hold.mp3")  # in the place of the office
+        session.stop_background_audio()
+
+    Args:
+        file_path: A WAV file of PCM; with the extra `audio` any kind. It is read bit by bit, however long.
+        enabled: Off, it is as if it were not there.
+        volume: Factor of the file's own level, 0 to 1.
+        looping: Whether it begins anew at its end, to the very sample; where its ends do not meet they are faded.
+        thinking_only: Whether it sounds only while the agent thinks, from its beginning each time.
+        duck_volume: `volume` while the agent speaks, if that is less.
+        duck_ramp: Seconds in which the volume goes there and back.
+        fade: Seconds of fade at its start and its stop.
+    Raises:
+        ConfigurationError: A volume is not from 0 to 1, or a time is negative.
+    """
+
+    file_path: str | os.PathLike[str]
+    _: KW_ONLY
+    enabled: bool = True
+    volume: float = 0.3
+    looping: bool = True
+    thinking_only: bool = False
+    duck_volume: float = 0.1
+    duck_ramp: float = 0.2
+    fade: float = 0.1
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.file_path, str | os.PathLike):
+            raise ConfigurationError(f"need file_path as the path of an audio file, got {shown(self.file_path)}")
+        for name in ("enabled", "looping", "thinking_only"):
+            check_flag(name, getattr(self, name))
+        if not all(is_number(volume) and 0 <= volume <= 1 for volume in (self.volume, self.duck_volume)):
+            raise ConfigurationError(
+                f"need volume and duck_volume from 0 to 1, got {shown(self.volume)} and {shown(self.duck_volume)}"
+            )
+        for name in ("duck_ramp", "fade"):
+            check_number(name, getattr(self, name), at_least=0, unit="s")
+
+    def check_file(self) -> None:
+        """Refuse a file that is not there.
+
+        Raises:
+            ConfigurationError: There is no such file.
+        """
+        if self.enabled:
+            check_audio_file(self.file_path)
+
+
+class BackgroundPlayer:
+    """One file, on its way into one session's mix.
+
+    `run` reads ahead in a task; everything else is synchronous and on the audio path.
+
+    Args:
+        rate: Hz of the mix.
+        on_audio: Called when there is audio again where there was none.
+    """
+
+    def __init__(self, config: BackgroundAudioConfig, rate: int, clock: Clock, on_audio: Callable[[], None]) -> None:
+        self.config = config
+        self._rate = rate
+        self._clock = clock
+        self._on_audio = on_audio
+        self._gain = Gain()
+        self._data = bytearray()
+        self._is_on = False
+        self._is_ducked = False
+        self._is_ended = False
+        self._is_read = False
+        self._is_new = True
+        self._work = anyio.Event()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing comes of it any more: it was ended, or has been played to its end."""
+        if self._is_read and not self._data and not self.config.thinking_only:
+            return True
+        return self._is_ended and not self._sounds
+
+    @property
+    def _sounds(self) -> bool:
+        return bool(self._data) and (self._is_on or self._gain.value > 0)
+
+    def turn(self, is_on: bool) -> None:
+        """Fade in, or fade out."""
+        if is_on != self._is_on and not (is_on and self._is_ended):
+            self._is_on = is_on
+            self._go(self.config.fade)
+            if is_on:
+                self._on_audio()
+            else:
+                self._note_silence()
+
+    def duck(self, is_ducked: bool) -> None:
+        """Become quieter, or as loud as before."""
+        if is_ducked != self._is_ducked:
+            self._is_ducked = is_ducked
+            self._go(self.config.duck_ramp)
+
+    def end(self) -> None:
+        """Fade out for good."""
+        self.turn(False)
+        self._is_ended = True
+        self._work.set()
+
+    def render(self, samples: int) -> npt.NDArray[np.float32] | None:
+        """Return its next samples, in the scale of 16-bit PCM; None while it is silent."""
+        if not self._sounds:
+            return None
+        import numpy as np
+
+        size = samples * BYTES_PER_SAMPLE
+        data = bytes(self._data[:size])
+        del self._data[:size]
+        sound = np.frombuffer(data.ljust(size, b"\0"), dtype=np.int16).astype(np.float32)
+        sound *= self._gain.take(samples)
+        self._note_silence()
+        if len(self._data) < AHEAD_SECONDS / 2 * self._rate * BYTES_PER_SAMPLE:
+            self._work.set()
+        return sound
+
+    async def run(self) -> None:
+        """Read ahead until it is ended.
+
+        Raises:
+            AudioFileError: The file is gone, broken, empty, or takes too long.
+            ConfigurationError: It needs the extra `audio`, which is not installed.
+        """
+        threads, file = ThreadPool(1, name="audio file"), None
+        try:
+            while not self._is_ended and not (self._is_read and not self.config.thinking_only):
+                if self._is_new:
+                    self._is_new = self._is_read = False
+                    if file is not None:
+                        file.close()
+                    file = LoopedFile(os.fspath(self.config.file_path), self._rate, is_looping=self.config.looping)
+                assert file is not None, "it is new at first"
+                if self._is_read or len(self._data) >= AHEAD_SECONDS * self._rate * BYTES_PER_SAMPLE:
+                    self._work = anyio.Event()
+                    await self._work.wait()
+                    continue
+                piece = await self._read(threads, file)
+                if not self._is_new:
+                    self._append(piece)
+        finally:
+            if file is not None:
+                file.close()
+
+    async def _read(self, threads: ThreadPool, file: LoopedFile) -> AudioFrame | None:
+        try:
+            with anyio.fail_after(READ_LIMIT), self._clock.hold():
+                return await threads.run(file.read)
+        except TimeoutError as error:
+            raise AudioFileError(
+                f"reading the audio file {os.fspath(self.config.file_path)!r} took more than {READ_LIMIT:g} s"
+            ) from error
+
+    def _append(self, piece: AudioFrame | None) -> None:
+        if piece is None:
+            self._is_read = True
+            return
+        was_empty = not self._data
+        self._data += piece.data
+        if was_empty and self._is_on:
+            self._on_audio()
+
+    def _note_silence(self) -> None:
+        """What sounds only at times begins anew the next time."""
+        if not self._is_on and self._gain.value <= 0 and self.config.thinking_only:
+            self._data.clear()
+            self._is_new = True
+            self._work.set()
+
+    def _go(self, seconds: float) -> None:
+        config = self.config
+        volume = min(config.volume, config.duck_volume) if self._is_ducked else config.volume
+        if not (self._sounds or self._is_on):  # nothing of it is heard: it has no way to go
+            self._gain = Gain()
+        self._gain.move_to(volume if self._is_on else 0.0, round(seconds * self._rate))

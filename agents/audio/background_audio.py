@@ -1,0 +1,164 @@
+"""BackgroundAudio: what sounds in a session besides its speech, and when."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Sequence
+
+import anyio
+from anyio.abc import TaskGroup
+
+from vivavoce.agents.audio.background import BackgroundAudioConfig, BackgroundPlayer
+from vivavoce.agents.audio.playout import Playout
+from vivavoce.agents.states import AgentState
+from vivavoce.pipelines.core.checks import shown
+from vivavoce.pipelines.core.clock import Clock
+from vivavoce.pipelines.core.errors import ConfigurationError, describe
+
+logger = logging.getLogger(__name__)
+
+BackgroundAudioSource = BackgroundAudioConfig | str | os.PathLike[str]
+"""A file to sound in the background, with its settings or without."""
+
+
+def as_config(source: BackgroundAudioSource) -> BackgroundAudioConfig:
+    """Return the settings of `source`.
+
+    Raises:
+        ConfigurationError: It is of another kind.
+    """
+    if isinstance(source, BackgroundAudioConfig):
+        return source
+    if isinstance(source, str | os.PathLike):
+        return BackgroundAudioConfig(source)
+    raise ConfigurationError(f"background audio must be a BackgroundAudioConfig or a path, got {shown(source)}")
+
+
+def checked_config(source: BackgroundAudioSource) -> BackgroundAudioConfig:
+    """Return the settings of `source`, whose file is there.
+
+    Raises:
+        ConfigurationError: It is of another kind, or there is no such file.
+    """
+    config = as_config(source)
+    config.check_file()
+    return config
+
+
+class BackgroundAudio:
+    """Plays files under one session's speech; a session without any has neither players nor tasks nor mixing.
+
+    All calls are made on the session's loop, and those that begin something in a task of it. An ambience goes on while
+    the session lasts; one that is `thinking_only` sounds while the agent thinks. While the caller is away both are held
+    as speech is.
+
+    Args:
+        report: Told of a file that cannot be played; the session goes on without it.
+    """
+
+    def __init__(self, *, clock: Clock, report: Callable[[Exception, str], None]) -> None:
+        self._clock = clock
+        self._report = report
+        self._configs: list[BackgroundAudioConfig] = []
+        self._group: TaskGroup | None = None
+        self._playout: Playout | None = None
+        self._players: list[BackgroundPlayer] = []
+        self._is_thinking = False
+        self._is_held = False
+        self._is_closed = False
+
+    def configure(self, sources: BackgroundAudioSource | Sequence[BackgroundAudioSource] | None) -> None:
+        """Take what is to sound from the start.
+
+        Raises:
+            ConfigurationError: Something among it is no background audio.
+        """
+        if sources is None:
+            sources = ()
+        elif isinstance(sources, str) or not isinstance(sources, Sequence):
+            sources = (sources,)
+        self._configs = [as_config(source) for source in sources]
+
+    def check(self) -> None:
+        """Refuse to start with a file that is not there.
+
+        Raises:
+            ConfigurationError: There is no such file.
+        """
+        for config in self._configs:
+            config.check_file()
+
+    def open(self, group: TaskGroup, playout: Playout) -> None:
+        """Begin what sounds from the start; it is heard once the playout is open."""
+        self._group, self._playout = group, playout
+        for config in self._configs:
+            self._begin(config)
+
+    def play(self, config: BackgroundAudioConfig) -> None:
+        """Let `config` sound in the place of what is of its kind: ambience, or a sound of thinking."""
+        if self._is_closed:
+            return
+        for player in self._players:
+            if player.config.thinking_only == config.thinking_only:
+                player.end()
+        self._begin(config)
+
+    def stop(self) -> None:
+        """End everything with its fade."""
+        for player in self._players:
+            player.end()
+
+    def set_agent_state(self, state: AgentState) -> None:
+        """Take what the agent does from now on."""
+        is_thinking = state == AgentState.THINKING
+        if is_thinking != self._is_thinking:
+            self._is_thinking = is_thinking
+            self._turn()
+
+    def hold(self, is_held: bool) -> None:
+        """The caller is away, or back."""
+        if is_held != self._is_held:
+            self._is_held = is_held
+            self._turn()
+
+    @property
+    def is_sounding(self) -> bool:
+        """Whether there is something to end."""
+        return any(not player.is_over for player in self._players)
+
+    async def aclose(self) -> None:
+        """Fade out what sounds, at once, and wait until it is silent; nothing sounds any more."""
+        self._is_closed = True
+        mixing = self._playout.mixing if self._playout is not None else None
+        if mixing is not None:
+            await anyio.sleep(mixing.fade_out())
+
+    def _begin(self, config: BackgroundAudioConfig) -> None:
+        if not config.enabled:
+            return
+        assert self._group is not None, "the session plays once it is open"
+        assert self._playout is not None, "the session plays once it is open"
+        mixing = self._playout.mix()
+        self._players = [player for player in self._players if not player.is_over]
+        player = BackgroundPlayer(config, self._playout.rate, self._clock, mixing.feed)
+        self._players.append(player)
+        mixing.add(player)
+        player.turn(self._wants(config))
+        self._group.start_soon(self._read, player, name="background audio")
+
+    async def _read(self, player: BackgroundPlayer) -> None:
+        try:
+            await player.run()
+        except Exception as error:  # noqa: BLE001 - what a file holds is not ours: the call goes on without it
+            logger.warning("The background audio cannot be played: %s", describe(error))
+            logger.debug("The background audio cannot be played", exc_info=error)
+            self._report(error, "background")
+            player.end()
+
+    def _turn(self) -> None:
+        for player in self._players:
+            player.turn(self._wants(player.config))
+
+    def _wants(self, config: BackgroundAudioConfig) -> bool:
+        return not self._is_held and (self._is_thinking or not config.thinking_only)

@@ -1,0 +1,231 @@
+"""SessionRecording: `session.recording`, which records the call to a stereo file, on and off as the application likes.
+
+No failure of a recording reaches the call: it is an `error` event (source `recording`), and that recording ends.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+
+from vivavoce.agents.audio.recording.options import RecordingOptions, recording_file
+from vivavoce.agents.audio.recording.recorder import Recorder
+from vivavoce.agents.audio.recording.sink import RecordedSink
+from vivavoce.agents.records import RecordingRecord
+from vivavoce.pipelines.core.checks import awaited
+from vivavoce.pipelines.core.clock import Clock
+from vivavoce.pipelines.core.errors import (
+    ConfigurationError,
+    SessionClosedError,
+    SessionError,
+    SessionNotStartedError,
+    describe,
+    located,
+)
+from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
+from vivavoce.pipelines.io import AudioSink
+from vivavoce.pipelines.media.frame import AudioFrame
+
+logger = logging.getLogger(__name__)
+
+
+class SessionRecording:
+    """One recording at a time; each has a file of its own.
+
+    Args:
+        session: For the consent hook.
+        options: None: nothing is recorded until `start()` is called, with the default options.
+        report_error: Told of what goes wrong.
+    """
+
+    def __init__(
+        self,
+        session: Any,
+        options: RecordingOptions | None,
+        clock: Clock,
+        report_error: Callable[[Exception, str], None],
+    ) -> None:
+        self._session = session
+        self._options = options or RecordingOptions(autostart=False)
+        self._clock = clock
+        self._report_error = report_error
+        self._group: TaskGroup | None = None
+        self._sink: RecordedSink | None = None
+        self._session_start = 0.0
+        self._recorder: Recorder | None = None
+        self._recorders: list[Recorder] = []
+        self._end: anyio.Event | None = None
+        """Of the last recording that was stopped."""
+        self._is_asking = False
+        self._is_closed = False
+
+    # --- for the application
+
+    @property
+    def is_on(self) -> bool:
+        """Whether the call is being recorded, or that is paused."""
+        return self._recorder is not None
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether silence is recorded just now."""
+        return self._recorder is not None and self._recorder.is_paused
+
+    @property
+    def records(self) -> tuple[RecordingRecord, ...]:
+        """The recordings so far, as the session's report has them."""
+        return tuple(recorder.record for recorder in self._recorders)
+
+    async def start(self, path: str | Path | None = None) -> bool:
+        """Ask for consent, then record to a new file; return whether it is being recorded now.
+
+        It returns False where consent is refused or the file cannot be made, which is an `error` event too.
+
+        Args:
+            path: As `RecordingOptions.path`, which it replaces for this recording.
+        Raises:
+            SessionNotStartedError, SessionClosedError: There is no call to record.
+            SessionError: It is recorded already.
+            ConfigurationError: Nothing writes such a file.
+        """
+        if self._is_closed:
+            raise SessionClosedError("the session is closed; nothing is recorded any more")
+        if self._group is None:
+            raise SessionNotStartedError("the session was not started; call start() first, or set RecordingOptions")
+        if self._recorder is not None or self._is_asking:
+            raise SessionError("the call is being recorded already; call recording.stop() first")
+        file = recording_file(self._options.path if path is None else path, self._session.id)
+        self._is_asking = True
+        try:
+            return await self._has_consent() and await self._begin(file)
+        finally:
+            self._is_asking = False
+
+    async def stop(self) -> None:
+        """End the recording; fine if there is none. What it holds is on disk then."""
+        recorder = self._take()
+        if recorder is not None:
+            assert self._group is not None
+            self._end = anyio.Event()
+            # In the session's group: whoever called stop() may be cancelled, and the file is to have its end.
+            self._group.start_soon(self._finish, recorder, self._end, name="recording")
+        if self._end is not None:
+            await self._end.wait()
+
+    def pause(self) -> None:
+        """Record silence on both sides, such as while a card number is said; fine if nothing is recorded."""
+        if self._recorder is not None:
+            self._recorder.is_paused = True
+
+    def resume(self) -> None:
+        """Record again."""
+        if self._recorder is not None:
+            self._recorder.is_paused = False
+
+    # --- for the session
+
+    def wrap(self, sink: AudioSink) -> AudioSink:
+        """Return the sink, which tells from now on what it plays."""
+        self._sink = RecordedSink(sink)
+        return self._sink
+
+    def open(self, group: TaskGroup, session_start: float) -> None:
+        """Recordings may begin, in `group`; one by itself if the options say so."""
+        self._group, self._session_start = group, session_start
+        if self._options.autostart:
+            group.start_soon(self._start_by_itself, name="recording")
+
+    def heard(self, frame: AudioFrame) -> None:
+        """The caller's next frame, as the pipeline gets it."""
+        if self._recorder is not None:
+            self._recorder.heard(frame)
+
+    def begin_close(self) -> bool:
+        """Let no other recording begin; tell whether one is to be ended by `stop()` when nobody speaks any more."""
+        self._is_closed = True
+        return self._recorder is not None or (self._end is not None and not self._end.is_set())
+
+    async def _start_by_itself(self) -> None:
+        try:
+            await self.start()
+        except (SessionError, ConfigurationError, OSError) as error:  # nobody waits for this call to be told
+            logger.error("The call is not recorded: %s", _told(error))
+            self._report_error(error, "recording")
+
+    async def _has_consent(self) -> bool:
+        consent = self._options.consent
+        if consent is None:
+            return True
+        may: Any = None
+        limit = self._options.consent_timeout
+
+        async def ask() -> None:
+            nonlocal may
+            try:
+                with strays_as_errors("the consent hook"):
+                    may = await awaited("the consent hook", consent(self._session))
+            except Exception as error:  # noqa: BLE001 - a user callback: without its word nothing is recorded
+                logger.warning("The consent hook raised %s; nothing is recorded", located(error))
+                self._report_error(error, "recording")
+
+        with anyio.move_on_after(limit) as scope:
+            # In a task of our own: whoever called start() may be cancelled in ways that look like a stray there.
+            async with anyio.create_task_group() as group:
+                group.start_soon(ask, name="consent")
+        if scope.cancelled_caught:
+            self._report_error(SessionError(f"the consent hook did not end within {limit:g} s"), "recording")
+            return False
+        if may is not True:
+            logger.info("The caller is not recorded: no consent")
+        return may is True and not self._is_closed
+
+    async def _begin(self, file: Path) -> bool:
+        recorder = Recorder(file, self._options.sample_rate, self._clock, began_at=self._session_start)
+        if not await self._watch(recorder, recorder.open) or self._is_closed:
+            return False
+        assert self._sink is not None
+        assert self._group is not None
+        self._recorder = self._sink.listener = recorder
+        self._recorders.append(recorder)
+        logger.info("The call is recorded to %s", recorder.record.path)
+        self._group.start_soon(self._watch, recorder, recorder.run, name="recording")
+        return True
+
+    async def _finish(self, recorder: Recorder, end: anyio.Event) -> None:
+        try:
+            await self._watch(recorder, recorder.finish)
+        finally:
+            end.set()
+
+    async def _watch(self, recorder: Recorder, work: Callable[[], Any]) -> bool:
+        """Do something with the file; what goes wrong ends that recording and nothing else."""
+        try:
+            await work()
+        except Exception as error:  # noqa: BLE001 - files, threads and codecs fail in many ways, and none ends the call
+            recorder.fail(_told(error))
+            logger.error("The recording ended by an error: %s; the call goes on", recorder.error)
+            self._report_error(SessionError(f"recording to '{recorder.record.path}': {recorder.error}"), "recording")
+            if self._recorder is recorder:
+                self._take()
+            await recorder.abandon()
+            return False
+        return True
+
+    def _take(self) -> Recorder | None:
+        recorder, self._recorder = self._recorder, None
+        if self._sink is not None:
+            self._sink.listener = None
+        return recorder
+
+
+def _told(error: Exception) -> str:
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    if isinstance(error, ImportError):
+        return "this needs PyAV, which is not installed: run pip install 'vivavoce[audio]'"
+    return describe(error)

@@ -1,0 +1,160 @@
+"""Owns the simulated caller's end of a room: joining, its microphone, the agent's voice, frame for frame."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from vivavoce.agents.caller.far_end import FarEnd
+from vivavoce.agents.caller.line import SAMPLE_RATE, Line
+from vivavoce.agents.caller.process import tell
+from vivavoce.pipelines.core.errors import RoomError
+from vivavoce.pipelines.media.frame import FRAME_SECONDS, AudioFrame
+
+if TYPE_CHECKING:
+    from livekit import rtc
+
+    from vivavoce.agents.caller.ears import Ears
+    from vivavoce.pipelines.stt.base import STTEvent
+
+CONNECT_LIMIT = 10.0
+ANSWER_LIMIT = 20.0
+"""Seconds for the agent to join and publish its track."""
+MAX_QUEUED = 0.025
+"""Seconds of the caller's audio that may wait to be sent; beyond, silence is left out until it has caught up."""
+HANG_UPS = {"room_deleted": "the room was deleted", "participant_removed": "the caller was removed from the room"}
+"""Reasons for which a room ends for the caller that are an agent's ways to hang up, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """The room's two ends of the caller, and what the caller hears with."""
+
+    ears: Ears
+    room: rtc.Room
+    source: rtc.AudioSource
+    agent: FarEnd
+
+
+@asynccontextmanager
+async def connected(
+    url: str,
+    token: str,
+    ears: Ears,
+    *,
+    answer_limit: float = ANSWER_LIMIT,
+    on_room: Callable[[rtc.Room], None] | None = None,
+) -> AsyncIterator[Connection]:
+    """Join the room, publish the microphone, wait for the agent's voice.
+
+    Args:
+        ears: Open before the caller joins, since an agent may speak at once.
+        answer_limit: Seconds for the agent to join and publish its track.
+        on_room: Gets the room before it connects, to listen to more of it.
+    Raises:
+        RoomError: The room cannot be joined, or no agent came.
+    """
+    from livekit import rtc
+
+    room = rtc.Room()
+    far_end = FarEnd(room)
+    if on_room is not None:
+        on_room(room)
+    try:
+        with anyio.fail_after(CONNECT_LIMIT):
+            await room.connect(url, token)
+            source = rtc.AudioSource(SAMPLE_RATE, 1, queue_size_ms=200)
+            microphone = rtc.LocalAudioTrack.create_audio_track("microphone", source)
+            options = rtc.TrackPublishOptions(source=rtc.TrackSource.SOURCE_MICROPHONE)
+            await room.local_participant.publish_track(microphone, options)
+        tell("joined", room=room.name)
+        with anyio.fail_after(answer_limit):
+            await far_end.come()
+        if far_end.closed is not None:
+            raise RoomError(f"no agent answered the call: {_closing(far_end.closed)}")
+        tell("answered")
+        yield Connection(ears, room, source, far_end)
+    except rtc.ConnectError as error:
+        raise RoomError(f"the caller could not join {url}: {error}") from error
+    except TimeoutError as error:
+        raise RoomError("no agent answered the call in time; is a worker registered?") from error
+    finally:
+        with anyio.move_on_after(1.0, shield=True):
+            await room.disconnect()
+
+
+async def converse(
+    call: Connection,
+    line: Line,
+    *,
+    limit: float,
+    beside: Callable[[], Coroutine[Any, Any, None]] | None = None,
+) -> None:
+    """Talk until the line hangs up or `limit` seconds are over, when `line.hung_up` stays None.
+
+    Args:
+        beside: Runs meanwhile, and is cancelled at the end.
+    """
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(call.agent.run)
+        if beside is not None:
+            tasks.start_soon(beside)
+        if call.ears.events is not None:
+            tasks.start_soon(_understand, call.ears.events, line)
+        with anyio.move_on_after(limit):
+            await _talk(call, line)
+        tasks.cancel_scope.cancel()
+
+
+async def _understand(events: AsyncIterator[STTEvent], line: Line) -> None:
+    """Bring what the recogniser hears to the line, until it is closed."""
+    async for event in events:
+        line.understood(event)
+
+
+async def _talk(call: Connection, line: Line) -> None:
+    """Exchange frame for frame until the line hangs up, which it is told to do where the room is lost."""
+    while line.hung_up is None:
+        frame = await call.agent.next_frame()
+        if call.agent.is_there != (line.left_at is None):
+            _tell_presence(call.agent, line)
+        out = line.exchange(frame)
+        if line.hung_up is not None:
+            return
+        if out is None and call.source.queued_duration > MAX_QUEUED:
+            continue
+        await call.source.capture_frame(_to_room(out or AudioFrame.silence(FRAME_SECONDS, SAMPLE_RATE)))
+
+
+def _tell_presence(agent: FarEnd, line: Line) -> None:
+    """Tell the line that the agent left or came back; an agent may end a call by ending the room."""
+    if agent.is_there:
+        line.host_returned()
+        tell("returned")
+        return
+    if agent.closed is not None and _name(agent.closed) not in HANG_UPS:
+        line.lost(_closing(agent.closed))
+        return
+    line.host_left(may_return=agent.closed is None)
+    tell("left")
+
+
+def _closing(reason: rtc.DisconnectReason.ValueType) -> str:
+    name = _name(reason)
+    return HANG_UPS.get(name, f"the connection to the room was lost ({name})")
+
+
+def _name(reason: rtc.DisconnectReason.ValueType) -> str:
+    from livekit import rtc
+
+    return rtc.DisconnectReason.Name(reason).lower()
+
+
+def _to_room(frame: AudioFrame) -> rtc.AudioFrame:
+    from livekit import rtc
+
+    return rtc.AudioFrame(frame.data, frame.sample_rate, frame.num_channels, frame.samples)

@@ -1,0 +1,142 @@
+"""Owns the simulated caller's process, both ends: starting it, following its events, ending it, and being it.
+
+A request goes in as one line of JSON on stdin; events and the result come out on stdout, one JSON object a line. The
+process ends when its stdin does, so it never outlives whoever started it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from subprocess import PIPE
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import anyio
+from anyio.streams.text import TextReceiveStream
+
+from vivavoce.pipelines.core.errors import ConfigurationError, RoomError, VoiceError, first_error
+from vivavoce.pipelines.core.process_end import run_process
+
+if TYPE_CHECKING:
+    from anyio.abc import ByteReceiveStream, Process
+
+MAX_REQUEST = 1 << 20
+"""Bytes of a request."""
+_ERRORS: dict[str, type[VoiceError]] = {"configuration": ConfigurationError, "room": RoomError}
+
+END_LIMIT = 1.0
+"""Seconds for the process to end by itself once its stdin is closed."""
+
+
+async def run_caller(
+    module: str, request: Mapping[str, Any], on_event: Callable[[str, dict[str, Any]], None]
+) -> dict[str, Any]:
+    """Run the simulated caller of a module to the end of its call, and return its result.
+
+    Args:
+        module: What `python -m` runs; it calls `serve_caller`.
+        request: What it gets; plain data.
+        on_event: Gets each of its events, by name.
+    Raises:
+        VoiceError: The call could not be placed, or the process died.
+    """
+    process = await anyio.open_process(
+        [sys.executable, "-m", module],
+        stdin=PIPE,
+        stdout=PIPE,
+        stderr=PIPE,
+        start_new_session=True,  # Ctrl-C is for whoever started it; it ends when its stdin does
+    )
+    errors: deque[str] = deque(maxlen=20)
+    result: dict[str, Any] | None = None
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    try:
+        await process.stdin.send(json.dumps(request).encode() + b"\n")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_collect, process.stderr, errors)
+            async for line in _lines(process.stdout):
+                data: dict[str, Any] = json.loads(line)
+                event = data.pop("event")
+                if event == "failed":
+                    raise _ERRORS[data["kind"]](data["problem"])
+                if event == "result":
+                    result = data
+                else:
+                    on_event(event, data)
+    except* VoiceError as group:
+        raise group.exceptions[0] from None
+    finally:
+        with anyio.CancelScope(shield=True):
+            await _end(process)
+    if result is None:
+        raise RoomError(f"the simulated caller died with status {process.returncode}: " + "\n".join(errors))
+    return result
+
+
+def tell(event: str, **data: Any) -> None:
+    """Tell whoever started this process what happens."""
+    print(json.dumps({"event": event, **data}), flush=True)
+
+
+def serve_caller(place_call: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]) -> NoReturn:
+    """Be the caller's process: read the request, place the call, tell its result, exit.
+
+    Args:
+        place_call: Gets the request and returns the result; both plain data.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started it decides: closing stdin ends it
+    run_process(lambda: sys.exit(asyncio.run(_serve(place_call))))
+
+
+async def _serve(place_call: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]) -> int:
+    lifeline = asyncio.StreamReader(limit=MAX_REQUEST)
+    protocol = asyncio.StreamReaderProtocol(lifeline)
+    await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, sys.stdin)
+    request = json.loads(await lifeline.readline())
+    status = 1
+    async with anyio.create_task_group() as tasks:
+
+        async def end_with_parent() -> None:
+            await lifeline.read()
+            tasks.cancel_scope.cancel()
+
+        tasks.start_soon(end_with_parent)
+        try:
+            result = await place_call(request)
+        except* VoiceError as failed:
+            kind = "configuration" if failed.subgroup(ConfigurationError) else "room"
+            tell("failed", kind=kind, problem=str(first_error(failed)))
+        else:
+            tell("result", **result)
+            status = 0
+        tasks.cancel_scope.cancel()
+    return status
+
+
+async def _end(process: Process) -> None:
+    assert process.stdin is not None
+    await process.stdin.aclose()
+    with anyio.move_on_after(END_LIMIT):
+        await process.wait()
+    await process.aclose()  # kills it if it still runs
+
+
+async def _collect(stream: ByteReceiveStream, lines: deque[str]) -> None:
+    async for line in _lines(stream):
+        lines.append(line)
+
+
+async def _lines(stream: ByteReceiveStream) -> AsyncIterator[str]:
+    rest = ""
+    async for text in TextReceiveStream(stream, errors="replace"):
+        *whole, rest = (rest + text).split("\n")
+        for line in whole:
+            yield line
+    if rest:
+        yield rest

@@ -1,0 +1,68 @@
+"""EventSource: the session's face as an event emitter."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar, overload
+
+from vivavoce.agents import events as ev
+from vivavoce.agents.core.emitter import EventKey, Handler, SessionEmitter
+
+E = TypeVar("E", bound=ev.SessionEvent)
+R = TypeVar("R", Awaitable[None], None)
+
+
+class EventSource:
+    """Lets handlers listen to the events of `agents.events`, by class or by name."""
+
+    def __init__(self, emitter: SessionEmitter) -> None:
+        self._emitter = emitter
+
+    @overload
+    def on(self, event: type[E], handler: Callable[[E], R]) -> Callable[[E], R]: ...
+    @overload
+    def on(self, event: type[E]) -> Callable[[Callable[[E], R]], Callable[[E], R]]: ...
+    @overload
+    def on(self, event: str, handler: Handler) -> Handler: ...
+    @overload
+    def on(self, event: str) -> Callable[[Handler], Handler]: ...
+    def on(self, event: EventKey, handler: Handler | None = None) -> Any:
+        """Call `handler` with each such event (a class of `agents.events` or its name); without one, decorate.
+
+        An async function is run in the session, one event after the other; anything else is called at once, and what it
+        returns is left alone: `lambda event: session.say("…")` will do. A coroutine from it is an error: nothing awaits
+        it. A handler that raises is an `error` event; one of `on_speech_in` or `on_speech_out`, which is called for
+        each frame, is so once, and `times` in the report's `errors` counts the rest.
+
+        Raises:
+            ConfigurationError: There is no such event, or it cannot have this handler.
+        """
+        return self._listen(event, handler, once=False)
+
+    @overload
+    def once(self, event: type[E], handler: Callable[[E], R]) -> Callable[[E], R]: ...
+    @overload
+    def once(self, event: type[E]) -> Callable[[Callable[[E], R]], Callable[[E], R]]: ...
+    @overload
+    def once(self, event: str, handler: Handler) -> Handler: ...
+    @overload
+    def once(self, event: str) -> Callable[[Handler], Handler]: ...
+    def once(self, event: EventKey, handler: Handler | None = None) -> Any:
+        """Call `handler` with the next such event only."""
+        return self._listen(event, handler, once=True)
+
+    def off(self, event: EventKey, handler: Handler) -> None:
+        """Stop calling `handler`."""
+        self._emitter.off(event, handler)
+
+    def _listen(self, event: EventKey, handler: Handler | None, *, once: bool) -> Any:
+        if handler is None:
+            self._emitter.name_of(event)
+
+            def decorate(function: Handler) -> Handler:
+                self._emitter.on(event, function, once=once)
+                return function
+
+            return decorate
+        self._emitter.on(event, handler, once=once)
+        return handler

@@ -1,0 +1,204 @@
+"""Journal: what a session keeps of itself, states, turns, usage, and the events it has yet to hand out."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import replace
+from typing import Any, Literal, TypeVar
+
+from vivavoce.agents import events as ev
+from vivavoce.agents.audio.recording.session_recording import SessionRecording
+from vivavoce.agents.core.emitter import SessionEmitter
+from vivavoce.agents.events import SessionEvent
+from vivavoce.agents.records import (
+    CloseReport,
+    ComponentRecord,
+    DroppedTurnRecord,
+    DropReason,
+    ErrorRecord,
+    MarkRecord,
+    SessionReport,
+    StateRecord,
+    TurnRecord,
+    UsageRecord,
+)
+from vivavoce.agents.session.trace_writer import TraceWriter
+from vivavoce.agents.telemetry.observer import NO_OBSERVER, SessionObserver
+from vivavoce.agents.turn_records.turn_record import add_usage
+from vivavoce.pipelines.core.clock import Clock
+from vivavoce.pipelines.core.errors import describe
+from vivavoce.pipelines.pipeline import Pipeline
+
+E = TypeVar("E", bound=SessionEvent)
+
+MAX_ERRORS = 500
+"""The report's first errors; more are counted."""
+MAX_BESIDE = 10_000
+"""Marks and dropped turns that the report keeps, together."""
+
+
+class Journal:
+    """Events are noted when they happen and handed out by `flush()`, after all effects of a step.
+
+    Args:
+        session_id: For the report.
+        recording: The call's sound, where it is kept.
+        trace: Where the turn machine's steps go, when they are recorded.
+    """
+
+    def __init__(
+        self,
+        session_id: str,
+        clock: Clock,
+        emitter: SessionEmitter,
+        *,
+        recording: SessionRecording,
+        trace: TraceWriter | None = None,
+    ) -> None:
+        self.recording = recording
+        self.trace = trace
+        self.session_id = session_id
+        self._clock = clock
+        self._emitter = emitter
+        emitter.on_frame_error = self.note_frame_error
+        self._pending: deque[SessionEvent] = deque()
+        self._sequence = 0
+        self._states: list[StateRecord] = []
+        self.turns: list[TurnRecord] = []
+        self.usage = UsageRecord()
+        self._errors: list[ErrorRecord] = []
+        self._errors_left_out = 0
+        self._frame_errors: dict[object, int | None] = {}
+        """Who raised at a frame, and which of the kept errors that is."""
+        self._beside: list[MarkRecord | DroppedTurnRecord] = []
+        """What happened beside the turns that were answered."""
+        self.job_id = ""
+        self.started_at = 0.0
+        """Session clock at `start()`."""
+        self.started_wall = 0.0
+        self.room = ""
+        self.observer: SessionObserver = NO_OBSERVER
+        """Who watches the session, from `start()` on."""
+        self.on_noted: Callable[[], None] = _nobody
+        """Called when an event was noted, so that whoever flushes wakes up."""
+
+    def begin(self, room: str) -> None:
+        """The session starts now, in that room."""
+        self.started_at = self._clock.now()
+        self.started_wall = self._clock.wall()
+        self.room = room
+
+    def note(self, event: type[E], /, *, at: float | None = None, turn_id: str = "", **fields: Any) -> None:
+        """Note an event that happened at `at` (session clock), by default now.
+
+        One that nobody listens to is counted and not made.
+        """
+        self._sequence += 1
+        if self.observer.is_on:
+            self.observer.noted(event, turn_id, fields)
+        keep = _KEPT.get(event)
+        if keep is not None:
+            keep(self, (self._clock.now() if at is None else at) - self.started_at, fields)
+        if not self._emitter.is_listened_to(event.name):
+            return
+        moment = (self._clock.now() if at is None else at) - self.started_at
+        self._pending.append(event(at=moment, sequence=self._sequence, turn_id=turn_id, **fields))
+        self.on_noted()
+
+    def note_frame_error(self, who: Hashable, error: Exception, source: str) -> bool:
+        """Note an error of code that is called for each frame: an event the first time, then counted in the report.
+
+        Args:
+            who: Tells that code from other such code.
+        Returns:
+            Whether it is the first one.
+        """
+        is_first = who not in self._frame_errors
+        if is_first:
+            kept = len(self._errors)
+            self.note(ev.ErrorOccurred, error=error, source=source)
+            self._frame_errors[who] = kept if kept < len(self._errors) else None
+        elif (index := self._frame_errors[who]) is not None:
+            before = self._errors[index]
+            self._errors[index] = replace(before, times=before.times + 1)
+        return is_first
+
+    def note_state(self, who: Literal["user", "agent"], state: str, at: float) -> None:
+        """Note a change of state for the report."""
+        self._states.append(StateRecord(who=who, state=state, at=at - self.started_at))
+
+    def note_dropped_turn(self, turn_id: str, reason: DropReason, at: float) -> None:
+        """Keep that a turn, which began at `at` (session clock), will not be answered."""
+        if len(self._beside) < MAX_BESIDE:
+            self._beside.append(DroppedTurnRecord(turn_id=turn_id, reason=reason, at=at - self.started_at))
+
+    def add_usage(self, used: UsageRecord) -> None:
+        """Count what was used."""
+        self.usage = add_usage(self.usage, used)
+
+    def run_hook(self, name: str, call: Callable[[], Awaitable[None]]) -> None:
+        """Run a hook of the application as async handlers are; `call` raises nothing and has a limit."""
+        self._emitter.start(name, call)
+
+    def flush(self) -> None:
+        """Hand out what has been noted, in order."""
+        while self._pending:
+            self._emitter.emit(self._pending.popleft())
+
+    def _keep_error(self, at: float, fields: dict[str, Any]) -> None:
+        if len(self._errors) >= MAX_ERRORS:
+            self._errors_left_out += 1
+            return
+        error, source = describe(fields["error"]), fields["source"]
+        is_recovered = fields.get("is_recovered", False)
+        self._errors.append(ErrorRecord(at=at, source=source, error=error, is_recovered=is_recovered))
+
+    def _mark(self, name: str, at: float, detail: str = "") -> None:
+        if len(self._beside) < MAX_BESIDE:
+            self._beside.append(MarkRecord(at=at, name=name, detail=detail))
+
+    def report(self, close: CloseReport | None, *, pipeline: Pipeline, agent_id: str) -> SessionReport:
+        """Return everything kept so far."""
+        ends = [state.at for state in self._states if state.state == "closed"]
+        return SessionReport(
+            seconds=ends[-1] if ends else max(0.0, self._clock.now() - self.started_at) if self.started_wall else 0.0,
+            job_id=self.job_id,
+            agent_id=agent_id,
+            pipeline=pipeline.name,
+            components=tuple(ComponentRecord(kind, *which) for kind, *which in pipeline.capabilities.components),
+            errors=tuple(self._errors),
+            errors_left_out=self._errors_left_out,
+            marks=tuple(each for each in self._beside if isinstance(each, MarkRecord)),
+            recordings=self.recording.records,
+            session_id=self.session_id,
+            started_at=self.started_wall,
+            room=self.room,
+            turns=tuple(self.turns),
+            dropped_turns=tuple(each for each in self._beside if isinstance(each, DroppedTurnRecord)),
+            states=tuple(self._states),
+            usage=self.usage,
+            close=close,
+        )
+
+
+_KEPT: dict[type[SessionEvent], Callable[[Journal, float, dict[str, Any]], None]] = {
+    ev.ErrorOccurred: Journal._keep_error,
+    ev.WakeUpFired: lambda journal, at, fields: journal._mark("wake_up", at, f"level {fields['level']}"),
+    ev.TranscriptMissing: lambda journal, at, fields: journal._mark("transcript_missing", at),
+    ev.AgentChanged: lambda journal, at, fields: journal._mark(
+        "agent_changed", at, f"{fields['old']} to {fields['agent']}"
+    ),
+    ev.PipelineChanged: lambda journal, at, fields: journal._mark(
+        "pipeline_changed", at, f"{fields['old']} to {fields['pipeline']}"
+    ),
+    ev.UserTurnLimitReached: lambda journal, at, fields: journal._mark("user_turn_limit_reached", at, fields["limit"]),
+    ev.ConnectionReplaced: lambda journal, at, fields: journal._mark(
+        "connection_replaced", at, f"{fields['component']}, {fields['reason']}, gap of {fields['gap']:.3f} s"
+    ),
+}
+"""What the report keeps of events, whether anybody listens to them or not."""
+
+
+def _nobody() -> None:
+    """Before the session has a loop, nobody flushes."""

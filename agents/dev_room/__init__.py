@@ -1,0 +1,48 @@
+"""The embedded development room: a LiveKit-compatible room server in pure Python, for one machine.
+
+It lets an agent, its callers and their tests run with pip alone, through the same `livekit.rtc` client code as in
+production; production differs in URL and keys only. No code of it is on the production path.
+
+Decisions:
+
+* Signalling is LiveKit's `/rtc/v1` (one peer connection) and nothing else: the browser page and the SDKs of today speak
+  it. Older clients get 404 on `/rtc` and belong to a real server.
+* Audio is forwarded as it came, never decoded: a packet costs 12-50 microseconds instead of 220, and adds no delay.
+* ICE-lite on one UDP socket for everyone; the DTLS and SCTP parts are aiortc's, used below its peer connection.
+* It runs as a child process (`RoomProcess`): a busy Python thread beside it would cost 200 ms of audio delay.
+  In-process (`RoomServer`) is for unit tests.
+* Loopback with public keys, or own keys: nothing in between. No TURN, TCP, IPv6, video, clustering or recording.
+* Dispatch is a real server's: a worker that registers late is not asked, one that stays silent loses the call.
+* After a restart of the server, agents and callers come back by themselves; a room to which somebody wants back waits
+  `restart_wait` seconds for its agent before another one is dispatched, or two agents would answer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from vivavoce.agents.dev_room.child import RoomProcess
+    from vivavoce.agents.dev_room.options import DEV_API_KEY, DEV_API_SECRET, RoomServerOptions
+    from vivavoce.agents.dev_room.server import RoomServer
+
+__all__ = ["DEV_API_KEY", "DEV_API_SECRET", "RoomProcess", "RoomServer", "RoomServerOptions"]
+
+_HOMES = {
+    "DEV_API_KEY": "options",
+    "DEV_API_SECRET": "options",
+    "RoomProcess": "child",
+    "RoomServer": "server",
+    "RoomServerOptions": "options",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    from vivavoce.agents.dev_room.extra import needs_room_extra
+
+    with needs_room_extra():
+        return getattr(import_module(f".{_HOMES[name]}", __name__), name)

@@ -1,0 +1,44 @@
+"""Owns what the server API does to a participant: its permissions, and muting its tracks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from livekit.protocol import models, rtc
+
+from vivavoce.agents.dev_room.info import may_publish
+
+if TYPE_CHECKING:
+    from vivavoce.agents.dev_room.participant import Participant
+    from vivavoce.agents.dev_room.tracks import PublishedTrack
+
+
+def mute_track(track: PublishedTrack, *, muted: bool) -> None:
+    """Mute a track on somebody else's behalf; its publisher is told, and mutes its side too."""
+    if track.info.muted != muted:
+        track.info.muted = muted
+        mute = rtc.MuteTrackRequest(sid=track.info.sid, muted=muted)
+        track.publisher.send(rtc.SignalResponse(mute=mute))
+        track.publisher.room.announce(track.publisher)
+
+
+def set_permission(participant: Participant, permission: models.ParticipantPermission) -> None:
+    """Change what a participant may do; what it may no longer do ends now."""
+    grants, room = participant.grants, participant.room
+    grants.can_subscribe, grants.can_publish = permission.can_subscribe, permission.can_publish
+    grants.can_publish_data = permission.can_publish_data
+    grants.can_update_own_metadata = permission.can_update_metadata
+    grants.can_publish_sources = [models.TrackSource.Name(source).lower() for source in permission.can_publish_sources]
+    is_agent = participant.info.permission.agent
+    participant.info.permission.CopyFrom(permission)
+    participant.info.permission.agent = is_agent or permission.agent
+    for track in [t for t in participant.tracks.values() if not may_publish(grants, t.info.source)]:
+        room.unpublish(track)
+    if not grants.can_subscribe:
+        for sid in list(participant.subscriptions):
+            room.unsubscribe(participant, sid)
+    elif participant.auto_subscribe:
+        for other in room.others(participant):
+            for track in other.tracks.values():
+                room.subscribe(participant, track)
+    participant.ask_for_offer()

@@ -1,0 +1,95 @@
+"""Owns what the rooms share: the registry of rooms, admission, the socket, the certificate and the tasks."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from aiortc.rtcdtlstransport import RTCCertificate
+from livekit.protocol import models
+
+from vivavoce.agents.dev_room.auth import Refused
+from vivavoce.agents.dev_room.dispatch import Dispatcher
+from vivavoce.agents.dev_room.ice import UdpMux
+from vivavoce.agents.dev_room.observer import RoomObserver
+from vivavoce.agents.dev_room.options import RoomServerOptions
+from vivavoce.agents.dev_room.room import Room
+from vivavoce.agents.dev_room.tasks import TaskSet
+
+logger = logging.getLogger(__name__)
+
+RESTART_MEMORY = 15.0
+"""Seconds for which a refused resume marks its room as one of before a restart."""
+
+
+class Hub:
+    """All rooms of one server."""
+
+    def __init__(self, options: RoomServerOptions, mux: UdpMux, dispatcher: Dispatcher, tasks: TaskSet) -> None:
+        self.options = options
+        self.mux = mux
+        self.dispatcher = dispatcher
+        self.tasks = tasks
+        self.certificate = RTCCertificate.generateCertificate()
+        self.fingerprint = next(f for f in self.certificate.getFingerprints() if f.algorithm == "sha-256")
+        self.rooms: dict[str, Room] = {}
+        self._is_closing = asyncio.Event()
+        self._refused_resumes: dict[str, float] = {}
+
+    def check_admission(self, room_name: str, identity: str) -> None:
+        """Raise Refused when the room, or the server, is full."""
+        room = self.rooms.get(room_name)
+        if room is None:
+            if len(self.rooms) >= self.options.max_rooms:
+                raise Refused(503, f"the development room server holds {self.options.max_rooms} rooms already")
+            return
+        limit = min(room.info.max_participants or self.options.max_participants, self.options.max_participants)
+        if identity and identity not in room.participants and len(room.participants) >= limit:
+            raise Refused(503, f"the room holds {limit} participants already")
+
+    def open_room(self, name: str, *, empty_timeout: float = 0.0, departure_timeout: float = 0.0) -> Room:
+        """Return the room of that name, made now if there is none; timeouts of 0 take the server's."""
+        room = self.rooms.get(name)
+        if room is None:
+            room = Room(self, name, empty_timeout=empty_timeout, departure_timeout=departure_timeout)
+            self.rooms[name] = room
+            self.tasks.spawn(RoomObserver(room).run(), name="room observer")
+            logger.info("room %s opened", name)
+        return room
+
+    def forget(self, room: Room) -> None:
+        """Take a closed room off the list and end its jobs."""
+        if self.rooms.get(room.name) is room:
+            del self.rooms[room.name]
+        self.dispatcher.end_room(room.name)
+
+    def note_refused_resume(self, room_name: str) -> None:
+        """Remember that somebody wanted back into a room that this server never had: it was restarted."""
+        now = asyncio.get_running_loop().time()
+        self._refused_resumes = {n: t for n, t in self._refused_resumes.items() if now - t < RESTART_MEMORY}
+        self._refused_resumes[room_name] = now
+
+    def is_restarted(self, room_name: str) -> bool:
+        """Tell whether an agent of before a restart may be on its way back into that room."""
+        noted = self._refused_resumes.get(room_name)
+        if noted is not None and asyncio.get_running_loop().time() - noted < RESTART_MEMORY:
+            return True
+        return self.dispatcher.expects_returning_agents()
+
+    async def linger(self, seconds: float) -> None:
+        """Wait, but not once the server is closing."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._is_closing.wait()
+        except TimeoutError:
+            return
+
+    async def aclose(self) -> None:
+        """Tell everyone that the server ends, then close all transports."""
+        rooms = list(self.rooms.values())
+        links = [p.link for room in rooms for p in room.participants.values() if p.link is not None]
+        for room in rooms:
+            room.close(models.SERVER_SHUTDOWN)
+        if links:
+            await asyncio.wait([link.finished for link in links], timeout=0.3)
+        self._is_closing.set()

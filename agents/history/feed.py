@@ -1,0 +1,133 @@
+"""HistoryFeed: hands a session's history to its sink, in a task of its own, so that no turn waits for a disk."""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
+
+import anyio
+from anyio.abc import TaskGroup
+
+from vivavoce.agents.history.sink import ChangeKind, HistoryChange, HistorySink
+from vivavoce.pipelines.core.errors import SessionError, describe
+from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
+from vivavoce.pipelines.llm.chat_context import ChatItem
+
+logger = logging.getLogger(__name__)
+
+MAX_WAITING = 1000
+"""Changes that may wait for the sink, an hour of talk, besides what a session began with; then the oldest are lost."""
+BATCH = 100
+"""Changes in one write."""
+WRITE_LIMIT = 10.0
+"""Seconds for one write."""
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
+"""Seconds from a failed write to the next try; doubled from one to the next."""
+
+
+class HistoryFeed:
+    """Takes changes without waiting and writes them in order.
+
+    A write that fails is tried again, with what has come since, until the close, which tries once more. The
+    application gets one `error` event when writing begins to fail, and one when changes are lost.
+
+    Args:
+        report_error: Told of an error; the flag says whether nothing is lost by it.
+    """
+
+    def __init__(self, sink: HistorySink, session_id: str, report_error: Callable[[Exception, bool], None]) -> None:
+        self._sink = sink
+        self._session_id = session_id
+        self._report_error = report_error
+        self._waiting: deque[HistoryChange] = deque()
+        self._news = anyio.Event()
+        self._ended = anyio.Event()
+        self._is_closing = False
+        self._is_failing = False
+        self._lost = 0
+        self._limit = MAX_WAITING
+        self.is_open = False
+        """Whether it writes."""
+
+    def open(self, group: TaskGroup) -> None:
+        """Write from now on, in `group`, what was noted before too."""
+        self.is_open = True
+        group.start_soon(self._run, name="history sink")
+
+    def begin_with(self, items: Iterable[ChatItem]) -> None:
+        """Note the items of an earlier session, however many."""
+        self._waiting.extend(HistoryChange("added", item) for item in items)
+        self._limit = MAX_WAITING + len(self._waiting)
+        self._news.set()
+
+    def put(self, kind: ChangeKind, item: ChatItem) -> None:
+        """Note a change; after the close it is passed over."""
+        if self._ended.is_set():
+            return
+        self._waiting.append(HistoryChange(kind, item))
+        if len(self._waiting) > self._limit:
+            self._waiting.popleft()
+            self._lost += 1
+            if self._lost == 1:
+                error = SessionError(f"the history sink is {self._limit} changes behind; the oldest are lost")
+                logger.error("%s", error)
+                self._report_error(error, False)
+        self._news.set()
+
+    async def aclose(self) -> None:
+        """Write what waits, and end; whoever closes bounds it.
+
+        Raises:
+            SessionError: Something is not written.
+        """
+        self._is_closing = True
+        self._news.set()
+        await self._ended.wait()
+        lost = len(self._waiting) + self._lost
+        if lost:
+            raise SessionError(f"{lost} changes of the history were not written")
+
+    async def _run(self) -> None:
+        pause = 0.0
+        try:
+            while self._waiting or not self._is_closing:
+                # A failing sink is left alone for a while; the close does not wait for that.
+                with anyio.move_on_after(pause) if pause else nullcontext():
+                    while not self._is_closing and (pause or not self._waiting):
+                        self._news = anyio.Event()
+                        await self._news.wait()
+                if await self._write():
+                    pause = 0.0
+                elif self._is_closing:
+                    break
+                else:
+                    pause = min(max(2 * pause, FIRST_PAUSE), LONGEST_PAUSE)
+        finally:
+            self._ended.set()
+
+    async def _write(self) -> bool:
+        batch = [self._waiting[number] for number in range(min(BATCH, len(self._waiting)))]
+        if not batch:
+            return True
+        first_lost = self._lost
+        try:
+            with anyio.move_on_after(WRITE_LIMIT) as scope, strays_as_errors("the history sink"):
+                await self._sink.write(self._session_id, batch)
+            if scope.cancelled_caught:
+                raise SessionError(f"the history sink did not write {len(batch)} changes within {WRITE_LIMIT:g} s")
+        except Exception as error:  # noqa: BLE001 - a sink is foreign code; the conversation goes on without it
+            if not self._is_failing:
+                logger.warning("Writing the history failed, it will be tried again: %s", describe(error))
+                self._report_error(error, True)
+            logger.debug("Writing the history failed", exc_info=error)
+            self._is_failing = True
+            return False
+        # What was dropped meanwhile was at the head of the batch, and is written after all.
+        dropped = min(self._lost - first_lost, len(batch))
+        self._lost -= dropped
+        for _ in range(len(batch) - dropped):
+            self._waiting.popleft()
+        self._is_failing = False
+        return True

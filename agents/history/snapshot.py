@@ -1,0 +1,144 @@
+"""Snapshot: a conversation as JSON data with which another session goes on, after a crash, a deploy, a hot reload.
+
+In it are the agent's id, the history (what is committed: no call without its output, no words that were not heard),
+the userdata and the counters that keep ids and sequence numbers unique. Options, instructions, pipelines and keys are
+not: they are the application's, which makes the new session. What the userdata holds is in it as it is, but for
+pydantic's `SecretStr`, whose text never is.
+
+Userdata is None, JSON data, a dataclass or a pydantic model. What JSON cannot say by itself (a datetime, a nested
+dataclass) comes back as what it was only if the new session is given a userdata of the same class, which is filled
+anew; otherwise it comes back as plain data. A snapshot without userdata leaves the session's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any
+
+from vivavoce.agents.history.history import SessionHistory
+from vivavoce.pipelines.core.errors import ConfigurationError
+from vivavoce.pipelines.llm.chat_context import ChatContext
+
+SNAPSHOT_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """What a session goes on with.
+
+    Args:
+        last_sequence: The highest sequence number that an item had, taken out or not.
+        turns: How many user turns there were.
+    """
+
+    history: ChatContext
+    userdata: Any = field(repr=False)
+    last_sequence: int
+    turns: int
+
+
+def write_snapshot(
+    *, session_id: str, agent: str, history: SessionHistory, userdata: object, turns: int
+) -> dict[str, Any]:
+    """Return what `read_snapshot` takes, for `json.dumps`.
+
+    Raises:
+        ConfigurationError: The userdata cannot be JSON; it says which part.
+    """
+    return {
+        "version": SNAPSHOT_VERSION,
+        "session_id": session_id,
+        "agent": agent,
+        "history": history.copy().to_json(images=True),
+        "userdata": _plain(userdata),
+        "counters": {"items": history.last_sequence, "turns": turns},
+    }
+
+
+def read_snapshot(data: object, *, agent: str, userdata: object) -> Snapshot:
+    """Return what to go on with.
+
+    Args:
+        agent: The id of the session's agent.
+        userdata: What the session was given; its class says what the snapshot's is made into.
+    Raises:
+        ConfigurationError: The snapshot is of another version or shape, of another agent, or its userdata does not fit.
+    """
+    if not isinstance(data, Mapping):
+        raise ConfigurationError(f"resume_from must be what snapshot() returned, got {type(data).__name__}")
+    if data.get("version") != SNAPSHOT_VERSION:
+        raise ConfigurationError(
+            f"a snapshot must be of version {SNAPSHOT_VERSION}, got {data.get('version')!r}; "
+            "resume it with the release of vivavoce that took it"
+        )
+    if data.get("agent") != agent:
+        raise ConfigurationError(
+            f"the snapshot's conversation is with the agent {data.get('agent')!r}, got {agent!r}; make the session "
+            'with the agent that snapshot["agent"] names'
+        )
+    counters = data.get("counters")
+    if not isinstance(counters, Mapping) or any(type(counters.get(name)) is not int for name in ("items", "turns")):
+        raise ConfigurationError("a snapshot needs counters with whole numbers for 'items' and 'turns'")
+    history = ChatContext.from_json(data.get("history") or {})
+    last = max([counters["items"], *(item.sequence for item in history)])
+    given = _restored(data.get("userdata"), userdata)
+    return Snapshot(history=history, userdata=given, last_sequence=last, turns=counters["turns"])
+
+
+def _plain(userdata: object) -> Any:
+    from pydantic_core import to_jsonable_python
+
+    try:
+        return to_jsonable_python(userdata)
+    except Exception as error:  # noqa: BLE001 - serialising runs the userdata's own code
+        place, part = _culprit(userdata, "userdata", set())
+        raise ConfigurationError(
+            f"{place} must be JSON data, a dataclass or a pydantic model, got {type(part).__name__}; "
+            "keep what cannot be saved outside of userdata, or in a field that pydantic excludes"
+        ) from error
+
+
+def _culprit(value: object, place: str, above: set[int]) -> tuple[str, object]:
+    """Return the innermost part that cannot be JSON, and where it is."""
+    from pydantic_core import to_jsonable_python
+
+    for name, part in _parts(value):
+        if id(part) in above:
+            return f"{place}{name} (which holds itself)", part
+        try:
+            to_jsonable_python(part)
+        except Exception:  # noqa: BLE001 - that is what is looked for
+            return _culprit(part, place + name, above | {id(value), id(part)})
+    return place, value
+
+
+def _parts(value: object) -> Iterator[tuple[str, object]]:
+    from pydantic import BaseModel
+
+    if isinstance(value, Mapping):
+        yield from ((f"[{key!r}]", part) for key, part in value.items())
+    elif isinstance(value, list | tuple | set | frozenset):
+        yield from ((f"[{number}]", part) for number, part in enumerate(value))
+    elif isinstance(value, BaseModel):
+        yield from ((f".{name}", getattr(value, name)) for name in type(value).model_fields)
+    elif is_dataclass(value) and not isinstance(value, type):
+        yield from ((f".{part.name}", getattr(value, part.name)) for part in fields(value))
+
+
+def _restored(plain: Any, given: object) -> Any:
+    from pydantic import BaseModel, PydanticUserError, TypeAdapter, ValidationError
+
+    if plain is None:
+        return given
+    kind = type(given)
+    if not (is_dataclass(kind) or issubclass(kind, BaseModel)):
+        return deepcopy(plain)  # sessions that go on from one snapshot have nothing in common
+    try:
+        return TypeAdapter(kind).validate_python(plain)
+    except ValidationError as error:
+        places = "; ".join(f"{'.'.join(map(str, part['loc'])) or 'userdata'}: {part['msg']}" for part in error.errors())
+        raise ConfigurationError(f"the snapshot's userdata does not make a {kind.__name__}: {places}") from None
+    except (PydanticUserError, NameError) as error:
+        raise ConfigurationError(f"{kind.__name__} cannot be made from a snapshot's userdata: {error}") from error

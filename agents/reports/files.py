@@ -1,0 +1,61 @@
+"""Files of a report: its JSON, and its page with the recording that belongs to it."""
+
+from __future__ import annotations
+
+import json
+import os
+from itertools import count
+from pathlib import Path
+
+from vivavoce.agents.records import SessionReport
+from vivavoce.agents.reports.page import render
+from vivavoce.agents.reports.peaks import read_peaks
+from vivavoce.pipelines.core.errors import ReportError
+
+
+def to_text(report: SessionReport) -> str:
+    """Return what report.json holds."""
+    return json.dumps(report.to_json(), indent=2, ensure_ascii=False) + "\n"
+
+
+def page_of(
+    report: SessionReport, *, wav: Path | None = None, beside: Path | None = None, with_audio: bool = False
+) -> str:
+    """Return the page of a report.
+
+    Args:
+        wav: The session's recording; else the first that the report names, as named or in the folder `beside`.
+        with_audio: Whether the page holds the sound too.
+    Raises:
+        ReportError: The recording cannot be read.
+    """
+    recording = next((each for each in report.recordings if each.path.endswith(".wav")), None)
+    if wav is None and recording is not None:
+        named = Path(recording.path)
+        wav = next((file for file in (named, *([beside / named.name] if beside else ())) if file.is_file()), None)
+    peaks = None if wav is None else read_peaks(wav, offset=0.0 if recording is None else recording.started_at)
+    if with_audio and wav is None:
+        raise ReportError("there is no recording to put into the page; give one with --wav, or leave out --audio")
+    sound = wav.read_bytes() if with_audio and wav is not None else None
+    return render(report, peaks=peaks, audio=sound)
+
+
+def write_new(path: Path, report: SessionReport) -> Path:
+    """Write the report, or where `path` ends in .html its page, into a file that was not there; return which.
+
+    Raises:
+        OSError: It cannot be written.
+        ReportError: The recording cannot be read.
+    """
+    text = page_of(report) if path.suffix == ".html" else to_text(report)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for number in count(1):
+        file = path if number == 1 else path.with_name(f"{path.stem}-{number}{path.suffix}")
+        try:
+            descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except FileExistsError:
+            continue
+        with open(descriptor, "w", encoding="utf-8") as out:
+            out.write(text)
+        return file
+    raise AssertionError("count() has no end")

@@ -1,6 +1,0 @@
-"""The session's side of a LiveKit room, on `livekit.rtc`: audio both ways, transcriptions, states, typed text."""
-
-from vivavoce.agents.rooms.livekit.sink import LiveKitSink
-from vivavoce.agents.rooms.livekit.transport import LiveKitTransport
-
-__all__ = ["LiveKitSink", "LiveKitTransport"]

@@ -1,0 +1,243 @@
+"""RoomLink: between a session and its transport: the caller's audio and text in, who is there, when to play."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import anyio
+from anyio import TASK_STATUS_IGNORED
+from anyio.abc import TaskGroup, TaskStatus
+
+from vivavoce.agents import events as ev
+from vivavoce.agents.agent import Agent
+from vivavoce.agents.core.emitter import SessionEmitter
+from vivavoce.agents.session.runtime import SessionRuntime
+from vivavoce.agents.states import CloseReason
+from vivavoce.agents.transports.options import RoomOptions
+from vivavoce.agents.turn import inputs as i
+from vivavoce.pipelines.core.checks import check_text
+from vivavoce.pipelines.core.clock import Clock, TimerHandle
+from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError, RoomError, VoiceError, describe, located
+from vivavoce.pipelines.io import Transport, TransportEvents
+from vivavoce.pipelines.media.frame import AudioFrame, VideoFrame
+from vivavoce.pipelines.pipeline import PipelineCapabilities, PipelineConnection
+
+logger = logging.getLogger(__name__)
+
+HANGUP_LIMIT = 10.0
+"""Seconds for a transport to disconnect the caller, over any limit of its own."""
+
+_AudioHook = Callable[[AudioFrame], None]
+
+
+class RoomLink(TransportEvents):
+    """Takes what the transport reports. Audio goes straight to the pipeline; everything else is an input."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        runtime: SessionRuntime,
+        emitter: SessionEmitter,
+        clock: Clock,
+        options: RoomOptions,
+        *,
+        on_closed: Callable[[str, CloseReason], None],
+    ) -> None:
+        self.transport = transport
+        self.is_muted = False
+        self.is_waiting = False
+        """Whether another session still has the conversation: this one hears nothing and plays nothing yet."""
+        self._runtime = runtime
+        self._emitter = emitter
+        self._clock = clock
+        self._options = options
+        self._on_closed = on_closed
+        self._close_reason = CloseReason.ROOM_CLOSED
+        self._push: Callable[[AudioFrame], None] | None = None
+        self._hears: _AudioHook | None = None
+        self._is_heard: _AudioHook | None = None
+        self._limit: TimerHandle | None = None
+        self._is_audible = False
+        self._next_picture_at = 0.0
+
+    async def hang_up(self, reason: CloseReason) -> None:
+        """Disconnect the caller; the session closes with `reason`, if it closes when its caller leaves.
+
+        Raises:
+            RoomError: The transport could not do it.
+        """
+        self._close_reason = reason  # the room may close before the server has answered
+        try:
+            with anyio.fail_after(HANGUP_LIMIT):
+                await self.transport.hangup()
+        except VoiceError:
+            raise
+        except Exception as error:  # noqa: BLE001 - foreign transports may raise anything, a TimeoutError too
+            raise RoomError(f"the transport could not disconnect the caller: {describe(error)}") from error
+        finally:
+            self._close_reason = CloseReason.ROOM_CLOSED
+        if self._options.close_on_disconnect:
+            self._on_closed("the caller was disconnected", reason)
+
+    def open(
+        self, group: TaskGroup, agent: Agent, connection: PipelineConnection, capabilities: PipelineCapabilities
+    ) -> None:
+        """Link the runtime to this room and to `connection`.
+
+        Raises:
+            CapabilityError: The room is to be seen, and nothing here sees.
+        """
+        if self._options.video_input and not capabilities.takes_video:
+            remedy = "use a RealtimePipeline with a model that takes video, or leave out RoomOptions.video_input"
+            raise CapabilityError("the pipeline", "takes_video", remedy)
+        self._observe_for(agent)
+        self._push = connection.push_audio
+        self._runtime.open(
+            group=group,
+            agent=agent,
+            connection=connection,
+            capabilities=capabilities,
+            transport=self.transport,
+            on_written=self._observe_out,
+        )
+        self._runtime.handoffs.open(group, self._take_agent)
+
+    async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
+        """Serve the transport until cancelled."""
+        try:
+            await self.transport.run(self, task_status=task_status)
+        finally:
+            if self._limit is not None:
+                self._limit.cancel()
+
+    def hear_by(self, push: Callable[[AudioFrame], None]) -> None:
+        """Give the caller's frames to that one from now on, unless nothing is heard any more."""
+        if self._push is not None:
+            self._push = push
+
+    def end_wait(self) -> None:
+        """The session has the conversation now."""
+        self.is_waiting = False
+        if self._is_audible:
+            self._runtime.playout.open()
+
+    async def stop_input(self) -> None:
+        """Hear and read nothing from now on."""
+        self._push = None
+
+    def _take_agent(self, agent: Agent) -> None:
+        self._observe_for(agent)
+        self._runtime.take_agent(agent)
+
+    def _observe_for(self, agent: Agent) -> None:
+        self._hears = agent.on_speech_in if agent.hears else None
+        self._is_heard = agent.on_speech_out if agent.is_heard else None
+
+    # --- TransportEvents
+
+    def audio(self, frame: AudioFrame) -> None:
+        """20 ms of the caller."""
+        push = self._push
+        if push is None:
+            return
+        if self.is_muted or self.is_waiting:  # silence, not nothing: speech that was cut by the muting has to end
+            frame = AudioFrame(bytes(len(frame.data)), frame.sample_rate, frame.num_channels)
+        push(frame)
+        self._runtime.journal.recording.heard(frame)
+        if self._emitter.has_speech_in:
+            self._observe(ev.SpeechIn, frame)
+        if self._hears is not None:
+            self._call_hook("on_speech_in", self._hears, frame)
+
+    def audio_stopped(self) -> None:
+        """The caller's microphone is gone for now."""
+        if self._push is not None:
+            self._runtime.post(i.UserAudioStopped())
+
+    def wants_video(self) -> bool:
+        """Whether a picture is due, and somebody may see it."""
+        if not self._options.video_input or self._push is None or self.is_muted or self.is_waiting:
+            return False
+        now = self._clock.now()
+        if now < self._next_picture_at:
+            return False
+        self._next_picture_at = now + 1 / self._options.video_fps
+        return True
+
+    def video(self, frame: VideoFrame) -> None:
+        """A picture of what the caller shows."""
+        model = self._runtime.history.model
+        if model is not None and self._push is not None and not self.is_muted:
+            model.show(frame)
+
+    def text(self, text: str) -> None:
+        """The caller typed something."""
+        if self._push is None or self.is_waiting:
+            return
+        try:
+            text = check_text("TransportEvents.text(text)", text, remedy="mend the transport; the text is left out")
+        except ConfigurationError as error:
+            self._runtime.report_error(error, "room")
+            return
+        self._runtime.post(i.TextReceived(text))
+
+    def interrupt(self) -> None:
+        """The caller wants the agent to stop; what may not be interrupted goes on."""
+        if self._push is not None:
+            self._runtime.post(i.InterruptRequested(force=False))
+
+    def participant_linked(self, identity: str) -> None:
+        """The caller is there."""
+        self._runtime.post(i.ParticipantLinked())
+        self._runtime.background.hold(False)
+        if not self._is_audible and self._limit is None:
+            limit = self._clock.now() + self._options.audible_limit
+            self._limit = self._clock.call_at(limit, self._on_audible_limit)
+            self.transport.on_audible(self._begin_playout)
+
+    def participant_left(self, identity: str) -> None:
+        """The caller is gone, maybe for good."""
+        options = self._options
+        if options.close_on_disconnect:  # else the room goes on without it
+            self._runtime.background.hold(True)
+        self._runtime.post(i.ParticipantLeft(options.participant_grace if options.close_on_disconnect else None))
+
+    def closed(self, reason: str) -> None:
+        """The room is gone."""
+        self._on_closed(reason, self._close_reason)
+
+    # --- audio out
+
+    def _begin_playout(self) -> None:
+        if not self._is_audible:
+            self._is_audible = True
+            if self._limit is not None:
+                self._limit.cancel()
+            if not self.is_waiting:
+                self._runtime.playout.open()
+
+    def _on_audible_limit(self) -> None:
+        if not self._is_audible:
+            logger.warning(
+                "The caller has not subscribed to the agent's track within %s s; playing", self._options.audible_limit
+            )
+            self._begin_playout()
+
+    def _observe_out(self, frame: AudioFrame) -> None:
+        if self._emitter.has_speech_out:
+            self._observe(ev.SpeechOut, frame)
+        if self._is_heard is not None:
+            self._call_hook("on_speech_out", self._is_heard, frame)
+
+    def _call_hook(self, name: str, hook: _AudioHook, frame: AudioFrame) -> None:
+        try:
+            hook(frame)
+        except Exception as error:  # noqa: BLE001 - a user callback must not break the audio path
+            if self._runtime.journal.note_frame_error(hook, error, "hook"):
+                logger.warning("%s raised %s; further errors of it are counted", name, located(error))
+                logger.debug("%s raised", name, exc_info=error)
+
+    def _observe(self, kind: type[ev.SpeechIn] | type[ev.SpeechOut], frame: AudioFrame) -> None:
+        journal = self._runtime.journal
+        self._emitter.emit(kind(at=self._clock.now() - journal.started_at, sequence=0, frame=frame))

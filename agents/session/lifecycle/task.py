@@ -1,0 +1,500 @@
+"""SessionLifecycle: the session's one task, from the first step of start to the last of close."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import anyio
+from anyio.abc import TaskGroup
+
+from vivavoce.agents import events as ev
+from vivavoce.agents.agent import Agent, Session
+from vivavoce.agents.core.emitter import SessionEmitter
+from vivavoce.agents.core.service import Service
+from vivavoce.agents.history.snapshot import Snapshot
+from vivavoce.agents.records import CloseReport
+from vivavoce.agents.reports.session_file import report_file, write_report
+from vivavoce.agents.session.caller import RoomLink
+from vivavoce.agents.session.lifecycle.close import UNWIND_SHARE, CloseSequence, Step
+from vivavoce.agents.session.lifecycle.preparing import Preparing
+from vivavoce.agents.session.lifecycle.start import Starting
+from vivavoce.agents.session.options import SessionOptions
+from vivavoce.agents.session.pipelines.switch import PipelineRoom
+from vivavoce.agents.session.runtime import SessionRuntime
+from vivavoce.agents.states import CloseReason
+from vivavoce.agents.telemetry.facts import session_facts
+from vivavoce.agents.telemetry.logs.logs import log_session
+from vivavoce.agents.telemetry.observer import SessionObserver, Watch
+from vivavoce.agents.tools.mcp.servers import MCPRoom
+from vivavoce.agents.transports.options import RoomOptions
+from vivavoce.agents.turn import inputs as i
+from vivavoce.pipelines.core.clock import Clock
+from vivavoce.pipelines.core.errors import (
+    SessionClosedError,
+    SessionError,
+    SessionNotStartedError,
+    VoiceError,
+    describe,
+    first_error,
+)
+
+if TYPE_CHECKING:
+    from vivavoce.pipelines.io import Transport
+
+logger = logging.getLogger(__name__)
+
+HEARING_SHARE = 0.5
+"""Part of the close's budget in which the user's last words must come."""
+
+Connect = Callable[[], Awaitable["Transport"]]
+"""Returns the transport, when it is connected if need be."""
+
+TakeOver = Callable[[], Awaitable[Snapshot | None]]
+"""Returns what to go on with, once the session that has the conversation lets go of it; None: nothing after all."""
+
+
+@dataclass(slots=True)
+class _CloseRequest:
+    """Why the session closes, and whether it leaves the room then."""
+
+    reason: CloseReason
+    cause: Exception | None = None
+    leaves: bool = False
+
+
+class SessionLifecycle:
+    """Starts and closes a session. `main()` is its task's body."""
+
+    def __init__(
+        self,
+        session: Session,
+        pipelines: PipelineRoom,
+        runtime: SessionRuntime,
+        emitter: SessionEmitter,
+        *,
+        clock: Clock,
+        options: SessionOptions,
+    ) -> None:
+        self._session = session
+        self._pipelines = pipelines
+        self._runtime = runtime
+        self._emitter = emitter
+        self._clock = clock
+        self._options = options
+        self._stops: dict[str, Callable[[], Awaitable[None]]] = {}
+        """How to end the parts that were started, by name."""
+        self._preparing = Preparing(clock, options.start_step)
+        self._mcp: MCPRoom | None = None
+        self._link: RoomLink | None = None
+        self._is_muted = False
+        self._starting = Starting()
+        self._close_asked = anyio.Event()
+        self._why = _CloseRequest(CloseReason.USER_INITIATED)
+        self._closing: CloseSequence | None = None
+        self.ready = anyio.Event()
+        """Set when start is done, or the close of one that failed."""
+        self.closed = anyio.Event()
+        """Set when close is done; what ignores its cancellation may still run."""
+        self.failure: BaseException | None = None
+        """What start failed with."""
+        self.report: CloseReport | None = None
+        self.accepts_speech = True
+        """Off once `on_exit` is done: nothing more can be said."""
+
+    def request_close(self, reason: CloseReason, cause: Exception | None = None, *, leave: bool = False) -> None:
+        """Ask for the close; the first reason counts. Synchronous and callable from any task of the loop."""
+        if self._close_asked.is_set():
+            self._why.leaves = self._why.leaves or leave
+            return
+        self._why = _CloseRequest(reason, cause, leave)
+        self._close_asked.set()
+        self._starting.cut()
+
+    @property
+    def is_closing_here(self) -> bool:
+        """Whether the close waits for the calling code."""
+        return self._closing is not None and self._closing.is_running_here
+
+    @property
+    def seconds_left(self) -> float:
+        """What is left of the close's budget."""
+        return self._options.close_timeout if self._closing is None else self._closing.seconds_left
+
+    @property
+    def is_close_asked(self) -> bool:
+        """Whether the close was asked for."""
+        return self._close_asked.is_set()
+
+    async def close_unstarted(self, reason: CloseReason) -> CloseReport:
+        """Close a session that was never started: there is nothing to do but to say so."""
+        if self.report is None:
+            self.report = CloseReport(reason=reason.value, seconds=0.0)
+            self._runtime.handoffs.close()
+            self._pipelines.close()
+            self.closed.set()
+            journal = self._runtime.journal
+            journal.begin("")
+            async with anyio.create_task_group() as group:
+                self._emitter.open(group)
+                self._runtime.step(i.SessionClosing())
+                self._runtime.step(i.SessionClosed())
+                journal.note(ev.Closed, report=self.report)
+                journal.flush()
+                with anyio.move_on_after(self._options.close_timeout):
+                    await self._emitter.wait_idle(is_closed=True)
+                group.cancel_scope.cancel()
+            self._set_closed()
+        return self.report
+
+    @property
+    def room_link(self) -> RoomLink:
+        """The session's link to its room.
+
+        Raises:
+            SessionNotStartedError: There is none yet.
+        """
+        if self._link is None:
+            raise SessionNotStartedError("the session is not in its room yet; call this from on_enter on")
+        return self._link
+
+    def check_hangup(self) -> None:
+        """Check that the transport, if there is one yet, can disconnect the caller.
+
+        Raises:
+            ConfigurationError: It cannot.
+        """
+        if self._link is not None:
+            self._link.transport.check_hangup()
+
+    def mute(self, is_muted: bool) -> None:
+        """Let the pipeline hear silence instead of the caller, or the caller again."""
+        self._is_muted = is_muted
+        if self._link is not None:
+            self._link.is_muted = is_muted
+
+    async def main(self, connect: Connect, room_options: RoomOptions, resumed: Snapshot | TakeOver | None) -> None:
+        """Start, wait for the close, close. It goes on beyond `closed` only for what ignores its cancellation."""
+        log_session(self._session.id, captures_content=self._options.capture_content)
+        try:
+            with self._observer.session(self._facts):
+                await self._live(connect, room_options, resumed)
+        except Exception as error:  # noqa: BLE001 - nobody awaits the session's task for its result
+            logger.error("The session ended by an error: %s", describe(error))
+            logger.debug("The session ended by an error", exc_info=error)
+            self.failure = self.failure or first_error(error)
+        finally:
+            if not self.closed.is_set():  # the close itself was broken
+                with anyio.CancelScope(shield=True):
+                    await self._end_telemetry()
+            self._set_closed()
+
+    async def _live(self, connect: Connect, room_options: RoomOptions, resumed: Snapshot | TakeOver | None) -> None:
+        async with anyio.create_task_group() as group:
+            self._emitter.open(group)
+            try:
+                await self._start(group, connect, room_options, resumed)
+                await self._close_asked.wait()
+            except BaseException as error:
+                self._note_end(error)
+                raise
+            finally:
+                # Whoever cancels the session's task from outside still gets an orderly, bounded close.
+                with anyio.CancelScope(shield=True):
+                    await self._close(group)
+                group.cancel_scope.cancel()
+
+    @property
+    def _observer(self) -> SessionObserver:
+        return self._runtime.journal.observer
+
+    def _facts(self) -> Mapping[str, Any]:
+        runtime = self._runtime
+        return session_facts(runtime.handoffs.agent, self._pipelines.pipeline, self._options, runtime.journal.room)
+
+    def _note_end(self, error: BaseException) -> None:
+        cause = error if isinstance(error, Exception) else None
+        self.request_close(CloseReason.ERROR, cause)
+        if not self.ready.is_set() and self.failure is None:
+            self.failure = cause or SessionClosedError("the session's task was cancelled while it was starting")
+
+    def _set_closed(self) -> None:
+        if self.report is None:  # the close itself was broken
+            self.report = CloseReport(reason=self._why.reason.value, seconds=0.0, error="the close was broken off")
+        self._runtime.end()
+        if self._runtime.journal.trace is not None:
+            self._runtime.journal.trace.close()
+        self.ready.set()
+        self.closed.set()
+
+    # --- start
+
+    async def _start(
+        self, group: TaskGroup, connect: Connect, room_options: RoomOptions, resumed: Snapshot | TakeOver | None
+    ) -> None:
+        try:
+            with self._starting.open(), self._observer.phase("start"):
+                await self._run_start(group, connect, room_options, resumed)
+                self.ready.set()
+                return
+        except Exception as error:  # noqa: BLE001 - handed to the caller of start()
+            self.failure = error
+            self.request_close(CloseReason.START_FAILED, error)
+            return
+        self.failure = self._why.cause
+        if self.failure is None and not self._starting.has_entered:
+            self.failure = SessionClosedError(f"closed while it was starting: {self._why.reason.value}")
+
+    async def _run_start(
+        self, group: TaskGroup, connect: Connect, room_options: RoomOptions, resumed: Snapshot | TakeOver | None
+    ) -> None:
+        runtime, limit = self._runtime, self._options.start_step
+        handoffs = runtime.handoffs
+        handoffs.begin_session()
+        runtime.flows.begin_session(self._session)
+        transport: list[Transport] = []
+
+        async def get_transport() -> None:
+            transport.append(await connect())
+
+        async def connected() -> None:
+            with watched("connect"):
+                await self._starting.call(group, "connect", get_transport)
+
+        async def prepared() -> None:
+            with watched("prepare"):
+                await self._preparing.first(first, self._pipelines.pipeline)
+
+        self._mcp = MCPRoom(group, self._clock, report_error=self._on_mcp_error)
+        handoffs.prepare = self._prepare_next
+        watched = partial(self._observer.phase_step, "start")
+        with watched("mcp"):
+            first = await self._open_servers(self._mcp)
+        await self._preparing.beside(connected, prepared)
+        self._link = link = RoomLink(
+            transport[0], runtime, self._emitter, self._clock, room_options, on_closed=self._on_room_closed
+        )
+        take_over = resumed if callable(resumed) else None
+        snapshot = None if callable(resumed) else resumed
+        link.is_muted, link.is_waiting = self._is_muted, take_over is not None
+        line = self._pipelines.open(
+            group,
+            linked=runtime,
+            ears=link,
+            input_rate=link.transport.input_rate,
+            on_lost=partial(self.request_close, CloseReason.ERROR),
+        )
+        link.open(group, handoffs.agent, line.connection, line.capabilities)
+        if take_over is None:
+            self._begin(group, snapshot)
+        if runtime.history.feed is not None:
+            runtime.history.feed.open(group)
+        with watched("pipeline"):
+            await self._pipelines.start(limit)
+        with watched("room audio"):
+            await self._serve("room audio", link.run, group, limit)
+        if handoffs.agent is not first:
+            runtime.take_agent(await self._open_servers(self._mcp, prepares=True))
+        if take_over is not None:
+            snapshot = await self._take_over(group, take_over)
+            self._begin(group, snapshot)
+            link.end_wait()
+        self._starting.has_entered = True
+        if snapshot is None:
+            with watched("on_enter"):
+                await self._starting.call(group, "on_enter", handoffs.enter)
+        else:
+            handoffs.resume()
+        runtime.step(i.SessionStarted())
+        runtime.journal.note(ev.Started)
+        runtime.journal.flush()
+
+    def _begin(self, group: TaskGroup, resumed: Snapshot | None) -> None:
+        self._runtime.journal.recording.open(group, self._runtime.journal.started_at)
+        self._runtime.step(i.SessionStarting(resumed.turns if resumed else 0))
+        group.start_soon(self._decide, name=f"session {self._session.id}")
+
+    async def _take_over(self, group: TaskGroup, take_over: TakeOver) -> Snapshot | None:
+        """Wait, with everything open and ready, until the conversation is ours; what happens meanwhile is kept."""
+        got: list[Snapshot | None] = []
+
+        async def wait() -> None:
+            got.append(await take_over())
+
+        await self._starting.call(group, "take over", wait)
+        return got[0]
+
+    async def _open_servers(self, mcp: MCPRoom, *, prepares: bool = False) -> Agent:
+        """Connect the servers of the agent that begins, whom `update_agent()` may replace meanwhile; return it."""
+        while True:
+            agent = self._runtime.handoffs.agent
+            await mcp.open(agent)
+            if prepares:
+                await self._preparing.agent(agent)
+            if agent is self._runtime.handoffs.agent:
+                return agent
+
+    async def _prepare_next(self, agent: Agent) -> None:
+        """Have all that an agent needs who comes later; it takes over without what cannot be had."""
+        assert self._mcp is not None
+        await self._mcp.open(agent, does_without=True)
+        try:
+            await self._preparing.agent(agent)
+        except VoiceError as error:
+            self._runtime.report_error(error, "tool", is_recovered=True)
+
+    async def _decide(self) -> None:
+        try:
+            await self._runtime.run()
+        except Exception as error:  # noqa: BLE001 - a bug of ours: the session closes in order and says why
+            self._on_crash("decision loop", error)
+
+    async def _serve(self, name: str, run: Callable[..., Awaitable[None]], group: TaskGroup, limit: float) -> None:
+        service = Service(name, run, on_crash=self._on_crash)
+        self._stops[name] = service.stop
+        await service.start(group, limit)
+
+    def _on_crash(self, name: str, error: Exception) -> None:
+        logger.error("The %s ended by an error: %s", name, describe(error))
+        logger.debug("The %s ended by an error", name, exc_info=error)
+        self._runtime.report_error(error, name)
+        self.request_close(CloseReason.ERROR, error)
+
+    def _on_mcp_error(self, error: Exception) -> None:
+        self._runtime.report_error(error, "mcp", is_recovered=True)
+
+    def _on_room_closed(self, why: str, reason: CloseReason) -> None:
+        logger.info("The room is gone: %s", why)
+        self.request_close(reason)
+
+    # --- close
+
+    async def _close(self, group: TaskGroup) -> None:
+        self._runtime.handoffs.close()
+        self._closing = closing = CloseSequence(self._clock, self._options.close_timeout, group, self._watch_step)
+        self._pipelines.on_closing_error = closing.note
+        self._pipelines.close()
+        with self._observer.phase("close"):
+            steps = await closing.run(self._close_steps())
+        self._runtime.step(i.SessionClosed())
+        self._runtime.end_speeches()
+        self.report = CloseReport(
+            reason=self._why.reason.value,
+            seconds=closing.seconds,
+            steps=steps,
+            error=self._runtime.last_words.problem if self._why.cause is None else describe(self._why.cause),
+        )
+        self._runtime.journal.note(ev.Closed, report=self.report)
+        self._runtime.journal.flush()
+        await self._write_report()
+        await self._end_telemetry()
+        self._set_closed()
+        with anyio.move_on_after(closing.seconds_left * UNWIND_SHARE):
+            await self._emitter.wait_idle(is_closed=True)
+        for name in self._emitter.running:
+            logger.warning("A handler of %r outlives the session's close and is cut", name)
+        if self._runtime.journal.trace is not None:
+            await self._runtime.journal.trace.written(closing.seconds_left * UNWIND_SHARE)
+        self._runtime.handoffs.release()
+
+    def _close_steps(self) -> list[Step]:
+        closing = self._closing
+        assert closing is not None
+        steps: list[Step] = []
+        if self._starting.open_call is not None:
+            name, call = self._starting.open_call
+            steps.append((name, call.wait))
+        handoffs = self._runtime.handoffs
+        if handoffs.open_hook is not None:
+            steps.append((handoffs.open_hook.name, handoffs.open_hook.wait))
+        link = self._link
+        if link is not None:
+            steps.append(("input", link.stop_input))
+            self._runtime.wake_up_call.end()
+            if self._runtime.wake_up_call.is_running:
+                steps.append(("wake-up", self._runtime.wake_up_call.cut))
+            steps += [("speech", self._cut_speech), ("tools", self._runtime.tools.cancel)]
+            if self._runtime.last_words.is_apology_due:
+                steps.append(("apology", self._apologise))
+        if self._starting.has_entered and self._why.reason is not CloseReason.REPLACED:
+            steps.append(("on_exit", self._exit_agent))
+        if self._runtime.flows.has_work:
+            steps.append(("conversation_flow.cleanup", partial(closing.side_by_side, self._runtime.flows.cleanups())))
+        if self._runtime.background.is_sounding:
+            steps.append(("background audio", self._runtime.background.aclose))
+        if self._mcp is not None and self._mcp.has_servers:
+            steps.append(("mcp", self._mcp.aclose))
+        steps.append(("pipeline", self._pipelines.aclose))
+        steps.append(("agent cleanup", partial(closing.side_by_side, handoffs.cleanups())))
+        steps.append(("handlers", self._end_handlers))
+        feed = self._runtime.history.feed
+        if feed is not None and feed.is_open:  # after whatever may still add to the history
+            steps.append(("history sink", feed.aclose))
+        if self._runtime.journal.recording.begin_close():
+            steps.append(("recording", self._runtime.journal.recording.stop))
+        if link is not None:
+            steps.append(("room audio", partial(self._close_room_audio, link)))
+            if self._why.leaves:
+                steps.append(("leave room", link.transport.leave))
+        return steps
+
+    def _watch_step(self, name: str) -> Watch:
+        return self._observer.phase_step("close", name)
+
+    async def _write_report(self) -> None:
+        path = report_file(self._options.report_path, self._session.id)
+        if path is not None:
+            session = self._session
+            report = self._runtime.journal.report(self.report, pipeline=session.pipeline, agent_id=session.agent.id)
+            await write_report(path, report, self._clock)
+
+    async def _end_telemetry(self) -> None:
+        """End what is told of the session; the flush has a limit of its own, whatever the steps have used up."""
+        self._observer.ends(self._why.reason.value, self._why.cause)
+        await self._observer.flush()
+
+    async def _end_handlers(self) -> None:
+        try:
+            await self._emitter.wait_idle()
+        finally:
+            assert self._closing is not None
+            for name in self._emitter.running:
+                self._closing.note(SessionError(f"an async handler of {name!r} was still at work"))
+            self._emitter.cut()
+
+    async def _cut_speech(self) -> None:
+        hears_out = not (self._why.leaves or self._why.reason is CloseReason.ERROR)
+        self._runtime.step(i.SessionClosing(hears_out=hears_out))
+        if hears_out:
+            with anyio.move_on_after(self.seconds_left * HEARING_SHARE) as scope:
+                await self._runtime.turn_book.heard_out.wait()
+            if scope.cancelled_caught:
+                self._runtime.step(i.SessionClosing())
+        await self._runtime.wait_silent()
+
+    async def _apologise(self) -> None:
+        runtime = self._runtime
+        try:
+            if self._pipelines.capabilities.can_say:
+                runtime.last_words.apologise(runtime.request_speech, runtime.tell)
+                await runtime.wait_silent()
+        finally:
+            self._runtime.step(i.SessionClosing())
+
+    async def _exit_agent(self) -> None:
+        try:
+            await self._runtime.handoffs.exit()
+            await self._runtime.wait_silent()  # what it said without awaiting it is spoken too
+        finally:
+            self.accepts_speech = False
+            self._runtime.step(i.SessionClosing())
+
+    async def _close_room_audio(self, link: RoomLink) -> None:
+        try:
+            if "room audio" in self._stops:
+                await self._stops["room audio"]()
+        finally:
+            await link.transport.aclose()

@@ -1,0 +1,282 @@
+"""Attempt: a model step begun before its turn is over, kept back until the turn's reply takes it or it is dropped.
+
+It runs in a task of its own to the end, and the reply reads what it keeps: a provider's stream may hold cancel scopes,
+which belong to the task that entered them, so that the stream itself cannot change hands at the commit.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Generic, TypeVar
+
+import anyio
+from anyio import CancelScope
+
+from vivavoce.agents.audio.playout import LOOKAHEAD_SECONDS
+from vivavoce.agents.speech.context import SpeechHost
+from vivavoce.agents.speech.text_channel import TextChannel
+from vivavoce.agents.telemetry.logs.logs import log_turn
+from vivavoce.agents.turn_records.turn_record import TurnRecordBuilder
+from vivavoce.pipelines.core.errors import ProviderTimeoutError, describe, first_error
+from vivavoce.pipelines.core.owned_call import OwnedCall
+from vivavoce.pipelines.core.retry import OnRetry, on_retry
+from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
+from vivavoce.pipelines.core.watchdog import Watchdog
+from vivavoce.pipelines.core.words import same_words
+from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent, TextDelta, Usage
+from vivavoce.pipelines.llm.chat_context import ChatItem, ChatMessage
+from vivavoce.pipelines.llm.tools import ToolCall
+from vivavoce.pipelines.tts.base import AudioChunk
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_TOKENS = (TextDelta, ToolCall)
+
+
+class Attempt:
+    """Asks the model and, at will, the voice. Start `run` in the session's group.
+
+    Nothing of it shows: no history, no event, not a sample; a tool call that it reaches waits like its words. What it
+    used is counted by the reply that takes it, else when it is dropped.
+
+    Args:
+        request: What the model would be asked if the turn were over now.
+        with_voice: Whether its text is synthesised ahead too.
+    """
+
+    def __init__(self, attempt_id: str, host: SpeechHost, request: GenerateRequest, *, with_voice: bool) -> None:
+        self.id = attempt_id
+        self.with_voice = with_voice
+        self._asked_at = 0.0
+        self.first_token: float | None = None
+        """Seconds that the model took to its first word or call."""
+        self.first_byte: float | None = None
+        """Seconds that the voice took to its first audio."""
+        self._host = host
+        self._request = request
+        self._call = OwnedCall(f"attempt {attempt_id}", self._work, self._fail)
+        self._error: BaseException | None = None
+        self._is_taken = False
+        self._is_dropped = False
+        self._events: _Kept[LLMEvent | AudioChunk] = _Kept()
+        self._text = TextChannel()
+        self._audio: _Kept[AudioChunk] = _Kept()
+        self._is_heard = False
+        self._characters = 0
+        self._seconds = self._seconds_read = 0.0
+        self._room: anyio.Event | None = None
+        self.retries = _Retries()
+
+    def fits(self, request: GenerateRequest) -> bool:
+        """Whether it is as good as asking now: it has not failed, and the model would be told nothing else.
+
+        Of the user's words only the spelling may differ.
+        """
+        return self._error is None and not self._is_dropped and _is_equivalent(self._request, request)
+
+    def drop(self, record: TurnRecordBuilder | None = None) -> None:
+        """Stop it if it still runs, and count what nobody has taken of it. Synchronous; may be called again.
+
+        Args:
+            record: Of the turn that drops it.
+        """
+        if self._is_dropped:
+            return
+        self._is_dropped = True
+        self._call.cut()
+        for event in self._events.drain():
+            if isinstance(event, Usage):
+                self._host.add_usage(event, record=record)
+        if self._characters and not self._is_heard:
+            self._host.add_usage(characters=self._characters, audio_seconds=self._seconds, record=record)
+
+    # --- for the reply that takes it
+    async def events(self) -> AsyncGenerator[LLMEvent | AudioChunk, None]:
+        """Yield what the model said and says.
+
+        Raises:
+            ProviderError: What the model or the voice raised, or that they took longer than the limits allow.
+        """
+        self._is_taken = True
+        async with aclosing(self._events.read()) as events:
+            async for event in events:
+                yield event
+
+    async def audio(self) -> AsyncGenerator[AudioChunk, None]:
+        """Yield its speech, as `PipelineConnection.speak()` would; only for an attempt made with a voice.
+
+        Raises:
+            ProviderError: As `events()`.
+        """
+        self._is_heard = True
+        async with aclosing(self._audio.read()) as chunks:
+            async for chunk in chunks:
+                self._seconds_read += chunk.frame.duration
+                if self._room is not None:
+                    self._room.set()
+                yield chunk
+
+    # --- the task
+
+    async def run(self) -> None:
+        """Run to the end; nothing that is raised gets out."""
+        on_retry.set(self.retries.note)
+        log_turn(self._request.turn_id)
+        try:
+            await self._call.run()
+        finally:
+            self._events.close(self._error)  # which ends the reply, and with it who listens to the voice
+
+    async def _work(self) -> None:
+        with self._host.observer.attempt(self.id, self._request.turn_id):
+            await self._ask()
+
+    async def _ask(self) -> None:
+        if not self.with_voice:
+            await self._generate()
+            return
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._speak)
+            await self._generate()
+
+    def _fail(self, error: BaseException) -> None:
+        self._error = first_error(error)
+        if not self._is_taken:
+            logger.info("An answer begun ahead failed and is not used: %s", describe(self._error))
+        logger.debug("Attempt %s failed here", self.id, exc_info=error)
+
+    async def _generate(self) -> None:
+        clock, limits = self._host.clock, self._host.limits
+        self._asked_at = clock.now()
+        with CancelScope() as scope:
+            watchdog = Watchdog(clock, scope.cancel)
+            watchdog.arm(limits.llm_first_token)
+            watch = self._host.observer.model_step("llm", request=self._request)
+            try:
+                with watch:
+                    async with aclosing(self._host.connection.generate(self._request)) as events:
+                        async for event in events:
+                            watch.take(event)
+                            watchdog.arm(limits.llm_stall)
+                            self._keep(event)
+            finally:
+                watchdog.close()
+        if watchdog.has_expired:
+            raise ProviderTimeoutError(
+                f"the model sent nothing for {limits.llm_first_token:g} s (first token) "
+                f"or {limits.llm_stall:g} s (stall)",
+                provider="llm",
+            )
+        self._events.close(None)
+        self._text.close()
+
+    def _keep(self, event: LLMEvent | AudioChunk) -> None:
+        if self.first_token is None and isinstance(event, _TOKENS):
+            self.first_token = self._host.clock.now() - self._asked_at
+        if self.with_voice and isinstance(event, TextDelta):
+            self._characters += len(event.text)
+            self._text.push(event.text)
+        self._events.put(event)
+
+    async def _speak(self) -> None:
+        # Its limits are kept by the reply, once there is one; before that the turn's end or drop ends the wait.
+        try:
+            with self._host.observer.voice() as watch, strays_as_errors("the voice"):
+                async with aclosing(self._host.connection.speak(self._text)) as chunks:
+                    async for chunk in chunks:
+                        await self._keep_audio(chunk)
+                        watch.first_byte(self.first_byte)
+                        watch.spoken(self._characters, self._seconds)
+        except Exception as error:
+            self._audio.close(error)  # so that the reply blames the voice
+            raise
+        self._audio.close(None)
+
+    async def _keep_audio(self, chunk: AudioChunk) -> None:
+        if self.first_byte is None and chunk.requested_at is not None:
+            self.first_byte = self._host.clock.now() - chunk.requested_at
+        self._seconds += chunk.frame.duration
+        self._audio.put(chunk)
+        while self._seconds - self._seconds_read > LOOKAHEAD_SECONDS:
+            self._room = anyio.Event()
+            await self._room.wait()
+
+
+class _Retries:
+    """Retries of providers, kept until somebody wants to be told of them."""
+
+    def __init__(self) -> None:
+        self._kept: list[tuple[Exception, int]] = []
+        self._listener: OnRetry | None = None
+
+    def note(self, error: Exception, number: int) -> None:
+        """A try failed and another one follows."""
+        if self._listener is None:
+            self._kept.append((error, number))
+        else:
+            self._listener(error, number)
+
+    def tell(self, listener: OnRetry) -> None:
+        """Tell `listener` of those so far, and of those to come."""
+        self._listener = listener
+        for error, number in self._kept:
+            listener(error, number)
+
+
+class _Kept(Generic[T]):
+    """What one task puts in and another one takes out, in order, and the error that ended it."""
+
+    def __init__(self) -> None:
+        self._items: deque[T] = deque()
+        self._error: BaseException | None = None
+        self._is_closed = False
+        self._changed = anyio.Event()
+
+    def put(self, item: T) -> None:
+        self._items.append(item)
+        self._changed.set()
+
+    def close(self, error: BaseException | None) -> None:
+        """Say that no more comes, the first time."""
+        if not self._is_closed:
+            self._is_closed, self._error = True, error
+            self._changed.set()
+
+    def drain(self) -> list[T]:
+        items = list(self._items)
+        self._items.clear()
+        return items
+
+    async def read(self) -> AsyncGenerator[T, None]:
+        while True:
+            while self._items:
+                yield self._items.popleft()
+            if self._is_closed:
+                break
+            self._changed = anyio.Event()
+            await self._changed.wait()
+        if self._error is not None:
+            raise self._error
+
+
+def _is_equivalent(asked: GenerateRequest, wanted: GenerateRequest) -> bool:
+    if replace(asked, context=wanted.context) != wanted or len(asked.context) != len(wanted.context):
+        return False
+    return all(_tells_the_same(*items) for items in zip(asked.context, wanted.context, strict=True))
+
+
+def _tells_the_same(item: ChatItem, other: ChatItem) -> bool:
+    """Tell whether a model learns the same from both: ids and times do not reach it."""
+    if item is other:
+        return True
+    if isinstance(item, ChatMessage) and isinstance(other, ChatMessage) and item.role == "user":
+        if not same_words(item.content, other.content):
+            return False
+        item = replace(item, content=other.content)
+    return replace(item, id=other.id, sequence=other.sequence, created_at=other.created_at) == other

@@ -1,0 +1,55 @@
+"""TranscriptFeed: shows what both sides say to the room, the agent's words in step with its playout."""
+
+from __future__ import annotations
+
+import json
+
+from vivavoce.agents.audio.playout import Utterance
+from vivavoce.agents.records import TurnRecord
+from vivavoce.pipelines.core.ids import new_id
+from vivavoce.pipelines.io import TranscriptSegment, Transport
+
+
+class TranscriptFeed:
+    """Turns progress and transcripts into segments for the transport.
+
+    Their ids are unlike any other session's: where an agent takes another one's place in a call, the same clients see
+    both.
+    """
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._utterance: Utterance | None = None
+        self._shown = ""
+        self._agent_segment = ""
+        self._user_segment = ""
+
+    def agent_progress(self, utterance: Utterance, position: int, is_over: bool) -> None:
+        """Show what has been heard of `utterance` up to `position` (samples); `is_over` when no more will be."""
+        if utterance is not self._utterance:
+            self._utterance = utterance
+            self._shown = ""
+            self._agent_segment = new_id("agent")
+        heard = utterance.heard.at(position)
+        if heard != self._shown or (is_over and heard):
+            self._shown = heard
+            self._transport.send_transcript(
+                TranscriptSegment(segment_id=self._agent_segment, who="agent", text=heard, is_final=is_over)
+            )
+
+    def user(self, text: str, *, is_final: bool) -> None:
+        """Show the user's words so far."""
+        if not self._user_segment:
+            if not text:
+                return
+            self._user_segment = new_id("user")
+        self._transport.send_transcript(
+            TranscriptSegment(segment_id=self._user_segment, who="user", text=text, is_final=is_final)
+        )
+        if is_final:
+            self._user_segment = ""
+
+    def turn(self, record: TurnRecord) -> None:
+        """Send a turn's record, where the transport was told to."""
+        if self._transport.wants_turn_records:
+            self._transport.send_turn_record(json.dumps(record.to_json()))

@@ -1,0 +1,74 @@
+"""Synthesis: text into an utterance by the pipeline's voice, or by one that was begun before the turn was over."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from functools import partial
+
+from vivavoce.agents.audio.playout import Utterance
+from vivavoce.agents.speech.context import SpeechHost
+from vivavoce.agents.speech.preemptive import Attempt
+from vivavoce.agents.speech.text_channel import TextChannel
+from vivavoce.agents.telemetry.observer import Watch
+from vivavoce.agents.turn_records.turn_record import TurnRecordBuilder
+from vivavoce.pipelines.core.errors import ProviderError
+from vivavoce.pipelines.core.watchdog import Watchdog
+
+
+async def synthesise(
+    text: str | TextChannel,
+    utterance: Utterance,
+    *,
+    host: SpeechHost,
+    record: TurnRecordBuilder,
+    limit: tuple[Watchdog, Watch],
+    attempt: Attempt | None,
+) -> None:
+    """Speak `text` into `utterance`, which the caller finishes.
+
+    Args:
+        limit: What ends the speech when the voice hangs (its limits count only while all text is in), and what watches
+            the voice.
+        attempt: Whose voice is taken if it has one.
+    Raises:
+        ProviderError: What the voice raised, or that it was silent though there was something to pronounce.
+    """
+    limits, (watchdog, watch) = host.limits, limit
+    channel = text if isinstance(text, TextChannel) else None
+    has_audio = False
+    text_is_in = partial(watchdog.arm, limits.tts_first_byte)
+    if channel is None or channel.is_closed:
+        text_is_in()
+    else:
+        channel.on_close = text_is_in
+    try:
+        ahead = attempt if attempt is not None and attempt.with_voice else None
+        async with aclosing(ahead.audio() if ahead is not None else host.connection.speak(text)) as chunks:
+            async for chunk in chunks:
+                watchdog.disarm()
+                has_audio = has_audio or bool(chunk.frame.data)
+                if chunk.requested_at is not None:
+                    watch.first_byte(host.clock.now() - chunk.requested_at)
+                    record.mark("first_sentence", "provider", chunk.requested_at)
+                    if record.tts_first_byte is None:
+                        took = host.clock.now() - chunk.requested_at if ahead is None else ahead.first_byte
+                        record.tts_first_byte = took
+                record.mark("tts_first_byte", "provider", host.clock.now())
+                utterance.push(chunk)
+                if channel is not None:
+                    channel.on_close = None  # the voice does not hang while it waits for the playout
+                await utterance.room()
+                if channel is None or channel.is_closed:
+                    watchdog.arm(limits.tts_stall)
+                else:
+                    channel.on_close = text_is_in
+    finally:
+        if channel is not None:
+            channel.on_close = None
+        watchdog.close()
+        seconds = utterance.total / utterance.rate
+        watch.spoken(len(utterance.heard.text), seconds)
+        host.add_usage(characters=len(utterance.heard.text), audio_seconds=seconds, record=record)
+    # Without a letter or a digit there is nothing to pronounce.
+    if not has_audio and any(letter.isalnum() for letter in utterance.heard.text):
+        raise ProviderError(f"needed audio of {len(utterance.heard.text)} characters, got none", provider="tts")

@@ -1,0 +1,1 @@
+"""The way of spans, metrics and logs to an OTLP endpoint."""

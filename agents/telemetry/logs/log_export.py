@@ -1,0 +1,186 @@
+"""Log records over OTLP: what is logged in a session or a job goes where the telemetry of that session or job goes.
+
+`LogExport` is one Telemetry's; sessions and jobs put theirs into a context variable, and a record goes to the one that
+was in force where it was logged. So two sessions of a process never see each other's, and what is logged outside of
+both (an exporter's own complaints, for one) is not sent.
+
+The first Telemetry that sends logs puts a handler on the logger `vivavoce`, which stays: it holds nothing. For what
+your own code logs, put a `SessionLogHandler()` on a logger of yours; what it writes into its messages is up to you.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+from opentelemetry._logs import LogRecord, SeverityNumber
+from opentelemetry.context import get_current
+
+from vivavoce.agents.telemetry.logs.logs import captures_content, context_ids, extras, mask, without_content
+from vivavoce.agents.telemetry.texts import encodable, type_name
+from vivavoce.pipelines.core.errors import describe, located, whole_text
+
+if TYPE_CHECKING:
+    from opentelemetry._logs import LoggerProvider
+
+    from vivavoce.agents.telemetry.options import AttributeValue, Redact
+
+logger = logging.getLogger(__name__)
+
+OURS = "vivavoce"
+
+log_export: ContextVar[LogExport | None] = ContextVar("vivavoce_log_export", default=None)
+"""Where records of the current session or job go; None: nowhere."""
+
+_IDS = {"session_id": "vivavoce.session.id", "job_id": "vivavoce.job.id", "turn_id": "vivavoce.turn.id"}
+
+
+class LogExport:
+    """Makes log records of OpenTelemetry out of Python's.
+
+    Args:
+        attributes: On every record.
+        redact: Asked for every attribute, and for the message by the name `body`.
+    """
+
+    def __init__(
+        self, provider: LoggerProvider, attributes: Mapping[str, AttributeValue], redact: Redact | None
+    ) -> None:
+        self._provider = provider
+        self._attributes = dict(attributes)
+        self._redact = redact
+        self._has_failed = False
+
+    def begin(self) -> None:
+        """Have records of `vivavoce` brought here."""
+        logging.getLogger(OURS).addHandler(_OWN)  # adding it twice is adding it once
+
+    def take(self, record: logging.LogRecord) -> None:
+        """Emit a record; it never raises, and what is logged meanwhile goes nowhere: it would come back here."""
+        token = log_export.set(None)
+        try:
+            self._provider.get_logger(record.name).emit(self._translated(record))
+        except Exception as error:  # noqa: BLE001 - a provider of the application's, or a message without its arguments
+            if not self._has_failed:
+                self._has_failed = True
+                logger.warning("A log record could not be sent: %s; this is said once", located(error))
+        finally:
+            log_export.reset(token)
+
+    def _translated(self, record: logging.LogRecord) -> LogRecord:
+        ids = context_ids(record)
+        told: dict[str, AttributeValue | None] = {
+            **self._attributes,
+            **{name: ids[own] or None for own, name in _IDS.items()},
+            "gen_ai.conversation.id": ids["session_id"] or None,
+            "code.file.path": record.pathname,
+            "code.function.name": record.funcName,
+            "code.line.number": record.lineno,
+            **extras(record),
+            **_exception(record),
+        }
+        cleaned = {name: self._clean(name, value) for name, value in told.items()}
+        body = self._clean("body", mask(record.getMessage()))
+        severity, name = _severity(record.levelno)
+        return LogRecord(
+            timestamp=int(record.created * 1e9),
+            context=get_current(),
+            severity_text=name,
+            severity_number=severity,
+            body="" if body is None else body,
+            attributes={name: value for name, value in cleaned.items() if value is not None},
+        )
+
+    def _clean(self, name: str, value: AttributeValue | None) -> AttributeValue | None:
+        if value is not None and self._redact is not None:
+            try:
+                value = self._redact(name, value)
+            except Exception as error:  # noqa: BLE001 - user code; what it cannot clean is not sent
+                logger.debug("redact raised %s for %s", describe(error), name)
+                return None
+        return _encodable(value)
+
+
+class SessionLogHandler(logging.Handler):
+    """Sends what is logged in sessions and jobs where their telemetry goes, and nothing else.
+
+    For loggers of yours; records of `vivavoce` itself are sent without it, once.
+    """
+
+    def handle(self, record: logging.LogRecord) -> bool:
+        """Hand the record on if it was logged where logs are sent; no lock is held, and nothing waits."""
+        export = log_export.get()
+        is_ours = record.name.partition(".")[0] == OURS
+        if export is not None and not is_ours and self.filter(record):
+            export.take(record)
+        return True
+
+
+class _OwnHandler(SessionLogHandler):
+    """The one on `vivavoce`."""
+
+    def handle(self, record: logging.LogRecord) -> bool:
+        export = log_export.get()
+        if export is not None and not getattr(record, "is_local", False):
+            export.take(record)
+        # An application that has set up no logging sees warnings on stderr; that this handler is there changes nothing.
+        last = logging.lastResort
+        if last is not None and record.levelno >= last.level and not _is_heard(record.name):
+            last.handle(record)
+        return True
+
+
+def _is_heard(name: str) -> bool:
+    """Whether a logger's records reach a handler besides `_OWN`."""
+    here: logging.Logger | None = logging.getLogger(name)
+    while here is not None:
+        if any(handler is not _OWN for handler in here.handlers):
+            return True
+        here = here.parent if here.propagate else None
+    return False
+
+
+_OWN = _OwnHandler()
+
+
+def _encodable(value: AttributeValue | None) -> AttributeValue | None:
+    """Return what OTLP can carry: one value that it cannot would cost the whole batch."""
+    if isinstance(value, str):
+        return encodable(value)  # half a surrogate pair
+    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
+        return str(value)
+    return value
+
+
+def _severity(level: int) -> tuple[SeverityNumber, str]:
+    for least, severity in _SEVERITIES:
+        if level >= least:
+            return severity, severity.name
+    return SeverityNumber.TRACE, "TRACE"
+
+
+_SEVERITIES = (
+    (logging.CRITICAL, SeverityNumber.FATAL),
+    (logging.ERROR, SeverityNumber.ERROR),
+    (logging.WARNING, SeverityNumber.WARN),
+    (logging.INFO, SeverityNumber.INFO),
+    (logging.DEBUG, SeverityNumber.DEBUG),
+)
+
+
+def _exception(record: logging.LogRecord) -> dict[str, AttributeValue]:
+    """Return what a record says of an exception: lines of code always, foreign texts only with `capture_content`."""
+    error = record.exc_info[1] if record.exc_info else None
+    if error is None:
+        return {"exception.stacktrace": mask(record.exc_text)} if record.exc_text else {}
+    kind = type(error)
+    found: dict[str, AttributeValue] = {"exception.type": type_name(kind)}
+    if captures_content():
+        found["exception.message"] = mask(whole_text(error))
+        found["exception.stacktrace"] = mask(logging.Formatter().formatException((kind, error, error.__traceback__)))
+    else:
+        found["exception.message"] = mask(describe(error))
+        found["exception.stacktrace"] = mask(without_content(error))
+    return found

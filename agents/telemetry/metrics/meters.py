@@ -1,0 +1,185 @@
+"""Meters: the instruments of one Telemetry, by the names of the GenAI conventions where there are any.
+
+With their attributes, among them whose provider and model: docs/telemetry.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+from opentelemetry.metrics import CallbackOptions, Meter, Observation
+
+from vivavoce.agents.telemetry.metrics.measurements import Distribution, Measurements, Sum
+
+if TYPE_CHECKING:
+    from vivavoce.pipelines.core.clock import Clock, TimerHandle
+
+SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0)
+"""Bounds for what a caller waits for."""
+
+LONG_SECONDS = (1.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 1800.0, 3600.0)
+"""Bounds for calls."""
+
+TOKENS = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864)
+"""Bounds that the conventions advise."""
+
+LAG_INTERVAL = 0.5
+"""Seconds between two looks at an event loop."""
+
+
+class Queue(Protocol):
+    """What sends spans and log records."""
+
+    @property
+    def dropped_spans(self) -> int: ...
+    @property
+    def waiting_spans(self) -> int: ...
+    @property
+    def dropped_logs(self) -> int: ...
+    @property
+    def waiting_logs(self) -> int: ...
+
+
+class _Tools:
+    """Of tool calls."""
+
+    def __init__(self, histogram: Callable[..., Distribution], counter: Callable[..., Sum]) -> None:
+        self.duration = histogram("vivavoce.tool.duration", "A tool call")
+        self.calls = counter("vivavoce.tool.calls", "{call}", "Tool calls")
+
+
+class _Failures:
+    """Of what goes wrong."""
+
+    def __init__(self, counter: Callable[..., Sum]) -> None:
+        self.errors = counter("vivavoce.provider.errors", "{error}", "What components failed with")
+        self.fallbacks = counter("vivavoce.fallbacks", "{fallback}", "Components that another one took the place of")
+        self.dropped = counter("vivavoce.audio.dropped", "{frame}", "Frames of 20 ms that came too late for anybody")
+
+
+class Meters:
+    """The instruments, shared by the sessions of one Telemetry.
+
+    Args:
+        measurements: What brings values to the instruments.
+    """
+
+    def __init__(self, meter: Meter, queue: Queue, measurements: Measurements) -> None:
+        histogram, counter = partial(_histogram, meter, measurements), partial(_counter, meter, measurements)
+        self.e2e_latency = histogram("vivavoce.turn.e2e_latency", "From the user's last sound to the agent's")
+        self.stage = histogram("vivavoce.turn.stage.duration", "Parts of that silence, on its critical path")
+        self.first_chunk = histogram(
+            "gen_ai.client.operation.time_to_first_chunk", "From a model's request to its first word, call or sound"
+        )
+        self.operation = histogram("gen_ai.client.operation.duration", "A model's step")
+        self.tokens = histogram("gen_ai.client.token.usage", "Tokens of a model's step", "{token}", TOKENS)
+        self.first_byte = histogram("vivavoce.tts.first_byte", "From a voice's request to its first audio")
+        self.interruption = histogram(
+            "vivavoce.interruption.latency", "From the user's first sound to the agent's silence"
+        )
+        self.tools = _Tools(histogram, counter)
+        self.lag = histogram("vivavoce.event_loop.lag", "How late the event loop is")
+        self.phase = histogram("vivavoce.session.phase.duration", "A session's start or close, by step")
+        self.session = histogram("vivavoce.session.duration", "A session", bounds=LONG_SECONDS)
+        self.turns = counter("vivavoce.turns", "{turn}", "Turns by outcome")
+        self.interruptions = counter("vivavoce.interruptions", "{interruption}", "Interruptions")
+        self.failures = _Failures(counter)
+        self.speech = counter("vivavoce.speech.seconds", "s", "Speech recognised and made")
+        self.characters = counter("vivavoce.speech.characters", "{character}", "Text spoken")
+        self.closed = counter("vivavoce.sessions.closed", "{session}", "Sessions by close reason")
+        up_down = partial(_up_down_counter, meter, measurements)
+        self.active = up_down("vivavoce.sessions.active", "{session}", "Sessions going on")
+        self.speeches = up_down("vivavoce.speeches.open", "{speech}", "Speeches that wait for the floor or have it")
+        waiting = _observing(lambda: (queue.waiting_spans, queue.waiting_logs))
+        meter.create_observable_gauge(
+            "vivavoce.telemetry.waiting", [waiting], "{item}", "Spans and log records not sent yet"
+        )
+        dropped = _observing(lambda: (queue.dropped_spans, queue.dropped_logs))
+        meter.create_observable_counter(
+            "vivavoce.telemetry.dropped", [dropped], "{item}", "Spans and log records never delivered"
+        )
+        self._loops: dict[asyncio.AbstractEventLoop, _LoopWatch] = {}
+
+    def watch_loop(self, clock: Clock) -> None:
+        """Measure the running event loop's lag from now on, with one timer however many sessions ask."""
+        loop = asyncio.get_running_loop()
+        watch = self._loops.get(loop)
+        if watch is None:
+            watch = self._loops[loop] = _LoopWatch(clock, self.lag)
+            contextvars.Context().run(watch.arm)  # it outlives the session that is the first to ask
+        watch.users += 1
+
+    def unwatch_loop(self) -> None:
+        """One session needs it no more."""
+        loop = asyncio.get_running_loop()
+        watch = self._loops[loop]
+        watch.users -= 1
+        if not watch.users:
+            watch.stop()
+            del self._loops[loop]
+
+
+@dataclass(slots=True)
+class _LoopWatch:
+    """Looks, by a timer of the loop's own, how late timers come."""
+
+    clock: Clock
+    lag: Distribution
+    users: int = 0
+    _due: float = 0.0
+    _timer: TimerHandle | None = None
+
+    def arm(self) -> None:
+        self._due = self.clock.now() + LAG_INTERVAL
+        self._timer = self.clock.call_at(self._due, self._look)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _look(self) -> None:
+        self.lag.record(max(0.0, self.clock.now() - self._due))
+        self.arm()
+
+
+class _Reading(Protocol):
+    def __call__(self) -> tuple[int, int]: ...
+
+
+class _Observing(Protocol):
+    def __call__(self, options: CallbackOptions) -> Iterable[Observation]: ...
+
+
+def _observing(read: _Reading) -> _Observing:
+    def observe(options: CallbackOptions) -> Iterable[Observation]:
+        return [
+            Observation(value, {"vivavoce.signal": signal})
+            for signal, value in zip(("traces", "logs"), read(), strict=True)
+        ]
+
+    return observe
+
+
+def _histogram(
+    meter: Meter,
+    measurements: Measurements,
+    name: str,
+    description: str,
+    unit: str = "s",
+    bounds: tuple[float, ...] = SECONDS,
+) -> Distribution:
+    made = meter.create_histogram(name, unit, description, explicit_bucket_boundaries_advisory=bounds)
+    return Distribution(measurements, made)
+
+
+def _counter(meter: Meter, measurements: Measurements, name: str, unit: str, description: str) -> Sum:
+    return Sum(measurements, meter.create_counter(name, unit, description))
+
+
+def _up_down_counter(meter: Meter, measurements: Measurements, name: str, unit: str, description: str) -> Sum:
+    return Sum(measurements, meter.create_up_down_counter(name, unit, description))

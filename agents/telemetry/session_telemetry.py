@@ -1,0 +1,284 @@
+"""SessionTelemetry: turns what one session tells of itself into spans and metrics.
+
+The tree: `session` → `session_start` (each step), `turn` (`user_speech`, `stt`, `end_of_turn`, `attempt`, `hook`, `llm`
+or `flow` for each step, `tool`, `tts`, `playout`, `interruption`), `say`, `reply`, `handoff` (its hooks), `wake_up`,
+`room` events and `session_close` (each step). Each span's `vivavoce.kind` is one of these; models and tools have the
+names of the GenAI conventions (`chat <model>`, `execute_tool <tool>`). What calls `say()` is linked to it, a turn that
+goes on with an attempt to that attempt, and a handoff to the turn that asked for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry.context import get_current
+from opentelemetry.trace import Span, SpanContext, SpanKind, get_current_span
+
+from vivavoce.agents import events as ev
+from vivavoce.agents.records import ComponentRecord
+from vivavoce.agents.states import CloseReason
+from vivavoce.agents.telemetry.components import Components
+from vivavoce.agents.telemetry.logs.log_export import log_export
+from vivavoce.agents.telemetry.metrics.session_metrics import SessionMetrics
+from vivavoce.agents.telemetry.observer import SessionObserver, StepOf, Watch
+from vivavoce.agents.telemetry.texts import type_name
+from vivavoce.agents.telemetry.tracing.spans import Attributes, Current, SpanMaker, SpanWatch
+from vivavoce.agents.telemetry.tracing.turn_spans import TurnSpans
+from vivavoce.agents.telemetry.tracing.watches import ModelWatch, PhaseWatch, StepWatch, ToolWatch, VoiceWatch
+from vivavoce.agents.turn import effects as fx
+from vivavoce.agents.turn import inputs as i
+from vivavoce.agents.turn_records.turn_record import UNKNOWN_TOOL
+from vivavoce.pipelines.core.incidents import on_dropped_frames, on_fallback
+from vivavoce.pipelines.events import UserFinal
+from vivavoce.pipelines.llm.base import GenerateRequest
+from vivavoce.pipelines.llm.tools import ToolCall
+
+if TYPE_CHECKING:
+    from vivavoce.agents.telemetry.telemetry import Telemetry
+    from vivavoce.pipelines.core.clock import Clock
+
+_ROOM_EVENTS: dict[type, str] = {
+    i.ParticipantLinked: "participant_linked",
+    i.ParticipantLeft: "participant_left",
+    i.UserAudioStopped: "audio_stopped",
+    i.TextReceived: "text_received",
+}
+
+
+FAILURES = (CloseReason.ERROR.value, CloseReason.START_FAILED.value)
+"""Reasons of a close for which the session's span has the status ERROR."""
+
+
+class SessionTelemetry(SessionObserver):
+    """Listens to one session.
+
+    Args:
+        is_own: Whether the telemetry was made for this session, which then ends it.
+        parts: What the pipeline is made of.
+    """
+
+    is_on = True
+
+    def __init__(
+        self,
+        telemetry: Telemetry,
+        *,
+        is_own: bool,
+        session_id: str,
+        clock: Clock,
+        parts: Sequence[tuple[str, str, str]],
+        capture_content: bool,
+    ) -> None:
+        self._telemetry = telemetry
+        self._is_own = is_own
+        self._clock = clock
+        self._capture = capture_content
+        self._components = Components(parts)
+        self._conversation: Attributes = {"gen_ai.conversation.id": session_id}
+        """On the spans that the GenAI conventions know."""
+        common = {**telemetry.options.attributes, "vivavoce.session.id": session_id}
+        self._maker = SpanMaker(telemetry.tracer, clock, common, telemetry.options.redact, capture=capture_content)
+        self._metrics = SessionMetrics(telemetry.meters, self._components, clock)
+        self._turns = TurnSpans(
+            self._maker,
+            stt=self._components.attributes("stt") if self._components.has("stt") else None,
+            detector=self._components.attributes("turn_detector"),
+            capture=self._capture,
+            on_interruption=self._metrics.interruption,
+        )
+        self._attempts: dict[str, tuple[str, SpanContext]] = {}
+        """Turn and context of those that a turn may still go on with."""
+        self._phases: dict[StepOf, Span] = {}
+        self._closing: Watch | None = None
+        self._facts: Callable[[], Mapping[str, Any]] = dict
+
+    # --- the session's life
+
+    def session(self, facts: Callable[[], Mapping[str, Any]]) -> AbstractContextManager[object]:
+        """Begin the session's span, current in the calling task and all that it starts."""
+        self._maker.begin()
+        # All in the session's own task, as the ids of its logs are.
+        log_export.set(self._telemetry.logs)
+        on_fallback.set(self._fallback)
+        on_dropped_frames.set(self._metrics.dropped_frames)
+        self._facts = facts
+        self._turns.session = span = self._maker.start("session", get_current(), attributes=self._told())
+        context = span.get_span_context()
+        if context.is_valid and context.trace_flags.sampled:
+            self.trace_id = f"{context.trace_id:032x}"
+        self._metrics.begin()
+        return Current(span)
+
+    def _fallback(self, component: str, provider: str, model: str, error: Exception) -> None:
+        told = {
+            "vivavoce.component": component,
+            "gen_ai.provider.name": provider,
+            "gen_ai.request.model": model or None,
+            "error.type": type_name(type(error)),
+        }
+        self._maker.event(self._turns.session, "fallback", told)
+        self._metrics.fallback(component, provider, model, error)
+
+    def _told(self) -> Attributes:
+        told = {**self._conversation, **self._components.facts(), **self._facts()}
+        if not self._capture:
+            told.pop("gen_ai.system_instructions", None)
+        return told
+
+    def phase(self, which: StepOf) -> Watch:
+        """Watch all of the start or of the close. It is not current: what begins in it may outlive it."""
+        span = self._phases[which] = self._maker.start(f"session_{which}", self._turns.session)
+        watch = PhaseWatch(self._maker, span, lambda seconds: self._phase_over(which, seconds))
+        if which == "close":
+            self._closing = watch
+        return watch
+
+    def phase_step(self, which: StepOf, name: str) -> Watch:
+        """Watch one step of it."""
+        parent = self._phases.get(which, self._turns.session)
+        span = self._maker.start("step", parent, name=name, attributes={"vivavoce.phase": which})
+        return StepWatch(self._maker, span, lambda seconds: self._metrics.phase(which, name, seconds))
+
+    def _phase_over(self, which: StepOf, seconds: float) -> None:
+        self._metrics.phase(which, "all", seconds)
+        if which == "start":  # by now the servers' tools are known
+            self._maker.set(self._turns.session, self._told())
+
+    def ends(self, reason: str, error: Exception | None = None) -> None:
+        """End the session's span and what is open in it, so that the flush may send them."""
+        self._turns.close()
+        if self._closing is not None:
+            self._closing.__exit__(None, None, None)
+        self._maker.close()
+        self._metrics.end(reason)
+        self._maker.set(self._turns.session, {"vivavoce.close.reason": reason})
+        if error is not None:
+            self._maker.fail(self._turns.session, error)
+        elif reason in FAILURES:
+            self._maker.mark_failed(self._turns.session, reason)
+        self._maker.end(self._turns.session)
+
+    async def flush(self) -> None:
+        """Send what was collected, within the options' limit; what is shared is sent soon, and nobody waits."""
+        if self._is_own:
+            await self._telemetry.aclose(clock=self._clock)
+        else:
+            self._telemetry.nudge()
+
+    # --- the conversation
+
+    def step(self, event: i.TurnInput, effects: Sequence[fx.Effect], open_turn_id: str) -> None:
+        """Draw the spans of turns; count what was heard."""
+        name = _ROOM_EVENTS.get(type(event))
+        if name is not None:
+            span = self._maker.start("room", self._turns.session, name=f"room {name}")
+            self._maker.end(span)
+        elif isinstance(event, UserFinal) and event.audio_seconds:
+            self._metrics.heard(event.audio_seconds)
+        self._turns.step(event, effects, open_turn_id)
+        for effect in effects:
+            if isinstance(effect, fx.DropAttempt):
+                self._attempts.pop(effect.attempt_id, None)
+            elif isinstance(effect, fx.CommitUserTurn):
+                self._metrics.speeches(1)
+            elif isinstance(effect, fx.CancelSpeech) and effect.is_withdrawn:
+                self._metrics.speeches(-1)
+
+    def noted(self, event: type[ev.SessionEvent], turn_id: str, fields: Mapping[str, Any]) -> None:
+        """Take the outcomes of turns, and errors."""
+        if event is ev.TurnCompleted:
+            self._turns.completed(fields["record"])
+            for attempt_id in [one for one, (turn, _) in self._attempts.items() if turn == turn_id]:
+                del self._attempts[attempt_id]  # nobody took it
+            self._metrics.turn(fields["record"])
+            self._metrics.speeches(-1)
+        elif event is ev.ErrorOccurred:
+            self._metrics.error(fields)
+        elif event is ev.PipelineChanged:
+            self._pipeline_changed(fields["components"])
+
+    def asked(self, speech_id: str, kind: str) -> None:
+        """Begin the span of a `say` or a `reply`."""
+        self._turns.asked(speech_id, kind, self._links_to(get_current_span()))
+        self._metrics.speeches(1)
+
+    def _pipeline_changed(self, components: Sequence[ComponentRecord]) -> None:
+        """Name the new parts from now on; the session's span has those that it ends with."""
+        self._components.change([(part.kind, part.provider, part.model) for part in components])
+        self._metrics.pipeline_changed()
+        self._turns.take_parts(
+            stt=self._components.attributes("stt") if self._components.has("stt") else None,
+            detector=self._components.attributes("turn_detector"),
+        )
+        self._maker.set(self._turns.session, self._told())
+
+    # --- code that is not ours
+
+    def speech(self, speech_id: str) -> Watch:
+        """Make the span of the speech's turn, `say` or `reply` current."""
+        return Current(self._turns.speech(speech_id))
+
+    def model_step(self, component: str, number: int = 0, request: GenerateRequest | None = None) -> Watch:
+        """Watch a step of a model, or a flow."""
+        if component == "flow":
+            return SpanWatch(self._maker, self._maker.start("flow", get_current()))
+        model = self._components.model("llm")
+        attributes: Attributes = {
+            **self._conversation,
+            **self._components.attributes("llm"),
+            "gen_ai.operation.name": "chat",
+            "vivavoce.llm.step": number,
+        }
+        span = self._maker.start(
+            "llm", get_current(), name=f"chat {model}".strip(), attributes=attributes, span_kind=SpanKind.CLIENT
+        )
+        return ModelWatch(self._maker, span, self._metrics, request, capture=self._capture)
+
+    def attempt(self, attempt_id: str, turn_id: str) -> Watch:
+        """Watch an answer begun ahead, in the turn that is still open."""
+        parent = self._turns.turn(turn_id) or self._turns.session
+        span = self._maker.start("attempt", parent, attributes={"vivavoce.attempt.id": attempt_id})
+        self._attempts[attempt_id] = turn_id, span.get_span_context()
+        return SpanWatch(self._maker, span)
+
+    def attempt_taken(self, attempt_id: str, speech_id: str) -> None:
+        """Link the turn to the attempt that it goes on with."""
+        _, context = self._attempts.pop(attempt_id, ("", None))
+        if context is not None:
+            self._turns.speech(speech_id).add_link(context, {"vivavoce.link": "attempt"})
+
+    def voice(self) -> Watch:
+        """Watch a synthesis."""
+        attributes = {**self._conversation, **self._components.attributes("tts"), "gen_ai.output.type": "speech"}
+        span = self._maker.start("tts", get_current(), attributes=attributes, span_kind=SpanKind.CLIENT)
+        return VoiceWatch(self._maker, span, self._metrics)
+
+    def tool(self, call: ToolCall, *, is_known: bool = True) -> Watch:
+        """Watch a tool call. A name that no tool has is the model's words: content, and no end of series."""
+        name = call.name if is_known else UNKNOWN_TOOL
+        attributes: Attributes = {
+            **self._conversation,
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": call.name if self._capture else name,
+            "gen_ai.tool.call.id": call.call_id,
+            "gen_ai.tool.call.arguments": call.arguments if self._capture else None,
+        }
+        span = self._maker.start("tool", get_current(), name=f"execute_tool {name}", attributes=attributes)
+        return ToolWatch(self._maker, span, self._metrics, name, capture=self._capture)
+
+    def hook(self, name: str, **attributes: str | int) -> Watch:
+        """Watch a callback of the application, or a handoff; linked to the turn of `turn_id`, if it names one."""
+        turn = self._turns.turn(str(attributes.pop("turn_id", "")))
+        kind = name if name in ("handoff", "pipeline_change", "wake_up") else "hook"
+        told = {f"vivavoce.{kind}.{key}": value for key, value in attributes.items()}
+        links = [] if turn is None else self._links_to(turn)
+        return SpanWatch(self._maker, self._maker.start(kind, get_current(), name=name, attributes=told, links=links))
+
+    # --- inside
+
+    def _links_to(self, span: Span) -> list[SpanContext]:
+        context = span.get_span_context()
+        is_ours = context.span_id == self._turns.session.get_span_context().span_id
+        return [] if not context.is_valid or is_ours else [context]

@@ -1,0 +1,241 @@
+"""Telemetry: where spans, metrics and log records go, and what sends them; shared by sessions, closed by its maker.
+
+Loading the SDK takes 0.2 s, once a process: a worker does so before it takes jobs. Make one `Telemetry` for many
+sessions of a process; a session that is given `TelemetryOptions` makes one of its own, with a thread and connections.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from concurrent.futures import Future
+from contextlib import suppress
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+import anyio
+
+from vivavoce.agents.telemetry.export.endpoints import refused_signals
+from vivavoce.agents.telemetry.options import TelemetryOptions, is_disabled, options_from_environment
+from vivavoce.pipelines.core.clock import Clock, LoopClock
+
+if TYPE_CHECKING:
+    from opentelemetry._logs import LoggerProvider
+    from opentelemetry.metrics import MeterProvider
+    from opentelemetry.trace import Tracer, TracerProvider
+
+    from vivavoce.agents.telemetry.export.export_thread import ExportThread
+    from vivavoce.agents.telemetry.logs.log_export import LogExport
+    from vivavoce.agents.telemetry.metrics.meters import Meters
+
+logger = logging.getLogger(__name__)
+
+NETWORK_EXPORTERS = "opentelemetry.exporter."
+"""The package of the exporters that talk to somebody; the SDK's own write to memory and to the console."""
+
+job_telemetry: ContextVar[Telemetry | None] = ContextVar("job_telemetry", default=None)
+"""The worker's, in its jobs: for sessions that are given none."""
+
+
+class Telemetry:
+    """Makes spans, metrics and log records of sessions and sends them.
+
+    Args:
+        options: What is not said there, the environment's `OTEL_*` variables say.
+    Attributes:
+        tracer_provider: For spans of your own and of instrumented clients, which then go where those of calls go:
+            `tracer_provider.get_tracer("shop")`, `SomeInstrumentor().instrument(tracer_provider=…)`. Nothing is set
+            globally; you may, by `trace.set_tracer_provider(…)`.
+        meter_provider: Likewise.
+    Raises:
+        ConfigurationError: The options' protocol needs an extra that is not installed. One that only the environment
+            names is warned of, and nothing is sent.
+    """
+
+    def __init__(self, options: TelemetryOptions | None = None) -> None:
+        self.options = options or TelemetryOptions()
+        self._thread: ExportThread | None = None
+        from vivavoce.agents.telemetry.metrics.measurements import Measurements
+
+        self._measurements = Measurements(waits=not self.options.has_providers)
+        self._meters: Meters | None = None
+        self._is_closed = False
+        self.logger_provider: LoggerProvider | None
+        self.tracer: Tracer
+        if self.options.has_providers:
+            self.tracer_provider, self.meter_provider = _given(self.options)
+            self.tracer = self.tracer_provider.get_tracer("vivavoce")
+            self.logger_provider = self.options.logger_provider
+        else:
+            from vivavoce.agents.telemetry.export.otlp import make_senders
+
+            made = make_senders(self.options, self._measurements)
+            self.tracer_provider, self.meter_provider, self.logger_provider = made.tracers, made.meters, made.loggers
+            self.tracer, self._thread = made.tracer, made.thread
+            for signal in refused_signals(self.options):
+                self._thread.refuse(signal)
+        self.logs: LogExport | None = None
+        """What takes log records of sessions and jobs; None: they are not sent."""
+        if self.logger_provider is not None:
+            from vivavoce.agents.telemetry.logs.log_export import LogExport
+
+            self.logs = LogExport(self.logger_provider, self.options.attributes, self.options.redact)
+
+    def begin(self) -> None:
+        """A session or a job reports from now on: send, in a thread."""
+        if self._thread is not None:
+            self._thread.begin()
+        if self.logs is not None:
+            self.logs.begin()
+
+    def __repr__(self) -> str:
+        return f"Telemetry({self.options!r})"
+
+    @property
+    def meters(self) -> Meters:
+        """The instruments, made once."""
+        if self._meters is None:
+            from vivavoce.agents.telemetry.metrics.meters import Meters
+
+            self._meters = Meters(self.meter_provider.get_meter("vivavoce"), self, self._measurements)
+        return self._meters
+
+    @property
+    def dropped_spans(self) -> int:
+        """Spans that found the queue full, that the endpoint did not take, or that `aclose()` gave up waiting for.
+
+        0 with providers of your own. A span that comes through after `aclose()` has ended is delivered after all.
+        """
+        queue = None if self._thread is None else self._thread.spans
+        return 0 if queue is None else queue.undelivered
+
+    @property
+    def delivered_spans(self) -> int:
+        """Spans that the endpoint took; 0 with providers of your own."""
+        queue = None if self._thread is None else self._thread.spans
+        return 0 if queue is None else queue.delivered
+
+    @property
+    def waiting_spans(self) -> int:
+        """Spans that wait to be sent; 0 with providers of your own."""
+        queue = None if self._thread is None else self._thread.spans
+        return 0 if queue is None else queue.waiting
+
+    @property
+    def dropped_logs(self) -> int:
+        """As `dropped_spans`, for log records."""
+        queue = None if self._thread is None else self._thread.logs
+        return 0 if queue is None else queue.undelivered
+
+    @property
+    def waiting_logs(self) -> int:
+        """Log records that wait to be sent; 0 with providers of your own."""
+        queue = None if self._thread is None else self._thread.logs
+        return 0 if queue is None else queue.waiting
+
+    def nudge(self) -> None:
+        """Have the spans so far sent soon; nobody waits."""
+        if self._thread is not None:
+            self._thread.nudge()
+
+    async def flush(self, limit: float | None = None, *, clock: Clock | None = None) -> bool:
+        """Have everything so far sent, and wait for that at most `limit` (by default `flush_timeout`) seconds.
+
+        Returns:
+            Whether it was tried in time, not whether the endpoint took it: see `delivered_spans` and `dropped_spans`.
+            What is late is still sent, if there is time.
+        """
+        return await self._wait(self._flushing(), limit, clock)
+
+    async def aclose(self, limit: float | None = None, *, clock: Clock | None = None) -> bool:
+        """Flush and end; providers of your own are only flushed. Calling it twice is fine.
+
+        What is not delivered when it ends is counted in `dropped_spans` and `dropped_logs`.
+
+        Returns:
+            As `flush()`: whether it was tried in time.
+        """
+        if self._is_closed or self._thread is None:
+            self._is_closed = True
+            return await self.flush(limit, clock=clock)
+        self._is_closed = True
+        try:
+            return await self._wait(self._thread.close(), limit, clock)
+        finally:
+            self._thread.give_up()
+
+    def _flushing(self) -> Future[None]:
+        if self._thread is not None:
+            return self._thread.flush()
+        from vivavoce.agents.telemetry.export.foreign import flush_providers
+
+        timeout = int(self.options.flush_timeout * 1000)
+        providers = (self.tracer_provider, self.meter_provider, self.logger_provider)
+        return flush_providers(providers, timeout)
+
+    async def _wait(self, done: Future[None], limit: float | None, clock: Clock | None) -> bool:
+        limit = self.options.flush_timeout if limit is None else limit
+        with (clock or LoopClock()).hold(), anyio.move_on_after(limit) as scope:
+            await _awaited(done)
+        if scope.cancelled_caught:
+            left = "" if self._thread is None else self._thread.unsettled
+            told = "Telemetry was not sent within %g s; nobody waits for the rest%s"
+            logger.warning(told, limit, f" ({left})" if left else "")
+        return not scope.cancelled_caught
+
+
+async def _awaited(done: Future[None]) -> None:
+    """Wait for what a thread does; unlike `asyncio.wrap_future`, it may be done when the loop is no more."""
+    loop, is_over = asyncio.get_running_loop(), asyncio.Event()
+
+    def tell(_: Future[None]) -> None:
+        with suppress(RuntimeError):  # the loop has closed, so that nobody waits
+            loop.call_soon_threadsafe(is_over.set)
+
+    if not done.done():
+        done.add_done_callback(tell)
+        await is_over.wait()
+
+
+def telemetry_for(given: TelemetryOptions | Telemetry | None) -> tuple[Telemetry | None, bool]:
+    """Return what a session that was given this reports to, and whether it is the session's own.
+
+    Nothing given: what the job has, else what the environment asks for, else nothing.
+    """
+    if is_disabled():
+        return None, False
+    if isinstance(given, Telemetry):
+        return given, False
+    if given is None and (shared := job_telemetry.get()) is not None:
+        return shared, False
+    options = given or options_from_environment()
+    if options is None:
+        return None, False
+    from vivavoce.agents.telemetry import session_telemetry  # noqa: F401 - loaded now, and not when the call begins
+
+    return Telemetry(options), True
+
+
+def _blocking_exporter(provider: object) -> str:
+    """Return the network exporter that the SDK's provider calls as a span ends; empty if it has none that is known."""
+    processors = getattr(getattr(provider, "_active_span_processor", None), "_span_processors", ())
+    for processor in processors:
+        exporter = type(getattr(processor, "span_exporter", None))
+        if type(processor).__name__ == "SimpleSpanProcessor" and exporter.__module__.startswith(NETWORK_EXPORTERS):
+            return exporter.__name__
+    return ""
+
+
+def _given(options: TelemetryOptions) -> tuple[TracerProvider, MeterProvider]:
+    from opentelemetry import metrics, trace
+
+    tracers, meters = options.tracer_provider, options.meter_provider
+    if options.use_global:
+        tracers, meters = tracers or trace.get_tracer_provider(), meters or metrics.get_meter_provider()
+    if tracers is not None and (exporter := _blocking_exporter(tracers)):
+        logger.warning(
+            "The tracer provider sends each span with %s as it ends, on the event loop, and all calls wait for that: "
+            "use BatchSpanProcessor in place of SimpleSpanProcessor",
+            exporter,
+        )
+    return tracers or trace.NoOpTracerProvider(), meters or metrics.NoOpMeterProvider()

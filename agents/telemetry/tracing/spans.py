@@ -1,0 +1,328 @@
+"""SpanMaker: spans with a session's attributes at a session's times; SpanWatch: one that is current while work goes on.
+
+Times are the session clock's, set on the wall clock once, so that spans contain each other to the nanosecond: none
+begins before the one it is in, nor ends before it begins or in the future, whatever times it is told. So what has ended
+before its parent ends within it; only code that is not ours (a provider that closes, a hook that is cancelled) may take
+its time beyond the turn that it was for, and its span tells so. An error is recorded by its type and by what
+`describe()` lets out, since foreign texts may quote content, and by its text where content is captured; its stack has
+no values in it.
+"""
+
+from __future__ import annotations
+
+import logging
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import Token
+from types import TracebackType
+from typing import TYPE_CHECKING, ClassVar
+
+from opentelemetry.context import Context, attach, detach
+from opentelemetry.trace import (
+    INVALID_SPAN,
+    Link,
+    Span,
+    SpanContext,
+    SpanKind,
+    Status,
+    StatusCode,
+    Tracer,
+    set_span_in_context,
+)
+
+from vivavoce.agents.agent import StopResponse
+from vivavoce.agents.telemetry.logs.logs import mask
+from vivavoce.agents.telemetry.observer import Watch
+from vivavoce.agents.telemetry.texts import encodable, type_name
+from vivavoce.pipelines.core.errors import describe, located, whole_text
+
+if TYPE_CHECKING:
+    from vivavoce.agents.telemetry.options import AttributeValue, Redact
+    from vivavoce.pipelines.core.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+Attributes = Mapping[str, "AttributeValue | Sequence[str] | None"]
+"""What a span is told; None leaves a name out."""
+
+KIND = "vivavoce.kind"
+"""What a span is in the tree, whatever its name: `llm`, `tool`, `turn` …"""
+
+
+class SpanMaker:
+    """Makes the spans of one session.
+
+    Args:
+        common: On every span.
+        redact: Asked for every attribute.
+        capture: Whether texts of foreign errors may be told.
+    """
+
+    def __init__(
+        self, tracer: Tracer, clock: Clock, common: Attributes, redact: Redact | None, *, capture: bool = False
+    ) -> None:
+        self._capture = capture
+        self._tracer = tracer
+        self._clock = clock
+        self._redact = redact
+        self._common = self._cleaned(common)
+        self._heads: dict[str, dict[str, AttributeValue | Sequence[str]]] = {}
+        """What every span of a kind has."""
+        self._watches: dict[SpanWatch, None] = {}
+        self._has_failed = False
+        self._zero_ns = 0
+        self._zero = 0.0
+
+    def begin(self) -> None:
+        """Time begins: on the session's loop."""
+        self._zero_ns, self._zero = int(self._clock.wall() * 1e9), self._clock.now()
+
+    def holds(self, watch: SpanWatch, *, is_open: bool) -> None:
+        """Keep track of what is being watched."""
+        if is_open:
+            self._watches[watch] = None
+        else:
+            self._watches.pop(watch, None)
+
+    def close(self) -> None:
+        """End what is still being watched: code that outlives its session, or awaits its end."""
+        for watch in reversed(list(self._watches)):
+            if watch.ended_at is not None:
+                watch.finish()
+                continue
+            self.set(watch.span, {"vivavoce.outcome": "left_open"})
+            self.end(watch.span)
+        self._watches.clear()
+
+    def soon(self, callback: Callable[[], None]) -> None:
+        """Call it when the event loop has done what it is at: it may be on its way to the caller's ear."""
+        try:
+            self._clock.call_at(self._clock.now(), callback)
+        except RuntimeError:  # no loop runs any more: a generator that is closed by the garbage collector
+            callback()
+
+    def now(self) -> float:
+        """Return the session clock's time."""
+        return self._clock.now()
+
+    def nanoseconds(self, at: float | None = None) -> int:
+        """Return the wall clock's time for `at` of the session clock, by default now."""
+        return self._zero_ns + round(((self._clock.now() if at is None else at) - self._zero) * 1e9)
+
+    def start(
+        self,
+        kind: str,
+        parent: Span | Context,
+        *,
+        name: str = "",
+        at: float | None = None,
+        attributes: Attributes | None = None,
+        links: Sequence[SpanContext] = (),
+        span_kind: SpanKind = SpanKind.INTERNAL,
+    ) -> Span:
+        """Begin a span at `at`, by default now."""
+        return self._start(kind, parent, name or kind, self.nanoseconds(at), attributes or {}, links, span_kind)
+
+    def make(self, kind: str, parent: Span, began: int, ended: int, attributes: Attributes) -> None:
+        """Make a span that is over; times are `nanoseconds()`."""
+        span = self._start(kind, parent, kind, began, attributes)
+        self._end(span, self._not_before(span, ended))
+
+    def _start(
+        self,
+        kind: str,
+        parent: Span | Context,
+        name: str,
+        began: int,
+        attributes: Attributes,
+        links: Sequence[SpanContext] = (),
+        span_kind: SpanKind = SpanKind.INTERNAL,
+    ) -> Span:
+        head = self._heads.get(kind)
+        if head is None:
+            head = self._heads[kind] = {KIND: kind, **self._common}
+        try:
+            return self._tracer.start_span(
+                name,
+                set_span_in_context(parent) if isinstance(parent, Span) else parent,
+                span_kind,
+                {**head, **self._cleaned(attributes)},
+                [Link(context) for context in links],
+                self._not_before(parent, began),
+            )
+        except Exception as error:  # noqa: BLE001 - a sampler or processor of the application's; the call goes on
+            self._note_foreign(error)
+            return INVALID_SPAN
+
+    def set(self, span: Span, attributes: Attributes) -> None:
+        """Add attributes."""
+        if span.is_recording():
+            span.set_attributes(self._cleaned(attributes))
+
+    def event(self, span: Span, name: str, attributes: Attributes | None = None, *, at: float | None = None) -> None:
+        """Add an event."""
+        if span.is_recording():
+            span.add_event(name, self._cleaned(attributes or {}), self.nanoseconds(at))
+
+    def end(self, span: Span, *, at: float | None = None) -> None:
+        """End it at `at`, by default now; nothing happens where it has ended."""
+        now = self.nanoseconds()
+        self._end(span, now if at is None else self._not_before(span, min(self.nanoseconds(at), now)))
+
+    def _end(self, span: Span, at: int) -> None:
+        if span.is_recording():
+            try:
+                span.end(at)
+            except Exception as error:  # noqa: BLE001 - a processor of the application's; the call goes on
+                self._note_foreign(error)
+
+    @staticmethod
+    def _not_before(other: Span | Context, at: int) -> int:
+        """Return `at`, or the start of `other` if that is later and known."""
+        began = getattr(other, "start_time", None)  # of the SDK's spans, if they are sampled; others do not tell
+        return at if began is None else max(began, at)
+
+    def _note_foreign(self, error: Exception) -> None:
+        if not self._has_failed:
+            self._has_failed = True
+            logger.warning("A tracer provider raised %s; the call goes on, and this is said once", located(error))
+
+    def fail(self, span: Span, error: BaseException) -> None:
+        """Record what went wrong, and that it did."""
+        if not span.is_recording():
+            return
+        name = type_name(type(error))
+        message = mask(whole_text(error)) if self._capture else describe(error)
+        self.event(
+            span,
+            "exception",
+            {
+                "exception.type": name,
+                "exception.message": message,
+                "exception.stacktrace": "".join(traceback.format_tb(error.__traceback__)) + name,
+            },
+        )
+        self.set(span, {"error.type": name})
+        self.set_failed(span, message)
+
+    def set_failed(self, span: Span, message: str) -> None:
+        """Set the status, with what `redact` leaves of the message as `error.message`."""
+        if span.is_recording():
+            told = str(self._clean("error.message", message) or "")
+            # Half a surrogate pair: attributes fail to encode one by one, a status with its whole batch.
+            span.set_status(Status(StatusCode.ERROR, encodable(told)))
+
+    def mark_failed(self, span: Span, kind: str) -> None:
+        """Say that it failed in an expected way, of which there is no exception."""
+        if span.is_recording():
+            self.set(span, {"error.type": kind})
+            span.set_status(Status(StatusCode.ERROR))
+
+    def _cleaned(self, attributes: Attributes) -> dict[str, AttributeValue | Sequence[str]]:
+        """Return what may be sent of `attributes`."""
+        known = {name: value for name, value in attributes.items() if value is not None}
+        if self._redact is None:
+            return known
+        cleaned: dict[str, AttributeValue | Sequence[str]] = {}
+        for name, value in known.items():
+            if isinstance(value, str | bool | int | float):
+                kept = self._clean(name, value)
+                if kept is not None:
+                    cleaned[name] = kept
+            else:
+                cleaned[name] = [str(part) for each in value if (part := self._clean(name, each)) is not None]
+        return cleaned
+
+    def _clean(self, name: str, value: AttributeValue) -> AttributeValue | None:
+        if self._redact is None:
+            return value
+        try:
+            return self._redact(name, value)
+        except Exception as error:  # noqa: BLE001 - the application's code; what it cannot judge is not sent
+            logger.debug("redact raised %s for attribute %s, which is left out", type(error).__name__, name)
+            return None
+
+
+class SpanWatch(Watch):
+    """Holds a span current in the calling task, and ends it with the work: at that time, though told a little later."""
+
+    is_current: ClassVar[bool] = True
+    """Whether it is."""
+
+    __slots__ = ("_error", "_is_finished", "_maker", "_token", "began_at", "ended_at", "span")
+
+    def __init__(self, maker: SpanMaker, span: Span) -> None:
+        self.span = span
+        self.began_at = maker.now()
+        self.ended_at: float | None = None
+        """When the work was over; both are the session clock's."""
+        self._maker = maker
+        self._token: Token[Context] | None = None
+        self._error: BaseException | None = None
+        self._is_finished = False
+
+    def __enter__(self) -> SpanWatch:
+        self._maker.holds(self, is_open=True)
+        if self.is_current:
+            self._token = attach(set_span_in_context(self.span))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._token is not None:
+            detach(self._token)
+        if isinstance(error, StopResponse):
+            self._maker.set(self.span, {"vivavoce.outcome": "stopped"})
+        elif isinstance(error, Exception):
+            self.failed(error)
+        elif error is not None and self._error is None:
+            self._maker.set(self.span, {"vivavoce.outcome": "cancelled"})
+        self.ended_at = self._maker.now()
+        self._maker.soon(self.finish)
+
+    @property
+    def seconds(self) -> float:
+        """How long it took, when it is over."""
+        assert self.ended_at is not None
+        return self.ended_at - self.began_at
+
+    def finish(self) -> None:
+        """Tell what is known now that the work is over; the first call does."""
+        if not self._is_finished:
+            self._is_finished = True
+            self._over(self._error)
+            self._maker.end(self.span, at=self.ended_at)
+            self._maker.holds(self, is_open=False)
+
+    def failed(self, error: BaseException) -> None:
+        """Record it; the first one counts."""
+        if self._error is None:
+            self._error = error
+            self._maker.fail(self.span, error)
+
+    def _over(self, error: BaseException | None) -> None:
+        """For subclasses: the last attributes."""
+
+
+class Current(Watch):
+    """Makes a span current in the calling task; it ends elsewhere."""
+
+    __slots__ = ("_span", "_token")
+
+    def __init__(self, span: Span) -> None:
+        self._span = span
+        self._token: Token[Context] | None = None
+
+    def __enter__(self) -> Current:
+        self._token = attach(set_span_in_context(self._span))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._token is not None
+        detach(self._token)
+
+
+NO_SPAN = INVALID_SPAN

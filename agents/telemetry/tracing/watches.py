@@ -1,0 +1,179 @@
+"""Watches of a session's telemetry: each holds a span current around one piece of work, and measures that work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from vivavoce.agents.telemetry.texts import type_name
+from vivavoce.agents.telemetry.tracing.model_messages import answered, asked
+from vivavoce.agents.telemetry.tracing.spans import Attributes, SpanMaker, SpanWatch
+from vivavoce.pipelines.llm.base import Done, GenerateRequest, LLMEvent, TextDelta, Usage
+from vivavoce.pipelines.llm.tools import ToolCall, ToolOutput
+from vivavoce.pipelines.tts.base import AudioChunk
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span
+
+    from vivavoce.agents.telemetry.metrics.session_metrics import SessionMetrics
+
+
+class StepWatch(SpanWatch):
+    """A step of start or close."""
+
+    __slots__ = ("_tell",)
+
+    def __init__(self, maker: SpanMaker, span: Span, tell: Callable[[float], None]) -> None:
+        super().__init__(maker, span)
+        self._tell = tell
+
+    def _over(self, error: BaseException | None) -> None:
+        self._tell(self.seconds)
+
+
+class PhaseWatch(StepWatch):
+    """All of them; it may be left early."""
+
+    __slots__ = ()
+    is_current = False
+
+    def __enter__(self) -> PhaseWatch:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.ended_at is None:
+            super().__exit__(kind, error, trace)
+            self.finish()  # the session's span may end next
+
+
+class ModelWatch(SpanWatch):
+    """A model's step."""
+
+    __slots__ = ("_asked", "_calls", "_capture", "_first_at", "_metrics", "_reason", "_text", "_usage")
+
+    def __init__(
+        self,
+        maker: SpanMaker,
+        span: Span,
+        metrics: SessionMetrics,
+        request: GenerateRequest | None,
+        *,
+        capture: bool,
+    ) -> None:
+        super().__init__(maker, span)
+        self._metrics = metrics
+        self._capture = capture
+        self._asked = request if capture else None
+        self._first_at: float | None = None
+        self._usage: Usage | None = None
+        self._reason = ""
+        self._text: list[str] = []
+        self._calls: list[ToolCall] = []
+
+    def take(self, event: LLMEvent | AudioChunk) -> None:
+        """Note the first of the answer, and what it took."""
+        if isinstance(event, Usage):
+            before = self._usage or Usage()
+            self._usage = Usage(
+                input_tokens=before.input_tokens + event.input_tokens,
+                output_tokens=before.output_tokens + event.output_tokens,
+                cached_tokens=before.cached_tokens + event.cached_tokens,
+            )
+        elif isinstance(event, Done):
+            self._reason = event.reason
+        else:
+            if self._first_at is None:
+                self._first_at = self._maker.now()
+            if self._capture and isinstance(event, TextDelta):
+                self._text.append(event.text)
+            elif self._capture and isinstance(event, ToolCall):
+                self._calls.append(event)
+
+    def _over(self, error: BaseException | None) -> None:
+        usage, first = self._usage, None
+        if self._first_at is not None:
+            self._maker.event(self.span, "first_token", at=self._first_at)
+            first = self._first_at - self.began_at
+        told: dict[str, Any] = {
+            "gen_ai.response.time_to_first_chunk": first,
+            "gen_ai.response.finish_reasons": [self._reason] if self._reason else None,
+        }
+        if usage is not None:
+            told["gen_ai.usage.input_tokens"] = usage.input_tokens
+            told["gen_ai.usage.output_tokens"] = usage.output_tokens
+            told["gen_ai.usage.cache_read.input_tokens"] = usage.cached_tokens
+        if self._asked is not None:
+            told |= asked(self._asked)
+        if self._capture:
+            told |= answered("".join(self._text), self._calls, self._reason)
+        self._maker.set(self.span, told)
+        self._metrics.model_step(self.seconds, first, usage, error)
+
+
+class VoiceWatch(SpanWatch):
+    """A synthesis."""
+
+    __slots__ = ("_characters", "_first", "_first_at", "_metrics", "_seconds")
+
+    def __init__(self, maker: SpanMaker, span: Span, metrics: SessionMetrics) -> None:
+        super().__init__(maker, span)
+        self._metrics = metrics
+        self._first: float | None = None
+        self._first_at: float | None = None
+        self._characters = 0
+        self._seconds = 0.0
+
+    def first_byte(self, seconds: float | None) -> None:
+        """Note the first audio."""
+        if self._first_at is None:
+            self._first, self._first_at = seconds, self._maker.now()
+
+    def spoken(self, characters: int, seconds: float) -> None:
+        """Note how much it was."""
+        self._characters, self._seconds = characters, seconds
+
+    def _over(self, error: BaseException | None) -> None:
+        if self._first_at is not None:
+            self._maker.event(self.span, "first_byte", at=self._first_at)
+        told: Attributes = {
+            "vivavoce.tts.first_byte": self._first,
+            "vivavoce.tts.characters": self._characters,
+            "vivavoce.tts.audio_seconds": self._seconds,
+        }
+        self._maker.set(self.span, told)
+        self._metrics.voice(self._first, self._characters, self._seconds)
+
+
+class ToolWatch(SpanWatch):
+    """A tool call."""
+
+    __slots__ = ("_capture", "_metrics", "_name", "_output")
+
+    def __init__(self, maker: SpanMaker, span: Span, metrics: SessionMetrics, name: str, *, capture: bool) -> None:
+        super().__init__(maker, span)
+        self._metrics = metrics
+        self._name = name
+        self._capture = capture
+        self._output: ToolOutput | None = None
+
+    def settled(self, output: ToolOutput) -> None:
+        """Note the output."""
+        self._output = output
+
+    def _over(self, error: BaseException | None) -> None:
+        output = self._output
+        is_error = output is not None and output.is_error
+        self._maker.set(
+            self.span,
+            {
+                "vivavoce.tool.is_error": is_error,
+                "gen_ai.tool.call.result": output.output if output is not None and self._capture else None,
+            },
+        )
+        if is_error and error is None:
+            self._maker.mark_failed(self.span, "tool_error")
+        name = type_name(type(error)) if error is not None else "tool_error" if is_error else ""
+        self._metrics.tool(self._name, self.seconds, name)

@@ -1,0 +1,209 @@
+"""ToolRoom: the session's running tool calls, outside every reply's scope, and their way into the history."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+
+from vivavoce.agents import events as ev
+from vivavoce.agents.agent import Agent, Session
+from vivavoce.agents.core.log import Journal
+from vivavoce.agents.core.speech_handle import SpeechHandle, running_tool_of
+from vivavoce.agents.history.history import SessionHistory
+from vivavoce.agents.records import ToolRecord
+from vivavoce.agents.session.options import SessionOptions
+from vivavoce.agents.tools.context import RunContext
+from vivavoce.agents.tools.executor import PendingHandoff, ToolBatch, ToolExecutor
+from vivavoce.agents.turn.inputs import ToolCallSettled, ToolsRunning, TurnInput
+from vivavoce.pipelines.core.errors import SessionError
+from vivavoce.pipelines.llm.chat_context import ChatContext, FunctionCall, FunctionCallOutput
+from vivavoce.pipelines.llm.tools import Tool, ToolCall, ToolOutput
+
+STILL_RUNNING = "The call is still running; its result will follow. Do not call it again."
+
+
+class ToolRoom:
+    """Starts batches of calls, cancels them at close, and commits each batch to the history.
+
+    A batch is committed when all of it is settled and what its step said before is over, so that words and calls stand
+    in the history as they came.
+
+    Args:
+        report_error: Told of what tools raise.
+        hand_off: Begins a handoff to the agent that a tool of that turn returned.
+        answer_late: Asked to have the model answer results whose own speech was cut before a model was sent them.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        *,
+        options: SessionOptions,
+        history: SessionHistory,
+        journal: Journal,
+        report_error: Callable[[Exception, str], None],
+        hand_off: Callable[[Agent, str], PendingHandoff],
+        answer_late: Callable[[ToolBatch], None],
+    ) -> None:
+        self._session = session
+        self._history = history
+        self._journal = journal
+        self._report_error = report_error
+        self._hand_off = hand_off
+        self._answer_late = answer_late
+        self._is_closing = False
+        self._pending: dict[int, tuple[ToolBatch, str]] = {}
+        self._uncarried: list[ToolBatch] = []
+        self._idle = anyio.Event()
+        self._is_running = False
+        self.tell: Callable[[TurnInput], None] = _nobody
+        """Called with inputs of the turn machine: whether any call is still to be settled, and of each that is."""
+        self._executor = ToolExecutor(
+            options.clock,
+            timeout=options.tool_timeout,
+            max_threads=options.max_tool_threads,
+            watch=lambda call, is_known: journal.observer.tool(call, is_known=is_known),
+            on_settled=self._on_settled,
+            on_error=lambda error: report_error(error, "tool"),
+        )
+
+    def start(
+        self,
+        group: TaskGroup,
+        handle: SpeechHandle,
+        calls: Sequence[ToolCall],
+        tools: Sequence[Tool[..., Any]],
+        turn_id: str,
+    ) -> ToolBatch:
+        """Run `calls` for the speech of `handle` and return at once."""
+        for call in calls:
+            self._journal.note(
+                ev.ToolStarted, turn_id=turn_id, tool=call.name, call_id=call.call_id, arguments=call.arguments
+            )
+        token = running_tool_of.set(handle.id)  # inherited by the tasks started here
+        try:
+            batch = self._executor.start(
+                group, calls, tools, lambda call, note: RunContext(self._session, handle, call.call_id, note)
+            )
+        finally:
+            running_tool_of.reset(token)
+        batch.turn_id = turn_id
+        self._pending[id(batch)] = (batch, turn_id)
+        self._uncarried.append(batch)
+        self._note_running()
+        return batch
+
+    def release(self, batch: ToolBatch) -> None:
+        """What the step said before its calls is over, or its speech was cut; may be called again."""
+        batch.is_spoken = True
+        if id(batch) in self._pending:
+            self._commit_settled()
+        else:
+            self._ask_late(batch)
+
+    def carried(self) -> list[ToolRecord]:
+        """A model is sent `with_pending()` now: return the records of calls that no turn's record has yet."""
+        records: list[ToolRecord] = []
+        for batch in self._uncarried:
+            if batch.is_settled:
+                batch.is_carried = True
+                records += batch.take_records()
+        self._uncarried = [batch for batch in self._uncarried if not batch.is_carried]
+        return records
+
+    def unanswered_calls(self) -> set[str]:
+        """Ids of the calls that run, are not in the history yet, or whose results no model was sent."""
+        batches = [*self._uncarried, *(batch for batch, _ in self._pending.values())]
+        return {call.call_id for batch in batches for call in batch.calls}
+
+    def with_pending(self, context: ChatContext) -> ChatContext:
+        """Return `context` with the calls not committed yet, at the end of their turn; running ones' outputs say so."""
+        if not self._pending:
+            return context
+        items = list(context.items)
+        for batch, turn_id in self._pending.values():
+            place = max((n for n, item in enumerate(items, start=1) if item.turn_id == turn_id), default=len(items))
+            calls = [
+                FunctionCall(call_id=call.call_id, name=call.name, arguments=call.arguments, turn_id=turn_id)
+                for call in batch.calls
+            ]
+            outputs = [
+                FunctionCallOutput(
+                    call_id=call.call_id,
+                    name=call.name,
+                    output=output.output if output else _still_running(batch.updates.get(number)),
+                    is_error=output.is_error if output else False,
+                    turn_id=turn_id,
+                )
+                for number, (call, output) in enumerate(zip(batch.calls, batch.outputs, strict=True))
+            ]
+            items[place:place] = [*calls, *outputs]
+        return ChatContext(items)
+
+    async def cancel(self) -> None:
+        """Cancel all calls and wait until each has settled; the caller bounds it."""
+        self._is_closing = True
+        self._executor.cancel()
+        for batch, _ in list(self._pending.values()):
+            self.release(batch)
+        while self._pending:
+            self._idle = anyio.Event()
+            await self._idle.wait()
+
+    def _on_settled(self, call: ToolCall, output: ToolOutput, seconds: float) -> None:
+        self.tell(ToolCallSettled(call.call_id))
+        self._note_running()
+        self._commit_settled()
+        self._journal.note(
+            ev.ToolCalled,
+            tool=call.name,
+            call_id=call.call_id,
+            arguments=call.arguments,
+            output=output.output,
+            is_error=output.is_error,
+            seconds=seconds,
+        )
+
+    def _note_running(self) -> None:
+        is_running = any(not batch.is_settled for batch, _ in self._pending.values())
+        if is_running != self._is_running:
+            self._is_running = is_running
+            self.tell(ToolsRunning(is_running))
+
+    def _commit_settled(self) -> None:
+        for key, (batch, turn_id) in list(self._pending.items()):
+            if batch.is_settled and batch.is_spoken:
+                del self._pending[key]
+                if batch.agents and not self._is_closing:
+                    self._begin_handoff(batch, turn_id)
+                self._history.add_calls(batch.calls, [o for o in batch.outputs if o is not None], turn_id)
+                self._ask_late(batch)
+        if not self._pending:
+            self._idle.set()
+
+    def _begin_handoff(self, batch: ToolBatch, turn_id: str) -> None:
+        """Hand off to the first agent that can take over, in the order of the calls; the model is told of others."""
+        for index, agent in sorted(batch.agents.items()):
+            if batch.handoff is not None:
+                batch.refuse_handoff(index, "another tool called beside this one hands the conversation over")
+                continue
+            try:
+                batch.handoff = self._hand_off(agent, turn_id)
+            except SessionError as error:
+                self._report_error(error, "tool")
+                batch.refuse_handoff(index, "it cannot take over")
+
+    def _ask_late(self, batch: ToolBatch) -> None:
+        if batch.is_interrupted and batch.has_results and not batch.is_carried and not self._is_closing:
+            self._answer_late(batch)
+
+
+def _still_running(update: str | None) -> str:
+    return STILL_RUNNING if update is None else f"{STILL_RUNNING} The caller was told: {update!r}"
+
+
+def _nobody(event: TurnInput) -> None:
+    """Before the session has a loop, nobody wants to know."""

@@ -1,0 +1,1 @@
+"""Where a session takes place: a LiveKit room, a console, a room of one process."""

@@ -1,0 +1,143 @@
+"""ConsoleTransport: a session's link to whoever sits at this machine; the port of what audio comes from and goes to."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from anyio import TASK_STATUS_IGNORED
+from anyio.abc import TaskStatus
+
+from vivavoce.agents.transports.console.echo import EchoCanceller
+from vivavoce.agents.transports.console.speaker import SpeakerQueue
+from vivavoce.pipelines.core.clock import Clock
+from vivavoce.pipelines.core.errors import RoomError
+from vivavoce.pipelines.io import AudioSink, Transport, TransportEvents
+from vivavoce.pipelines.media.buffer import FrameChunker
+from vivavoce.pipelines.media.frame import AudioFrame
+from vivavoce.pipelines.media.resample import Resampler
+
+RATE = 48000
+"""Hz at the ends."""
+BLOCK = RATE // 100
+"""Samples of a block at the ends: 10 ms."""
+SESSION_RATE = 16000
+WHO = "console"
+"""The participant's identity."""
+SILENCE = -96.0
+"""Decibels of full scale that stand for nothing at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """What the ends of a conversation call.
+
+    Args:
+        take: Returns the next so many samples for the speakers, 16-bit mono PCM of `RATE`; from any thread.
+        played: Told of what was taken, on the session's loop.
+        heard: Given what the microphone heard, on the session's loop.
+        delay: Told how many seconds the devices hold a sound between `take` and `heard`.
+        gone: Told why no more audio comes.
+    """
+
+    take: Callable[[int], bytes]
+    played: Callable[[bytes], None]
+    heard: Callable[[bytes], None]
+    delay: Callable[[float], None]
+    gone: Callable[[str], None]
+
+
+class AudioEnds(ABC):
+    """Where a conversation's audio comes from and goes to."""
+
+    @property
+    def echoes(self) -> bool:
+        """Whether the microphone may hear the speakers."""
+        return True
+
+    @abstractmethod
+    async def run(self, exchange: Exchange, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
+        """Open, call `task_status.started()`, exchange audio until cancelled, close.
+
+        Raises:
+            RoomError: It cannot be opened.
+        """
+
+
+class ConsoleTransport(Transport):
+    """Somebody at this machine, there from the start.
+
+    Args:
+        ends: Microphone and speakers, or what stands for them.
+        clock: Session time.
+        cancels_echo: Whether the speakers' sound is taken out of the microphone's, where they can echo.
+    """
+
+    input_rate = SESSION_RATE
+
+    def __init__(self, ends: AudioEnds, clock: Clock, *, cancels_echo: bool = True) -> None:
+        self._ends = ends
+        self._sink = SpeakerQueue(clock, sample_rate=RATE)
+        self._cancels_echo = cancels_echo
+        self._echo: EchoCanceller | None = None
+        self._down = Resampler(RATE, SESSION_RATE)
+        self._frames = FrameChunker(SESSION_RATE)
+        self._events: TransportEvents | None = None
+        self._has_run = False
+        self.level = SILENCE
+        """How loud the microphone was in the last 20 ms, in decibels of full scale, after echo cancellation."""
+
+    @property
+    def sink(self) -> AudioSink:
+        return self._sink
+
+    async def run(self, events: TransportEvents, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
+        if self._has_run:
+            raise RoomError("a ConsoleTransport serves one session, and this one has had its own; make another")
+        self._has_run = True
+        self._events = events
+        if self._cancels_echo and self._ends.echoes:
+            self._echo = EchoCanceller(RATE)
+        exchange = Exchange(self._sink.take, self._on_played, self._on_heard, self._on_delay, events.closed)
+        events.participant_linked(WHO)
+        try:
+            await self._ends.run(exchange, task_status=task_status)
+        finally:
+            self._events = None
+
+    async def hangup(self) -> None:
+        if self._events is not None:  # who sits here cannot be sent away: the conversation ends instead
+            self._events.closed("the agent has hung up")
+
+    def type(self, text: str) -> None:
+        """Let them type something."""
+        if self._events is not None:
+            self._events.text(text)
+
+    def _on_played(self, data: bytes) -> None:
+        self._sink.count_out()
+        if self._echo is not None:
+            self._echo.played(data)
+
+    def _on_delay(self, seconds: float) -> None:
+        if self._echo is not None:
+            self._echo.set_delay(seconds)
+
+    def _on_heard(self, data: bytes) -> None:
+        if self._echo is not None:
+            data = self._echo.clean(data)
+        for frame in self._frames.push(self._down.push(AudioFrame(data, RATE)).data):
+            self.level = decibels(frame)
+            if self._events is not None:
+                self._events.audio(frame)
+
+
+def decibels(frame: AudioFrame) -> float:
+    """Return how loud a frame is: its RMS in decibels of full scale."""
+    import numpy as np
+
+    samples = frame.to_numpy().astype(np.float32) / 32768
+    power = float(np.mean(np.square(samples))) if len(samples) else 0.0
+    return max(SILENCE, 10 * math.log10(power)) if power > 0 else SILENCE

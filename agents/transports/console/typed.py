@@ -1,0 +1,58 @@
+"""TypedTransport: a conversation in writing; the agent's voice is played to nobody, at once."""
+
+from __future__ import annotations
+
+import anyio
+from anyio import TASK_STATUS_IGNORED
+from anyio.abc import TaskStatus
+
+from vivavoce.agents.transports.console.transport import WHO
+from vivavoce.pipelines.core.errors import RoomError
+from vivavoce.pipelines.io import AudioSink, SinkCapabilities, Transport, TransportEvents
+from vivavoce.pipelines.media.frame import AudioFrame
+
+
+class InstantSink(AudioSink):
+    """Plays everything in no time, so that nobody who reads waits for a voice."""
+
+    @property
+    def capabilities(self) -> SinkCapabilities:
+        return SinkCapabilities()
+
+    def write(self, frame: AudioFrame) -> None:
+        """It is played already."""
+
+    def queued(self) -> int:
+        return 0
+
+    def clear(self) -> int:
+        return 0
+
+
+class TypedTransport(Transport):
+    """Somebody who types at this machine, there from the start."""
+
+    def __init__(self) -> None:
+        self._sink = InstantSink()
+        self._events: TransportEvents | None = None
+
+    @property
+    def sink(self) -> AudioSink:
+        return self._sink
+
+    async def run(self, events: TransportEvents, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
+        if self._events is not None:
+            raise RoomError("a TypedTransport serves one session, and this one has its own; make another")
+        self._events = events
+        task_status.started()
+        events.participant_linked(WHO)
+        await anyio.sleep_forever()
+
+    async def hangup(self) -> None:
+        if self._events is not None:  # who sits here cannot be sent away: the conversation ends instead
+            self._events.closed("the agent has hung up")
+
+    def type(self, text: str) -> None:
+        """Let them type something."""
+        if self._events is not None:
+            self._events.text(text)

@@ -1,0 +1,134 @@
+"""ParticipantLink: whom of the room the session talks to, and which track it listens to. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Literal, NamedTuple, Protocol
+
+from livekit import rtc
+
+from vivavoce.agents.transports.options import RoomOptions
+
+
+class Participant(Protocol):
+    """What is asked of an `rtc.RemoteParticipant`."""
+
+    @property
+    def identity(self) -> str: ...
+
+    @property
+    def kind(self) -> rtc.ParticipantKind.ValueType: ...
+
+
+class LinkChange(NamedTuple):
+    """Somebody has become the linked participant, or has gone."""
+
+    what: Literal["linked", "left"]
+    identity: str
+
+
+class ParticipantLink:
+    """Keeps to one participant: the one asked for, else the first of an accepted kind.
+
+    It is told what the room looks like now, not what happened, so that a burst of events costs one look.
+
+    Args:
+        identity: Whom to link; None for the first of `options.participant_kinds`.
+        options: Kinds, grace and what happens after it.
+    """
+
+    def __init__(self, identity: str | None, options: RoomOptions) -> None:
+        self._is_fixed = identity is not None
+        self._options = options
+        self._identity = identity
+        self._participant: Participant | None = None
+        self._left_at: float | None = None
+        self.is_suspended = False
+        """Whether the agent itself is out of the room for now: it looks empty then, and nobody counts as gone."""
+
+    @property
+    def identity(self) -> str | None:
+        """The linked participant's identity, kept while it is away."""
+        return self._identity
+
+    @property
+    def is_present(self) -> bool:
+        """Whether the linked participant is in the room."""
+        return self._participant is not None
+
+    def update(
+        self, participants: Mapping[str, Participant], *, now: float, is_reachable: Callable[[str], bool]
+    ) -> list[LinkChange]:
+        """Look at the room's participants by identity; return what has changed, in order.
+
+        Whoever comes when the session has been talking already is linked once `is_reachable(identity)`: speech goes on
+        at once then, and a server tells only of the first subscription to the agent's track.
+        """
+        changes: list[LinkChange] = []
+        if self.is_suspended:
+            return changes
+        if self._participant is not None and participants.get(self._participant.identity) is not self._participant:
+            changes.append(LinkChange("left", self._participant.identity))
+            self._participant = None
+            self._left_at = now
+        if self._participant is None:
+            found = self._find(participants, now)
+            if found is not None and (self._left_at is None or is_reachable(found.identity)):
+                self._participant, self._identity, self._left_at = found, found.identity, None
+                changes.append(LinkChange("linked", found.identity))
+        return changes
+
+    def deadline(self, *, now: float) -> float | None:
+        """Return when `update` should look again, though nothing happens in the room."""
+        over_at = None if self.is_suspended else self._grace_over_at()
+        return over_at if over_at is not None and over_at > now else None
+
+    def _grace_over_at(self) -> float | None:
+        if self._left_at is None or self._is_fixed or self._options.close_on_disconnect:
+            return None
+        return self._left_at + self._options.participant_grace
+
+    def _find(self, participants: Mapping[str, Participant], now: float) -> Participant | None:
+        if self._identity is not None and self._identity in participants:
+            return participants[self._identity]
+        over_at = self._grace_over_at()
+        if self._identity is None or (over_at is not None and now >= over_at):
+            return self._first(participants.values())
+        return None
+
+    def _first(self, participants: Iterable[Participant]) -> Participant | None:
+        kinds = self._options.participant_kinds
+        return next((each for each in participants if kind_name(each.kind) in kinds), None)
+
+
+def kind_name(kind: rtc.ParticipantKind.ValueType) -> str:
+    """Return LiveKit's kind as `RoomOptions.participant_kinds` spells it; `"kind_7"` if this SDK has no name for it."""
+    try:
+        return rtc.ParticipantKind.Name(kind).removeprefix("PARTICIPANT_KIND_").lower()
+    except ValueError:
+        return f"kind_{int(kind)}"
+
+
+def reason_name(reason: rtc.DisconnectReason.ValueType) -> str:
+    """Return why LiveKit ended a connection, such as `"room_deleted"`; `"reason_99"` if this SDK has no name for it."""
+    try:
+        return rtc.DisconnectReason.Name(reason).lower()
+    except ValueError:
+        return f"reason_{int(reason)}"
+
+
+def is_reachable(participant: rtc.RemoteParticipant) -> bool:
+    """Return whether it can hear by now: media of it comes, or the server says so, which may take a second longer."""
+    has_media = any(each.track is not None for each in participant.track_publications.values())
+    return has_media or participant.state == rtc.ParticipantState.PARTICIPANT_STATE_ACTIVE
+
+
+def find_microphone(participant: rtc.RemoteParticipant) -> rtc.RemoteTrackPublication | None:
+    """Return the audio to listen to: a microphone, else audio of no named source, never that of a shared screen."""
+    audio = [each for each in participant.track_publications.values() if each.kind == rtc.TrackKind.KIND_AUDIO]
+    for source in (rtc.TrackSource.SOURCE_MICROPHONE, rtc.TrackSource.SOURCE_UNKNOWN):
+        # the newest of a source: after a reconnect the old publication may still be listed
+        for publication in reversed(audio):
+            if publication.source == source:
+                return publication
+    return None

@@ -1,0 +1,399 @@
+"""LiveKitTransport: a session's link to its caller through a connected `rtc.Room`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import anyio
+from anyio import TASK_STATUS_IGNORED
+from anyio.abc import TaskStatus
+from livekit import rtc
+from livekit.rtc.participant import PublishTrackError, UnpublishTrackError
+
+from vivavoce.agents.job import Credentials
+from vivavoce.agents.transports.livekit.hangup import checked, disconnect
+from vivavoce.agents.transports.livekit.inbound import MicrophoneReader, TextReader
+from vivavoce.agents.transports.livekit.link import ParticipantLink, find_microphone, is_reachable, reason_name
+from vivavoce.agents.transports.livekit.outbound import StateSender, TextSender
+from vivavoce.agents.transports.livekit.remote import interrupt_method
+from vivavoce.agents.transports.livekit.sink import LiveKitSink
+from vivavoce.agents.transports.livekit.video import VideoReader, check_encoder, find_video
+from vivavoce.agents.transports.options import RoomOptions
+from vivavoce.pipelines.core.clock import Clock, TimerHandle
+from vivavoce.pipelines.core.errors import RoomError
+from vivavoce.pipelines.io import TranscriptSegment, Transport, TransportEvents
+
+logger = logging.getLogger(__name__)
+
+CHAT_TOPIC = "lk.chat"
+FLUSH_LIMIT = 1.0
+"""Seconds in which texts that still wait at the end are sent."""
+END_LIMIT = 5.0
+"""Seconds that `leave` and `aclose` wait for `run` to end."""
+UNPUBLISH_LIMIT = 2.0
+LEAVE_LIMIT = 3.0
+TAIL = 0.3
+"""Seconds for the encoder, the way and the caller's jitter buffer; on one machine it is 0.07."""
+
+WAKING_EVENTS: tuple[rtc.room.EventTypes, ...] = (
+    "participant_connected",
+    "participant_active",
+    "participant_disconnected",
+    "track_published",
+    "track_unpublished",
+    "track_subscribed",
+    "track_unsubscribed",
+    "track_muted",
+    "track_unmuted",
+)
+"""After any of these the room is looked at anew."""
+
+
+class LiveKitTransport(Transport):
+    """Links a session to one participant of a room.
+
+    The SDK's callbacks only wake a task, which then looks at the room as it is: who is there, which track is there.
+
+    Args:
+        room: Connected by whoever passes it, who also keeps it: only `leave()` disconnects it.
+        participant: Identity of the participant to talk to; None for the first of an accepted kind.
+        options: How to take part.
+        clock: Session time.
+        credentials: For the server's API, which disconnects callers; None: it cannot.
+    """
+
+    def __init__(
+        self,
+        room: rtc.Room,
+        *,
+        participant: str | None = None,
+        options: RoomOptions,
+        clock: Clock,
+        credentials: Credentials | None = None,
+    ) -> None:
+        self._credentials = credentials
+        self._room = room
+        self._options = options
+        self._clock = clock
+        self.input_rate = options.input_rate
+        self._sink = LiveKitSink(clock, sample_rate=options.output_rate)
+        self._link = ParticipantLink(participant, options)
+        self._track: rtc.LocalAudioTrack | None = None
+        self._publication: rtc.LocalTrackPublication | None = None
+        self._microphone_sid: str | None = None
+        self._requested: set[str] = set()
+        self._is_subscribed = False
+        self._on_audible: list[Callable[[], None]] = []
+        self._texts: TextSender | None = None
+        self._states: StateSender | None = None
+        self._closed_reason: str | None = None
+        self._is_gone = False
+        self._changed = anyio.Event()
+        self._running = anyio.CancelScope()
+        self._ended: anyio.Event | None = None
+
+    @property
+    def wants_turn_records(self) -> bool:
+        return self._options.publish_turns
+
+    @property
+    def tail(self) -> float:
+        return TAIL
+
+    @property
+    def sink(self) -> LiveKitSink:
+        return self._sink
+
+    async def run(self, events: TransportEvents, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
+        if self._ended is not None:
+            raise RoomError("a LiveKitTransport serves one session, and this one has had its own; make another")
+        if not self._room.isconnected():
+            raise RoomError(
+                "the room is not connected; await ctx.connect() or room.connect(url, token) before the session starts"
+            )
+        if self._options.video_input:
+            check_encoder()
+        self._ended = anyio.Event()
+        self._texts = TextSender(self._room.local_participant)
+        self._states = StateSender(self._room.local_participant)
+        try:
+            with self._running:
+                await self._serve(events, task_status)
+        finally:
+            self._sink.stop()
+            await self._flush(self._texts)
+            self._ended.set()
+
+    async def _serve(self, events: TransportEvents, task_status: TaskStatus[None]) -> None:
+        assert self._texts is not None
+        assert self._states is not None
+        microphone = MicrophoneReader(self._options.input_rate, events.audio, events.audio_stopped)
+        typed = TextReader(self._link.identity, events.text)
+        video = VideoReader(events.wants_video, events.video, max_size=self._options.video_max_size)
+        with self._listening(typed):
+            await self._publish()
+            await self._run_parts(events, microphone, typed, video, task_status)
+
+    async def _run_parts(
+        self,
+        events: TransportEvents,
+        microphone: MicrophoneReader,
+        typed: TextReader,
+        video: VideoReader,
+        task_status: TaskStatus[None],
+    ) -> None:
+        assert self._texts is not None
+        assert self._states is not None
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._sink.pump)
+            tasks.start_soon(self._texts.run)
+            tasks.start_soon(self._states.run)
+            if self._options.audio_input:
+                tasks.start_soon(microphone.run)
+            if self._options.text_input:
+                tasks.start_soon(typed.run)
+            if self._options.video_input:
+                tasks.start_soon(video.run)
+            with interrupt_method(
+                self._room.local_participant,
+                events.interrupt if self._options.remote_interrupt else None,
+                is_allowed=lambda identity: identity == self._link.identity,
+            ):
+                task_status.started()
+                await self._follow(events, microphone, typed, video)
+
+    # --- the room, as it is now
+
+    async def _follow(
+        self, events: TransportEvents, microphone: MicrophoneReader, typed: TextReader, video: VideoReader
+    ) -> None:
+        timer: TimerHandle | None = None
+        try:
+            while True:
+                self._changed = anyio.Event()
+                self._look(events, microphone, typed)
+                video.follow(self._shown())
+                if timer is not None:
+                    timer.cancel()
+                deadline = self._link.deadline(now=self._clock.now())
+                timer = None if deadline is None else self._clock.call_at(deadline, self._wake)
+                await self._changed.wait()
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+    def _look(self, events: TransportEvents, microphone: MicrophoneReader, typed: TextReader) -> None:
+        if self._closed_reason is not None:
+            reason, self._closed_reason = self._closed_reason, None
+            microphone.follow(None)
+            events.closed(reason)
+        if self._is_gone:
+            return
+        present = self._room.remote_participants
+        for change in self._link.update(
+            present, now=self._clock.now(), is_reachable=lambda identity: is_reachable(present[identity])
+        ):
+            logger.debug("participant %r has %s", change.identity, change.what)
+            if change.what == "left":
+                microphone.follow(None)
+                events.participant_left(change.identity)
+            else:
+                events.participant_linked(change.identity)
+                typed.link(change.identity)
+        publication = self._microphone()
+        track = None if publication is None else publication.track
+        if publication is not None and isinstance(track, rtc.RemoteAudioTrack):
+            microphone.follow(track, is_muted=publication.muted)
+        else:
+            microphone.follow(None)
+        if self.is_audible:
+            waiting, self._on_audible = self._on_audible, []
+            for callback in waiting:
+                callback()
+
+    def _shown(self) -> rtc.RemoteVideoTrack | None:
+        """Return what the linked participant shows, if it is to be looked at."""
+        participant = self._room.remote_participants.get(self._link.identity or "")
+        if not self._options.video_input or participant is None or self._is_gone:
+            return None
+        publication = find_video(participant)
+        if publication is None:
+            return None
+        if publication.track is None and publication.sid not in self._requested:
+            self._requested.add(publication.sid)
+            publication.set_subscribed(True)  # the room may have been connected with auto_subscribe off
+        return publication.track if isinstance(publication.track, rtc.RemoteVideoTrack) else None
+
+    def _microphone(self) -> rtc.RemoteTrackPublication | None:
+        participant = self._room.remote_participants.get(self._link.identity or "")
+        publication = None if participant is None else find_microphone(participant)
+        if publication is None:
+            return None
+        self._microphone_sid = publication.sid
+        if publication.track is None and self._options.audio_input and publication.sid not in self._requested:
+            self._requested.add(publication.sid)
+            publication.set_subscribed(True)  # the room may have been connected with auto_subscribe off
+        return publication
+
+    # --- callbacks of the SDK: they only note and wake
+
+    def _wake(self) -> None:
+        self._changed.set()
+
+    def _note_subscribed(self, track: rtc.LocalAudioTrack) -> None:
+        if track is self._track:
+            self._is_subscribed = True
+            self._changed.set()
+
+    def _note_reconnecting(self) -> None:
+        self._link.is_suspended = True
+
+    def _note_reconnected(self) -> None:
+        self._link.is_suspended = False
+        if self._states is not None:
+            self._states.show_again()
+        self._changed.set()
+
+    def _note_disconnected(self, reason: rtc.DisconnectReason.ValueType) -> None:
+        self._sink.stop()
+        if self._texts is not None:
+            self._texts.drop()
+        self._is_gone = True
+        self._closed_reason = reason_name(reason)
+        self._changed.set()
+
+    @contextmanager
+    def _listening(self, typed: TextReader) -> Iterator[None]:
+        """Have the room's callbacks, within."""
+        if self._options.text_input:
+            try:
+                self._room.register_text_stream_handler(CHAT_TOPIC, typed.add)
+            except ValueError as error:
+                raise RoomError(
+                    f"text streams on topic {CHAT_TOPIC!r} of this room are taken by somebody else already, perhaps by "
+                    "another session; close that one first, or pass RoomOptions(text_input=False)"
+                ) from error
+        try:
+            self._register()
+            yield
+        finally:
+            self._unregister()
+
+    def _register(self) -> None:
+        for name in WAKING_EVENTS:
+            self._room.on(name, self._wake)
+        self._room.on("local_track_subscribed", self._note_subscribed)
+        self._room.on("reconnecting", self._note_reconnecting)
+        self._room.on("reconnected", self._note_reconnected)
+        self._room.on("disconnected", self._note_disconnected)
+
+    def _unregister(self) -> None:
+        if self._options.text_input:
+            self._room.unregister_text_stream_handler(CHAT_TOPIC)
+        for name in WAKING_EVENTS:
+            self._room.off(name, self._wake)
+        self._room.off("local_track_subscribed", self._note_subscribed)
+        self._room.off("reconnecting", self._note_reconnecting)
+        self._room.off("reconnected", self._note_reconnected)
+        self._room.off("disconnected", self._note_disconnected)
+
+    # --- the agent's track
+
+    async def _publish(self) -> None:
+        permissions = self._room.local_participant.permissions
+        if permissions.ByteSize() and not permissions.can_publish:  # the SDK would wait for its limit; empty: not told
+            raise RoomError("the agent's token does not let it publish its audio track; grant canPublish")
+        self._track = rtc.LocalAudioTrack.create_audio_track(self._options.track_name, self._sink.open())
+        options = rtc.TrackPublishOptions(source=rtc.TrackSource.SOURCE_MICROPHONE)
+        try:
+            with anyio.fail_after(self._options.publish_limit):
+                self._publication = await self._room.local_participant.publish_track(self._track, options)
+        except TimeoutError:
+            raise RoomError(
+                f"the room did not take the agent's audio track within {self._options.publish_limit} s; look whether "
+                "its token grants the microphone as a source and whether the server is reachable by UDP or TCP"
+            ) from None
+        except PublishTrackError as error:
+            raise RoomError(f"the room refused the agent's audio track: {error.message}") from error
+
+    @property
+    def is_audible(self) -> bool:
+        """Whether the linked participant is there and the agent's track is subscribed to.
+
+        The room does not say by whom: with other listeners in the room it may be one of them.
+        """
+        return self._is_subscribed and self._link.is_present
+
+    def on_audible(self, callback: Callable[[], None]) -> None:
+        if self.is_audible:
+            callback()
+        else:
+            self._on_audible.append(callback)
+
+    # --- what the session shows
+
+    def send_transcript(self, segment: TranscriptSegment) -> None:
+        if self._texts is None or self._is_gone or not self._options.transcription:
+            return
+        if segment.who == "agent":
+            sid = None if self._publication is None else self._publication.sid
+            self._texts.add_transcript(segment, sender=None, track_sid=sid)
+        else:
+            self._texts.add_transcript(segment, sender=self._link.identity, track_sid=self._microphone_sid)
+
+    def send_agent_state(self, state: str) -> None:
+        if self._states is not None and not self._is_gone:
+            self._states.show(state)
+
+    def send_turn_record(self, json_text: str) -> None:
+        receiver = self._link.identity
+        if self._texts is not None and not self._is_gone and self._options.publish_turns and receiver is not None:
+            self._texts.add_record(json_text, receiver=receiver)
+
+    async def _flush(self, texts: TextSender) -> None:
+        if not self._room.isconnected():
+            return
+        with anyio.move_on_after(FLUSH_LIMIT, shield=True) as limit:
+            await texts.finish()
+        if limit.cancelled_caught:
+            logger.warning("some texts were not sent to the room within %s s", FLUSH_LIMIT)
+
+    # --- the end
+
+    def check_hangup(self) -> None:
+        checked(self._credentials)
+
+    async def hangup(self) -> None:
+        credentials, identity = checked(self._credentials), self._link.identity
+        if identity is not None or self._options.hangup == "room":
+            await disconnect(credentials, self._room.name, identity or "", whom=self._options.hangup)
+
+    async def leave(self) -> None:
+        await self._end_run()
+        with anyio.move_on_after(LEAVE_LIMIT, shield=True) as limit:
+            await self._room.disconnect()
+        if limit.cancelled_caught:
+            logger.warning("the room did not confirm that the agent left within %s s", LEAVE_LIMIT)
+
+    async def aclose(self) -> None:
+        await self._end_run()
+        publication, self._publication = self._publication, None
+        if publication is not None and self._room.isconnected():
+            with anyio.move_on_after(UNPUBLISH_LIMIT, shield=True) as limit:
+                try:
+                    await self._room.local_participant.unpublish_track(publication.sid)
+                except UnpublishTrackError as error:
+                    logger.warning("the agent's track could not be unpublished: %s", error.message)
+            if limit.cancelled_caught:
+                logger.warning("the room did not confirm within %s s that the track is unpublished", UNPUBLISH_LIMIT)
+        await self._sink.aclose()
+
+    async def _end_run(self) -> None:
+        """End `run` if it runs: nothing may feed the native library while the room goes."""
+        self._sink.stop()
+        self._running.cancel()
+        if self._ended is not None:
+            with anyio.move_on_after(END_LIMIT, shield=True):
+                await self._ended.wait()

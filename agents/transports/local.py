@@ -1,0 +1,283 @@
+"""LocalTransport and VirtualSink: a caller in the same process, for tests, benchmarks and custom audio devices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import anyio
+from anyio import TASK_STATUS_IGNORED
+from anyio.abc import TaskStatus
+
+from vivavoce.agents.transports.pacing import PacedQueue
+from vivavoce.pipelines.core.clock import Clock
+from vivavoce.pipelines.core.errors import ConfigurationError, RoomError
+from vivavoce.pipelines.io import AudioSink, SinkCapabilities, TranscriptSegment, Transport, TransportEvents
+from vivavoce.pipelines.media.buffer import RecentFrames
+from vivavoce.pipelines.media.frame import BYTES_PER_SAMPLE, AudioFrame, VideoFrame
+
+EARLY_SECONDS = 3.0
+"""Audio of a caller that is kept for a session which is still starting."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedFrame:
+    """A frame that was played, whole or in part.
+
+    Args:
+        at: When its first sample was played, in the clock's seconds.
+    """
+
+    at: float
+    frame: AudioFrame
+
+
+class VirtualSink(AudioSink):
+    """Plays to nobody, exactly as fast as its clock goes, and remembers what was heard.
+
+    Args:
+        clock: Paces the playing; virtual in tests.
+        sample_rate: Hz that `write` wants.
+        is_recording: Whether to keep what is played; off, `played()` stays empty and memory does not grow.
+    """
+
+    def __init__(self, clock: Clock, *, sample_rate: int = 24000, is_recording: bool = True) -> None:
+        self._capabilities = SinkCapabilities(sample_rate=sample_rate, exact_position=True)
+        self._is_recording = is_recording
+        self._written: list[PlayedFrame] = []
+        self._queue = PacedQueue(clock, sample_rate)
+
+    @property
+    def capabilities(self) -> SinkCapabilities:
+        return self._capabilities
+
+    def write(self, frame: AudioFrame) -> None:
+        rate = self._capabilities.sample_rate
+        if frame.sample_rate != rate or frame.num_channels != 1:
+            raise ConfigurationError(
+                f"the sink plays mono audio of {rate} Hz, got {frame.sample_rate} Hz with "
+                f"{frame.num_channels} channel(s); resample it first"
+            )
+        at = self._queue.add(frame.samples)
+        if self._is_recording and frame.samples:
+            self._written.append(PlayedFrame(at, frame))
+
+    def queued(self) -> int:
+        return self._queue.queued()
+
+    def clear(self) -> int:
+        dropped = self._queue.clear()
+        if self._is_recording:
+            _cut_tail(self._written, dropped)
+        return dropped
+
+    def frames(self) -> list[PlayedFrame]:
+        """Return what has been played by now, frame by frame; the last one may be cut."""
+        return _without_tail(self._written, self.queued())
+
+    def played(self) -> bytes:
+        """Return all samples played by now, 16-bit mono PCM at the sink's rate, without the silence between."""
+        return b"".join(played.frame.data for played in self.frames())
+
+
+def _without_tail(frames: list[PlayedFrame], samples: int) -> list[PlayedFrame]:
+    kept = list(frames)
+    _cut_tail(kept, samples)
+    return kept
+
+
+def _cut_tail(frames: list[PlayedFrame], samples: int) -> None:
+    while samples > 0 and frames:
+        last = frames.pop()
+        left = last.frame.samples - samples
+        if left > 0:
+            data = last.frame.data[: left * BYTES_PER_SAMPLE]
+            frames.append(PlayedFrame(last.at, AudioFrame(data, last.frame.sample_rate)))
+        samples -= last.frame.samples
+
+
+class _Shown(Transport):
+    """Keeps what a session shows to its room.
+
+    Args:
+        is_recording: Whether to keep it.
+    """
+
+    def __init__(self, clock: Clock, *, is_recording: bool) -> None:
+        self._clock = clock
+        self._is_recording = is_recording
+        self.transcripts: list[TranscriptSegment] = []
+        """What the room was shown, every update of every segment."""
+        self.transcript_times: list[float] = []
+        """When (the clock's seconds), item by item beside `transcripts`."""
+        self.states: list[str] = []
+        """The agent's states shown to the room, by the session's own names."""
+        self.turn_records: list[str] = []
+        """Turn records sent, as JSON."""
+
+    @property
+    def wants_turn_records(self) -> bool:
+        return self._is_recording
+
+    def send_transcript(self, segment: TranscriptSegment) -> None:
+        if self._is_recording:
+            self.transcripts.append(segment)
+            self.transcript_times.append(self._clock.now())
+
+    def send_agent_state(self, state: str) -> None:
+        if self._is_recording:
+            self.states.append(state)
+
+    def send_turn_record(self, json_text: str) -> None:
+        if self._is_recording:
+            self.turn_records.append(json_text)
+
+
+class LocalTransport(_Shown):
+    """A room of one process: the caller's side is driven by the methods below.
+
+    The first participant is linked and stays the linked one, as in a LiveKit room; others are ignored.
+
+    Args:
+        clock: Paces the sink and dates what is sent.
+        sink: Where the agent's audio goes; a `VirtualSink` at `output_rate` if none is given.
+        input_rate: Hz of the frames given to `push_audio`.
+        output_rate: Hz of the sink made here; of no meaning with a `sink`.
+        is_audible: Whether the caller hears the agent from the start; otherwise from `set_audible()` on.
+        participant: Who is in the room at the start, or None for an empty room.
+        is_recording: Whether to keep what the session plays and sends.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        sink: AudioSink | None = None,
+        input_rate: int = 16000,
+        output_rate: int = 24000,
+        is_audible: bool = True,
+        participant: str | None = "caller",
+        is_recording: bool = True,
+    ) -> None:
+        super().__init__(clock, is_recording=is_recording)
+        self._sink = sink or VirtualSink(clock, sample_rate=output_rate, is_recording=is_recording)
+        self.input_rate = input_rate
+        self._is_audible = is_audible
+        self._on_audible: list[Callable[[], None]] = []
+        self._present = {participant} if participant is not None else set[str]()
+        self._linked = participant
+        self._events: TransportEvents | None = None
+        self._has_run = False
+        self._early = RecentFrames(EARLY_SECONDS)
+        self.is_left = False
+        """Whether the session has left the room."""
+        self.hung_up: list[str] = []
+        """Whom the session has disconnected, one after the other."""
+
+    async def run(self, events: TransportEvents, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
+        if self._has_run:
+            raise RoomError("a LocalTransport serves one session, and this one has had its own; make another")
+        self._has_run = True
+        self._events = events
+        try:
+            task_status.started()
+            if self._linked in self._present and self._linked is not None:
+                events.participant_linked(self._linked)
+                for frame in self._early.drain():
+                    events.audio(frame)
+            await anyio.sleep_forever()
+        finally:
+            self._events = None
+
+    @property
+    def sink(self) -> AudioSink:
+        return self._sink
+
+    @property
+    def is_audible(self) -> bool:
+        return self._is_audible
+
+    def on_audible(self, callback: Callable[[], None]) -> None:
+        if self._is_audible:
+            callback()
+        else:
+            self._on_audible.append(callback)
+
+    async def hangup(self) -> None:
+        if self._linked is not None and self._linked in self._present:
+            self.hung_up.append(self._linked)
+            self.drop(self._linked)
+
+    async def leave(self) -> None:
+        self.is_left = True
+
+    # The caller's side. Before `run()` has begun and after it has ended nobody listens, and text is lost; so is audio,
+    # but for the last `EARLY_SECONDS` before it.
+
+    def push_audio(self, frame: AudioFrame) -> None:
+        """Let the caller be heard: one mono frame of 20 ms at `input_rate`."""
+        if frame.sample_rate != self.input_rate or frame.num_channels != 1:
+            raise ConfigurationError(
+                f"the caller's frames must be mono at {self.input_rate} Hz, got {frame.sample_rate} Hz with "
+                f"{frame.num_channels} channel(s); resample them or set input_rate"
+            )
+        if self._linked not in self._present:
+            return
+        if self._events is not None:
+            self._events.audio(frame)
+        elif not self._has_run:  # the session is starting, and the caller speaks already
+            self._early.push(frame)
+
+    def stop_audio(self) -> None:
+        """Let the caller's microphone go away; it is back with the next `push_audio`."""
+        if self._events is not None and self._linked in self._present:
+            self._events.audio_stopped()
+
+    def push_video(self, frame: VideoFrame) -> None:
+        """Let the caller show something: a picture of a camera or a screen; the session takes those that it wants."""
+        if self._events is not None and self._linked in self._present and self._events.wants_video():
+            self._events.video(frame)
+
+    def send_text(self, text: str) -> None:
+        """Let the caller type something."""
+        if self._events is not None and self._linked in self._present:
+            self._events.text(text)
+
+    def press_interrupt(self) -> None:
+        """Let the caller press a button that stops the agent."""
+        if self._events is not None and self._linked in self._present:
+            self._events.interrupt()
+
+    def join(self, identity: str) -> None:
+        """Let somebody come in, or come back."""
+        if identity in self._present:
+            return
+        self._present.add(identity)
+        if self._linked is None:
+            self._linked = identity
+        if identity == self._linked and self._events is not None:
+            self._events.participant_linked(identity)
+
+    def drop(self, identity: str) -> None:
+        """Let somebody go, and their microphone with them."""
+        if identity not in self._present:
+            return
+        self._present.discard(identity)
+        if identity != self._linked:
+            return
+        self._early.drain()
+        if self._events is not None:
+            self._events.audio_stopped()
+            self._events.participant_left(identity)
+
+    def end(self, reason: str) -> None:
+        """End the room for good."""
+        if self._events is not None:
+            self._events.closed(reason)
+
+    def set_audible(self) -> None:
+        """Let the caller begin to hear the agent."""
+        self._is_audible = True
+        waiting, self._on_audible = self._on_audible, []
+        for callback in waiting:
+            callback()

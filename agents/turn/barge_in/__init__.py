@@ -1,0 +1,1 @@
+"""Interruptions: when speech of the user pauses, resumes or cuts the agent."""

@@ -1,0 +1,104 @@
+"""Hush: times at which the caller's voice takes nothing from the agent. What is said then is kept for the next turn.
+
+* **Echo warm-up.** A client's echo canceller needs some seconds of the agent's voice to converge; until then the agent
+  may hear itself. The seconds count from the first frame of the session; only speech that sounds is shielded, so that
+  an answer under way is still taken back when the caller goes on. (LiveKit's `aec_warmup_duration`, 3 s by default,
+  throws the caller's audio away meanwhile.)
+* **An owed answer**, to a turn that a limit cut (`turn_limits`): the caller's voice neither holds nor cuts it before it
+  is heard, and speech that began before that does not cut it afterwards; else who talks on is never answered. Without a
+  VAD, speech begins when its first interim comes; of a final without one nobody can tell, and it is taken as said then.
+* **A kept answer**, to a turn that was resumed again and again: who asks "hello?" every few seconds would have a slow
+  model begin anew each time. After two resumes that came `LONG_PAUSE` or more after the caller had ended, the third one
+  takes nothing back: the caller's voice holds the answer while it is heard, and the words are the next turn, which
+  begins when the answer has ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from vivavoce.agents.turn.deadlines import NANOSECOND_DIGITS, Deadline
+from vivavoce.agents.turn.floor.floor import Floor, Speech
+from vivavoce.agents.turn.user.turn import UserSide, UserTurn
+
+LONG_PAUSE = 1.5
+"""Seconds of silence after which a caller who goes on without an answer merges with the turn before only so often."""
+LATE_MERGES = 2
+"""How often that is."""
+
+
+class Hush:
+    """Knows which speech is shielded, and which words take no floor.
+
+    Args:
+        echo_warm_up: Seconds; 0 for none.
+    """
+
+    def __init__(self, floor: Floor, user: UserSide, echo_warm_up: float) -> None:
+        self._floor = floor
+        self._user = user
+        self._echo_warm_up = echo_warm_up
+        self._is_warming_up = False
+        self.warm_at = float("-inf")
+        """When the warm-up ends or ended."""
+
+    def agent_sounds(self, at: float) -> None:
+        """A speech begins to sound; the first one of all begins the warm-up."""
+        if self._echo_warm_up and self.warm_at == float("-inf"):
+            self.warm_at = at + self._echo_warm_up
+            self._is_warming_up = True
+
+    def shields(self, speech: Speech) -> bool:
+        """Whether no voice may hold or cut that speech now."""
+        if self._is_over_caller(speech) and not (speech.was_audible or speech.is_kept):
+            return True
+        return self._is_warming_up and speech.is_playing and not speech.is_paused
+
+    def keep_answer(self, since: float) -> None:
+        """The caller goes on since then, though the answer was not heard yet: keep it if the turn merged too often."""
+        answer = self._floor.unheard_answer
+        if answer is None or answer.late_merges < LATE_MERGES or not is_long_pause(answer.turn_ended_at, since):
+            return
+        answer.is_owed = answer.is_kept = True
+
+    def overrules(self, speech: Speech, since: float) -> bool:
+        """Whether what has been sounding since then means nothing to that speech, however long it goes on."""
+        return self._is_over_caller(speech) and (speech.audible_since is None or since < speech.audible_since)
+
+    def _is_over_caller(self, speech: Speech) -> bool:
+        turn = self._user.turn
+        is_of_turn = speech.speaks_over and turn is not None and speech.asked_at >= turn.began_at
+        return speech.is_owed or is_of_turn
+
+    def covers(self, turn: UserTurn) -> bool:
+        """Whether the newest words of that turn take no floor from the speech that has it."""
+        active, burst = self._floor.active, turn.burst
+        if active is None:
+            return False
+        if active.is_owed:
+            return self.overrules(active, turn.utterance_at if burst is None else burst.started_at)
+        if self._is_warming_up:
+            return active.is_playing and not active.is_paused
+        ended_at = turn.word_at if burst is None else burst.ended_at
+        return active.is_playing and ended_at is not None and ended_at <= self.warm_at
+
+    def deadlines(self) -> Iterator[Deadline]:
+        """Yield when the warm-up is over."""
+        if self._is_warming_up:
+            yield Deadline(self.warm_at, self._on_warm)
+
+    def end(self) -> None:
+        """The session closes: there is nothing more to interrupt."""
+        self._is_warming_up = False
+        self._echo_warm_up = 0.0
+
+    def _on_warm(self, now: float) -> None:
+        self._is_warming_up = False
+        turn = self._user.turn
+        if turn is not None and not turn.is_speech_going_on:  # what was held off until now waits for the speech's end
+            turn.hushed = len(turn.segments)
+
+
+def is_long_pause(ended_at: float, began_at: float) -> bool:
+    """Whether speech that began then is no mere hesitation after what ended then."""
+    return round(began_at - ended_at, NANOSECOND_DIGITS) >= LONG_PAUSE

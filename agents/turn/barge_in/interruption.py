@@ -1,0 +1,375 @@
+"""Interruption: what the user's speech does to the agent's: hold it, let it go on, cut it, take an answer back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from vivavoce.agents.turn.barge_in.guard import Hush, is_long_pause
+from vivavoce.agents.turn.barge_in.judge import Judge
+from vivavoce.agents.turn.barge_in.policy import Decision, InterruptionMoment, Trigger
+from vivavoce.agents.turn.deadlines import NANOSECOND_DIGITS, Deadline
+from vivavoce.agents.turn.effects import CancelSpeech, Effect, InterruptCalls, PauseSpeech, ResumeSpeech
+from vivavoce.agents.turn.floor.caller_floor import CallerFloor
+from vivavoce.agents.turn.floor.floor import Floor, Speech
+from vivavoce.agents.turn.options import InterruptionOptions
+from vivavoce.agents.turn.user.turn import Burst, UserSide, UserTurn
+from vivavoce.pipelines.core.words import count_words
+
+
+class Interruption:
+    """Changes the speech that has the floor, and what waits behind it, by what the user does.
+
+    Args:
+        user: Read, and its open turn changed where it takes an answer back.
+        out: Effects go here.
+    """
+
+    def __init__(
+        self,
+        options: InterruptionOptions,
+        floor: Floor,
+        user: UserSide,
+        hush: Hush,
+        caller: CallerFloor,
+        out: list[Effect],
+    ) -> None:
+        self._options = options
+        self.caller = caller
+        """Whose the floor is, and what speech the caller's words leave alone."""
+        self._hush = hush
+        self._floor = floor
+        self._user = user
+        self._out = out
+        self._judge = Judge(options, out)
+        self._words_paused_at = float("-inf")
+        self._calls_interrupted: tuple[str, set[str]] = ("", set())  # by the turn of that id
+        self.is_caller_gone = False
+        """Whether nobody is there to hear, for now: what has the floor is held, whatever it is."""
+
+    # --- judgements
+
+    def may_cut(self, speech: Speech) -> bool:
+        """Whether the user's voice may hold or cut that speech."""
+        return self._options.enabled and speech.interruptible and not self._hush.shields(speech)
+
+    def takes_floor(self, text: str) -> bool:
+        """Whether these words are more than a sign of listening. Where nothing was heard, all words are."""
+        return self._are_words(text) if self._floor.was_heard else bool(text)
+
+    def _are_words(self, text: str) -> bool:
+        if not text or (self._options.min_words and count_words(text) < self._options.min_words):
+            return False
+        return not self._judge.is_backchannel(text)
+
+    def is_only_sign(self, turn: UserTurn, now: float) -> bool:
+        """Whether that turn, which is over, is no more than a sign of listening to what is or was being heard.
+
+        Words that had to wait are judged when nothing is left that they wait for.
+        """
+        is_sign = not self.takes_floor(turn.loud_text or turn.new_text)
+        active = self._floor.active
+        if not self._judge.has_policy or active is None or not active.is_playing:
+            return is_sign
+        return self._decide("end_of_turn", active, now, "ignore" if is_sign else "interrupt") == "ignore"
+
+    def _decide(self, trigger: Trigger, active: Speech, now: float, default: Decision) -> Decision:
+        """Ask the policy, if there is one."""
+        if not self._judge.has_policy:
+            return default
+        turn, burst = self._user.turn, self._user.burst
+        text = "" if turn is None else turn.loud_text
+        assert active.playing_since is not None
+        return self._judge.decide(
+            InterruptionMoment(
+                trigger=trigger,
+                text=text,
+                is_final=turn is not None and not turn.interim,
+                is_stable=turn is not None and (turn.is_interim_stable or not turn.interim),
+                is_backchannel=bool(text) and self._judge.is_backchannel(text),
+                speech_seconds=0.0 if burst is None else burst.voiced_seconds(now),
+                is_speaking=self._user.is_speaking,
+                agent_seconds=max(0.0, round(now - active.playing_since, 6)),
+                is_paused=active.is_paused,
+                default=default,
+            )
+        )
+
+    # --- what the user does
+
+    def speech_began(self) -> None:
+        """The user speaks: what has not begun to sound is held back from the onset on."""
+        active, burst = self._floor.active, self._user.burst
+        if burst is not None and self.caller.is_noise:
+            burst.is_mere_noise = True
+        if active is not None and burst is not None and not active.is_playing:
+            self._hold_back(active, burst.started_at)
+
+    def speech_stopped(self) -> None:
+        """The user is silent: go on at once after what was short, or is known to mean nothing."""
+        active, burst, turn = self._floor.active, self._user.burst, self._user.turn
+        if active is None or active.paused_at is None or burst is None:
+            return
+        self._count_hold(active, active.paused_at, burst, burst.started_at)
+        options = self._options
+        limit = options.min_duration if active.is_playing else options.thinking_min_duration
+        was_short = active.paused_at >= burst.started_at and burst.voiced_seconds(burst.started_at) < limit
+        means_nothing = self._hush.overrules(active, burst.started_at)
+        if was_short or means_nothing or (turn is not None and not turn.owes_final):
+            self._resume(active)
+
+    def words_came(self, now: float, *, is_guess: bool = False) -> None:
+        """The open turn has new words.
+
+        Args:
+            is_guess: An interim that may still change, which only a policy looks at; else a final or stable interim.
+        """
+        turn, active = self._user.turn, self._floor.active
+        if turn is not None and not is_guess and turn.firm_text:
+            self._interrupt_calls(turn, turn.firm_text)
+            if active is None and self._prepared_answer is not None:
+                self.take_floor()
+        if turn is None or active is None or not self.may_cut(active) or self._hush.covers(turn):
+            return
+        if self.caller.spares(turn, active):
+            return
+        active.held_for = 0.0
+        if self._judge.has_policy and active.is_playing:
+            self._ask_about_words(turn, active, now, is_guess=is_guess)
+        elif is_guess:
+            return
+        elif not self.takes_floor(turn.firm_text):
+            if not turn.owes_final:
+                self.let_go_on()
+        elif (
+            not active.is_playing
+            or active.is_paused
+            or turn.burst is None
+            or turn.burst.voiced_seconds(now) >= self._options.min_duration
+        ):
+            self.take_floor()
+
+    def _ask_about_words(self, turn: UserTurn, active: Speech, now: float, *, is_guess: bool) -> None:
+        default: Decision = "ignore"
+        if is_guess:
+            default = "pause" if active.is_paused else "ignore"
+        elif self.takes_floor(turn.firm_text):
+            is_long = turn.burst is None or turn.burst.voiced_seconds(now) >= self._options.min_duration
+            default = "interrupt" if active.is_paused or is_long else "ignore"
+        elif active.is_paused and (turn.owes_final or self._user.has_voice):
+            default = "pause"
+        self._carry_out(self._decide("words", active, now, default), active, now)
+
+    def _carry_out(self, decision: Decision, active: Speech, now: float) -> None:
+        burst = self._user.burst
+        if decision == "interrupt":
+            self.take_floor()
+        elif decision == "pause" and not active.is_paused:
+            self._words_paused_at = now
+            self._hold(active, now)
+        elif decision == "ignore" and active.is_paused:
+            if burst is not None:  # else it would be held again at once
+                burst.is_mere_noise = True
+            self._resume(active)
+
+    # --- what is done to the agent
+
+    def _hold_back(self, speech: Speech, at: float) -> None:
+        """Pause that speech, or keep it from beginning, if a voice may do so."""
+        burst = self._user.burst
+        is_mere_noise = burst is not None and (burst.is_mere_noise or self._is_worn_out(speech, burst))
+        if self.may_cut(speech) and not is_mere_noise:
+            self._hold(speech, at)
+
+    def _hold(self, speech: Speech, at: float) -> None:
+        if not speech.is_paused:
+            speech.paused_at = at
+            self._out.append(PauseSpeech(speech.speech_id))
+
+    def caller_left(self, now: float) -> None:
+        """Nobody hears: hold what has the floor, a protected speech too, until the caller is back."""
+        self.is_caller_gone = True
+        if self._floor.active is not None:
+            self._hold(self._floor.active, now)
+
+    def caller_came(self, now: float) -> None:
+        """Somebody hears again: go on where it was held, unless the user speaks."""
+        active, was_gone = self._floor.active, self.is_caller_gone
+        self.is_caller_gone = False
+        if not was_gone or active is None or not active.is_paused:
+            return
+        if self._user.has_voice and self.may_cut(active):
+            active.paused_at = now
+        else:
+            self.release(active)
+
+    def step_follows(self, speech: Speech, now: float) -> None:
+        """That speech is to sound: an answer does not begin over the user, and nothing does while nobody hears."""
+        if self.is_caller_gone:
+            self._hold(speech, now)
+        elif self._user.has_voice and (speech.kind != "say" or speech.was_audible):
+            self._hold_back(speech, now)
+
+    def let_go_on(self) -> None:
+        """Nothing more is to be expected of what paused the agent, unless the user still speaks."""
+        active = self._floor.active
+        if active is not None and active.is_paused and not self._user.has_voice:
+            self._resume(active)
+
+    def take_floor(self) -> None:
+        """Cut the agent for the user: an answer that nobody has heard is taken back into the open turn."""
+        turn, answer = self._user.turn, self._floor.unheard_answer
+        if turn is not None:
+            self._interrupt_calls(turn, turn.new_text)
+        if turn is not None and answer is not None:
+            turn.turn_id, turn.committed, turn.is_merged = answer.turn_id, (answer.text, ""), True
+            turn.past.amends, turn.past.late_merges = "", answer.late_merges
+            if not turn.past.amended and is_long_pause(answer.turn_ended_at, turn.began_at):
+                turn.past.late_merges += 1
+            turn.began_at = min(answer.asked_at, turn.began_at)
+            self.cancel(answer, is_withdrawn=True)
+        if self._floor.active is not None and not self.caller.spares(turn, self._floor.active):
+            self.cancel(self._floor.active)
+        for speech in self._floor.waiting:
+            is_owed = speech.is_owed and turn is not None and not turn.is_over_by_word
+            if is_owed or self.caller.spares(turn, speech):
+                continue
+            if not speech.interruptible:
+                return
+            self.cancel(speech)
+
+    def _interrupt_calls(self, turn: UserTurn, text: str) -> None:
+        """Words of that turn take the floor from answers that wait for their tools; unknown words do too."""
+        if text and not self._are_words(text):
+            return
+        if self._calls_interrupted[0] != turn.turn_id:
+            self._calls_interrupted = turn.turn_id, set()
+        done = self._calls_interrupted[1]
+        for speech in self._floor.in_tools:
+            if self.may_cut(speech) and speech.speech_id not in done:
+                done.add(speech.speech_id)
+                self._out.append(InterruptCalls(speech.speech_id))
+
+    @property
+    def _prepared_answer(self) -> Speech | None:
+        """The answer at work without the floor that further words take back."""
+        answer = self._floor.unheard_answer
+        return answer if answer is not None and answer.phase == "prepared" else None
+
+    def drop_waiting(self, *, force: bool = False, but: str = "") -> None:
+        """Drop what waits, up to the first protected speech; with `force` all of it; never the speech of id `but`."""
+        for speech in self._floor.waiting:
+            if speech.speech_id == but:
+                continue
+            if not speech.interruptible and not force:
+                return
+            self.cancel(speech)
+
+    def cancel(self, speech: Speech, *, is_withdrawn: bool = False) -> None:
+        """Stop one speech, wherever it is."""
+        outcome: Literal["interrupted", "cancelled"] = "interrupted" if speech.was_audible else "cancelled"
+        speech.leave_floor("ending")
+        self._out.append(CancelSpeech(speech.speech_id, outcome, is_withdrawn))
+
+    def release(self, speech: Speech) -> None:
+        """That speech gives up the floor by itself: a hold must not outlast it."""
+        if speech.is_paused:
+            speech.paused_at = None
+            self._out.append(ResumeSpeech(speech.speech_id, is_false_interruption=False))
+
+    def _resume(self, speech: Speech) -> None:
+        if self.is_caller_gone:
+            return
+        speech.paused_at = None
+        self._out.append(ResumeSpeech(speech.speech_id, is_false_interruption=speech.is_playing))
+
+    # --- deadlines
+
+    def deadlines(self) -> Iterator[Deadline]:
+        """Yield when speech lasts long enough to pause the agent, silence to let it go on, an interim to be words."""
+        active, burst, turn, options = self._floor.active, self._user.burst, self._user.turn, self._options
+        may_cut = active is not None and self.may_cut(active)
+        if self.is_caller_gone or not (may_cut or (active is None and (self._floor.in_tools or self._prepared_answer))):
+            return
+        if turn is not None and turn.interim and not turn.is_interim_stable and not self._hush.covers(turn):
+            yield Deadline(turn.interim_since + options.stable_interim, self._on_interim_stable)
+        if active is None:
+            return
+        is_spared = self.caller.spares(turn, active)
+        if burst is None:
+            if active.paused_at is not None:  # by a policy
+                yield Deadline(self._words_paused_at + options.false_timeout, self._on_silence)
+            return
+        if active.paused_at is not None:
+            if burst.ended_at is not None:
+                silent_since = max(burst.ended_at, self._words_paused_at)
+                yield Deadline(silent_since + options.false_timeout, self._on_silence)
+            elif options.max_pause is not None and not (is_spared and turn is not None and turn.has_words):
+                yield Deadline(
+                    self._held_until(active, active.paused_at, burst, options.max_pause), self._on_long_pause
+                )
+        elif active.is_playing and burst.is_going_on and not (burst.is_mere_noise or self._is_worn_out(active, burst)):
+            if not (is_spared or self._hush.overrules(active, burst.started_at)):
+                assert active.playing_since is not None
+                since = max(burst.started_at, active.playing_since, self._hush.warm_at)
+                if burst.voiced_until is None or burst.voiced_seconds(since, since=since) >= options.min_duration:
+                    yield Deadline(since + options.min_duration + burst.voice_lag, self._on_long_speech)
+
+    def _on_interim_stable(self, now: float) -> None:
+        assert self._user.turn is not None
+        self._user.turn.is_interim_stable = True
+        self.words_came(now)
+
+    def _on_silence(self, now: float) -> None:
+        self.let_go_on()
+
+    def _held_until(self, active: Speech, paused_at: float, burst: Burst, max_pause: float) -> float:
+        """Return until when that sound may hold the agent, if no word comes."""
+        until = burst.noise_at(max_pause)
+        if not burst.emits_interims:
+            return until
+        return min(until, max(paused_at, burst.started_at) + 2 * max_pause - active.held_for)
+
+    def _is_worn_out(self, active: Speech, burst: Burst) -> bool:
+        """Whether sounds without a word have held that speech for as long as they may together."""
+        max_pause = self._options.max_pause
+        if max_pause is None or burst.has_words or not burst.emits_interims:
+            return False
+        return round(active.held_for, NANOSECOND_DIGITS) >= 2 * max_pause
+
+    def _count_hold(self, active: Speech, paused_at: float, burst: Burst, now: float) -> None:
+        """That sound holds the agent no more, and had no word."""
+        if not burst.has_words:
+            until = now if burst.ended_at is None else burst.ended_at
+            active.held_for += max(0.0, until - max(paused_at, burst.started_at))
+
+    def _on_long_pause(self, now: float) -> None:
+        active, burst, turn = self._floor.active, self._user.burst, self._user.turn
+        assert active is not None
+        assert active.paused_at is not None
+        assert burst is not None
+        self._count_hold(active, active.paused_at, burst, now)
+        takes_floor = turn is not None and not self._hush.covers(turn) and self.takes_floor(turn.loud_text)
+        if self.caller.spares(turn, active):
+            takes_floor = False
+        elif active.is_playing:
+            takes_floor = self._decide("speech", active, now, "interrupt" if takes_floor else "ignore") == "interrupt"
+        if takes_floor:
+            self.take_floor()
+        else:
+            burst.is_mere_noise = True
+            self._resume(active)
+
+    def _on_long_speech(self, now: float) -> None:
+        active, turn, burst = self._floor.active, self._user.turn, self._user.burst
+        assert active is not None
+        assert burst is not None
+        has_words = turn is not None and self.takes_floor(turn.firm_text)
+        cuts = has_words or (self._options.mode == "immediate" and not self._options.min_words)
+        decision = self._decide("speech", active, now, "interrupt" if cuts else "pause")
+        if decision == "interrupt":
+            self.take_floor()
+        elif decision == "pause":
+            self._hold_back(active, now)
+        else:
+            burst.is_mere_noise = True

@@ -1,0 +1,72 @@
+"""Judge: asks the application's policies, and takes the default where one fails."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from typing import Literal
+
+from vivavoce.agents.turn.barge_in.backchannels import matcher
+from vivavoce.agents.turn.barge_in.policy import Decision, InterruptionMoment
+from vivavoce.agents.turn.effects import Effect, PolicyFailed
+from vivavoce.agents.turn.options import InterruptionOptions
+from vivavoce.pipelines.core.errors import describe
+
+DECISIONS = ("ignore", "pause", "interrupt")
+
+
+class Judge:
+    """Holds the policies of one session.
+
+    Args:
+        out: Failures go here.
+    """
+
+    def __init__(self, options: InterruptionOptions, out: list[Effect]) -> None:
+        self._out = out
+        self._policy = None if isinstance(options.mode, str) else options.mode
+        self._own_judgement: Callable[[str], bool] | None = None
+        phrases = options.backchannels
+        if isinstance(phrases, frozenset):
+            self._is_phrases = matcher(phrases)
+        else:
+            self._own_judgement = phrases
+            self._is_phrases = matcher(frozenset())
+        self._judged: tuple[str, bool] | None = None
+
+    @property
+    def has_policy(self) -> bool:
+        """Whether the application decides on interruptions."""
+        return self._policy is not None
+
+    def is_backchannel(self, text: str) -> bool:
+        """Whether these words take no floor. Where the application's function fails, all words do."""
+        if self._own_judgement is None:
+            return self._is_phrases(text)
+        if self._judged is None or self._judged[0] != text:  # asked for the same words again and again
+            self._judged = (text, self._ask_own(text))
+        return self._judged[1]
+
+    def decide(self, moment: InterruptionMoment) -> Decision:
+        """Return what the policy says to this moment, the default where it fails. There must be one."""
+        assert self._policy is not None
+        try:
+            decision = self._policy.decide(moment)
+        except Exception as error:  # noqa: BLE001 - user code: the conversation goes on without it
+            self._fail("mode", describe(error), traceback.format_exc())
+            return moment.default
+        if decision not in DECISIONS:
+            self._fail("mode", f"needed one of {DECISIONS}, got {decision!r}")
+            return moment.default
+        return decision
+
+    def _ask_own(self, text: str) -> bool:
+        assert self._own_judgement is not None
+        try:
+            return bool(self._own_judgement(text))
+        except Exception as error:  # noqa: BLE001 - user code: the conversation goes on without it
+            self._fail("backchannels", describe(error), traceback.format_exc())
+            return False
+
+    def _fail(self, option: Literal["mode", "backchannels"], problem: str, details: str = "") -> None:
+        self._out.append(PolicyFailed(option, problem, details))

@@ -1,0 +1,109 @@
+"""CallerFloor: the caller's claim to the floor, from a turn's onset to its commit or drop.
+
+Speech that was asked for meanwhile waits in the queue. Where a request ends turns (push-to-talk), or a model's server
+does, a turn may stay open in silence: there the claim lasts while speech is heard. Sound without words has the floor
+for at most `max_pause`, however many bursts it comes in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from vivavoce.agents.turn.deadlines import Deadline
+from vivavoce.agents.turn.effects import CancelSpeech, Effect
+from vivavoce.agents.turn.floor.floor import Floor, Speech
+from vivavoce.agents.turn.options import TurnOptions
+from vivavoce.agents.turn.user.turn import UserSide, UserTurn
+
+
+class CallerFloor:
+    """Knows whether the floor is the caller's, and which speech may begin, or survives, all the same."""
+
+    def __init__(self, options: TurnOptions, floor: Floor, user: UserSide) -> None:
+        self.options = options
+        """Those of the pipeline that hears."""
+        self._floor = floor
+        self._user = user
+        self._noise: UserTurn | None = None
+
+    @property
+    def is_held(self) -> bool:
+        """Whether the floor is the caller's now."""
+        if self._user.turn is None or self.is_noise:
+            return False
+        if self.options.remote_decides or self.options.endpointing.mode == "manual":
+            return self._user.has_voice
+        return True
+
+    @property
+    def is_noise(self) -> bool:
+        """Whether the open turn is sound that has lasted too long without a word."""
+        turn = self._user.turn
+        return turn is not None and turn is self._noise and not turn.has_words
+
+    def next_speech(self) -> Speech | None:
+        """Return the speech that gets the free floor: the next one, or one that may speak over the caller."""
+        queue = self._floor.queue
+        if not queue or not self.is_held:
+            return queue[0] if queue else None
+        turn = self._user.turn
+        assert turn is not None
+        if not queue[0].interruptible and not self.is_asked_since(turn, queue[0]):
+            return queue[0]
+        over = (s for s in queue if s.is_owed or (s.speaks_over and self.is_asked_since(turn, s)))
+        return next(over, None)
+
+    def is_asked_since(self, turn: UserTurn, speech: Speech) -> bool:
+        """Whether that speech was asked for after the onset of that turn."""
+        began_at = turn.utterance_at if turn is self._noise else turn.began_at
+        return speech.kind != "turn" and speech.asked_at >= began_at
+
+    def spares(self, turn: UserTurn | None, speech: Speech) -> bool:
+        """Whether that turn leaves that speech alone: asked for since its onset, not spoken to since it sounds."""
+        if turn is None or not self.is_asked_since(turn, speech) or speech.hook_of:
+            return False
+        burst = None if turn is self._noise else turn.burst
+        words_since = turn.utterance_at if burst is None else burst.started_at
+        return speech.audible_since is None or words_since < speech.audible_since
+
+    def turn_committed(self, turn: UserTurn, out: list[Effect]) -> None:
+        """That turn's answer is queued: order the speech that was asked for during the turn.
+
+        Speech of a wake-up, and of a tool call that has settled, is out of date; a reply comes behind the answer.
+        """
+        for speech in self._floor.waiting:
+            asked = speech.asked
+            if asked is None or speech.has_used_tools or not self.is_asked_since(turn, speech):
+                continue
+            if asked.by_wake_up or speech.phase == "lapsed":
+                speech.leave_floor("ending")
+                out.append(CancelSpeech(speech.speech_id, "discarded"))
+            elif speech.kind == "reply" and not (speech.by_hook or speech.hook_of):
+                speech.order = self._floor.next_order()
+
+    def floor_given(self, speech: Speech) -> None:
+        """A speech has the floor: words that waited for the end of another one do not wait for this one too.
+
+        An owed answer is not cut by what was said before it is heard.
+        """
+        if self._user.turn is not None and not speech.is_owed:
+            self._user.turn.hushed = 0
+
+    def agent_sounds(self, speech: Speech) -> None:
+        """A speech begins to sound: what was said before that in a turn that spares it does not cut it."""
+        turn = self._user.turn
+        if turn is not None and self.spares(turn, speech):
+            turn.hushed = len(turn.segments)
+
+    def deadlines(self) -> Iterator[Deadline]:
+        """Yield when sound without words has had the floor for so long that it counts as noise."""
+        turn, limit = self._user.turn, self.options.interruption.max_pause
+        if turn is not None and limit is not None and not turn.has_words and self._floor.waiting and self.is_held:
+            burst = turn.burst
+            wait = limit if burst is None else burst.noise_at(limit) - burst.started_at
+            yield Deadline(turn.began_at + wait, self._on_noise)
+
+    def _on_noise(self, now: float) -> None:
+        self._noise = self._user.turn
+        if self._user.burst is not None and self._user.is_speaking:
+            self._user.burst.is_mere_noise = True

@@ -1,0 +1,1 @@
+"""The recorded steps of a turn machine, and their replay."""

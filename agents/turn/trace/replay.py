@@ -1,0 +1,182 @@
+"""Replay: reads a trace and feeds its inputs to a fresh machine, which must want the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from vivavoce.agents.turn.machine import TurnMachine
+from vivavoce.agents.turn.trace.record import FORMAT, OLDEST_FORMAT, Plain, decode, encode
+from vivavoce.pipelines.core.errors import TraceError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedStep:
+    """One line of a trace, as plain data.
+
+    Args:
+        line: Its number in the file, from 1.
+        at: Session clock, seconds.
+        effects: None when the machine raised.
+        deadline: When the machine wanted a tick then.
+    """
+
+    line: int
+    at: float
+    event: dict[str, Plain]
+    effects: list[dict[str, Plain]] | None
+    deadline: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """A trace that was read, as far as it can be.
+
+    Args:
+        version: Of the vivavoce that wrote it.
+        format: Of the lines; one that is older than `FORMAT` can be shown and not replayed.
+        began_at: Wall time, seconds since the Unix epoch.
+        not_replayable: What of the options is only named in it.
+        end: "closed", or why there is no more; empty when nothing says so, because the session or its process was
+            still running or was killed.
+        cut_line: The last line, of which only a part was written; 0 when there is none.
+        damaged_line: The first line in the middle that is no line of a trace; 0 when there is none. Nothing behind it
+            was read.
+    """
+
+    session_id: str
+    version: str
+    format: int
+    began_at: float
+    options: Plain
+    not_replayable: tuple[str, ...]
+    steps: tuple[RecordedStep, ...]
+    end: str = ""
+    cut_line: int = 0
+    damaged_line: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """Where a replay first went another way.
+
+    Args:
+        what: "effects" or "deadline".
+        recorded, replayed: Plain data; an effects list of None means that the machine raised.
+        error: What the machine raised in the replay.
+    """
+
+    step: RecordedStep
+    what: str
+    recorded: Any
+    replayed: Any
+    error: str = ""
+
+
+def read_trace(lines: Iterable[str]) -> Trace:
+    """Read a trace from its lines.
+
+    Raises:
+        TraceError: It is none, or of another format.
+    """
+    texts = [(number, line) for number, line in enumerate(lines, start=1) if line.strip()]
+    header = _parsed(texts[0][1]) if texts else None
+    if header is None or header.get("trace") != "vivavoce":
+        raise TraceError("this is no trace: needed a file that a session wrote for VIVAVOCE_TRACE or trace_path")
+    version = str(header.get("version", ""))
+    written = header.get("format")
+    if not isinstance(written, int) or not OLDEST_FORMAT <= written <= FORMAT:
+        raise TraceError(
+            f"needed a trace of format {OLDEST_FORMAT} to {FORMAT}, got {written!r}; "
+            f"replay it with the vivavoce that wrote it, {_writer(version)}"
+        )
+    steps: list[RecordedStep] = []
+    end, cut, damaged = "", 0, 0
+    for number, text in texts[1:]:
+        plain = _parsed(text)
+        if plain is not None and "end" in plain:
+            end = str(plain["end"])
+        elif plain is not None and (step := _step(plain, number)) is not None:
+            steps.append(step)
+        elif number == texts[-1][0]:
+            cut = number
+        else:
+            damaged = number
+            break
+    return Trace(
+        session_id=str(header.get("session", "")),
+        version=version,
+        format=written,
+        began_at=float(header.get("began_at", 0.0)),
+        options=header.get("options"),
+        not_replayable=tuple(str(part) for part in header.get("not_replayable", ())),
+        steps=tuple(steps),
+        end=end,
+        cut_line=cut,
+        damaged_line=damaged,
+    )
+
+
+def replay(trace: Trace) -> Difference | None:
+    """Feed the inputs to a fresh machine; return the first step that led to something else, if any did.
+
+    Raises:
+        TraceError: The trace cannot be replayed: it is of an older format, or its options or an input are only named
+            in it, or are of another version of vivavoce.
+    """
+    if trace.format != FORMAT:
+        raise TraceError(
+            f"the trace can be shown and not replayed: needed format {FORMAT}, got {trace.format}, of which inputs and "
+            f"rules have changed since; replay it with the vivavoce that wrote it, {_writer(trace.version)}"
+        )
+    if trace.not_replayable:
+        raise TraceError(f"the trace cannot be replayed; it only names {'; '.join(trace.not_replayable)}")
+    machine = TurnMachine(decode(trace.options))
+    for step in trace.steps:
+        try:
+            event = decode(step.event)
+        except TraceError as error:
+            raise TraceError(f"line {step.line} cannot be replayed: {error}") from error
+        try:
+            effects: Plain = encode(tuple(machine.handle(event, now=step.at)))
+        except Exception as error:  # noqa: BLE001 - a bug of the machine is what a replay is for
+            if step.effects is None:
+                continue
+            return Difference(
+                step=step,
+                what="effects",
+                recorded=step.effects,
+                replayed=None,
+                error=f"{type(error).__name__}: {error}",
+            )
+        if effects != step.effects:
+            return Difference(step=step, what="effects", recorded=step.effects, replayed=effects)
+        if machine.next_deadline() != step.deadline:
+            return Difference(step=step, what="deadline", recorded=step.deadline, replayed=machine.next_deadline())
+    return None
+
+
+def _writer(version: str) -> str:
+    return version or "of unknown version"
+
+
+def _parsed(line: str) -> dict[str, Any] | None:
+    try:
+        plain = json.loads(line)
+    except ValueError:
+        return None
+    return plain if isinstance(plain, dict) else None
+
+
+def _step(plain: dict[str, Any], line: int) -> RecordedStep | None:
+    match plain:
+        case {
+            "at": int() | float() as at,
+            "input": {"is": str()} as event,
+            "effects": None | list() as effects,
+            "deadline": None | int() | float() as deadline,
+        } if effects is None or all(isinstance(effect, dict) for effect in effects):
+            return RecordedStep(line=line, at=at, event=event, effects=effects, deadline=deadline)
+    return None

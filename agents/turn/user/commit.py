@@ -1,0 +1,294 @@
+"""Answering: a user turn that is over is answered, kept unanswered, or waits for a protected speech.
+
+Also what a late final does to a turn that was committed as an interim.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from vivavoce.agents.turn.barge_in.guard import Hush
+from vivavoce.agents.turn.barge_in.interruption import Interruption
+from vivavoce.agents.turn.effects import (
+    AddBackchannel,
+    AmendUserTurn,
+    CommitUserTurn,
+    DropUserTurn,
+    Effect,
+    EndedBy,
+    UserTurnLimitReached,
+)
+from vivavoce.agents.turn.floor.floor import Floor, Speech
+from vivavoce.agents.turn.floor.preemption import Preemption
+from vivavoce.agents.turn.options import TurnOptions
+from vivavoce.agents.turn.user.endpointing import Endpointing
+from vivavoce.agents.turn.user.late_finals import CommittedTurn, Guess, OpenFinals
+from vivavoce.agents.turn.user.turn import Over, Past, UserSide, UserTurn
+from vivavoce.pipelines.core.words import count_words
+
+
+class Answering:
+    """Ends the user's turn. Numbers the answers, and remembers the last commit while its final may still come."""
+
+    def __init__(
+        self,
+        options: TurnOptions,
+        floor: Floor,
+        user: UserSide,
+        interruption: Interruption,
+        hush: Hush,
+        endpointing: Endpointing,
+        preemption: Preemption | None,
+        out: list[Effect],
+    ) -> None:
+        self._options = options
+        self._hush = hush
+        self._endpointing = endpointing
+        self._preemption = preemption
+        self._floor = floor
+        self._user = user
+        self._interruption = interruption
+        self._out = out
+        self._answers = 0
+        self._finals = OpenFinals()
+        self.amended: tuple[CommittedTurn, float] | None = None
+        """A turn whose words a late final has changed since its answer was heard, and when; none if answered since."""
+
+    def take_options(self, options: TurnOptions, preemption: Preemption | None, now: float) -> None:
+        """Another pipeline hears and answers from now on."""
+        self._options, self._preemption = options, preemption
+        self._finals.others_listen(now, options.endpointing.transcript_timeout)
+
+    @property
+    def owed_until(self) -> float:
+        """Until when a recogniser may still settle something that was committed."""
+        return self._finals.owed_until
+
+    def is_deferred(self, turn: UserTurn) -> bool:
+        """Whether the words of that turn have to wait for a speech that they may not cut."""
+        active = self._floor.active
+        if active is None or not turn.has_words or self._interruption.caller.spares(turn, active):
+            return False
+        is_by_voice = not turn.is_over_by_word
+        if self._interruption.may_cut(active):
+            return is_by_voice and (self._is_hushed(turn) or (active.is_kept and self._hush.covers(turn)))
+        return is_by_voice or not active.interruptible
+
+    def _is_hushed(self, turn: UserTurn) -> bool:
+        if len(turn.segments) > turn.hushed or turn.typed:
+            return False
+        return self._hush.covers(turn) if turn.interim else turn.hushed > 0
+
+    def finish(self, now: float, ended_by: EndedBy | None = None) -> None:
+        """The open turn is over: answer it, keep it as a backchannel, or drop it.
+
+        Args:
+            ended_by: By whom; None if by what the turn itself knows, such as the pause going on.
+        """
+        turn = self._user.turn
+        if turn is None or self.is_deferred(turn):
+            return
+        if not turn.has_words:
+            self.drop("transcript_missing")
+            return
+        is_unknown = turn.is_heard and not turn.new_text
+        may_be_sign = (
+            (turn.over is None or turn.over.by == "no_words")
+            and not (turn.is_merged or is_unknown)
+            and self._floor.was_heard
+        )
+        if may_be_sign and self._interruption.is_only_sign(turn, now):
+            if turn.hushed and turn.loud_text and not turn.interim:  # it goes with words that wait for an answer
+                turn.hushed = len(turn.segments)
+                self._interruption.let_go_on()
+                return
+            self._out.append(AddBackchannel(turn.turn_id, turn.new_text))
+            self._await_final(turn, "", now)
+            self._close_turn(now)
+            self._interruption.let_go_on()
+            return
+        self.commit(turn, now, ended_by)
+
+    def commit(
+        self,
+        turn: UserTurn,
+        now: float,
+        ended_by: EndedBy | None = None,
+        *,
+        remote_reply_id: str = "",
+        item_id: str = "",
+    ) -> None:
+        """Take the floor for the open turn and have it answered.
+
+        Args:
+            item_id: What the model's server, which ended it, calls its audio.
+        """
+        self._user.act(now)
+        delay = None
+        if ended_by is None and turn.over is not None:
+            ended_by = turn.over.by
+        elif ended_by is None:
+            ended_by = "transcript_timeout" if turn.owes_final else "pause"
+            delay = turn.delay(self._options, self._endpointing.min_delay)
+        self._endpointing.turn_ended(turn.silence_since if ended_by == "pause" and turn.burst is not None else None)
+        if ended_by == "max_turn_words" or ended_by == "max_turn_duration":
+            words, seconds = count_words(turn.text), round(now - turn.began_at, 6)
+            self._out.append(UserTurnLimitReached(turn.turn_id, ended_by, words, seconds))
+        self._interruption.take_floor()
+        self._answers += 1
+        speech_id = f"answer_{self._answers}"
+        answer = self._floor.add(speech_id, "turn", turn_id=turn.turn_id, text=turn.text)
+        answer.asked_at = turn.began_at
+        answer.turn_ended_at = now if turn.is_speech_going_on else turn.silence_since
+        answer.late_merges = turn.past.late_merges
+        sounding = self._floor.active
+        answer.has_foreword = sounding is not None and sounding.is_playing
+        answer.is_owed = ended_by in ("max_turn_words", "max_turn_duration")
+        is_remote = bool(remote_reply_id) or turn.is_heard
+        self._out.append(
+            CommitUserTurn(
+                turn_id=turn.turn_id,
+                speech_id=speech_id,
+                text=turn.text,
+                timing=turn.timing(now, ended_by, delay),
+                merged=turn.is_merged,
+                amends=turn.past.amends,
+                is_heard=(is_remote or turn.settles_audio) and not turn.typed,
+                settles_audio=turn.settles_audio and not (remote_reply_id or self._is_ended_by_server(turn)),
+                remote_reply_id=remote_reply_id,
+                attempt_id=self._preemption.adopt(turn) if self._preemption is not None else "",
+            )
+        )
+        self._interruption.caller.turn_committed(turn, self._out)
+        self._interruption.let_go_on()
+        guess = self._await_final(turn, speech_id, now, is_remote=is_remote, item_id=item_id)
+        if self._options.hears_audio and not self._options.remote_decides and turn.settles_audio:
+            self._finals.await_name(guess)
+        self._close_turn(now)
+        self.amended = None  # the request has it
+
+    def drop(self, reason: Literal["noise", "transcript_missing", "cleared", "closed"]) -> None:
+        """The open turn came to nothing."""
+        turn = self._user.turn
+        if turn is not None:
+            self._user.turn = None
+            self._out.append(DropUserTurn(turn.turn_id, reason))
+
+    def _close_turn(self, now: float) -> None:
+        turn, user = self._user.turn, self._user
+        user.turn = None
+        burst = user.burst
+        if turn is not None and burst is not None and burst.is_going_on and turn.burst is burst:
+            # what is said from here on is of another turn
+            user.burst = burst.rest(now)
+
+    # --- finals that come after the commit
+
+    def _is_ended_by_server(self, turn: UserTurn) -> bool:
+        return self._options.remote_decides and turn.is_heard
+
+    def _await_final(
+        self, turn: UserTurn, speech_id: str, now: float, *, is_remote: bool = False, item_id: str = ""
+    ) -> Guess | None:
+        guess = None
+        name = self._finals.take_name()
+        if turn.interim or (is_remote and not turn.segments):
+            # A remote model has heard the words itself; its transcript may come at any time.
+            until = float("inf") if is_remote else now + self._options.endpointing.transcript_timeout
+            # Where the recogniser is asked to settle what it has heard, it begins a new utterance.
+            is_being_said = turn.is_speech_going_on and turn.over is not None and turn.over.by == "text"
+            guess = Guess(
+                turn.interim,
+                until,
+                item_id=item_id or turn.interim_item_id or name,
+                was_voice=turn.burst is not None,
+                is_being_said=is_being_said,
+                was_in_speech=turn.is_speech_going_on and not is_being_said,
+            )
+        self._finals.committed(turn, speech_id, guess, now)
+        return guess
+
+    def audio_named(self, item_id: str) -> None:
+        """A model that hears the caller itself has named a turn's audio."""
+        self._finals.name(item_id)
+
+    def is_named(self, item_id: str) -> bool:
+        """Whether that audio is of a turn that was committed already, and its words are open."""
+        return self._finals.is_named(item_id)
+
+    def expect_no_final(self) -> None:
+        """Nothing is settled any more."""
+        self._finals.clear()
+        self.amended = None
+
+    def speech_began(self) -> None:
+        """What is recognised from now on is new, unless it shows that it is not."""
+        self._finals.speech_began()
+
+    def speech_ended(self, at: float) -> None:
+        """The final of what was said until now is to come soon."""
+        self._finals.speech_ended(at, self._options.endpointing.transcript_timeout)
+
+    def covers_interim(self, text: str, now: float, item_id: str) -> bool:
+        """Whether an interim is still of the words that were committed; else those are over."""
+        if self._finals.cover_interim(text, now, item_id):
+            return True
+        self.speech_began()
+        return False
+
+    def settle_late(self, text: str, now: float, item_id: str) -> str | None:
+        """Let a final amend the committed turn that it belongs to; return the words that are to be taken as said now,
+        None if it says nothing more.
+
+        Where it says something else than was answered and nothing of the answer was heard, the turn is opened again, or
+        goes on in the one that is open. Where the answer was heard, the amended message is answered as the next turn.
+        """
+        found, turn = self._finals.take(text, now, item_id, is_in_speech=self._user.is_speaking), self._user.turn
+        if found is None:
+            return self._finals.news(text, item_id) if text else text
+        whole, guess = found
+        if not text:
+            return None
+        is_same = guess.is_same(text)
+        if not whole.speech_id and not is_same and self._interruption.takes_floor(text):
+            return text
+        answer = self._floor.get(whole.speech_id)
+        is_stale = not is_same and not guess.is_remote and answer is not None and self._may_take_back(answer)
+        if is_stale and turn is None:
+            whole.open_at(guess)
+            self._reopen(whole, now)
+            return text
+        whole.settle(guess, text)
+        if answer is not None:
+            answer.text = whole.text
+        if turn is not None and whole.turn_id in (turn.turn_id, turn.past.amends):  # it goes on already
+            turn.committed = whole.words
+        self._out.append(AmendUserTurn(whole.turn_id, whole.speech_id, whole.text))
+        if is_stale:
+            self._interruption.take_floor()
+        elif whole.speech_id and not guess.is_remote and not guess.is_completed_by(text):
+            if self._interruption.takes_floor(text):
+                self.amended = (whole, now)
+        return None
+
+    def open_amended(self, turn_id: str, now: float) -> None:
+        """Have the amended turn answered, as one of that name."""
+        assert self.amended is not None
+        whole, _ = self.amended
+        turn = UserTurn(
+            turn_id, now, committed=whole.words, past=Past(amends=whole.turn_id), over=Over(now, "late_final")
+        )
+        turn.began_at = turn.utterance_at = whole.began_at  # speech asked for since then is not cut by old words
+        self._user.turn, self.amended = turn, None
+
+    def _may_take_back(self, answer: Speech) -> bool:
+        is_active = answer is self._floor.active
+        return is_active and answer.is_unheard_answer and self._interruption.may_cut(answer)
+
+    def _reopen(self, whole: CommittedTurn, now: float) -> None:
+        turn = UserTurn(whole.turn_id, now, burst=self._user.burst, past=Past(amended=1))
+        if self._options.endpointing.mode == "manual":
+            turn.over = Over(now)
+        self._user.turn = turn
+        self._interruption.take_floor()
+        turn.committed = whole.words

@@ -1,0 +1,71 @@
+"""HearingOut: the last words of a caller whose session closes, while the recogniser still owes them.
+
+They are kept, and nobody answers them. Waited for are words that interims have shown, also those of a turn that was
+committed as an interim, and those of speech that has just ended, for as long as the final of any turn.
+"""
+
+from __future__ import annotations
+
+from vivavoce.agents.turn.effects import Effect, HeardOut, SettleAudio
+from vivavoce.agents.turn.inputs import UserFinal, UserInterim
+from vivavoce.agents.turn.options import EndpointingOptions
+from vivavoce.agents.turn.user.commit import Answering
+from vivavoce.agents.turn.user.turn import UserSide
+
+
+class HearingOut:
+    """Knows until when the last words are waited for."""
+
+    def __init__(self, options: EndpointingOptions, user: UserSide, answering: Answering, out: list[Effect]) -> None:
+        self._timeout = options.transcript_timeout
+        self._user = user
+        self._answering = answering
+        self._out = out
+        self._is_asked = False
+        self.until: float | None = None
+        """None while nothing is waited for."""
+
+    def begin(self, now: float) -> None:
+        """Have the recogniser settle what it has heard, and wait for it, if it owes words; once."""
+        self._is_asked = True
+        if self.until is not None or not self._owes_words(now):
+            return
+        burst = self._user.burst
+        if burst is not None and burst.is_going_on:
+            ended_at = now if burst.voiced_until is None else burst.voiced_until
+            burst.end(ended_at, now)
+            self._answering.speech_ended(ended_at)
+        self.until = now + self._timeout if self._turn_owes_words(now) else self._answering.owed_until
+        self._out.append(SettleAudio())
+
+    def take(self, event: UserInterim | UserFinal, text: str, now: float) -> bool:
+        """Take a transcript; return whether no more words are owed."""
+        if isinstance(event, UserFinal):
+            news = self._answering.settle_late(text, now, event.item_id)
+            turn = self._user.turn  # opened again, perhaps
+            if turn is not None and news is not None:
+                turn.add_final(news, now, event.item_id)
+        elif (turn := self._user.turn) is not None and not self._answering.is_named(event.item_id):
+            turn.add_interim(text, now, event.item_id)
+        return not self._owes_words(now)
+
+    def end(self) -> None:
+        """End the wait, and report the end if `begin` was called."""
+        self.until = None
+        if self._is_asked:
+            self._is_asked = False
+            self._out.append(HeardOut())
+
+    def _owes_words(self, now: float) -> bool:
+        return self._answering.owed_until > now or self._turn_owes_words(now)
+
+    def _turn_owes_words(self, now: float) -> bool:
+        turn = self._user.turn
+        if self._user.hears_words_since is None:  # the recogniser is lost
+            return False
+        if turn is None or not (turn.owes_final or (turn.is_heard and not turn.new_text)):
+            return False
+        burst = turn.burst
+        ended_at = None if burst is None else burst.voiced_until if burst.is_going_on else burst.ended_at
+        is_recent = ended_at is not None and now - ended_at < self._timeout
+        return bool(turn.interim) or is_recent

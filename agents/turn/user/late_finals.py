@@ -1,0 +1,300 @@
+"""OpenFinals: words that were committed as an interim, and which of the finals that come later settles which of them.
+
+A provider's name of the utterance tells, where it gives one. Else it is the next final that comes before any new speech
+is heard, however late. In the midst of new speech the order alone does not tell, as that may have finals too, nor where
+several utterances are open: there it is one that reads like a revision, of the one that it is most like. Where a final
+of new speech begins with the words of a guess and goes on, it is of both: that beginning is said already. What was
+typed meanwhile is no speech and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+
+from vivavoce.agents.turn.user.turn import UserTurn, join
+from vivavoce.pipelines.core.words import after_common_words, words_of
+
+MOST_OPEN = 32
+"""Guesses that are kept; a transcript that came later than that many others comes never."""
+ALIKE = 0.5
+"""Share of equal words from which a transcript passes for a revision of another one."""
+
+
+@dataclass(slots=True, eq=False)
+class Guess:
+    """An interim that was committed: what an utterance sounds like until its final comes.
+
+    Args:
+        until: How long its final is waited for; for ever, where a remote model has heard the words itself.
+        item_id: The provider's name of the utterance; empty where it has none.
+        was_voice: A VAD heard it: what comes before it hears new speech is of this utterance, whatever it says.
+        is_being_said: The utterance goes on, and so does the time for its final.
+        was_in_speech: It was committed in the midst of speech, so that what comes late is of what was said after it,
+            unless it reads like this: a recogniser may settle it with all of that speech.
+        speech_until: How long the final of that speech is waited for; for ever, while that goes on.
+        is_followed: New speech has begun since.
+        has_newer: Another guess was committed since.
+        is_passed: A final of new speech has come since: finals come in order.
+        expires_at: When nothing settles it any more, because another pipeline listens.
+    """
+
+    text: str = field(repr=False)
+    until: float
+    item_id: str = ""
+    was_voice: bool = False
+    is_being_said: bool = False
+    was_in_speech: bool = False
+    speech_until: float = float("inf")
+    is_followed: bool = False
+    has_newer: bool = False
+    is_passed: bool = False
+    expires_at: float = float("inf")
+
+    is_remote: bool = field(init=False)
+    """Whether a remote model has heard the words itself, so that nothing that they turn out to be is news to it."""
+
+    def __post_init__(self) -> None:
+        self.is_remote = self.until == float("inf")
+
+    def is_in_time(self, now: float) -> bool:
+        """Whether something that comes now may still be of this utterance."""
+        return self.is_being_said or now <= self.until
+
+    def may_be_guessed_again(self, text: str, item_id: str, now: float) -> bool:
+        """Whether an interim that comes while no turn is open may be of this utterance."""
+        if self.item_id and item_id:
+            return item_id == self.item_id
+        is_of_voice = self.is_in_time(now) and (bool(self.item_id) or self.was_voice)
+        return not self.is_followed and (is_of_voice or (not self.was_in_speech and self.resembles(text)))
+
+    def may_be_settled(self, text: str, item_id: str, now: float, *, is_in_speech: bool) -> bool:
+        """Whether a final that comes now may be of this utterance.
+
+        Args:
+            is_in_speech: Whether the VAD hears speech.
+        """
+        if now > self.expires_at:
+            return False
+        if self.item_id and item_id:
+            return item_id == self.item_id
+        is_in_time = self.is_in_time(now)
+        if not self.is_followed:
+            return is_in_time or self._may_be_late(text)
+        is_of_speech = self.was_in_speech and now <= self.speech_until and self.news_in(text, item_id) == text
+        is_near = (is_in_time or is_of_speech) and (is_in_speech or self.has_newer)
+        return is_near and bool(text and self.text) and self.resembles(text)
+
+    def _may_be_late(self, text: str) -> bool:
+        """Whether a final that comes when none is waited for any more may be of it, as no new speech was heard."""
+        if self.was_in_speech:
+            return bool(text) and self.resembles(text)
+        return self.was_voice or self.resembles(text)
+
+    def news_in(self, text: str, item_id: str) -> str:
+        """Return the words of a final of new speech that are new: without the beginning that this guess has too.
+
+        All of it, where it only repeats words or has less than half of the guess.
+        """
+        is_another = bool(self.item_id and item_id)
+        if is_another or self.is_remote or self.is_passed or not self.is_followed:
+            return text
+        common, news = after_common_words(text, self.text)
+        return news if news and common >= ALIKE * len(words_of(self.text)) and common else text
+
+    def resembles(self, text: str) -> bool:
+        """Whether `text` reads like a revision of the interim, as far as one can tell by the words."""
+        guess, revised = " ".join(_plain(self.text)), " ".join(_plain(text))
+        return guess.startswith(revised) or revised.startswith(guess) or self.likeness(text) >= ALIKE
+
+    def likeness(self, text: str) -> float:
+        """Return the share of words that are the same, 0 … 1."""
+        return SequenceMatcher(None, _plain(self.text), _plain(text), autojunk=False).ratio()
+
+    def is_same(self, text: str) -> bool:
+        """Whether nothing but spelling differs."""
+        return _plain(self.text) == _plain(text)
+
+    def is_completed_by(self, text: str) -> bool:
+        """Whether nothing but spelling and the end of the last word differs."""
+        (*guess, last), (*words, end) = (_plain(self.text) or [""]), (_plain(text) or [""])
+        return guess == words and end.startswith(last)
+
+
+class CommittedTurn:
+    """A turn of which at least one final is open: its words, those of the guesses in their places.
+
+    Args:
+        speech_id: Its answer; empty for a backchannel.
+    """
+
+    def __init__(self, turn: UserTurn, speech_id: str, guess: Guess | None) -> None:
+        self.turn_id = turn.turn_id
+        self.speech_id = speech_id
+        self.began_at = turn.began_at
+        before, behind = turn.committed
+        self._before: list[str | Guess] = [before]
+        self._behind: list[str | Guess] = [behind]
+        self._take(turn, guess)
+
+    @property
+    def text(self) -> str:
+        """All words of it."""
+        return join(*self.words)
+
+    @property
+    def words(self) -> tuple[str, str]:
+        """Its words: those before what is said next and, once it was opened, those behind that."""
+        return join(*map(_text, self._before)), join(*map(_text, self._behind))
+
+    def goes_on(self, turn: UserTurn, speech_id: str, guess: Guess | None) -> None:
+        """It was committed again, with what the turn has got since."""
+        self.turn_id, self.speech_id = turn.turn_id, speech_id
+        self._take(turn, guess)
+
+    def settle(self, guess: Guess, text: str) -> None:
+        """That guess was of these words."""
+        words = [*self._before, *self._behind]
+        words[words.index(guess)] = text
+        self._before, self._behind = words[: len(self._before)], words[len(self._before) :]
+
+    def open_at(self, guess: Guess) -> None:
+        """Take the guess out: what is said next comes into its place."""
+        words = [*self._before, *self._behind]
+        place = words.index(guess)
+        self._before, self._behind = words[:place], words[place + 1 :]
+
+    def _take(self, turn: UserTurn, guess: Guess | None) -> None:
+        said = [*turn.segments] if guess is None else [*turn.segments, guess]
+        self._before, self._behind = [*self._before, *said, *self._behind, turn.typed], []
+
+
+class OpenFinals:
+    """The guesses that wait for their finals, oldest first, each with the turn that it is part of.
+
+    A model that hears the caller itself names each turn's audio: after the commit, in the order of the commits, where
+    the session ends turns; before its answer, where its server does.
+    """
+
+    def __init__(self) -> None:
+        self._open: list[tuple[CommittedTurn, Guess]] = []
+        self._unnamed: deque[Guess | None] = deque()
+        self._name = ""
+
+    def committed(self, turn: UserTurn, speech_id: str, guess: Guess | None, now: float) -> None:
+        """That turn was committed, perhaps once more.
+
+        Args:
+            guess: Its newest utterance, if that is not settled.
+        """
+        # Of what remote models heard themselves and gave no name only the newest is kept: its final may come never.
+        is_replaced = guess is not None
+        self._open = [
+            (whole, other)
+            for whole, other in self._open[-MOST_OPEN:]
+            if not (other.is_remote and is_replaced and self._is_nameless(other))
+        ]
+        whole = next((whole for whole, _ in self._open if whole.turn_id in (turn.turn_id, turn.past.amends)), None)
+        if whole is not None:
+            whole.goes_on(turn, speech_id, guess)
+        if guess is not None:
+            for _, older in self._open:
+                older.has_newer = True
+            self._open.append((whole or CommittedTurn(turn, speech_id, guess), guess))
+
+    def _is_nameless(self, guess: Guess) -> bool:
+        return not guess.item_id and guess not in self._unnamed
+
+    def await_name(self, guess: Guess | None) -> None:
+        """A model is told of the commit that was noted last, and will name its audio; None if nothing of it is open."""
+        self._unnamed.append(guess)
+
+    def name(self, item_id: str) -> None:
+        """The model gives the audio of the oldest commit without a name, or else of the open turn, that name."""
+        if not self._unnamed:
+            self._name = item_id
+        elif (guess := self._unnamed.popleft()) is not None:
+            guess.item_id = item_id
+
+    def take_name(self) -> str:
+        """Return what the open turn's audio was named, once."""
+        name, self._name = self._name, ""
+        return name
+
+    def is_named(self, item_id: str) -> bool:
+        """Whether that is the name of a committed turn's audio whose words are open."""
+        return bool(item_id) and any(guess.item_id == item_id for _, guess in self._open)
+
+    @property
+    def owed_until(self) -> float:
+        """Until when a recogniser may still settle something that was committed; in the past where it owes nothing."""
+        return max((guess.until for _, guess in self._open if not guess.is_remote), default=float("-inf"))
+
+    def others_listen(self, now: float, timeout: float) -> None:
+        """Another pipeline hears from now on: what the one before still tells comes soon, and by its name."""
+        self.speech_began()
+        for _, guess in self._open:
+            guess.until = guess.expires_at = min(guess.until, now + timeout)
+        self._unnamed.clear()
+        self._name = ""
+
+    def clear(self) -> None:
+        """Wait for none any more."""
+        self._open.clear()
+        self._unnamed.clear()
+
+    def speech_began(self) -> None:
+        """What is recognised from now on is new, unless it shows that it is not."""
+        for _, guess in self._open:
+            guess.is_followed = True
+
+    def speech_ended(self, at: float, timeout: float) -> None:
+        """The utterance that went on at its commit is over since `at`: its final comes within the timeout."""
+        for _, guess in self._open:
+            if guess.is_being_said:
+                guess.is_being_said = False
+                guess.until = max(guess.until, at + timeout)
+            if guess.speech_until == float("inf"):
+                guess.speech_until = at + timeout
+
+    def cover_interim(self, text: str, now: float, item_id: str) -> bool:
+        """Whether an interim is still of words that were committed."""
+        return any(guess.may_be_guessed_again(text, item_id, now) for _, guess in self._open)
+
+    def take(self, text: str, now: float, item_id: str, *, is_in_speech: bool) -> tuple[CommittedTurn, Guess] | None:
+        """Return the guess that a final is of, with its turn, and wait for it no more; None if the final is of none.
+
+        Args:
+            is_in_speech: Whether the VAD hears speech.
+        """
+        found = [
+            (whole, guess)
+            for whole, guess in self._open
+            if guess.may_be_settled(text, item_id, now, is_in_speech=is_in_speech)
+        ]
+        if not found:
+            return None
+        best = max(found, key=lambda entry: entry[1].likeness(text)) if len(found) > 1 else found[0]
+        self._open.remove(best)
+        return best
+
+    def news(self, text: str, item_id: str) -> str:
+        """Return what is new in a final of new speech; what its beginning repeats of a guess is settled by it."""
+        for whole, guess in self._open:
+            news = guess.news_in(text, item_id)
+            if news != text:
+                self._open.remove((whole, guess))
+                text = news
+                break
+        for _, guess in self._open:
+            guess.is_passed = guess.is_passed or guess.is_followed
+        return text
+
+
+def _text(part: str | Guess) -> str:
+    return part if isinstance(part, str) else part.text
+
+
+def _plain(text: str) -> list[str]:
+    return [word.replace("'", "") for word in words_of(text)]  # recognisers write "don't" or "dont"

@@ -1,0 +1,49 @@
+"""TurnLimits: a user turn of too many words or seconds is over, though the caller talks on.
+
+Its words are answered; the answer is owed (`hush`): the caller's voice does not take it back. What is said after the
+limit is a new turn, answered after that. A turn that was committed and went on counts from its first part. (LiveKit
+counts over all turns until the agent speaks, and leaves the answer to a hook.)
+
+Seconds without words end nothing: when they are over, the recogniser is asked for what it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from vivavoce.agents.turn.deadlines import Deadline
+from vivavoce.agents.turn.effects import Effect, SettleAudio
+from vivavoce.agents.turn.options import EndpointingOptions
+from vivavoce.agents.turn.user.turn import Over, UserSide, UserTurn
+from vivavoce.pipelines.core.words import count_words
+
+
+class TurnLimits:
+    """Tells the open turn that it is over."""
+
+    def __init__(self, options: EndpointingOptions, user: UserSide, out: list[Effect]) -> None:
+        self._options = options
+        self._user = user
+        self._out = out
+
+    def deadlines(self, turn: UserTurn) -> Iterator[Deadline]:
+        """Yield when the open turn has, or will have, lasted for too long."""
+        words, seconds = self._options.max_turn_words, self._options.max_turn_duration
+        if words is not None and count_words(turn.text) > words:
+            yield Deadline(turn.word_at, self._on_words)
+        if seconds is not None:
+            yield Deadline(turn.began_at + seconds, self._on_duration)
+
+    def _on_words(self, now: float) -> None:
+        self._reach("max_turn_words", now)
+
+    def _on_duration(self, now: float) -> None:
+        self._reach("max_turn_duration", now)
+
+    def _reach(self, limit: Literal["max_turn_words", "max_turn_duration"], now: float) -> None:
+        turn = self._user.turn
+        assert turn is not None
+        turn.over = Over(now, limit, leaves_audio=turn.has_words)
+        if not turn.has_words:
+            self._out.append(SettleAudio())

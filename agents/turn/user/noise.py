@@ -1,0 +1,69 @@
+"""Noise: sound without words, which holds nothing.
+
+Where the recogniser gives interims and is connected, words tell speech from noise:
+
+* A turn with words is over `no_words` after its last new word, at least `max_delay`, though sound goes on, such as a
+  television's. A sound that began just now is given `GRACE` for its first word.
+* A sound that has lasted `max_pause` without a word is noise; a turn of nothing else is dropped. Where the recogniser
+  gives no interims, its words come when the sound is over: a voice is believed for 30 s, and then a turn with words is
+  over too.
+
+Noise holds neither floor, answer nor agent, and silence counts while it lasts: until a word of it comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from vivavoce.agents.turn.barge_in.interruption import Interruption
+from vivavoce.agents.turn.deadlines import Deadline
+from vivavoce.agents.turn.options import TurnOptions
+from vivavoce.agents.turn.user.commit import Answering
+from vivavoce.agents.turn.user.turn import Over, UserSide
+
+GRACE = 1.0
+"""Seconds that a new sound has for its first word, when the turn's last one is long past."""
+
+
+class Noise:
+    """Decides when what sounds is noise."""
+
+    def __init__(self, user: UserSide, interruption: Interruption, answering: Answering) -> None:
+        self._user = user
+        self._interruption = interruption
+        self._answering = answering
+        self._drops_turn = self._is_manual = True
+
+    def deadlines(self, options: TurnOptions) -> Iterator[Deadline]:
+        """Yield when what sounds is noise, if no word comes."""
+        burst, turn, since = self._user.burst, self._user.turn, self._user.hears_words_since
+        if burst is None or not burst.is_going_on or since is None or options.remote_decides:
+            return
+        max_pause, endpointing = options.interruption.max_pause, options.endpointing
+        self._is_manual = is_manual = endpointing.mode == "manual"
+        self._drops_turn = not (is_manual or options.hears_audio)
+        if max_pause is not None and not (burst.has_words or burst.is_noise):
+            yield Deadline(max(burst.noise_at(max_pause), since + max_pause), self._on_no_word)
+        if turn is None or turn.over is not None or not turn.has_words or is_manual or not burst.emits_interims:
+            return
+        wait, word_at = max(endpointing.no_words, endpointing.max_delay), max(turn.word_at, since)
+        yield Deadline(min(max(word_at + wait, burst.started_at + GRACE), word_at + 2 * wait), self._on_no_new_word)
+
+    def _on_no_word(self, now: float) -> None:
+        burst, turn = self._user.burst, self._user.turn
+        assert burst is not None
+        burst.turn_to_noise()
+        if turn is not None and not turn.has_words and self._drops_turn:
+            self._answering.drop("noise")
+        elif (
+            turn is not None and turn.has_words and turn.over is None and not (self._is_manual or burst.emits_interims)
+        ):
+            turn.over = Over(now, "no_words", leaves_audio=True)
+        self._interruption.let_go_on()
+
+    def _on_no_new_word(self, now: float) -> None:
+        burst, turn = self._user.burst, self._user.turn
+        assert burst is not None
+        assert turn is not None
+        burst.turn_to_noise()
+        turn.over = Over(now, "no_words", leaves_audio=True)

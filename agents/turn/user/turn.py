@@ -1,0 +1,375 @@
+"""The user's side of a conversation: the newest burst of speech, the open turn, and when a pause ends it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from vivavoce.agents.turn.effects import EndedBy, TurnTiming
+from vivavoce.agents.turn.options import TurnOptions
+from vivavoce.agents.turn.user.owed_finals import OwedFinals, lacks_words
+
+LONGEST_VOICE = 30.0
+"""Seconds for which a voice may hold the agent where the recogniser gives no interims."""
+
+
+@dataclass(slots=True)
+class Burst:
+    """Speech without a pause, by the VAD's true times.
+
+    Args:
+        reported_at: When the VAD told of the end.
+        is_mere_noise: It has held the agent for as long as it may without words, or a policy ignores it: it holds the
+            agent no more.
+        is_heard: What answers has heard it itself, or what came before it in its turn, so that it needs no words.
+        is_noise: It has sounded for so long without a word that it counts as silence until one comes.
+        has_words: A word has come while it sounded.
+        emits_interims: Whether words of it come while it sounds (`TurnOptions.emits_interims`).
+        voice_lag: Seconds after which silence within it shows (`TurnOptions.voice_lag`).
+        voiced_until: When its last voiced frame ended, while the voice pauses; None while it sounds.
+    """
+
+    started_at: float
+    ended_at: float | None = None
+    reported_at: float | None = None
+    is_mere_noise: bool = False
+    is_heard: bool = False
+    is_noise: bool = False
+    has_words: bool = False
+    emits_interims: bool = True
+    voice_lag: float = 0.0
+    voiced_until: float | None = None
+
+    @property
+    def is_going_on(self) -> bool:
+        """Whether it has not ended."""
+        return self.ended_at is None
+
+    def noise_at(self, max_pause: float) -> float:
+        """Return when it is noise, if no word comes: where words come late, a voice is believed for longer."""
+        return self.started_at + (max_pause if self.emits_interims else max(max_pause, LONGEST_VOICE))
+
+    def turn_to_noise(self) -> None:
+        """It means nothing, and holds nothing any more."""
+        self.is_noise = self.is_mere_noise = True
+
+    def rest(self, now: float) -> Burst:
+        """Return what is left of it after a commit, which is of another turn."""
+        rest = replace(self, started_at=now, is_heard=False, has_words=False)
+        rest.voiced_until = None if self.voiced_until is None else now
+        return rest
+
+    def end(self, at: float, now: float) -> None:
+        """It ended at `at`, told `now`."""
+        self.ended_at = max(at, self.started_at)
+        self.reported_at = now
+
+    def voiced_seconds(self, now: float, *, since: float | None = None) -> float:
+        """Return the span from its onset, or from `since`, to the last frame of it that is known to be voiced.
+
+        Rounded, so that 2.1 - 1.6 is 0.5.
+        """
+        start = self.started_at if since is None else since
+        until = self.voiced_until if self.ended_at is None else self.ended_at
+        return max(0.0, round((now - self.voice_lag if until is None else until) - start, 6))
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """A turn was ended by something else than a pause.
+
+    Args:
+        leaves_audio: There were words then, so that the recogniser was not asked yet for what it has heard.
+    """
+
+    at: float
+    by: EndedBy = "request"
+    leaves_audio: bool = False
+
+
+@dataclass(slots=True)
+class Past:
+    """What an open turn has of turns that were committed.
+
+    Args:
+        late_merges: How often it has merged after a long pause (`hush`).
+        amends: The turn whose message, amended by a late final, is to be answered anew as this one; empty: none.
+        amended: How many of its segments, the first ones, say what a committed guess was of; they are not taken back.
+    """
+
+    late_merges: int = 0
+    amends: str = ""
+    amended: int = 0
+
+
+@dataclass(slots=True)
+class UserTurn:
+    """The user's open turn. Times are the session clock's; None for what has not happened.
+
+    Args:
+        burst: The newest speech of it; None without a VAD.
+        committed: Words of this turn that were committed already, and those of them that come behind what is said now,
+            as that takes the place of a guess.
+        is_merged: It was committed before and goes on.
+        past: What it has of turns that were committed.
+        segments: Final transcripts since.
+        hushed: How many of these were said when no voice took the floor (`hush`).
+        interim: What the last utterance sounds like, while no final settles it.
+        interim_item_id: The provider's name of that utterance.
+        typed: What was typed while the turn was open.
+        is_interim_stable: The interim has not changed for so long that it counts as words.
+        word_at: When its last word came, or what opened it.
+        utterance_at: When the first word of its newest utterance came: where no VAD tells, this is when that began.
+        owed: Which final transcripts are still to come.
+        over: Somebody said that the turn is over, words of it were typed, or a limit was reached.
+        began_at: When its first sound or word came.
+    """
+
+    turn_id: str
+    word_at: float
+    burst: Burst | None = None
+    committed: tuple[str, str] = field(default=("", ""), repr=False)
+    is_merged: bool = False
+    past: Past = field(default_factory=Past)
+    segments: list[str] = field(default_factory=list, repr=False)
+    hushed: int = 0
+    interim: str = field(default="", repr=False)
+    interim_item_id: str = ""
+    typed: str = field(default="", repr=False)
+    interim_since: float = 0.0
+    is_interim_stable: bool = False
+    owed: OwedFinals = field(default_factory=OwedFinals)
+    final_at: float | None = None
+    is_complete: bool | None = None
+    predicted_at: float | None = None
+    over: Over | None = None
+    began_at: float = field(init=False)
+    utterance_at: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.began_at = self.utterance_at = self.word_at
+
+    @property
+    def owes_final(self) -> bool:
+        """Whether a final transcript of the newest speech is still to come."""
+        return self.owed.bursts > 0
+
+    @property
+    def owed_before(self) -> bool:
+        """Whether one of speech before that is still to come too."""
+        return self.owed.bursts > 1
+
+    @property
+    def is_over_by_word(self) -> bool:
+        """Whether the application said that it is over, or words were typed: no matter of voice."""
+        return self.over is not None and self.over.by in ("request", "text")
+
+    @property
+    def has_words(self) -> bool:
+        """Whether there is anything to answer: words understood, settled or not, or a commit that goes on.
+
+        A remote model's commit may be of no words yet, so that `text` is empty.
+        """
+        return bool(self.segments or self.interim or self.typed or self.is_merged or self.is_heard or self.past.amends)
+
+    @property
+    def firm_text(self) -> str:
+        """The new words that may take the floor: finals, and an interim once it is stable."""
+        return join(*self.segments[self.hushed :], self.interim if self.is_interim_stable else "")
+
+    @property
+    def loud_text(self) -> str:
+        """The new words that were said when a voice could take the floor, an unsettled interim included."""
+        return join(*self.segments[self.hushed :], self.interim, self.typed)
+
+    @property
+    def new_text(self) -> str:
+        """The words since the last commit, an unsettled interim behind the settled ones."""
+        return join(*self.segments, self.interim, self.typed)
+
+    @property
+    def text(self) -> str:
+        """All words of the turn."""
+        before, behind = self.committed
+        return join(before, *self.segments, self.interim, behind, self.typed)
+
+    @property
+    def is_speech_going_on(self) -> bool:
+        """Whether its newest burst has not ended."""
+        return self.burst is not None and self.burst.is_going_on
+
+    @property
+    def settles_audio(self) -> bool:
+        """Whether its end is the end of what the recogniser has heard."""
+        if self.is_speech_going_on:
+            return self.over is not None and self.over.leaves_audio
+        return bool(self.burst or self.segments or self.interim)
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether what answers has heard it itself, so that it needs no words."""
+        return self.burst is not None and self.burst.is_heard
+
+    def hear(self, now: float) -> None:
+        """What answers has heard all of it."""
+        self.burst = self.burst or Burst(now, now, now)
+        self.burst.is_heard = True
+
+    def begin_speech(self, burst: Burst) -> None:
+        """A burst of speech began: whatever was judged of the pause before it is void."""
+        burst.is_heard = burst.is_heard or self.is_heard
+        self.burst = burst
+        self.owed.burst_began()
+        self.is_complete = self.predicted_at = None
+
+    def add_interim(self, text: str, now: float, item_id: str) -> None:
+        """An interim replaces the one before."""
+        self.interim_item_id = item_id
+        if text == self.interim:
+            return
+        if not self.interim:
+            self.utterance_at = now
+        self.interim, self.interim_since, self.is_interim_stable = text, now, False
+        self.word_at = now
+        self.owed.words_shown()
+
+    def add_final(self, text: str, now: float, item_id: str = "") -> None:
+        """A final settles the utterance, or an earlier one; an empty one discards the interims."""
+        if not self.interim:
+            self.utterance_at = now
+        has_all = not self._lacks(text, item_id)
+        if has_all:
+            self.interim = ""
+        self.final_at = self.word_at = now
+        self.is_complete = self.predicted_at = None
+        self.owed.final_came(is_in_speech=self.is_speech_going_on, has_all=has_all)
+        if text:
+            self.segments.append(text)
+
+    def _lacks(self, final: str, item_id: str) -> bool:
+        """Whether the interim is of a later utterance than that final."""
+        if not (final and self.interim):
+            return False
+        if item_id and self.interim_item_id:
+            return item_id != self.interim_item_id
+        is_of_newest = self.burst is not None and self.interim_since >= self.burst.started_at
+        return self.owed.bursts > 1 and is_of_newest and lacks_words(final, self.interim)
+
+    def end_speech(self, at: float) -> None:
+        """Its newest burst ended at `at`, reported now: a final that came since then may be of that burst too."""
+        if self.final_at is not None and self.final_at >= at and not self.interim:
+            self.owed.burst_ended_before_final()
+
+    @property
+    def silence_since(self) -> float:
+        """When the pause began: the true end of speech, or the last word's arrival without a VAD."""
+        if self.burst is not None and self.burst.ended_at is not None:
+            return self.burst.ended_at
+        return self.word_at
+
+    def ends_at(self, options: TurnOptions, min_delay: float) -> float:
+        """Return when the turn is over, if nothing else happens. The user is silent or has been told to be done.
+
+        Args:
+            min_delay: Silence that ends a turn judged complete, by now.
+        """
+        if self.over is not None:
+            return self.over.at if self.has_words else self.over.at + options.endpointing.transcript_timeout
+        return self.silence_since + self.delay(options, min_delay)
+
+    def delay(self, options: TurnOptions, min_delay: float) -> float:
+        """Return how long the pause going on must be to end the turn."""
+        endpointing = options.endpointing
+        if options.remote_decides:
+            return max(endpointing.max_delay, endpointing.transcript_timeout)
+        if self.owes_final:
+            return endpointing.transcript_timeout
+        if self.is_complete is False:
+            return endpointing.max_delay
+        if self.is_complete is None and options.detector_timeout is not None:
+            return max(min_delay, options.detector_timeout)
+        return min_delay
+
+    def timing(self, now: float, ended_by: EndedBy, delay: float | None) -> TurnTiming:
+        """Return the times for the turn's record, committed now."""
+        return TurnTiming(
+            ended_by=ended_by,
+            delay=delay,
+            speech_ended_at=now if self.is_speech_going_on else self.silence_since,
+            end_reported_at=self.burst.reported_at if self.burst is not None else None,
+            final_at=self.final_at,
+            predicted_at=self.predicted_at,
+            committed_at=now,
+        )
+
+
+@dataclass(slots=True)
+class Silence:
+    """From one thing that the user says or types to the next; what is counted in it ends with it. Noise does not.
+
+    Args:
+        level: Wake-ups so far.
+        is_away: It has lasted so long that the user counts as away.
+    """
+
+    began_at: float = 0.0
+    level: int = 0
+    is_away: bool = False
+
+
+@dataclass(slots=True)
+class UserSide:
+    """What the user is doing now; `Listening` and `Answering` change it, `WakeUps` counts in `silence`, others read."""
+
+    turn: UserTurn | None = None
+    burst: Burst | None = None
+    silence: Silence = field(default_factory=Silence)
+    hears_words_since: float | None = float("-inf")
+    """Since when the recogniser is connected; None while it is not, so that no word can come."""
+
+    def voice_paused(self, at: float) -> None:
+        """The VAD hears no voice since `at`, in speech that may go on."""
+        if self.burst is not None and self.burst.is_going_on:
+            self.burst.voiced_until = max(at, self.burst.started_at)
+
+    def voice_resumed(self) -> None:
+        """The VAD hears the voice again, in the same speech."""
+        if self.burst is not None:
+            self.burst.voiced_until = None
+
+    def word_came(self) -> None:
+        """A word of what sounds was understood: it is no noise."""
+        if self.burst is not None and self.burst.is_going_on:
+            self.burst.has_words, self.burst.is_noise = True, False
+        if self.turn is not None and self.turn.over is not None and self.turn.over.by == "no_words":
+            self.turn.over = None  # it waited for protected speech meanwhile
+
+    def words_were_none(self) -> None:
+        """An empty final took back the only words of what sounds: it has had none."""
+        assert self.burst is not None
+        self.burst.has_words = False
+
+    def act(self, now: float) -> None:
+        """The user has said or typed something: a new silence begins."""
+        self.silence = Silence(now)
+
+    @property
+    def is_speaking(self) -> bool:
+        """Whether the VAD hears speech."""
+        return self.burst is not None and self.burst.is_going_on
+
+    @property
+    def has_voice(self) -> bool:
+        """Whether the VAD hears speech that is not known to be noise."""
+        return self.burst is not None and self.burst.is_going_on and not self.burst.is_noise
+
+    @property
+    def is_active(self) -> bool:
+        """Whether speech is heard or its meaning is undecided; sound that is known to be noise is neither."""
+        turn, burst = self.turn, self.burst
+        is_noise = burst is not None and burst.is_noise and burst.is_going_on
+        return self.has_voice or (turn is not None and (turn.has_words or not is_noise))
+
+
+def join(*parts: str) -> str:
+    """Return the parts that hold words, with a space between them."""
+    return " ".join(filter(None, parts))

@@ -1,0 +1,338 @@
+"""Listening: the user's open turn, from its first sound, word or key to the decision that it is over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from vivavoce.agents.turn.barge_in.guard import Hush
+from vivavoce.agents.turn.barge_in.interruption import Interruption
+from vivavoce.agents.turn.deadlines import Deadline
+from vivavoce.agents.turn.effects import ClearAudio, Effect, PredictEndOfTurn, RefuseRemoteReply, SettleAudio
+from vivavoce.agents.turn.floor.floor import Floor
+from vivavoce.agents.turn.options import TurnOptions
+from vivavoce.agents.turn.user.commit import Answering
+from vivavoce.agents.turn.user.endpointing import REACTION, Endpointing
+from vivavoce.agents.turn.user.limits import TurnLimits
+from vivavoce.agents.turn.user.noise import Noise
+from vivavoce.agents.turn.user.turn import Burst, Over, Past, UserSide, UserTurn
+
+
+class Listening:
+    """Takes what the user does. Opens turns and numbers them; tells Interruption at once and Answering at the end."""
+
+    def __init__(
+        self,
+        options: TurnOptions,
+        floor: Floor,
+        user: UserSide,
+        interruption: Interruption,
+        answering: Answering,
+        hush: Hush,
+        endpointing: Endpointing,
+        out: list[Effect],
+    ) -> None:
+        self.options = options
+        """Those of the pipeline that hears."""
+        self._floor = floor
+        self._user = user
+        self._interruption = interruption
+        self._answering = answering
+        self._hush = hush
+        self._endpointing = endpointing
+        self._limits = TurnLimits(options.endpointing, user, out)
+        self._noise = Noise(user, interruption, answering)
+        self._is_manual = options.endpointing.mode == "manual"
+        self._requested_at: float | None = None
+        self._out = out
+        self._turns = 0
+
+    @property
+    def turns(self) -> int:
+        """How many user turns have begun."""
+        return self._turns
+
+    def go_on_after(self, turns: int) -> None:
+        """Number user turns from there."""
+        self._turns = turns
+
+    def lose_turn(self, now: float) -> None:
+        """What was heard is lost with its pipeline, but for words that have come; the user may be heard anew."""
+        self._end_speech(now)
+        turn, burst = self._user.turn, self._user.burst
+        if burst is not None:
+            burst.is_heard = False
+        if turn is not None:
+            turn.owed.forgive()
+            if not turn.has_words:
+                self._answering.drop("cleared")
+        self._interruption.let_go_on()
+
+    # --- voice
+
+    def speech_started(self, at: float) -> None:
+        """The VAD hears speech."""
+        if self._user.is_speaking:
+            return
+        self._answering.speech_began()
+        if self._endpointing.is_dynamic:
+            self._endpointing.speech_began(at, self._pause_since(at))
+        turn = self._open_turn(at)
+        burst = self._user.burst = Burst(
+            at, voice_lag=self.options.voice_lag, emits_interims=self.options.emits_interims
+        )
+        turn.begin_speech(burst)
+        self._interruption.speech_began()
+
+    def speech_ended(self, at: float, now: float) -> None:
+        """The VAD hears no more speech, since `at`."""
+        user = self._user
+        if user.burst is None or not user.is_speaking:
+            return
+        self._end_burst(user.burst, at, now)
+        if user.turn is not None and user.turn.burst is user.burst:
+            user.turn.end_speech(at)
+        if self.options.hears_audio and not self.options.remote_decides:
+            self._hear(user.burst)
+        self._interruption.speech_stopped()
+        turn = user.turn
+        if turn is None or turn.owes_final:
+            return
+        if turn.has_words:
+            self._ask_detector(turn)
+        else:
+            self._answering.drop("noise")
+
+    def _hear(self, burst: Burst) -> None:
+        """What answers has heard this speech itself: it is a turn, or too short to be one while the agent speaks."""
+        turn = self._user.turn
+        if turn is None or turn.burst is not burst:
+            return
+        turn.owed.forgive()
+        active, options = self._floor.active, self.options.interruption
+        if active is not None:
+            limit = options.min_duration if active.is_playing else options.thinking_min_duration
+            if burst.voiced_seconds(burst.started_at) < limit:
+                return
+        burst.is_heard = True
+        if active is not None and self._interruption.may_cut(active):
+            if not self._hush.overrules(active, burst.started_at):
+                self._interruption.take_floor()
+
+    def _end_speech(self, now: float) -> None:
+        if self._user.burst is not None and self._user.is_speaking:
+            self._end_burst(self._user.burst, now, now)
+
+    def _end_burst(self, burst: Burst, at: float, now: float) -> None:
+        burst.end(at, now)
+        self._answering.speech_ended(at)
+
+    def interim(self, text: str, now: float, item_id: str = "") -> None:
+        """An utterance sounds like that so far."""
+        if text:
+            self._user.act(now)
+        if self._answering.is_named(item_id):
+            return
+        if not text and self._user.turn is None:
+            return
+        if self._user.turn is None and self._answering.covers_interim(text, now, item_id):
+            return
+        turn = self._open_turn(now)
+        if text:
+            self._user.word_came()
+        if text and not turn.owed_before:
+            self._endpointing.words_came()
+        turn.add_interim(text, now, item_id)
+        self._interruption.words_came(now, is_guess=True)
+
+    def final(self, text: str, now: float, item_id: str = "") -> None:
+        """An utterance is settled; an empty text says that it was nothing."""
+        if text:
+            self._user.act(now)
+        news = self._answering.settle_late(text, now, item_id)
+        if news is None:
+            return
+        text = news
+        if not text and self._user.turn is None:
+            return
+        turn = self._user.turn or self._open_turn_by_final(now)
+        if text and not (turn.owed_before and self._user.is_speaking):  # else it is of the speech before
+            self._user.word_came()
+            self._endpointing.words_came()
+        turn.add_final(text, now, item_id)
+        if self._is_manual and turn.over is None and self._was_requested(now):
+            turn.over = Over(now)
+        if turn.has_words:
+            active = self._floor.active
+            if self._hush.covers(turn) or (active is not None and self._interruption.caller.spares(turn, active)):
+                turn.hushed = len(turn.segments)
+            self._interruption.words_came(now)
+            if not self._user.is_speaking:
+                self._ask_detector(turn)
+        elif self._user.is_speaking:
+            self._user.words_were_none()
+        else:
+            self._answering.drop("noise")
+            self._interruption.let_go_on()
+
+    def predicted(self, complete: bool, now: float) -> None:
+        """The turn detector has judged the pause."""
+        turn = self._user.turn
+        if turn is not None and not self._user.is_speaking:
+            turn.is_complete = complete
+            turn.predicted_at = now
+
+    def _ask_detector(self, turn: UserTurn) -> None:
+        if self.options.detector_timeout is not None and not self._is_manual:
+            self._out.append(PredictEndOfTurn(turn.text))
+
+    # --- decided from outside
+
+    def turn_ended(self, now: float, item_id: str = "") -> None:
+        """The recogniser says that the turn is over, which without words has nothing to end yet; or the model's server
+        does, which has heard it."""
+        if self.options.hears_audio and self.options.remote_decides:
+            self._end_speech(now)
+            self._open_turn(now).hear(now)
+            if item_id:
+                self._answering.audio_named(item_id)
+        turn = self._user.turn
+        if turn is not None and turn.has_words and not self._is_manual:
+            self._answering.finish(now, "recogniser")
+
+    def commit_requested(self, now: float) -> None:
+        """The application says that the turn is over: at once, or when the words come that are still owed."""
+        self._requested_at = now
+        # Without a VAD there may be words that the recogniser has not told of.
+        is_idle = self._user.turn is None and not self._user.is_active
+        if is_idle and not (self._is_manual and self._user.burst is None):
+            return
+        turn = self._open_turn(now)
+        if self.options.hears_audio and turn.burst is not None:
+            turn.hear(now)
+        turn.over = Over(now, leaves_audio=turn.has_words)
+        if not turn.has_words:
+            self._out.append(SettleAudio())
+
+    def clear_requested(self, now: float) -> None:
+        """The application takes back what was not committed; words committed before are answered after all."""
+        self._requested_at = None
+        self._out.append(ClearAudio())
+        turn = self._user.turn
+        if turn is not None and turn.is_merged:
+            self._user.turn = UserTurn(
+                turn.turn_id,
+                turn.word_at,
+                burst=turn.burst,
+                committed=turn.committed,
+                is_merged=True,
+                segments=turn.segments[: turn.past.amended],
+                past=Past(amended=turn.past.amended),
+            )
+            if self._is_manual:
+                self._user.turn.over = Over(now)
+        else:
+            self._answering.drop("cleared")
+        self._interruption.let_go_on()
+
+    def typed(self, text: str, now: float) -> None:
+        """The user typed a whole turn; it joins words said just before, not speech that is still going on."""
+        text = text.strip()
+        if not text:
+            return
+        self._user.act(now)
+        spoken = self._user.turn
+        if spoken is None or not spoken.has_words or (spoken.is_speech_going_on and not spoken.is_merged):
+            turn = UserTurn(self._next_id(), now, typed=text, over=Over(now, "text"))
+            if spoken is None or not self._answering.is_deferred(turn):
+                self._user.turn = turn
+                self._answering.finish(now)
+                self._user.turn = spoken or self._user.turn
+                return
+        spoken.typed = f"{spoken.typed} {text}".strip()
+        spoken.word_at = now
+        if not spoken.is_speech_going_on:
+            spoken.over = Over(now, "text")
+
+    def remote_reply_cancelled(self) -> None:
+        """A remote model cut its answer for the user: what is left of it is not heard, unless it is protected."""
+        active = self._floor.active
+        if active is not None and active.kind != "say" and self._interruption.may_cut(active):
+            self._interruption.take_floor()
+
+    def remote_reply(self, remote_reply_id: str, now: float, item_id: str = "") -> None:
+        """A remote model began to answer: the turn is over by its judgement."""
+        active, turn, interruption = self._floor.active, self._user.turn, self._interruption
+        if not (active is None or interruption.may_cut(active) or interruption.caller.spares(turn, active)):
+            self._out.append(RefuseRemoteReply(remote_reply_id))
+            if self.options.hears_audio and not active.interruptible:  # the model has heard it: answered afterwards
+                self._end_speech(now)
+                self._open_turn(now).hear(now)
+            return
+        self._end_speech(now)
+        turn = self._open_turn(now)
+        self._answering.commit(turn, now, "remote_reply", remote_reply_id=remote_reply_id, item_id=item_id)
+
+    def close(self, now: float) -> None:
+        """Hear nothing more: words not answered yet are committed, so that they are kept."""
+        user = self._user
+        if user.burst is not None and user.is_speaking:
+            user.burst.end(now, now)
+        if user.turn is not None and user.turn.has_words:
+            self._answering.commit(user.turn, now, "close")
+        else:
+            self._answering.drop("closed")
+        self._answering.expect_no_final()
+
+    # --- the open turn
+
+    def deadlines(self) -> Iterator[Deadline]:
+        """Yield when the pause going on ends the turn, or sound without words does."""
+        yield from self._noise.deadlines(self.options)
+        turn, amended = self._user.turn, self._answering.amended
+        if turn is None and amended is not None:
+            yield Deadline(amended[1], lambda now: self._answering.open_amended(self._next_id(), now))
+        if turn is None or self._answering.is_deferred(turn):
+            return
+        if turn.over is None:
+            yield from self._limits.deadlines(turn)
+            if self._user.is_speaking or (self._is_manual and turn.has_words):
+                return
+        yield Deadline(turn.ends_at(self.options, self._endpointing.min_delay), self._answering.finish)
+
+    def _pause_since(self, at: float) -> float | None:
+        """Return when the pause began that speech at `at` ends, if it is a pause within a turn."""
+        turn, active = self._user.turn, self._floor.active
+        if active is not None and active.playing_since is not None:  # it listens, unless it cannot have reacted yet
+            is_too_soon = active.kind == "turn" and at - active.playing_since < REACTION
+            return self._endpointing.ended_at if is_too_soon else None
+        if turn is None:
+            return None if self._floor.unheard_answer is None else self._endpointing.ended_at
+        is_of_turn = turn.burst is not None and (turn.has_words or turn.owes_final)
+        return turn.silence_since if is_of_turn and turn.is_complete is not False else None
+
+    def _open_turn(self, now: float) -> UserTurn:
+        if self._user.turn is None:
+            self._hush.keep_answer(now)
+            self._user.turn = UserTurn(self._next_id(), now)
+            if self._user.is_speaking and self._user.burst is not None:
+                self._user.turn.begin_speech(self._user.burst)
+        return self._user.turn
+
+    def _open_turn_by_final(self, now: float) -> UserTurn:
+        turn, burst = self._open_turn(now), self._user.burst
+        if burst is not None and burst.ended_at is not None:
+            # Too late for its own turn, but of the last speech: the pause has been counting since that.
+            if now - burst.ended_at <= self.options.endpointing.max_delay:
+                turn.burst = burst
+        return turn
+
+    def _was_requested(self, now: float) -> bool:
+        """Whether these words are late ones of a turn that the application has ended: nothing has sounded since."""
+        asked, burst = self._requested_at, self._user.burst
+        if asked is None or now - asked > self.options.endpointing.max_delay:
+            return False
+        return burst is None or burst.started_at <= asked
+
+    def _next_id(self) -> str:
+        self._turns += 1
+        return f"turn_{self._turns}"

@@ -1,0 +1,1 @@
+"""The record of one turn: its stages, its interruptions and figures over many turns."""

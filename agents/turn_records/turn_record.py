@@ -1,0 +1,227 @@
+"""TurnRecordBuilder: collects the times of one turn as they happen and makes its TurnRecord."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from vivavoce.agents.records import (
+    HandoffRecord,
+    RetryRecord,
+    ToolRecord,
+    TurnOutcome,
+    TurnRecord,
+    UsageRecord,
+)
+from vivavoce.agents.turn.effects import TurnTiming
+from vivavoce.agents.turn.options import EndpointingOptions
+from vivavoce.agents.turn_records.interruptions import InterruptionLog
+from vivavoce.agents.turn_records.stages import Stages, configured_waits
+from vivavoce.pipelines.core.errors import describe
+
+UNKNOWN_TOOL = "_unknown"
+"""Stands for the name of a tool that does not exist, where content is not kept."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnFrame:
+    """What a turn's record takes from its session.
+
+    Args:
+        session_start: Session clock at the session's start; the record's times count from it.
+        agent_id: Who had the floor as the turn began.
+        trace_id: Of the session's trace; empty where it is not traced.
+        captures_content: Whether texts go into the record.
+        has_server_vad: Whether a model's server tells of the end of speech.
+        vad_silence: Seconds by which the session's own VAD tells of it late.
+        answers_turn_id: The turn that the session has answered late by this one.
+    """
+
+    session_start: float
+    session_id: str = ""
+    agent_id: str = ""
+    trace_id: str = ""
+    captures_content: bool = True
+    has_server_vad: bool = False
+    vad_silence: float = 0.0
+    endpointing: EndpointingOptions = EndpointingOptions()
+    answers_turn_id: str = ""
+    policy: Literal["pause", "immediate", "custom"] = "pause"
+
+
+class TurnRecordBuilder:
+    """Builds one record. Stages are contiguous from the true end of the user's speech to the first frame played.
+
+    A provider's stage begins where it was asked: what went by before is marked `unattributed`.
+
+    Args:
+        frame: What the record takes from the session.
+        now: When the turn's speech was created.
+        speech_id: What answers the turn.
+    """
+
+    def __init__(
+        self,
+        turn_id: str,
+        kind: Literal["turn", "say", "reply"],
+        *,
+        frame: TurnFrame,
+        now: float,
+        speech_id: str = "",
+    ) -> None:
+        self.turn_id = turn_id
+        self.kind = kind
+        self.speech_id = speech_id
+        self.user_text = ""
+        self.agent_text: list[str] = []
+        self.heard_text: list[str] = []
+        self.error = ""
+        self.is_empty = False
+        self.answered_turn: TurnRecordBuilder | None = None
+        """The turn that hands off to the agent which speaks here: this is what its caller hears first."""
+        self.preemptive = False
+        self.llm_first_token: float | None = None
+        self.tts_first_byte: float | None = None
+        self.stages = Stages(now)
+        self.mark = self.stages.mark
+        """Ends a stage; each frame of a voice asks for it, so that it costs one call."""
+        self.interruptions = InterruptionLog(frame.policy, session_start=frame.session_start)
+        self.usage = UsageRecord()
+        self.audio = Heard()
+        self._frame = frame
+        self._user = _User()
+        self._lists = _Lists([], [], [])
+
+    def committed(self, timing: TurnTiming, user_text: str, *, speech_started_at: float | None = None) -> None:
+        """Take what the turn machine knows of the end of the user's turn.
+
+        Args:
+            speech_started_at: The true onset of the user's speech; None where there was none.
+        """
+        self.user_text = user_text
+        self._user = _User(timing, speech_started_at)
+        self.stages.committed(timing, is_server_vad=self._frame.has_server_vad)
+
+    def played(self, at: float) -> None:
+        """The first frame of a step is played; only the turn's first one counts."""
+        self.stages.played(at)
+        if self.answered_turn is not None:
+            self.answered_turn.mark("handoff", "user_code", at)
+            self.answered_turn.played(at)
+
+    def taken_back(self, at: float) -> None:
+        """The frame that was to be played at that time was not."""
+        self.stages.taken_back(at)
+        if self.answered_turn is not None:
+            self.answered_turn.taken_back(at)
+
+    def answers(self, turn_id: str) -> None:
+        """The session itself asked for this one, which answers that turn late."""
+        self._frame = replace(self._frame, answers_turn_id=turn_id)
+
+    def add_tool(self, tool: ToolRecord) -> None:
+        """A tool call was settled; its `started_at` is still the session clock's."""
+        self._lists.tools.append(replace(tool, started_at=tool.started_at - self._frame.session_start))
+
+    def add_handoff(self, handoff: HandoffRecord) -> None:
+        """A tool of the turn handed the conversation off."""
+        self._lists.handoffs.append(handoff)
+
+    def add_retry(self, error: Exception, attempt: int, at: float) -> None:
+        """A provider failed and is asked again."""
+        provider = str(getattr(error, "provider", ""))
+        at -= self._frame.session_start
+        self._lists.retries.append(RetryRecord(provider=provider, attempt=attempt, error=describe(error), at=at))
+
+    def add_usage(self, usage: UsageRecord) -> None:
+        """Count what the turn used."""
+        self.usage = add_usage(self.usage, usage)
+
+    def build(self, outcome: TurnOutcome, now: float) -> TurnRecord:
+        """Return the record of the turn that ended now."""
+        frame, stages, timing = self._frame, self.stages, self._user.timing
+        start, records = frame.session_start, stages.records()
+        captures = frame.captures_content
+        speech_ended_at = stages.speech_ended_at
+        onset, first_played_at = self._user.started_at, stages.first_played_at
+        return TurnRecord(
+            turn_id=self.turn_id,
+            kind=self.kind,
+            user_text=self.user_text if captures else "",
+            agent_text=_joined(self.agent_text) if captures else "",
+            heard_text=_joined(self.heard_text) if captures else "",
+            outcome=outcome,
+            interrupted=outcome == "interrupted",
+            e2e_latency=stages.latency,
+            stages=records,
+            tools=tuple(tool if captures else _without_content(tool) for tool in self._lists.tools),
+            handoffs=tuple(self._lists.handoffs),
+            is_empty=self.is_empty and outcome == "completed",
+            answers_turn_id=frame.answers_turn_id,
+            ended_by=None if timing is None else timing.ended_by,
+            endpointing_delay=None if timing is None else timing.delay,
+            started_at=(stages.created_at if speech_ended_at is None else speech_ended_at) - start,
+            ended_at=now - start,
+            error=self.error,
+            preemptive=self.preemptive,
+            llm_first_token=self.llm_first_token,
+            tts_first_byte=self.tts_first_byte,
+            session_id=frame.session_id,
+            speech_id=self.speech_id,
+            agent_id=frame.agent_id,
+            trace_id=frame.trace_id,
+            user_started_at=None if onset is None else onset - start,
+            user_ended_at=None if onset is None or speech_ended_at is None else speech_ended_at - start,
+            committed_at=None if timing is None else timing.committed_at - start,
+            first_audio_at=None if first_played_at is None else first_played_at - start,
+            played_seconds=self.audio.played,
+            generated_seconds=self.audio.generated,
+            interruptions=tuple(self.interruptions.records),
+            retries=tuple(self._lists.retries),
+            waits=() if timing is None else configured_waits(records, timing, frame.endpointing, frame.vad_silence),
+            usage=self.usage,
+        )
+
+
+@dataclass(slots=True)
+class Heard:
+    """Seconds of the agent's audio in a turn: `played` to the caller, and `generated`."""
+
+    played: float = 0.0
+    generated: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _User:
+    """The user's turn, where there is one."""
+
+    timing: TurnTiming | None = None
+    started_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Lists:
+    tools: list[ToolRecord]
+    handoffs: list[HandoffRecord]
+    retries: list[RetryRecord]
+
+
+def add_usage(one: UsageRecord, other: UsageRecord) -> UsageRecord:
+    """Return the sum of both."""
+    return UsageRecord(
+        llm_input_tokens=one.llm_input_tokens + other.llm_input_tokens,
+        llm_output_tokens=one.llm_output_tokens + other.llm_output_tokens,
+        llm_cached_tokens=one.llm_cached_tokens + other.llm_cached_tokens,
+        tts_characters=one.tts_characters + other.tts_characters,
+        tts_audio_seconds=one.tts_audio_seconds + other.tts_audio_seconds,
+        stt_audio_seconds=one.stt_audio_seconds + other.stt_audio_seconds,
+    )
+
+
+def _without_content(tool: ToolRecord) -> ToolRecord:
+    """Return what may be kept of a call; a name that no tool has is the model's words."""
+    return replace(tool, name=tool.name if tool.is_known else UNKNOWN_TOOL, arguments="", output="")
+
+
+def _joined(texts: list[str]) -> str:
+    return " ".join(text for text in texts if text)

@@ -1,0 +1,196 @@
+"""HeardText: which words the caller has heard at a sample, with and without word times."""
+
+from __future__ import annotations
+
+import pytest
+import regex
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vivavoce.agents.audio.heard import HeardText
+from vivavoce.pipelines.tts.base import Word
+
+RATE = 1000
+TEN_WORDS = "one two three four five six seven eight nine ten."
+
+
+def with_times(seconds_per_word: float = 0.2) -> HeardText:
+    heard = HeardText(RATE)
+    heard.add_text(TEN_WORDS)
+    heard.begin_segment(TEN_WORDS, 0)
+    heard.add_words(
+        tuple(
+            Word(word, number * seconds_per_word, (number + 1) * seconds_per_word)
+            for number, word in enumerate(TEN_WORDS.split())
+        )
+    )
+    heard.finish(2000)
+    return heard
+
+
+def without_times() -> HeardText:
+    heard = HeardText(RATE)
+    heard.add_text(TEN_WORDS)
+    heard.begin_segment(TEN_WORDS, 0)
+    heard.finish(2000)
+    return heard
+
+
+@pytest.mark.parametrize(
+    ("sample", "text"),
+    [
+        (0, ""),
+        (199, ""),
+        (200, "one"),
+        (399, "one"),
+        (1000, "one two three four five"),
+        (1999, "one two three four five six seven eight nine"),
+        (2000, TEN_WORDS),
+        (9999, TEN_WORDS),
+    ],
+)
+def test_with_word_times_a_word_counts_when_it_was_played_to_its_end(sample: int, text: str) -> None:
+    assert with_times().at(sample) == text
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_without_word_times_the_cut_is_within_one_word(share: float) -> None:
+    heard = without_times().at(round(2000 * share))
+    assert TEN_WORDS.startswith(heard)
+    assert abs(len(heard.split()) - 10 * share) <= 1
+
+
+def test_without_word_times_all_of_it_is_heard_at_the_end() -> None:
+    assert without_times().at(2000) == TEN_WORDS
+
+
+def test_segments_that_were_heard_whole_count_whole() -> None:
+    heard = HeardText(RATE)
+    heard.add_text("First one. Second one.")
+    heard.begin_segment("First one.", 0)
+    heard.begin_segment("Second one.", 1000)
+    heard.finish(2000)
+    assert heard.at(1000) == "First one."
+    assert heard.at(1600) == "First one. Second"
+    assert heard.at(2000) == "First one. Second one."
+
+
+def test_a_voice_that_is_not_done_yet_is_taken_to_speak_at_its_own_pace() -> None:
+    heard = HeardText(RATE)
+    heard.add_text("one two three four five. six seven eight nine ten.")
+    heard.begin_segment("one two three four five.", 0)
+    heard.begin_segment("six seven eight nine ten.", 1000)
+    assert heard.at(1500).split()[-1] in ("six", "seven", "eight")
+
+
+def test_a_voice_that_speaks_a_filtered_text_still_maps() -> None:
+    heard = HeardText(RATE)
+    heard.add_text("This is *very* important.")
+    heard.begin_segment("This is very important.", 0)
+    heard.finish(1000)
+    assert heard.at(1000) == "This is *very* important."
+    assert heard.at(500).startswith("This is")
+
+
+@pytest.mark.parametrize(
+    ("share", "expected"), [(0.2, "See"), (0.6, "See [our page](https://vivavoce.dev/a/long/way)")]
+)
+def test_without_word_times_the_share_is_one_of_what_is_said(share: float, expected: str) -> None:
+    heard = HeardText(RATE)
+    text = "See [our page](https://vivavoce.dev/a/long/way) now, please."
+    heard.add_text(text)
+    heard.begin_segment(text, 0, "See our page now, please.")
+    heard.finish(1000)
+    assert heard.at(round(1000 * share)) == expected
+    assert heard.at(1000) == text
+
+
+def test_the_pace_of_a_segment_to_come_is_that_of_what_was_said() -> None:
+    heard = HeardText(RATE)
+    heard.add_text("[one](https://vivavoce.dev/a/long/way). five six seven eight.")
+    heard.begin_segment("[one](https://vivavoce.dev/a/long/way).", 0, "one.")
+    heard.begin_segment("five six seven eight.", 400)  # 100 samples a letter said
+    assert heard.at(400 + 1000).endswith("way). five six")
+
+
+def test_a_word_that_stands_in_a_later_sentence_only_is_not_looked_for_there() -> None:
+    heard = HeardText(RATE)
+    heard.add_text("I have 1. You have one more.")
+    heard.begin_segment("I have 1.", 0)
+    heard.add_words((Word("I", 0.0, 0.1), Word("have", 0.1, 0.2), Word("one", 0.2, 0.3)))
+    assert heard.at(round(0.35 * RATE)) == "I have 1."
+
+
+def test_nothing_played_is_nothing_heard() -> None:
+    heard = HeardText(RATE)
+    assert heard.at(0) == ""
+    heard.add_text("hello")
+    assert heard.at(0) == ""
+
+
+@given(
+    st.lists(st.text("abc", min_size=1, max_size=8), min_size=1, max_size=20),
+    st.lists(st.integers(0, 5000), min_size=2, max_size=20),
+    st.booleans(),
+)
+def test_what_was_heard_only_grows_and_is_always_a_beginning_of_the_text(
+    words: list[str], samples: list[int], has_times: bool
+) -> None:
+    text = " ".join(words)
+    heard = HeardText(RATE)
+    heard.add_text(text)
+    heard.begin_segment(text, 0)
+    if has_times:
+        heard.add_words(tuple(Word(word, number * 0.2, (number + 1) * 0.2) for number, word in enumerate(words)))
+    heard.finish(200 * len(words))
+    parts = [heard.at(sample) for sample in sorted(samples)]
+    assert all(text.startswith(part) for part in parts)
+    assert parts == sorted(parts, key=len)
+    assert all(part == "" or part.split() == words[: len(part.split())] for part in parts)
+
+
+CHINESE = "好的，我帮您订明天晚上七点的桌子。"
+THAI = "สวัสดีครับ ยินดีต้อนรับ"
+
+
+def heard_of(text: str) -> HeardText:
+    heard = HeardText(RATE)
+    heard.add_text(text)
+    heard.begin_segment(text, 0)
+    heard.finish(1000)
+    return heard
+
+
+@pytest.mark.parametrize(("share", "expected"), [(0.1, "好"), (0.5, "好的，我帮您订明"), (0.9, CHINESE[:-2])])
+def test_without_spaces_the_cut_is_within_one_sign(share: float, expected: str) -> None:
+    assert heard_of(CHINESE).at(round(1000 * share)) == expected
+
+
+@pytest.mark.parametrize("text", [THAI, "👨\u200d👩\u200d👧👨\u200d👩\u200d👧", "សួស្តី សូមស្វាគមន៍"])
+def test_a_cut_never_splits_what_the_reader_sees_as_one_sign(text: str) -> None:
+    ends = {0} | {found.end() for found in regex.finditer(r"\X", text)}
+    heard = heard_of(text)
+    assert {len(heard.at(sample)) for sample in range(0, 1001, 10)} <= ends
+
+
+def test_a_filtered_text_without_spaces_is_cut_within_one_sign() -> None:
+    heard = HeardText(RATE)
+    heard.add_text("**สวัสดี**ครับ")
+    heard.begin_segment("**สวัสดี**ครับ", 0, "สวัสดีครับ")
+    heard.finish(1000)
+    assert heard.at(500) == "**สวัส"
+
+
+def test_a_word_that_the_voice_spells_in_its_own_way_ends_where_one_is_written() -> None:
+    heard = HeardText(RATE)
+    heard.add_text("ที่นี่ดี")
+    heard.begin_segment("ที่นี่ดี", 0)
+    heard.add_words((Word("thi", 0.0, 0.3), Word("ni", 0.3, 0.6)))
+    assert heard.at(400) == "ที่"
+
+
+def test_a_voice_that_is_not_done_yet_is_taken_to_say_five_signs_a_second_of_a_script_without_spaces() -> None:
+    heard = HeardText(RATE)
+    heard.add_text(CHINESE)
+    heard.begin_segment(CHINESE, 0)
+    assert heard.at(RATE) == "好的，我帮"  # at 15 characters a second, as English, it would be nearly all of it

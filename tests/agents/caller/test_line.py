@@ -1,0 +1,111 @@
+"""The caller's line: frame for frame, what comes in and goes out lies side by side in the recording."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+
+import numpy as np
+
+from vivavoce.agents.caller.line import FRAME_SAMPLES, SAMPLE_RATE, Line
+from vivavoce.agents.cli.demo.mind import DEMO_SCRIPT, MAX_REPEATS, PATIENCE, CallerMind
+from vivavoce.pipelines.media.frame import AudioFrame
+from vivavoce.pipelines.stt.base import STTEvent, STTFinal, STTInterim, STTStream
+from vivavoce.pipelines.vad.base import VADEvent, VADSpeechEnded, VADSpeechStarted, VADStream
+
+
+class LoudnessVAD(VADStream):
+    """Takes any frame that is not silent as speech."""
+
+    def __init__(self) -> None:
+        self._is_loud = False
+
+    def push(self, frame: AudioFrame) -> Sequence[VADEvent]:
+        was, self._is_loud = self._is_loud, any(frame.data)
+        if was == self._is_loud:
+            return []
+        return [VADSpeechStarted(0.02) if self._is_loud else VADSpeechEnded(0.02)]
+
+
+class ListedSTT(STTStream):
+    """Notes what is asked of it; its texts are given by the test."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.frames = 0
+
+    def push(self, frame: AudioFrame) -> None:
+        self.frames += 1
+
+    def speech_started(self, ago: float) -> None:
+        self.asked.append("started")
+
+    def flush(self) -> None:
+        self.asked.append("flush")
+
+    async def events(self) -> AsyncIterator[STTEvent]:
+        return
+        yield
+
+    async def aclose(self) -> None: ...
+
+
+LOUD = AudioFrame(b"\x10\x10" * FRAME_SAMPLES, SAMPLE_RATE)
+QUIET = AudioFrame(bytes(2 * FRAME_SAMPLES), SAMPLE_RATE)
+SPOKEN = b"\x20\x20" * (FRAME_SAMPLES * 3 + 7)
+
+
+def _line() -> tuple[Line, ListedSTT, list[tuple[str, str]]]:
+    stt, told = ListedSTT(), []
+    voice = dict.fromkeys(DEMO_SCRIPT.lines, SPOKEN)
+    return Line(CallerMind(), LoudnessVAD(), stt, voice, lambda *event: told.append(event)), stt, told
+
+
+def _greeted() -> tuple[Line, ListedSTT, list[tuple[str, str]]]:
+    line, stt, told = _line()
+    for frame in [LOUD] * 50 + [QUIET] * 5:
+        assert line.exchange(frame) is None
+    line.understood(STTFinal(text="for which day would you like a table"))
+    return line, stt, told
+
+
+def test_it_answers_in_whole_frames_and_then_is_silent_again() -> None:
+    line, stt, told = _greeted()
+    sent = [line.exchange(QUIET) for _ in range(60)]
+    spoken = [frame for frame in sent if frame is not None]
+    assert [frame.samples for frame in spoken] == [FRAME_SAMPLES] * 4
+    assert b"".join(frame.data for frame in spoken).rstrip(b"\0") == SPOKEN
+    assert told == [("heard", "for which day would you like a table"), ("says", "table for friday please")]
+    assert stt.asked == ["started", "flush"]
+    assert stt.frames == 115
+
+
+def test_caller_and_host_lie_side_by_side_in_the_recording() -> None:
+    line, _, _ = _greeted()
+    for _ in range(60):
+        line.exchange(QUIET)
+    recording = line.recording()
+    assert (recording.num_channels, recording.samples) == (2, 115 * FRAME_SAMPLES)
+    caller, host = recording.to_numpy()[:, 0], recording.to_numpy()[:, 1]
+    assert np.flatnonzero(host).tolist() == list(range(50 * FRAME_SAMPLES))
+    first, last = np.flatnonzero(caller)[[0, -1]]
+    assert last - first + 1 == len(SPOKEN) // 2
+    assert first % FRAME_SAMPLES == 0
+
+
+def test_it_speaks_over_the_host_when_its_cue_stands() -> None:
+    line, _, told = _greeted()
+    for _ in range(60):
+        line.exchange(QUIET)
+    line.exchange(LOUD)
+    line.understood(STTInterim(text="let me read you our house rules"))
+    sent = [line.exchange(LOUD) for _ in range(25)]
+    assert any(frame is not None for frame in sent)
+    assert told[-1] == ("barge_in", "stop please")
+
+
+def test_it_hangs_up_on_a_host_that_stays_silent() -> None:
+    line, _, _ = _line()
+    for _ in range(round((MAX_REPEATS + 2) * (PATIENCE + 1) * 50)):  # it says hello first
+        line.exchange(QUIET)
+    assert line.hung_up is not None
+    assert line.hung_up.problem

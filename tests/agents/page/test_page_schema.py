@@ -1,0 +1,9 @@
+"""The page's schema.js is what livekit.protocol says today."""
+
+from __future__ import annotations
+
+from kit.page.schema import SCHEMA, schema
+
+
+def test_the_pages_schema_is_up_to_date() -> None:
+    assert SCHEMA.read_text() == schema(), "run: python tests/kit/page/schema.py"

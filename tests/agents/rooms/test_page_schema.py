@@ -1,9 +1,0 @@
-"""The page's schema.js is what livekit.protocol says today."""
-
-from __future__ import annotations
-
-from page_kit.schema import SCHEMA, schema
-
-
-def test_the_pages_schema_is_up_to_date() -> None:
-    assert SCHEMA.read_text() == schema(), "run: python tests/page_kit/schema.py"

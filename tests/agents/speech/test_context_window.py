@@ -1,0 +1,93 @@
+"""SessionOptions.context_window: what of the conversation a model is sent, and what no policy can break."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import anyio
+import pytest
+
+from kit.chat import told
+from vivavoce.agents import Agent, ChatContext, ContextWindow, SessionOptions, function_tool
+from vivavoce.agents.events import ErrorOccurred
+from vivavoce.agents.testing import ScriptedLLM, SessionHarness
+from vivavoce.pipelines.llm.chat_context import FunctionCallOutput
+from vivavoce.pipelines.llm.context_window import ContextPolicy
+from vivavoce.pipelines.llm.tools import ToolCall
+
+
+class Clerk(Agent):
+    @function_tool
+    async def look_up(self, seconds: float = 0.0) -> str:
+        """Look something up."""
+        await anyio.sleep(seconds)
+        return "found"
+
+
+def call(arguments: str = "{}") -> ToolCall:
+    return ToolCall(call_id="c1", name="look_up", arguments=arguments)
+
+
+def harness_with(policy: ContextPolicy, *answers: Any) -> SessionHarness:
+    options = SessionOptions(context_window=policy)
+    harness = SessionHarness(Clerk("Help."), ScriptedLLM(*answers, delay=0.1), options=options)
+    for number, start in enumerate((0.5, 4.5, 8.5), start=1):
+        harness.caller.says(f"q{number}", start, start + 1.0)
+    return harness
+
+
+def requests(harness: SessionHarness) -> list[list[str]]:
+    return [told(request.context) for request in harness.llm.requests]
+
+
+def test_each_model_step_is_sent_the_newest_items_and_the_history_keeps_all() -> None:
+    harness = harness_with(ContextWindow(max_items=2), "a1", "a2", "a3").run(until=12.0)
+    assert requests(harness) == [["q1"], ["a1", "q2"], ["a2", "q3"]]
+    assert told(harness.session.history.items) == ["q1", "a1", "q2", "a2", "q3", "a3"]
+
+
+def test_a_step_with_tools_is_sent_whole() -> None:
+    harness = harness_with(ContextWindow(max_items=1), [call()], "a1", "a2", "a3").run(until=12.0)
+    assert requests(harness)[:3] == [["q1"], ["call:c1", "out:c1"], ["q2"]]
+
+
+def test_a_call_that_still_runs_is_sent_however_small_the_window() -> None:
+    harness = harness_with(ContextWindow(max_items=1), [call('{"seconds": 6.0}')], "a2", "a3", "late").run(until=14.0)
+    second, third = harness.llm.requests[1:3]
+    for request in (second, third):
+        assert [item.type for item in request.context][:2] == ["function_call", "function_call_output"]
+    waiting = second.context.items[1]
+    assert isinstance(waiting, FunctionCallOutput)
+    assert "still running" in waiting.output
+    assert told(second.context) == ["call:c1", "out:c1", "q2"]
+
+
+def test_a_policy_that_raises_is_an_error_and_the_whole_conversation_is_sent(caplog: pytest.LogCaptureFixture) -> None:
+    def broken(context: ChatContext) -> ChatContext:
+        context.append(context.items[0])  # its own copy
+        raise ZeroDivisionError("q1")
+
+    with caplog.at_level(logging.WARNING, logger="vivavoce"):
+        harness = harness_with(broken, "a1", "a2", "a3").expects_error("context_window").run(until=12.0)
+    assert requests(harness)[1] == ["q1", "a1", "q2"]
+    errors = harness.recording.of(ErrorOccurred)
+    assert [error.source for error in errors] == ["context_window"] * 3
+    harness.expect_outcomes("completed", "completed", "completed")
+    assert "ZeroDivisionError" in caplog.text
+    assert "q1" not in caplog.text
+
+
+def test_a_policy_that_returns_something_else_is_an_error() -> None:
+    harness = harness_with(lambda context: list(context), "a1", "a2", "a3")  # type: ignore[arg-type,return-value]  # that is the test
+    harness.expects_error("context_window").run(until=12.0)
+    assert requests(harness)[1] == ["q1", "a1", "q2"]
+    assert "got list" in str(harness.recording.of(ErrorOccurred)[0].error)
+
+
+def test_a_policy_of_ones_own_may_change_what_is_sent_but_parts_no_call_from_its_output() -> None:
+    def no_outputs(context: ChatContext) -> ChatContext:
+        return ChatContext([item for item in context if item.type != "function_call_output"])
+
+    harness = harness_with(no_outputs, [call()], "a1", "a2", "a3").run(until=12.0)
+    assert requests(harness)[2] == ["q1", "call:c1", "out:c1", "a1", "q2"]

@@ -1,0 +1,134 @@
+"""The end of a session's telemetry: all of it is sent, within a limit of its own, and nothing of the close waits."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import anyio
+import pytest
+from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from vivavoce.agents import Agent, AgentSession, SessionOptions, Telemetry, TelemetryOptions
+from vivavoce.agents.events import Closed
+from vivavoce.agents.testing import SessionHarness
+from vivavoce.agents.transports.local import LocalTransport
+from vivavoce.pipelines.core.clock import LoopClock
+
+
+class Stubborn(Agent):
+    """Uses up the close's budget, and more."""
+
+    async def on_exit(self) -> None:
+        until = anyio.current_time() + 1.5
+        while anyio.current_time() < until:
+            try:
+                await anyio.sleep(1.5)
+            except anyio.get_cancelled_exc_class():
+                continue
+
+
+class Slow(SpanProcessor):
+    """As one whose endpoint does not answer."""
+
+    def __init__(self) -> None:
+        self.flushes = 0
+        self.may_end = threading.Event()
+        self.has_ended = threading.Event()
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        self.flushes += 1
+        self.may_end.wait(20)
+        self.has_ended.set()
+        return True
+
+
+def session_of(agent: Agent, telemetry: TelemetryOptions | Telemetry) -> AgentSession[None]:
+    options = SessionOptions(clock=LoopClock(), close_timeout=1.0, telemetry=telemetry)
+    return AgentSession(agent, SessionHarness(Agent("x")).pipeline, options=options)
+
+
+def providers(processor: SpanProcessor) -> TracerProvider:
+    tracers = TracerProvider(shutdown_on_exit=False)
+    tracers.add_span_processor(processor)
+    return tracers
+
+
+async def test_the_trace_of_a_call_whose_close_hangs_is_sent_whole() -> None:
+    exporter = InMemorySpanExporter()
+    session = session_of(Stubborn("x"), TelemetryOptions(tracer_provider=providers(BatchSpanProcessor(exporter))))
+    await session.start(LocalTransport(LoopClock()))
+    report = await session.close()
+    assert "on_exit" in [step.name for step in report.steps if step.error]
+    sent = {span.name: span for span in exporter.get_finished_spans()}
+    assert {"session", "session_close", "on_exit", "room audio"} <= set(sent)
+    await anyio.sleep(3.0)  # it ends by itself; the leak guard looks
+
+
+async def test_a_flush_that_hangs_ends_at_its_limit_and_is_not_blamed_on_the_close(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    slow = Slow()
+    session = session_of(Agent("x"), TelemetryOptions(tracer_provider=providers(slow), flush_timeout=0.3))
+    closed: list[float] = []
+    session.on(Closed, lambda _: closed.append(anyio.current_time()))
+    await session.start(LocalTransport(LoopClock()))
+    began = anyio.current_time()
+    report = await session.close()
+    took = anyio.current_time() - began
+    slow.may_end.set()
+    assert report.is_clean
+    assert 0.3 <= took < 10.0
+    assert closed[0] - began <= took - 0.3  # who listens is told before the flush
+    assert "Telemetry was not sent within 0.3 s; nobody waits for the rest" in caplog.messages
+
+
+async def test_a_session_that_shares_its_telemetry_waits_for_no_flush() -> None:
+    slow = Slow()
+    telemetry = Telemetry(TelemetryOptions(tracer_provider=providers(slow), flush_timeout=0.1))
+    session = session_of(Agent("x"), telemetry)
+    await session.start(LocalTransport(LoopClock()))
+    assert (await session.close()).is_clean
+    assert slow.flushes == 0
+    assert not await telemetry.aclose()
+    assert slow.flushes == 1
+    slow.may_end.set()
+
+
+def test_a_flush_that_ends_when_the_loop_is_no_more_is_no_error(caplog: pytest.LogCaptureFixture) -> None:
+    slow = Slow()
+
+    async def call() -> None:
+        await Telemetry(TelemetryOptions(tracer_provider=providers(slow), flush_timeout=0.01)).aclose()
+
+    asyncio.run(call())
+    slow.may_end.set()
+    assert slow.has_ended.wait(10)
+    for thread in threading.enumerate():
+        if thread.name == "vivavoce telemetry flush":
+            thread.join(10)
+    assert [record for record in caplog.records if record.name.startswith("concurrent")] == []
+
+
+class _FatalError(BaseException):
+    """As a bug that no `except Exception` stops."""
+
+
+async def test_a_trace_ends_though_the_close_is_broken_off() -> None:
+    def fail(_: Closed) -> None:
+        raise _FatalError
+
+    exporter = InMemorySpanExporter()
+    session = session_of(Agent("x"), TelemetryOptions(tracer_provider=providers(BatchSpanProcessor(exporter))))
+    session.on(Closed, fail)
+    await session.start(LocalTransport(LoopClock()))
+    tasks = [task for task in asyncio.all_tasks() if session.id in task.get_name()]
+    await session.close()
+    ends = [task.exception() for task in tasks if task.done() and not task.cancelled()]  # nobody else asks for it
+    (error,) = (error for error in ends if error is not None)
+    assert isinstance(error, BaseExceptionGroup)
+    assert error.subgroup(_FatalError) is not None
+    sent = {span.name: span for span in exporter.get_finished_spans()}
+    assert (sent["session"].attributes or {})["vivavoce.close.reason"] == "user_initiated"

@@ -1,0 +1,239 @@
+"""VirtualSink and LocalTransport: sample-exact playing by the clock, and a caller driven by the test."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import anyio
+import pytest
+
+from vivavoce.agents.transports.local import EARLY_SECONDS, LocalTransport, VirtualSink
+from vivavoce.pipelines.core.errors import ConfigurationError, RoomError
+from vivavoce.pipelines.io import TranscriptSegment
+from vivavoce.pipelines.media.frame import AudioFrame, VideoFrame
+from vivavoce.pipelines.testing.virtual_time import VirtualClock, run_virtual
+
+RATE = 24000
+
+
+def numbered(samples: int, first: int = 0, rate: int = RATE) -> AudioFrame:
+    """A frame whose samples are numbers, so that each can be told from the others."""
+    return AudioFrame(b"".join((first + n).to_bytes(2, "little", signed=True) for n in range(samples)), rate)
+
+
+def numbers(pcm: bytes) -> list[int]:
+    return [int.from_bytes(pcm[at : at + 2], "little", signed=True) for at in range(0, len(pcm), 2)]
+
+
+def virtually(main: Callable[[VirtualClock], Awaitable[None]]) -> None:
+    async def run() -> None:
+        await main(VirtualClock())
+
+    run_virtual(run())
+
+
+def test_sink_plays_by_the_clock_to_the_very_sample() -> None:
+    async def main(clock: VirtualClock) -> None:
+        sink = VirtualSink(clock)
+        await anyio.sleep(0.37)
+        sink.write(numbered(480))
+        sink.write(numbered(480, 480))
+        assert sink.queued() == 960
+        await anyio.sleep(0.025)
+        assert sink.queued() == 360
+        assert numbers(sink.played()) == list(range(600))
+        await anyio.sleep(0.1)
+        assert sink.queued() == 0
+        assert [played.at for played in sink.frames()] == pytest.approx([0.37, 0.39])
+
+    virtually(main)
+
+
+def test_clear_drops_what_was_not_played_and_the_next_frame_plays_at_once() -> None:
+    async def main(clock: VirtualClock) -> None:
+        sink = VirtualSink(clock)
+        for first in (0, 480, 960):
+            sink.write(numbered(480, first))
+        await anyio.sleep(0.03)
+        assert sink.clear() == 720
+        assert sink.queued() == 0
+        sink.write(numbered(240, 5000))
+        await anyio.sleep(1)
+        assert numbers(sink.played()) == [*range(720), *range(5000, 5240)]
+        assert [(played.at, played.frame.samples) for played in sink.frames()] == [(0.0, 480), (0.02, 240), (0.03, 240)]
+
+    virtually(main)
+
+
+def test_hours_of_frames_drift_by_no_sample() -> None:
+    async def main(clock: VirtualClock) -> None:
+        sink = VirtualSink(clock, is_recording=False)
+        for _ in range(50_000):  # ever 20 ms ahead; 0.02 is no exact float
+            sink.write(AudioFrame.silence(0.02, RATE))
+            if sink.queued() > 480:
+                await anyio.sleep((sink.queued() - 480) / RATE)
+        assert sink.queued() == 480
+        assert clock.now() == pytest.approx(49_999 * 0.02, abs=1e-6)
+        assert sink.played() == b""
+
+    virtually(main)
+
+
+@pytest.mark.parametrize("frame", [numbered(320, rate=16000), AudioFrame(bytes(960 * 2), RATE, 2)])
+def test_sink_refuses_audio_that_is_not_its_own(frame: AudioFrame) -> None:
+    async def main(clock: VirtualClock) -> None:
+        with pytest.raises(ConfigurationError, match="mono audio of 24000 Hz"):
+            VirtualSink(clock).write(frame)
+
+    virtually(main)
+
+
+class Told:
+    def __init__(self) -> None:
+        self.log: list[str] = []
+
+    def audio(self, frame: AudioFrame) -> None:
+        self.log.append(f"audio {frame.samples}")
+
+    def wants_video(self) -> bool:
+        return False
+
+    def video(self, frame: VideoFrame) -> None:
+        raise AssertionError("nobody wanted a picture")
+
+    def text(self, text: str) -> None:
+        self.log.append(f"text {text}")
+
+    def interrupt(self) -> None:
+        self.log.append("interrupt")
+
+    def audio_stopped(self) -> None:
+        self.log.append("stopped")
+
+    def participant_linked(self, identity: str) -> None:
+        self.log.append(f"linked {identity}")
+
+    def participant_left(self, identity: str) -> None:
+        self.log.append(f"left {identity}")
+
+    def closed(self, reason: str) -> None:
+        self.log.append(f"closed {reason}")
+
+
+def test_session_is_told_what_the_caller_does_while_it_listens() -> None:
+    async def main(clock: VirtualClock) -> None:
+        transport, told = LocalTransport(clock), Told()
+        transport.push_audio(AudioFrame.silence(0.02, 16000))
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(transport.run, told)
+            transport.push_audio(AudioFrame.silence(0.02, 16000))
+            transport.stop_audio()
+            transport.send_text("hello")
+            transport.join("guest")
+            transport.drop("caller")
+            transport.push_audio(AudioFrame.silence(0.02, 16000))
+            transport.drop("guest")
+            transport.join("caller")
+            transport.end("room_deleted")
+            tasks.cancel_scope.cancel()
+        transport.send_text("too late")
+        assert told.log == [
+            "linked caller", "audio 320", "audio 320", "stopped", "text hello", "stopped", "left caller",
+            "linked caller", "closed room_deleted",
+        ]  # fmt: skip
+        with pytest.raises(RoomError, match="make another"):
+            await transport.run(told)
+
+    virtually(main)
+
+
+def test_what_a_caller_says_while_the_session_starts_is_heard_when_it_has() -> None:
+    async def main(clock: VirtualClock) -> None:
+        transport, told = LocalTransport(clock), Told()
+        for samples in (320, 160):
+            transport.push_audio(AudioFrame(bytes(2 * samples), 16000))
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(transport.run, told)
+            await anyio.sleep(0.1)
+            tasks.cancel_scope.cancel()
+        assert told.log == ["linked caller", "audio 320", "audio 160"]
+
+    virtually(main)
+
+
+def test_of_a_long_start_only_the_last_seconds_are_kept_and_nothing_of_a_caller_who_has_gone() -> None:
+    async def main(clock: VirtualClock) -> None:
+        for is_gone, heard in ((False, 150), (True, 0)):
+            transport, told = LocalTransport(clock), Told()
+            for _ in range(200):  # 4 s
+                transport.push_audio(AudioFrame.silence(0.02, 16000))
+            if is_gone:
+                transport.drop("caller")
+                transport.join("caller")
+            async with anyio.create_task_group() as tasks:
+                await tasks.start(transport.run, told)
+                await anyio.sleep(0.1)
+                tasks.cancel_scope.cancel()
+            assert told.log.count("audio 320") == heard
+
+    virtually(main)
+
+
+def test_what_is_kept_of_the_start_is_counted_in_seconds_and_outlives_another_guest() -> None:
+    async def main(clock: VirtualClock) -> None:
+        transport, told = LocalTransport(clock), Told()
+        for _ in range(40):  # 4 s
+            transport.push_audio(AudioFrame.silence(0.1, 16000))
+        transport.join("guest")
+        transport.drop("guest")
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(transport.run, told)
+            tasks.cancel_scope.cancel()
+        assert told.log == ["linked caller", *["audio 1600"] * round(EARLY_SECONDS / 0.1)]
+
+    virtually(main)
+
+
+def test_first_to_come_into_an_empty_room_is_linked() -> None:
+    async def main(clock: VirtualClock) -> None:
+        transport, told = LocalTransport(clock, participant=None), Told()
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(transport.run, told)
+            await anyio.sleep(1)
+            transport.join("anna")
+            transport.join("bert")
+            tasks.cancel_scope.cancel()
+        assert told.log == ["linked anna"]
+
+    virtually(main)
+
+
+def test_what_the_session_shows_is_kept_with_its_times() -> None:
+    async def main(clock: VirtualClock) -> None:
+        transport = LocalTransport(clock)
+        for number in range(3):
+            await anyio.sleep(0.5)
+            transport.send_transcript(
+                TranscriptSegment(segment_id="s", who="agent", text="a " * number, is_final=number == 2)
+            )
+        transport.send_agent_state("idle")
+        transport.send_turn_record("{}")
+        await transport.leave()
+        assert [segment.is_final for segment in transport.transcripts] == [False, False, True]
+        assert transport.transcript_times == [0.5, 1.0, 1.5]
+        assert (transport.states, transport.turn_records, transport.is_left) == (["idle"], ["{}"], True)
+
+    virtually(main)
+
+
+def test_audible_is_told_once() -> None:
+    async def main(clock: VirtualClock) -> None:
+        transport, told = LocalTransport(clock, is_audible=False), list[str]()
+        transport.on_audible(lambda: told.append("waited"))
+        assert told == []
+        transport.set_audible()
+        transport.set_audible()
+        transport.on_audible(lambda: told.append("at once"))
+        assert told == ["waited", "at once"]
+
+    virtually(main)

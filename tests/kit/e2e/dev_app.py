@@ -1,0 +1,101 @@
+"""An app for `vivavoce dev`, its folder, and what its tests ask of the command and of its callers."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+
+import numpy as np
+
+from kit.e2e.command import Running
+from kit.e2e.listener import Listener
+from kit.e2e.room_endpoint import RoomEndpoint
+from vivavoce.agents.dev_room import DEV_API_KEY, DEV_API_SECRET
+from vivavoce.pipelines.media.frame import AudioFrame
+from vivavoce.pipelines.media.wav import write_wav
+
+APP = """
+from pathlib import Path
+
+from vivavoce.agents import Agent, AgentSession, JobContext, function_tool
+from vivavoce.pipelines import CascadingPipeline
+from vivavoce.plugins import espeak, pocketsphinx, rules, silero
+
+HERE = Path(__file__).parent
+CALLER = "#JSGF V1.0; grammar caller; public <turn> = [on] (friday | saturday) | at (seven | eight) | goodbye;"
+DIALOGUE = rules.Dialogue(
+    slots=(
+        rules.Slot(name="day", parser=rules.days(), ask="For which day?"),
+        rules.Slot(name="time", parser=rules.times(), ask="At what time?", say=rules.time_in_words),
+    ),
+    tool="book",
+    done="{words} {{day}} at {{time}}.",
+)
+
+
+class Host(Agent):
+    def __init__(self):
+        super().__init__("You take table bookings. Be brief.")
+
+    @function_tool
+    async def book(self, day: str, time: str) -> str:
+        "Book a table."
+        self.session.userdata["booked"] = f"{{day}} {{time}}"
+        return "booked"
+
+    async def on_enter(self):
+        self.session.userdata["entered"] = True
+        log("enter")
+        await self.session.say("Hello! For which day?")
+
+    async def on_exit(self):
+        log("exit")
+
+
+def log(text):
+    with (HERE / "log.txt").open("a") as file:
+        print("{version}", text, file=file)
+
+
+async def entrypoint(ctx: JobContext):
+    tts = espeak.TTS()
+    ctx.add_shutdown_callback(tts.aclose)
+    pipeline = CascadingPipeline(
+        vad=silero.VAD(), stt=pocketsphinx.STT(grammar=CALLER), llm=rules.LLM(DIALOGUE), tts=tts
+    )
+    session = AgentSession(Host(), pipeline, userdata={{}}, background_audio=HERE / "tone.wav")
+    await session.start()
+    log(f"started {{sorted(session.userdata)}}")
+"""
+
+
+def write_app(folder: Path, version: str, words: str, *, before: str = "") -> None:
+    """Save the app; `words` begin what it says of a booking, `before` stands at its top."""
+    (folder / "app.py").write_text(before + APP.format(version=version, words=words))
+
+
+def write_folder(folder: Path) -> None:
+    """Save the app, and a tone that sounds for as long as anybody has the call."""
+    times = np.arange(16000 * 2) / 16000
+    tone = (3000 * np.sin(2 * np.pi * 300 * times)).astype(np.int16)
+    write_wav(folder / "tone.wav", AudioFrame(tone.tobytes(), 16000))
+    write_app(folder, "v1", "The old code booked")
+
+
+def url_of(command: Running) -> str:
+    (url,) = re.findall(r"^room +(\S+)", command.seen, re.MULTILINE)
+    return str(url)
+
+
+def token_for(command: Running, room: str = "kitchen") -> str:
+    server = RoomEndpoint(url=url_of(command), api_key=DEV_API_KEY, api_secret=DEV_API_SECRET, kind="embedded")
+    return server.token("caller", room)
+
+
+async def seen(command: Running, text: str, *, times: int = 1) -> None:
+    await asyncio.to_thread(command.read_until, text, times=times)
+
+
+async def hears(caller: Listener, words: str) -> None:
+    await caller.until(lambda: any(words in text for text in caller.texts.values()))

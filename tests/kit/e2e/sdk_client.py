@@ -1,0 +1,243 @@
+"""A client on the plain SDK in the test's own process, what it hears and reads, and tones to tell audio by."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import anyio
+import numpy as np
+import numpy.typing as npt
+from livekit import api, rtc
+
+from kit.e2e.room_endpoint import RoomEndpoint
+from vivavoce.agents.transports.livekit import LiveKitTransport
+from vivavoce.agents.transports.options import RoomOptions
+from vivavoce.pipelines.core.clock import LoopClock
+from vivavoce.pipelines.media.frame import AudioFrame, VideoFrame
+
+LIMIT = 15.0
+"""Seconds for anything that must come true; most of it takes well under one."""
+PEER_RATE = 48000
+
+
+class Watched:
+    """Something that tests wait for."""
+
+    def __init__(self) -> None:
+        self._changed = asyncio.Event()
+
+    def changed(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        with anyio.fail_after(LIMIT):
+            while not condition():
+                await self._changed.wait()
+
+
+class Heard(Watched):
+    """A session's ears: records what the transport tells."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.frames: list[AudioFrame] = []
+        self.texts: list[str] = []
+        self.log: list[str] = []
+        self.stops: list[int] = []
+        """How many frames had come at each stop."""
+
+    def audio(self, frame: AudioFrame) -> None:
+        self.frames.append(frame)
+        self.changed()
+
+    def text(self, text: str) -> None:
+        self.texts.append(text)
+        self.changed()
+
+    def interrupt(self) -> None:
+        self.log.append("interrupt")
+        self.changed()
+
+    def wants_video(self) -> bool:
+        return False
+
+    def video(self, frame: VideoFrame) -> None:
+        raise AssertionError("nobody wanted a picture")
+
+    def audio_stopped(self) -> None:
+        self.stops.append(len(self.frames))
+        self.changed()
+
+    def participant_linked(self, identity: str) -> None:
+        self.log.append(f"linked {identity}")
+        self.changed()
+
+    def participant_left(self, identity: str) -> None:
+        self.log.append(f"left {identity}")
+        self.changed()
+
+    def closed(self, reason: str) -> None:
+        self.log.append(f"closed {reason}")
+        self.changed()
+
+
+class Stream(Watched):
+    """One text stream as a client sees it."""
+
+    def __init__(self, sender: str, attributes: dict[str, str]) -> None:
+        super().__init__()
+        self.sender = sender
+        self.attributes = attributes
+        self.chunks: list[str] = []
+
+    @property
+    def is_final(self) -> bool:
+        return self.attributes["lk.transcription_final"] == "true"
+
+
+class Peer(Watched):
+    """A client written for these tests on the plain SDK."""
+
+    def __init__(self, room: rtc.Room) -> None:
+        super().__init__()
+        self.room = room
+        self.samples: list[npt.NDArray[np.int16]] = []
+        self.streams: list[Stream] = []
+        self.states: list[str] = []
+        self.audio_from: list[str] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._listening: dict[str, asyncio.Task[None]] = {}
+        room.on("track_subscribed", self._on_track)
+        room.on("track_unsubscribed", self._on_track_gone)
+        room.on("participant_attributes_changed", self._on_attributes)
+        for topic in ("lk.transcription", "vivavoce.turns"):
+            room.register_text_stream_handler(topic, self._on_text)
+
+    def _on_track(self, track: rtc.Track, _: object, participant: rtc.RemoteParticipant) -> None:
+        self.audio_from.append(participant.identity)
+        if participant.identity == "agent":
+            self._listening[track.sid] = asyncio.create_task(self._listen(track))
+            self._tasks.add(self._listening[track.sid])
+        self.changed()
+
+    def _on_track_gone(self, track: rtc.Track) -> None:
+        if track.sid in self._listening:  # the SDK goes on delivering, even a later track in the place of this one
+            self._listening.pop(track.sid).cancel()
+
+    def _on_attributes(self, changed: dict[str, str], participant: rtc.Participant) -> None:
+        if "lk.agent.state" in changed and participant.identity == "agent":
+            self.states.append(changed["lk.agent.state"])
+        self.changed()
+
+    def _on_text(self, reader: rtc.TextStreamReader, sender: str) -> None:
+        stream = Stream(sender, reader.info.attributes or {})
+        self.streams.append(stream)
+        self._tasks.add(asyncio.create_task(self._read(reader, stream)))
+
+    async def _read(self, reader: rtc.TextStreamReader, stream: Stream) -> None:
+        async for chunk in reader:
+            stream.chunks.append(chunk)
+            self.changed()
+        stream.attributes |= reader.info.attributes or {}
+        self.changed()
+
+    async def _listen(self, track: rtc.Track) -> None:
+        stream = rtc.AudioStream(track, sample_rate=PEER_RATE, num_channels=1)
+        try:
+            async for event in stream:
+                self.samples.append(np.array(event.frame.data, dtype=np.int16))
+                self.changed()
+        finally:
+            await stream.aclose()
+
+    def audio(self) -> npt.NDArray[np.int16]:
+        return np.concatenate(self.samples) if self.samples else np.zeros(0, np.int16)
+
+    async def speak(self, hertz: float, seconds: float) -> None:
+        """Publish a microphone and play a tone into it."""
+        source = rtc.AudioSource(PEER_RATE, 1)
+        track = rtc.LocalAudioTrack.create_audio_track("microphone", source)
+        options = rtc.TrackPublishOptions(source=rtc.TrackSource.SOURCE_MICROPHONE)
+        publication = await self.room.local_participant.publish_track(track, options)
+        with anyio.fail_after(LIMIT):
+            await publication.wait_for_subscription()
+        for frame in tone(hertz, seconds, PEER_RATE):
+            await source.capture_frame(rtc.AudioFrame(frame.data, PEER_RATE, 1, frame.samples))
+        await source.wait_for_playout()
+        await source.aclose()
+
+    async def aclose(self) -> None:
+        self.room.off("track_subscribed", self._on_track)
+        for topic in ("lk.transcription", "vivavoce.turns"):
+            self.room.unregister_text_stream_handler(topic)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.room.disconnect()
+
+
+def token(server: RoomEndpoint, room: str, identity: str, kind: str = "standard") -> str:
+    grants = api.VideoGrants(room_join=True, room=room, can_update_own_metadata=True)
+    access = api.AccessToken(server.api_key, server.api_secret).with_identity(identity).with_grants(grants)
+    return access.with_kind(kind).with_ttl(timedelta(minutes=5)).to_jwt()  # type: ignore[arg-type]  # a Literal there
+
+
+@asynccontextmanager
+async def joined(server: RoomEndpoint, room_name: str, identity: str, kind: str = "standard") -> AsyncIterator[Peer]:
+    room = rtc.Room()
+    peer = Peer(room)
+    await room.connect(server.url, token(server, room_name, identity, kind))
+    try:
+        yield peer
+    finally:
+        await peer.aclose()
+
+
+def tone(hertz: float, seconds: float, rate: int, amplitude: float = 8000.0) -> list[AudioFrame]:
+    times = np.arange(round(seconds * rate)) / rate
+    data = (amplitude * np.sin(2 * np.pi * hertz * times)).astype(np.int16).tobytes()
+    step = rate // 50 * 2
+    return [AudioFrame(data[at : at + step], rate) for at in range(0, len(data), step)]
+
+
+def loud(samples: npt.NDArray[np.int16]) -> npt.NDArray[np.int16]:
+    """The samples between the first and the last loud one."""
+    where = np.flatnonzero(np.abs(samples.astype(np.int32)) > 1000)
+    return samples[where[0] : where[-1]] if len(where) else samples[:0]
+
+
+def pitch(samples: npt.NDArray[np.int16], rate: int) -> float:
+    spectrum = np.abs(np.fft.rfft(samples * np.hanning(len(samples))))
+    return float(np.argmax(spectrum)) * rate / len(samples)
+
+
+def level(samples: npt.NDArray[np.int16]) -> float:
+    return float(20 * np.log10(np.sqrt(np.mean(samples.astype(np.float64) ** 2)) / 32768))
+
+
+def pcm(frames: list[AudioFrame]) -> npt.NDArray[np.int16]:
+    return np.concatenate([frame.to_numpy() for frame in frames]) if frames else np.zeros(0, np.int16)
+
+
+def said(peer: Peer, segment_id: str) -> str:
+    """What a client shows for a segment: the newest stream of that id."""
+    streams = [each for each in peer.streams if each.attributes.get("lk.segment_id") == segment_id]
+    return "".join(streams[-1].chunks) if streams else ""
+
+
+def agent_state(peer: Peer) -> str | None:
+    agent = peer.room.remote_participants.get("agent")
+    return None if agent is None else agent.attributes.get("lk.agent.state")
+
+
+def transport_in(room: rtc.Room, *, participant: str | None = None, **options: object) -> LiveKitTransport:
+    return LiveKitTransport(
+        room,
+        participant=participant,
+        options=RoomOptions(**options),  # type: ignore[arg-type]  # each test names what it needs
+        clock=LoopClock(),
+    )

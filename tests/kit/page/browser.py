@@ -1,0 +1,50 @@
+"""Runs the real Chromium, headless, with a WAV file as its microphone."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from playwright.async_api import Browser, async_playwright
+
+from kit.servers.missing import missing
+
+FLAGS = (
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync", "--autoplay-policy=no-user-gesture-required",
+)  # fmt: skip
+FAKE_DEVICE = "--use-fake-device-for-media-stream"
+ALLOWED = "--use-fake-ui-for-media-stream"
+"""The user allows the microphone at once."""
+
+
+def chromium_path() -> str:
+    """Return Debian's Chromium; skip or fail the test where there is none."""
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    return path or missing("chromium", "apt install chromium")
+
+
+@asynccontextmanager
+async def chromium(
+    microphone: Path | None = None, *, loops: bool = False, flags: Sequence[str] = (ALLOWED,)
+) -> AsyncIterator[Browser]:
+    """Run a browser.
+
+    Args:
+        microphone: 48 kHz mono WAV, heard from the moment the page opens the microphone; None: Chromium's beeps.
+        loops: Begin the file again at its end; else silence follows.
+        flags: More flags; without `ALLOWED` the microphone is refused.
+    """
+    fake = [FAKE_DEVICE]
+    if microphone is not None:
+        fake.append(f"--use-file-for-fake-audio-capture={microphone}{'' if loops else '%noloop'}")
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(
+            executable_path=chromium_path(), headless=True, args=[*FLAGS, *fake, *flags]
+        )
+        try:
+            yield browser
+        finally:
+            await browser.close()
