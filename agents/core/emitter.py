@@ -73,7 +73,7 @@ class SessionEmitter:
         self._idle = anyio.Event()
         self.on_frame_error: Callable[[Hashable, Exception, str], bool] = lambda who, error, source: True
         """Takes each error of a handler that is called for each frame, and returns whether it is that handler's first;
-        the journal sets it."""
+        the log sets it."""
 
     def open(self, group: TaskGroup) -> None:
         """Let async handlers run in `group`."""

@@ -15,7 +15,7 @@ from vivavoce.pipelines.core.clock import Clock, TimerHandle
 from vivavoce.pipelines.core.errors import SessionError
 
 
-class Marker:
+class Barrier:
     """A place in the inbox: awaiting it means that everything before it is decided, and what `then` waits for is over.
 
     Not awaiting it is fine.
@@ -39,7 +39,7 @@ class Marker:
         await self._then()
 
 
-class Errand(Marker):
+class LoopCall(Barrier):
     """Something that the loop's own task is to do, such as to begin other tasks; dropped when the inbox is closed."""
 
     __slots__ = ("_do",)
@@ -65,7 +65,7 @@ class InterruptedFromThread:
         )
 
 
-Entry = i.TurnInput | Marker
+Entry = i.TurnInput | Barrier
 
 _REPORTS = (
     i.PlayoutStarted,
@@ -131,7 +131,7 @@ class Inbox:
         """Drop the timer and what is left; whoever awaits a marker goes on."""
         self._arm(None)
         for entry in self._entries:
-            if isinstance(entry, Marker):
+            if isinstance(entry, Barrier):
                 entry.reached.set()
         self._entries.clear()
 

@@ -1,4 +1,4 @@
-"""Journal: what a session keeps of itself, states, turns, usage, and the events it has yet to hand out."""
+"""SessionLog: what a session keeps of itself, states, turns, usage, and the events it has yet to hand out."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MAX_BESIDE = 10_000
 """Marks and dropped turns that the report keeps, together."""
 
 
-class Journal:
+class SessionLog:
     """Events are noted when they happen and handed out by `flush()`, after all effects of a step.
 
     Args:
@@ -182,18 +182,16 @@ class Journal:
         )
 
 
-_KEPT: dict[type[SessionEvent], Callable[[Journal, float, dict[str, Any]], None]] = {
-    ev.ErrorOccurred: Journal._keep_error,
-    ev.WakeUpFired: lambda journal, at, fields: journal._mark("wake_up", at, f"level {fields['level']}"),
-    ev.TranscriptMissing: lambda journal, at, fields: journal._mark("transcript_missing", at),
-    ev.AgentChanged: lambda journal, at, fields: journal._mark(
-        "agent_changed", at, f"{fields['old']} to {fields['agent']}"
-    ),
-    ev.PipelineChanged: lambda journal, at, fields: journal._mark(
+_KEPT: dict[type[SessionEvent], Callable[[SessionLog, float, dict[str, Any]], None]] = {
+    ev.ErrorOccurred: SessionLog._keep_error,
+    ev.WakeUpFired: lambda log, at, fields: log._mark("wake_up", at, f"level {fields['level']}"),
+    ev.TranscriptMissing: lambda log, at, fields: log._mark("transcript_missing", at),
+    ev.AgentChanged: lambda log, at, fields: log._mark("agent_changed", at, f"{fields['old']} to {fields['agent']}"),
+    ev.PipelineChanged: lambda log, at, fields: log._mark(
         "pipeline_changed", at, f"{fields['old']} to {fields['pipeline']}"
     ),
-    ev.UserTurnLimitReached: lambda journal, at, fields: journal._mark("user_turn_limit_reached", at, fields["limit"]),
-    ev.ConnectionReplaced: lambda journal, at, fields: journal._mark(
+    ev.UserTurnLimitReached: lambda log, at, fields: log._mark("user_turn_limit_reached", at, fields["limit"]),
+    ev.ConnectionReplaced: lambda log, at, fields: log._mark(
         "connection_replaced", at, f"{fields['component']}, {fields['reason']}, gap of {fields['gap']:.3f} s"
     ),
 }

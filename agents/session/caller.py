@@ -1,4 +1,4 @@
-"""RoomLink: between a session and its transport: the caller's audio and text in, who is there, when to play."""
+"""Caller: between a session and its transport: the caller's audio and text in, who is there, when to play."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HANGUP_LIMIT = 10.0
 _AudioHook = Callable[[AudioFrame], None]
 
 
-class RoomLink(TransportEvents):
+class Caller(TransportEvents):
     """Takes what the transport reports. Audio goes straight to the pipeline; everything else is an input."""
 
     def __init__(
@@ -144,7 +144,7 @@ class RoomLink(TransportEvents):
         if self.is_muted or self.is_waiting:  # silence, not nothing: speech that was cut by the muting has to end
             frame = AudioFrame(bytes(len(frame.data)), frame.sample_rate, frame.num_channels)
         push(frame)
-        self._runtime.journal.recording.heard(frame)
+        self._runtime.log.recording.heard(frame)
         if self._emitter.has_speech_in:
             self._observe(ev.SpeechIn, frame)
         if self._hears is not None:
@@ -234,10 +234,10 @@ class RoomLink(TransportEvents):
         try:
             hook(frame)
         except Exception as error:  # noqa: BLE001 - a user callback must not break the audio path
-            if self._runtime.journal.note_frame_error(hook, error, "hook"):
+            if self._runtime.log.note_frame_error(hook, error, "hook"):
                 logger.warning("%s raised %s; further errors of it are counted", name, located(error))
                 logger.debug("%s raised", name, exc_info=error)
 
     def _observe(self, kind: type[ev.SpeechIn] | type[ev.SpeechOut], frame: AudioFrame) -> None:
-        journal = self._runtime.journal
-        self._emitter.emit(kind(at=self._clock.now() - journal.started_at, sequence=0, frame=frame))
+        log = self._runtime.log
+        self._emitter.emit(kind(at=self._clock.now() - log.started_at, sequence=0, frame=frame))

@@ -1,27 +1,27 @@
-"""Events that effects of the turn machine are, as the journal notes them."""
+"""Events that effects of the turn machine are, as the log notes them."""
 
 from __future__ import annotations
 
 from vivavoce.agents import events as ev
-from vivavoce.agents.core.log import Journal
+from vivavoce.agents.core.log import SessionLog
 from vivavoce.agents.turn import effects as fx
 
 
-def note_agent_state(journal: Journal, effect: fx.SetAgentState) -> None:
+def note_agent_state(log: SessionLog, effect: fx.SetAgentState) -> None:
     """The agent does something else now."""
-    journal.note(ev.AgentStateChanged, at=effect.at, old=effect.old, state=effect.state)
-    journal.note_state("agent", effect.state, effect.at)
+    log.note(ev.AgentStateChanged, at=effect.at, old=effect.old, state=effect.state)
+    log.note_state("agent", effect.state, effect.at)
 
 
-def note_user_state(journal: Journal, effect: fx.SetUserState) -> None:
+def note_user_state(log: SessionLog, effect: fx.SetUserState) -> None:
     """The user does something else now."""
-    journal.note(ev.UserStateChanged, at=effect.at, old=effect.old, state=effect.state)
-    journal.note_state("user", effect.state, effect.at)
+    log.note(ev.UserStateChanged, at=effect.at, old=effect.old, state=effect.state)
+    log.note_state("user", effect.state, effect.at)
 
 
-def note_turn_limit(journal: Journal, effect: fx.UserTurnLimitReached) -> None:
+def note_turn_limit(log: SessionLog, effect: fx.UserTurnLimitReached) -> None:
     """The user's turn was ended by its length."""
-    journal.note(
+    log.note(
         ev.UserTurnLimitReached,
         turn_id=effect.turn_id,
         limit=effect.limit,

@@ -32,7 +32,7 @@ from anyio.lowlevel import checkpoint
 from vivavoce.agents import events as ev
 from vivavoce.agents.agent import Agent, AgentUpdate, Session
 from vivavoce.agents.core.hooks import HookRun, running_hook
-from vivavoce.agents.core.log import Journal
+from vivavoce.agents.core.log import SessionLog
 from vivavoce.agents.core.speech_handle import holds_floor
 from vivavoce.agents.history.history import SessionHistory
 from vivavoce.agents.records import HandoffRecord
@@ -113,7 +113,7 @@ class Handoff:
             self._done.set()
 
 
-class HandoffRoom:
+class Handoffs:
     """Knows who has the conversation and who had it; carries handoffs out when the turn machine says so.
 
     Args:
@@ -130,7 +130,7 @@ class HandoffRoom:
         *,
         clock: Clock,
         limit: float,
-        journal: Journal,
+        log: SessionLog,
         history: SessionHistory,
         post: Callable[[TurnInput], None],
         report_error: Callable[[Exception, str], None],
@@ -139,7 +139,7 @@ class HandoffRoom:
         self._session = session
         self._clock = clock
         self._limit = limit
-        self._journal = journal
+        self._log = log
         self._history = history
         self._post = post
         self._report_error = report_error
@@ -263,7 +263,7 @@ class HandoffRoom:
         self._post(HandoffEnded(handoff.id))
 
     async def _change(self, handoff: Handoff) -> None:
-        observer, new = self._journal.observer, handoff.agent
+        observer, new = self._log.observer, handoff.agent
         with observer.hook("handoff", old=self.agent.id, new=new.id, turn_id=handoff.turn_id) as watch:
             await self._hand_over(handoff)
             if (error := handoff.exception()) is not None:
@@ -299,7 +299,7 @@ class HandoffRoom:
             self._agents.append(handoff.agent)
         self._on_taken(handoff.agent)
         self._history.add_handoff(old.id, handoff.agent.id, turn_id=handoff.turn_id)
-        self._journal.note(ev.AgentChanged, turn_id=handoff.turn_id, old=old.id, agent=handoff.agent.id)
+        self._log.note(ev.AgentChanged, turn_id=handoff.turn_id, old=old.id, agent=handoff.agent.id)
         logger.info("The conversation went from agent %s to %s", old.id, handoff.agent.id)
 
     async def _call(
@@ -309,7 +309,7 @@ class HandoffRoom:
         raised: list[BaseException] = []
         call = OwnedCall(f"{name} of agent {agent.id}", hook.run, raised.append)
         assert self._group is not None
-        with self._journal.observer.hook(name, agent=agent.id) as watch:
+        with self._log.observer.hook(name, agent=agent.id) as watch:
             self._group.start_soon(call.run, name=call.what)
             try:
                 if not await hook.finish(self._limit):

@@ -10,7 +10,7 @@ import anyio
 
 from vivavoce.agents.audio.playout import Utterance
 from vivavoce.agents.core.emitter import SessionEmitter
-from vivavoce.agents.core.inbox import Errand
+from vivavoce.agents.core.inbox import LoopCall
 from vivavoce.agents.core.speech_handle import SpeechHandle, running_speech, running_tool_of
 from vivavoce.agents.session.door import SessionDoor
 from vivavoce.agents.session.lifecycle.task import SessionLifecycle
@@ -37,7 +37,7 @@ class HangUp:
         self.own = own
         self.waits_for_own = False
         """Whether it waits for words of the speech that asked."""
-        self.begun: Errand | None = None
+        self.begun: LoopCall | None = None
         self.is_running = False
         """Whether a task works on it, which sets `done`."""
         self.done = anyio.Event()
@@ -129,7 +129,7 @@ class HangUps:
             request.is_running = True
             self._emitter.start(NAME, work)
 
-        request.begun = Errand(begin)
+        request.begun = LoopCall(begin)
         self._runtime.post(request.begun)
 
     async def _heard(self, own_words: Utterance | None, before: list[SpeechHandle]) -> None:

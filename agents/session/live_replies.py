@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from vivavoce.agents.audio.playout import Utterance
 from vivavoce.agents.core.speech_handle import SpeechHandle
 from vivavoce.agents.speech.reply import Reply
-from vivavoce.agents.speech.warm_task import ReplyLane
+from vivavoce.agents.speech.warm_task import WarmTask
 from vivavoce.agents.turn import effects as fx
 
 
@@ -22,13 +22,13 @@ class LiveReplies(dict[str, Reply]):
         super().__init__()
         self._heard_before = heard_before
 
-    def grant(self, effect: fx.GrantFloor, lane: ReplyLane) -> None:
+    def grant(self, effect: fx.GrantFloor, lane: WarmTask) -> None:
         """That speech has the floor."""
         reply = self.get(effect.speech_id)
         if reply is not None:
             self._begin(reply, reply.grant, lane)
 
-    def prepare(self, effect: fx.PrepareSpeech, lane: ReplyLane) -> None:
+    def prepare(self, effect: fx.PrepareSpeech, lane: WarmTask) -> None:
         """That speech generates, and waits for the floor."""
         reply = self.get(effect.speech_id)
         if reply is not None:
@@ -68,7 +68,7 @@ class LiveReplies(dict[str, Reply]):
         reply = self.get(handle.id)
         return reply is not None and reply.handle is handle
 
-    def _begin(self, reply: Reply, call: Callable[[], None], lane: ReplyLane) -> None:
+    def _begin(self, reply: Reply, call: Callable[[], None], lane: WarmTask) -> None:
         """Call what the machine decided, and run the reply if it does not run yet."""
         is_first = not reply.is_running
         call()

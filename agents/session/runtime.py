@@ -14,32 +14,32 @@ from vivavoce.agents import events as ev
 from vivavoce.agents.agent import Agent, EmptyReply
 from vivavoce.agents.audio.background_audio import BackgroundAudio
 from vivavoce.agents.audio.playout import Playout, Utterance
-from vivavoce.agents.core.inbox import Entry, Errand, Inbox, Marker
-from vivavoce.agents.core.log import Journal
+from vivavoce.agents.core.inbox import Barrier, Entry, Inbox, LoopCall
+from vivavoce.agents.core.log import SessionLog
 from vivavoce.agents.core.speech_handle import SpeechHandle
 from vivavoce.agents.history.history import SessionHistory
 from vivavoce.agents.records import TurnOutcome
 from vivavoce.agents.session.effect_notes import note_agent_state, note_turn_limit, note_user_state
-from vivavoce.agents.session.handoff import HandoffRoom
+from vivavoce.agents.session.handoff import Handoffs
 from vivavoce.agents.session.late_answers import LateAnswers
 from vivavoce.agents.session.lifecycle.last_words import LastWords
 from vivavoce.agents.session.live_replies import LiveReplies
 from vivavoce.agents.session.options import SessionOptions
-from vivavoce.agents.session.pipelines.attached import PipelineLine
-from vivavoce.agents.session.pipelines.switch import PipelineRoom
+from vivavoce.agents.session.pipelines.attached import AttachedPipeline
+from vivavoce.agents.session.pipelines.switch import PipelineSwitch
 from vivavoce.agents.session.step_guard import StepGuard
 from vivavoce.agents.session.turn_book import SILENCES, WORDS, TurnBook, turn_of
 from vivavoce.agents.session.turn_errors import report_turn_error
 from vivavoce.agents.session.wake_up_call import WakeUpCall
 from vivavoce.agents.speech.context import AMENDED, SpeechRequest
-from vivavoce.agents.speech.flow import FlowRoom
-from vivavoce.agents.speech.preemptive_replies import Attempts
+from vivavoce.agents.speech.flow import FlowRunner
+from vivavoce.agents.speech.preemptive_replies import PreemptiveReplies
 from vivavoce.agents.speech.reply import Reply
-from vivavoce.agents.speech.reply_context import Links, ReplyHost
+from vivavoce.agents.speech.reply_context import LiveConnection, ReplyContext
 from vivavoce.agents.speech.transcripts import TranscriptFeed
-from vivavoce.agents.speech.warm_task import ReplyLane
+from vivavoce.agents.speech.warm_task import WarmTask
 from vivavoce.agents.states import AgentState, CloseReason
-from vivavoce.agents.tools.calls import ToolRoom
+from vivavoce.agents.tools.calls import ToolCalls
 from vivavoce.agents.tools.executor import ToolBatch
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
@@ -65,19 +65,19 @@ class SessionRuntime:
         machine: TurnMachine,
         *,
         options: SessionOptions,
-        journal: Journal,
+        log: SessionLog,
         history: SessionHistory,
         request_close: Callable[[CloseReason, Exception | None], None],
-        tools: ToolRoom,
+        tools: ToolCalls,
         wake_up_call: WakeUpCall,
-        handoffs: HandoffRoom,
+        handoffs: Handoffs,
     ) -> None:
         clock = options.clock
         self.handoffs = handoffs
-        self.pipelines: PipelineRoom
+        self.pipelines: PipelineSwitch
         """Opens and changes pipelines; set by the session."""
-        self.flows = FlowRoom(limit=options.speech.hook_timeout, report_error=self.report_error)
-        self.journal = journal
+        self.flows = FlowRunner(limit=options.speech.hook_timeout, report_error=self.report_error)
+        self.log = log
         self.history = history
         self.tools = tools
         self.wake_up_call = wake_up_call
@@ -85,33 +85,33 @@ class SessionRuntime:
         self._machine = machine
         self._request_close = request_close
         self._inbox = Inbox(clock)
-        self._host = ReplyHost(
+        self._host = ReplyContext(
             clock=clock,
             options=options,
-            journal=journal,
+            log=log,
             history=history,
             tools=tools,
             flows=self.flows,
             post=self._inbox.put,
             on_ended=self._on_ended,
         )
-        self._attempts = Attempts(self._host, with_voice=options.preemptive_tts)
+        self._attempts = PreemptiveReplies(self._host, with_voice=options.preemptive_tts)
         self.last_words = LastWords(
-            journal, apology=options.apology, limit=options.speech.hook_timeout, report_error=self.report_error
+            log, apology=options.apology, limit=options.speech.hook_timeout, report_error=self.report_error
         )
-        self.turn_book = TurnBook(journal, options)
+        self.turn_book = TurnBook(log, options)
         self._replies = LiveReplies(machine.heard_before)
         self._held = ""
         self._late_answers = LateAnswers(self._answer_history)
         self._guard = StepGuard(self.report_error, lambda error: request_close(CloseReason.ERROR, error))
         self.tell: Callable[[i.TurnInput], None] = self.post
         """As `post`, from any thread; the session, which knows its loop, sets it."""
-        journal.on_noted = self._inbox.wake
-        wake_up_call.watch = lambda level: journal.observer.hook("wake_up", level=level)
+        log.on_noted = self._inbox.wake
+        wake_up_call.watch = lambda level: log.observer.hook("wake_up", level=level)
         tools.tell = self._inbox.put
 
     @property
-    def _links(self) -> Links:
+    def _links(self) -> LiveConnection:
         assert self._host.links is not None, "the runtime is used before open()"
         return self._host.links
 
@@ -126,11 +126,11 @@ class SessionRuntime:
 
     def run_soon(self, do: Callable[[], None]) -> None:
         """Enqueue something that the loop's own task is to do."""
-        self._inbox.put(Errand(do))
+        self._inbox.put(LoopCall(do))
 
     def report_error(self, error: Exception, source: str, *, is_recovered: bool = False) -> None:
         """Emit an `error` event."""
-        self.journal.note(ev.ErrorOccurred, error=error, source=source, is_recovered=is_recovered)
+        self.log.note(ev.ErrorOccurred, error=error, source=source, is_recovered=is_recovered)
 
     # --- set up by the lifecycle
 
@@ -149,7 +149,7 @@ class SessionRuntime:
         self.turn_book.open(capabilities)
         transcripts = TranscriptFeed(transport)
         playout = Playout(
-            self.journal.recording.wrap(transport.sink),
+            self.log.recording.wrap(transport.sink),
             self._host.clock,
             on_started=self._on_played_first,
             on_finished=self._on_played_last,
@@ -157,9 +157,9 @@ class SessionRuntime:
             on_progress=transcripts.agent_progress,
         )
         self.history.model = connection.conversation
-        lane = ReplyLane(group)
+        lane = WarmTask(group)
         things = (transport, playout, transcripts, lane, self._replies.texts_before)
-        self._host.links = Links(group, agent, connection, capabilities, *things)
+        self._host.links = LiveConnection(group, agent, connection, capabilities, *things)
         self.pipelines.on_taken = self._take_pipeline
         self.background.open(group, playout)
         lane.prepare()
@@ -170,13 +170,13 @@ class SessionRuntime:
         links.agent = agent
         links.connection.update(agent.instructions, agent.tools)
 
-    def _take_pipeline(self, line: PipelineLine, *, owes_answer: bool) -> None:
+    def _take_pipeline(self, line: AttachedPipeline, *, owes_answer: bool) -> None:
         """From here on that one hears, thinks and speaks."""
         self._links.connection, self._links.capabilities = line.connection, line.capabilities
         self.turn_book.open(line.capabilities)
         self.history.model = line.connection.conversation
         if owes_answer and not self._machine.open_turn_id:
-            self._answer_history(self.journal.turns[-1].turn_id)
+            self._answer_history(self.log.turns[-1].turn_id)
 
     async def run(self) -> None:
         """Take inputs and deadlines until cancelled."""
@@ -192,7 +192,7 @@ class SessionRuntime:
                 if not self._inbox:
                     self._step(i.Tick())
                 continue
-            self.journal.flush()
+            self.log.flush()
             await self._inbox.wait(deadline)
 
     def step(self, event: i.TurnInput) -> None:
@@ -203,7 +203,7 @@ class SessionRuntime:
     def _step(self, event: Entry) -> None:
         """Let the machine take one input and carry out what it wants; what raises: `StepGuard`."""
         try:
-            if isinstance(event, Marker):
+            if isinstance(event, Barrier):
                 event.reach()
             else:
                 self._take(event)
@@ -219,8 +219,8 @@ class SessionRuntime:
             self._links.connection.audio_stopped()
         open_before = self._machine.open_turn_id
         effects = self._machine.handle(event, now=self._host.clock.now())
-        if self.journal.observer.is_on:
-            self.journal.observer.step(event, effects, self._machine.open_turn_id)
+        if self.log.observer.is_on:
+            self.log.observer.step(event, effects, self._machine.open_turn_id)
         if isinstance(event, WORDS):
             turn_id = turn_of(effects, fx.AmendUserTurn) or open_before or self._machine.open_turn_id
             turn_id = turn_id or turn_of(effects, fx.CommitUserTurn)
@@ -255,8 +255,8 @@ class SessionRuntime:
         if request.by_hook:
             record.answered_turn = self.handoffs.turn
         self._replies[handle.id] = Reply(self._host, handle, request, record)
-        self.journal.observer.asked(handle.id, handle.kind)
-        self.journal.note(ev.SpeechCreated, speech_id=handle.id, kind=handle.kind)
+        self.log.observer.asked(handle.id, handle.kind)
+        self.log.note(ev.SpeechCreated, speech_id=handle.id, kind=handle.kind)
         self.post(asked)
         self._replies.hook_speaks(asked.hook_of)
 
@@ -301,7 +301,7 @@ class SessionRuntime:
         if not text and not is_final:
             return
         if text:
-            self.journal.note(ev.UserTranscript, turn_id=turn_id, text=text, is_final=is_final)
+            self.log.note(ev.UserTranscript, turn_id=turn_id, text=text, is_final=is_final)
         self._links.transcripts.user(text, is_final=is_final)
 
     def _on_played_first(self, utterance: Utterance) -> None:
@@ -320,7 +320,7 @@ class SessionRuntime:
     # --- effects
 
     def _set_agent_state(self, effect: fx.SetAgentState) -> None:
-        note_agent_state(self.journal, effect)
+        note_agent_state(self.log, effect)
         self.background.set_agent_state(effect.state)
         if self._host.links is not None:  # a start that failed before it had a room closes too
             self._links.transport.send_agent_state(effect.state)
@@ -341,7 +341,7 @@ class SessionRuntime:
         attempt = self._attempts.take(effect.attempt_id) if effect.attempt_id else None
         self._replies[handle.id] = Reply(self._host, handle, request, record, attempt)
         self.handoffs.turn_committed()
-        self.journal.note(ev.SpeechCreated, turn_id=effect.turn_id, speech_id=handle.id, kind="turn")
+        self.log.note(ev.SpeechCreated, turn_id=effect.turn_id, speech_id=handle.id, kind="turn")
 
     def _amend_user_turn(self, effect: fx.AmendUserTurn) -> None:
         item = self.history.user_item(effect.turn_id)
@@ -353,7 +353,7 @@ class SessionRuntime:
     def _drop_user_turn(self, effect: fx.DropUserTurn) -> None:
         self._links.connection.drop_audio()
         if effect.reason == "transcript_missing":
-            self.journal.note(ev.TranscriptMissing, turn_id=effect.turn_id)
+            self.log.note(ev.TranscriptMissing, turn_id=effect.turn_id)
 
     def _cancel_speech(self, effect: fx.CancelSpeech) -> None:
         reply = self._replies.get(effect.speech_id)
@@ -390,14 +390,14 @@ class SessionRuntime:
             self.turn_book.resumed(reply.record, self.playout)
         self._release_hold()
         if effect.is_false_interruption:
-            self.journal.note(ev.FalseInterruption, speech_id=effect.speech_id)
+            self.log.note(ev.FalseInterruption, speech_id=effect.speech_id)
 
     def _release_hold(self) -> None:
         self._held = ""
         self.playout.resume()
 
     def _wake_user(self, effect: fx.WakeUser) -> None:
-        self.journal.note(ev.WakeUpFired, level=effect.level)
+        self.log.note(ev.WakeUpFired, level=effect.level)
         self.wake_up_call.make(effect.level)
 
     def _close_session(self, effect: fx.CloseSession) -> None:
@@ -428,10 +428,10 @@ class SessionRuntime:
 
     # --- waiting and the end
 
-    def interrupt_all(self, request: i.InterruptRequested) -> Marker:
+    def interrupt_all(self, request: i.InterruptRequested) -> Barrier:
         """Enqueue an interruption; the result can be awaited and means that the audio has stopped."""
         self.post(request)
-        marker = Marker(self._wait_audio_stopped)
+        marker = Barrier(self._wait_audio_stopped)
         self._inbox.put(marker)
         return marker
 
@@ -468,14 +468,14 @@ class SessionRuntime:
 
 _APPLY: dict[type, Callable[[SessionRuntime, Any], None]] = {
     fx.SetAgentState: SessionRuntime._set_agent_state,
-    fx.SetUserState: lambda runtime, effect: note_user_state(runtime.journal, effect),
+    fx.SetUserState: lambda runtime, effect: note_user_state(runtime.log, effect),
     fx.CommitUserTurn: SessionRuntime._commit_user_turn,
     fx.StartAttempt: lambda runtime, effect: runtime._attempts.start(effect),
     fx.DropAttempt: lambda runtime, effect: runtime._attempts.drop(effect),
     fx.AmendUserTurn: SessionRuntime._amend_user_turn,
     fx.AddBackchannel: lambda runtime, effect: runtime._host.keep_backchannel(effect.text, effect.turn_id),
     fx.DropUserTurn: SessionRuntime._drop_user_turn,
-    fx.UserTurnLimitReached: lambda runtime, effect: note_turn_limit(runtime.journal, effect),
+    fx.UserTurnLimitReached: lambda runtime, effect: note_turn_limit(runtime.log, effect),
     fx.PolicyFailed: lambda runtime, effect: report_turn_error(effect, runtime.report_error),
     fx.DeadlineDropped: lambda runtime, effect: report_turn_error(effect, runtime.report_error),
     fx.GrantFloor: lambda runtime, effect: runtime._replies.grant(effect, runtime._links.lane),

@@ -18,21 +18,21 @@ from vivavoce.agents.audio.background_audio import BackgroundAudioSource, checke
 from vivavoce.agents.audio.recording.session_recording import SessionRecording
 from vivavoce.agents.core.emitter import SessionEmitter
 from vivavoce.agents.core.event_source import EventSource
-from vivavoce.agents.core.log import Journal
+from vivavoce.agents.core.log import SessionLog
 from vivavoce.agents.history.history import SessionHistory
 from vivavoce.agents.history.snapshot import Snapshot, read_snapshot, write_snapshot
 from vivavoce.agents.job import SessionWatch, current_watch, has_job_ended
 from vivavoce.agents.records import CloseReport
 from vivavoce.agents.session.checks import check_session, check_start, checked_reason, wake_up_of
 from vivavoce.agents.session.door import SessionDoor
-from vivavoce.agents.session.handoff import Handoff, HandoffRoom
+from vivavoce.agents.session.handoff import Handoff, Handoffs
 from vivavoce.agents.session.hang_ups import HangUps
 from vivavoce.agents.session.input import SessionInput
 from vivavoce.agents.session.lifecycle.task import SessionLifecycle, TakeOver
 from vivavoce.agents.session.livekit_names import explains_livekit_arguments, unknown_attribute
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.pipelines.change import PipelineChange
-from vivavoce.agents.session.pipelines.switch import PipelineRoom
+from vivavoce.agents.session.pipelines.switch import PipelineSwitch
 from vivavoce.agents.session.runtime import SessionRuntime
 from vivavoce.agents.session.speaking import SessionSpeaking
 from vivavoce.agents.session.speech_desk import SpeechDesk
@@ -53,7 +53,7 @@ from vivavoce.agents.session.wiring import (
 from vivavoce.agents.speech.flow import ConversationFlow
 from vivavoce.agents.states import CloseReason
 from vivavoce.agents.telemetry.telemetry import telemetry_for
-from vivavoce.agents.tools.calls import ToolRoom
+from vivavoce.agents.tools.calls import ToolCalls
 from vivavoce.agents.transports.options import RoomOptions
 from vivavoce.agents.turn.options import WakeUp
 from vivavoce.pipelines.core.errors import SessionClosedError, SessionError, SessionNotStartedError
@@ -117,41 +117,41 @@ class AgentSession(EventSource, SessionSpeaking, SessionWaking, SessionView, Gen
         super().__init__(SessionEmitter(report=self._report_error, timeout=options.callback_timeout))
         trace = make_trace_writer(options.trace_path, self.id, self._clock)
         recording = SessionRecording(self, options.recording, self._clock, self._report_error)
-        self._journal = Journal(self.id, self._clock, self._emitter, recording=recording, trace=trace)
+        self._log = SessionLog(self.id, self._clock, self._emitter, recording=recording, trace=trace)
         self.history = SessionHistory(
             self._clock,
-            on_added=lambda item: self._journal.note(ev.HistoryItemAdded, turn_id=item.turn_id, item=item),
-            on_replaced=lambda item: self._journal.note(ev.HistoryItemReplaced, turn_id=item.turn_id, item=item),
-            on_removed=lambda item: self._journal.note(ev.HistoryItemRemoved, turn_id=item.turn_id, item=item),
-            feed=make_history_feed(options, self.id, self._journal),
+            on_added=lambda item: self._log.note(ev.HistoryItemAdded, turn_id=item.turn_id, item=item),
+            on_replaced=lambda item: self._log.note(ev.HistoryItemReplaced, turn_id=item.turn_id, item=item),
+            on_removed=lambda item: self._log.note(ev.HistoryItemRemoved, turn_id=item.turn_id, item=item),
+            feed=make_history_feed(options, self.id, self._log),
         )
         self._machine = make_machine(options, pipeline, self._wake_up, trace)
-        tools = ToolRoom(
+        tools = ToolCalls(
             self,
             options=options,
             history=self.history,
-            journal=self._journal,
+            log=self._log,
             report_error=self._report_error,
             hand_off=lambda agent, turn_id: self._handoffs.from_tool(agent, turn_id),
             answer_late=lambda batch: self._runtime.answer_late(batch),
         )
-        self._handoffs: HandoffRoom = HandoffRoom(
+        self._handoffs: Handoffs = Handoffs(
             self,
             agent,
             clock=self._clock,
             limit=options.speech.hook_timeout,
-            journal=self._journal,
+            log=self._log,
             history=self.history,
             post=lambda event: self._runtime.post(event),
             report_error=self._report_error,
         )
-        self._pipelines = PipelineRoom(
-            self, pipeline, options=options, journal=self._journal, history=self.history, handoffs=self._handoffs
+        self._pipelines = PipelineSwitch(
+            self, pipeline, options=options, log=self._log, history=self.history, handoffs=self._handoffs
         )
         self._runtime: SessionRuntime = SessionRuntime(
             self._machine,
             options=options,
-            journal=self._journal,
+            log=self._log,
             history=self.history,
             request_close=self._on_close_wanted,
             tools=tools,
@@ -236,13 +236,13 @@ class AgentSession(EventSource, SessionSpeaking, SessionWaking, SessionView, Gen
             participant,
             room_options,
             self._clock,
-            self._journal,
+            self._log,
             with_job,
             hangs_up=self._wake_up is not None and self._wake_up.then == "hangup",
         )
         if isinstance(resumed, Snapshot):
             self._resume(resumed)
-        self._journal.observer = make_observer(self._telemetry, self._options, self.id, self.pipeline)
+        self._log.observer = make_observer(self._telemetry, self._options, self.id, self.pipeline)
         self._door.open()
         self.history.loop.bind()
         # The one task of the session; anyio's groups belong to the task that enters and leaves them, so start() and

@@ -10,7 +10,7 @@ from vivavoce.agents.core.hooks import running_hook
 from vivavoce.agents.core.speech_handle import SpeechHandle, running_tool_of
 from vivavoce.agents.session.checks import check_when_busy, checked_priority
 from vivavoce.agents.session.door import SessionDoor
-from vivavoce.agents.session.pipelines.switch import PipelineRoom
+from vivavoce.agents.session.pipelines.switch import PipelineSwitch
 from vivavoce.agents.session.runtime import SessionRuntime
 from vivavoce.agents.session.wiring import check_speech
 from vivavoce.agents.speech.context import SpeechRequest
@@ -30,7 +30,7 @@ class SpeechDesk:
     """Makes a handle for each `say` and `reply` and has the runtime ask for the floor."""
 
     def __init__(
-        self, session: AgentSession[Any], door: SessionDoor, runtime: SessionRuntime, pipelines: PipelineRoom
+        self, session: AgentSession[Any], door: SessionDoor, runtime: SessionRuntime, pipelines: PipelineSwitch
     ) -> None:
         self._session = session
         self._door = door

@@ -9,7 +9,7 @@ import anyio
 
 from vivavoce.agents import events as ev
 from vivavoce.agents.audio.playout import Playout
-from vivavoce.agents.core.log import Journal
+from vivavoce.agents.core.log import SessionLog
 from vivavoce.agents.core.speech_handle import SpeechHandle
 from vivavoce.agents.records import DropReason, InterruptedBy, TurnOutcome, TurnRecord, UsageRecord
 from vivavoce.agents.session.options import SessionOptions
@@ -35,12 +35,12 @@ class TurnBook:
         options: The session's.
     """
 
-    def __init__(self, journal: Journal, options: SessionOptions) -> None:
+    def __init__(self, log: SessionLog, options: SessionOptions) -> None:
         mode = options.interruption.mode
         self._policy: PolicyName = mode if mode == "pause" or mode == "immediate" else "custom"
         self._options = options
         self._clock = options.clock
-        self._journal = journal
+        self._log = log
         self._capabilities = PipelineCapabilities()
         self._by: InterruptedBy = "voice"
         self._burst_at: float | None = None
@@ -70,7 +70,7 @@ class TurnBook:
         elif isinstance(event, WORDS):
             if isinstance(event, UserFinal) and event.audio_seconds:
                 heard = UsageRecord(stt_audio_seconds=event.audio_seconds)
-                self._journal.add_usage(heard)
+                self._log.add_usage(heard)
                 self._heard = UsageRecord(stt_audio_seconds=self._heard.stt_audio_seconds + event.audio_seconds)
             if event.text.strip() and self._turn_at is None and not self._has_vad:
                 self._turn_at = self._burst_at = now
@@ -100,7 +100,7 @@ class TurnBook:
     def _dropped(self, turn_id: str, reason: DropReason) -> None:
         """The open turn will not be answered."""
         known = (at for at in (self._turn_at, self._opened_at) if at is not None)
-        self._journal.note_dropped_turn(turn_id, reason, next(known, self._clock.now()))
+        self._log.note_dropped_turn(turn_id, reason, next(known, self._clock.now()))
 
     @property
     def _cause(self) -> Cause:
@@ -154,10 +154,10 @@ class TurnBook:
 
     def _builder(self, turn_id: str, handle: SpeechHandle, agent_id: str) -> TurnRecordBuilder:
         frame = TurnFrame(
-            session_start=self._journal.started_at,
-            session_id=self._journal.session_id,
+            session_start=self._log.started_at,
+            session_id=self._log.session_id,
             agent_id=agent_id,
-            trace_id=self._journal.observer.trace_id,
+            trace_id=self._log.observer.trace_id,
             captures_content=self._options.capture_content,
             has_server_vad=self._capabilities.decides_turns == "remote" and not self._has_vad,
             vad_silence=self._capabilities.vad_silence,
@@ -169,15 +169,15 @@ class TurnBook:
     def close(self, builder: TurnRecordBuilder, outcome: TurnOutcome) -> TurnRecord:
         """The turn is over: keep its record and tell of it."""
         record = builder.build(outcome, self._clock.now())
-        self._journal.turns.append(record)
+        self._log.turns.append(record)
         waited = "" if record.e2e_latency is None else f" after {record.e2e_latency:.2f} s"
         logger.info("%s (%s) %s%s", record.turn_id, record.kind, outcome, waited, extra={"turn_id": record.turn_id})
-        self._journal.note(ev.TurnCompleted, turn_id=record.turn_id, record=record)
+        self._log.note(ev.TurnCompleted, turn_id=record.turn_id, record=record)
         return record
 
     def discard(self, handle: SpeechHandle, agent_id: str) -> TurnRecord:
         """A speech came to nothing before it asked for the floor."""
-        self._journal.observer.asked(handle.id, handle.kind)
+        self._log.observer.asked(handle.id, handle.kind)
         return self.close(self.begin(handle, agent_id), "discarded")
 
 

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, NoReturn
 
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.audio.recording.session_recording import SessionRecording
-from vivavoce.agents.core.log import Journal
+from vivavoce.agents.core.log import SessionLog
 from vivavoce.agents.core.speech_handle import SpeechHandle
 from vivavoce.agents.records import SessionReport, TurnRecord, UsageRecord
-from vivavoce.agents.session.handoff import HandoffRoom
+from vivavoce.agents.session.handoff import Handoffs
 from vivavoce.agents.session.lifecycle.task import SessionLifecycle
 from vivavoce.agents.session.livekit_names import unknown_attribute
-from vivavoce.agents.session.pipelines.switch import PipelineRoom
+from vivavoce.agents.session.pipelines.switch import PipelineSwitch
 from vivavoce.agents.session.runtime import SessionRuntime
 from vivavoce.agents.speech.flow import ConversationFlow
 from vivavoce.agents.states import AgentState, UserState
@@ -24,11 +24,11 @@ class SessionView:
     """Reads the session's parts, which the session makes."""
 
     _machine: TurnMachine
-    _journal: Journal
-    _handoffs: HandoffRoom
+    _log: SessionLog
+    _handoffs: Handoffs
     _runtime: SessionRuntime
     _lifecycle: SessionLifecycle
-    _pipelines: PipelineRoom
+    _pipelines: PipelineSwitch
 
     if not TYPE_CHECKING:  # type checkers would take any name as one of the session's
 
@@ -68,18 +68,18 @@ class SessionView:
     @property
     def turns(self) -> tuple[TurnRecord, ...]:
         """Records of all turns that have ended."""
-        return tuple(self._journal.turns)
+        return tuple(self._log.turns)
 
     @property
     def recording(self) -> SessionRecording:
         """Records the call."""
-        return self._journal.recording
+        return self._log.recording
 
     @property
     def usage(self) -> UsageRecord:
         """What was used so far."""
-        return self._journal.usage
+        return self._log.usage
 
     def report(self) -> SessionReport:
         """Return everything kept so far."""
-        return self._journal.report(self._lifecycle.report, pipeline=self.pipeline, agent_id=self.agent.id)
+        return self._log.report(self._lifecycle.report, pipeline=self.pipeline, agent_id=self.agent.id)

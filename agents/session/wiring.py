@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict
 
 from vivavoce.agents.agent import Agent
-from vivavoce.agents.core.log import Journal
+from vivavoce.agents.core.log import SessionLog
 from vivavoce.agents.events import ErrorOccurred
 from vivavoce.agents.history.feed import HistoryFeed
 from vivavoce.agents.history.sink import HistorySink
@@ -177,7 +177,7 @@ def make_machine(
     return TurnMachine(turn_options) if trace is None else trace.recorded_machine(turn_options)
 
 
-def make_history_feed(options: SessionOptions, session_id: str, journal: Journal) -> HistoryFeed | None:
+def make_history_feed(options: SessionOptions, session_id: str, log: SessionLog) -> HistoryFeed | None:
     """Return what hands the history to the sink, None where there is no sink.
 
     Raises:
@@ -190,7 +190,7 @@ def make_history_feed(options: SessionOptions, session_id: str, journal: Journal
         raise ConfigurationError(f"history_sink must be a HistorySink, got {sink!r}; for example MemoryHistorySink()")
 
     def report(error: Exception, is_recovered: bool) -> None:
-        journal.note(ErrorOccurred, error=error, source="history_sink", is_recovered=is_recovered)
+        log.note(ErrorOccurred, error=error, source="history_sink", is_recovered=is_recovered)
 
     return HistoryFeed(sink, session_id, report)
 
@@ -249,12 +249,12 @@ def connecting(
     participant: str | None,
     options: RoomOptions,
     clock: Clock,
-    journal: Journal,
+    log: SessionLog,
     with_job: JobLink,
     *,
     hangs_up: bool,
 ) -> Callable[[], Awaitable[Transport]]:
-    """Begin the journal and, in a job, count there; return what gives or connects the transport.
+    """Begin the log and, in a job, count there; return what gives or connects the transport.
 
     Raises:
         ConfigurationError: No room was given and the code runs in no job, a participant goes with a transport, or the
@@ -264,7 +264,7 @@ def connecting(
         transport = make_transport(room, participant, options, clock)
         if hangs_up:
             transport.check_hangup()
-        journal.begin(getattr(room, "name", ""))
+        log.begin(getattr(room, "name", ""))
         if (current := current_job()) is not None:
             current.session_begins(with_job.wait_closed)
 
@@ -275,8 +275,8 @@ def connecting(
 
         return given
     job = get_job_context()
-    journal.begin(job.job.room)
-    journal.job_id = job.job.id
+    log.begin(job.job.room)
+    log.job_id = job.job.id
     job.session_begins(with_job.wait_closed)
 
     async def join() -> Transport:

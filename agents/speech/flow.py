@@ -121,7 +121,7 @@ class _Held:
             self.idle.set()
 
 
-class FlowRoom:
+class FlowRunner:
     """Runs the turns of the session's flow, and cleans up each flow that it has had, once.
 
     Args:

@@ -1,4 +1,4 @@
-"""Attempt: a model step begun before its turn is over, kept back until the turn's reply takes it or it is dropped.
+"""PreemptiveReply: a model step begun before its turn is over, and kept until a reply takes it or it is dropped.
 
 It runs in a task of its own to the end, and the reply reads what it keeps: a provider's stream may hold cancel scopes,
 which belong to the task that entered them, so that the stream itself cannot change hands at the commit.
@@ -39,7 +39,7 @@ T = TypeVar("T")
 _TOKENS = (TextDelta, ToolCall)
 
 
-class Attempt:
+class PreemptiveReply:
     """Asks the model and, at will, the voice. Start `run` in the session's group.
 
     Nothing of it shows: no history, no event, not a sample; a tool call that it reaches waits like its words. What it
@@ -149,7 +149,7 @@ class Attempt:
         self._error = first_error(error)
         if not self._is_taken:
             logger.info("An answer begun ahead failed and is not used: %s", describe(self._error))
-        logger.debug("Attempt %s failed here", self.id, exc_info=error)
+        logger.debug("Preemptive reply %s failed here", self.id, exc_info=error)
 
     async def _generate(self) -> None:
         clock, limits = self._host.clock, self._host.limits

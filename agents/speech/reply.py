@@ -25,7 +25,7 @@ from vivavoce.agents.speech.floor_pass import FloorPass
 from vivavoce.agents.speech.flow_parts import FlowParts
 from vivavoce.agents.speech.given_text import speak_given
 from vivavoce.agents.speech.pictures import Pictures
-from vivavoce.agents.speech.preemptive import Attempt
+from vivavoce.agents.speech.preemptive import PreemptiveReply
 from vivavoce.agents.speech.text_channel import TextChannel
 from vivavoce.agents.speech.tool_wait import await_tools
 from vivavoce.agents.speech.truncation import tell_cut
@@ -66,7 +66,7 @@ class Reply:
         handle: SpeechHandle,
         request: SpeechRequest,
         record: TurnRecordBuilder,
-        attempt: Attempt | None = None,
+        attempt: PreemptiveReply | None = None,
     ) -> None:
         self.handle = handle
         self.record = record
@@ -336,7 +336,7 @@ class Reply:
         self,
         source: AsyncGenerator[LLMEvent | AudioChunk, None],
         component: Literal["llm", "flow"],
-        attempt: Attempt | None = None,
+        attempt: PreemptiveReply | None = None,
         request: GenerateRequest | None = None,
         *,
         number: int = 0,
@@ -376,7 +376,7 @@ class Reply:
             await self._utterance.done.wait()
         return batch
 
-    def _take_attempt(self, request: GenerateRequest) -> Attempt | None:
+    def _take_attempt(self, request: GenerateRequest) -> PreemptiveReply | None:
         attempt = self._attempt
         if attempt is None or not attempt.fits(request):
             self.drop_attempt()
@@ -423,7 +423,7 @@ class Reply:
         if not self.request.wait_for_playback and is_last:
             self.handle.resolve()
 
-    async def _speak_channel(self, channel: TextChannel, attempt: Attempt | None) -> None:
+    async def _speak_channel(self, channel: TextChannel, attempt: PreemptiveReply | None) -> None:
         if not await channel.has_text() or self._utterance is None:  # without text, or cut as the text came
             return
         utterance = self._utterance
@@ -432,7 +432,9 @@ class Reply:
         utterance.finish()
         await utterance.done.wait()
 
-    async def voice(self, text: str | TextChannel, utterance: Utterance, attempt: Attempt | None = None) -> None:
+    async def voice(
+        self, text: str | TextChannel, utterance: Utterance, attempt: PreemptiveReply | None = None
+    ) -> None:
         await self._floor.may_play()
         host, limits = self.host, self.host.limits
         watch = NO_WATCH if attempt is not None and attempt.with_voice else host.observer.voice()

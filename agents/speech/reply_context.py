@@ -1,4 +1,4 @@
-"""ReplyHost: the session as its replies see it: what they speak by, and where they leave what happened."""
+"""ReplyContext: the session as its replies see it: what they speak by, and where they leave what happened."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from anyio.abc import TaskGroup
 from vivavoce.agents import events as ev
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.audio.playout import Playout
-from vivavoce.agents.core.log import Journal
+from vivavoce.agents.core.log import SessionLog
 from vivavoce.agents.core.speech_handle import SpeechHandle
 from vivavoce.agents.history.history import SessionHistory
 from vivavoce.agents.records import TurnOutcome, UsageRecord
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.speech.context import SpeechLimits
-from vivavoce.agents.speech.flow import FlowRoom
+from vivavoce.agents.speech.flow import FlowRunner
 from vivavoce.agents.speech.request_window import RequestWindow
 from vivavoce.agents.speech.transcripts import TranscriptFeed
-from vivavoce.agents.speech.warm_task import ReplyLane
+from vivavoce.agents.speech.warm_task import WarmTask
 from vivavoce.agents.telemetry.observer import SessionObserver
-from vivavoce.agents.tools.calls import ToolRoom
+from vivavoce.agents.tools.calls import ToolCalls
 from vivavoce.agents.tools.executor import ToolBatch
 from vivavoce.agents.turn.inputs import TurnInput
 from vivavoce.agents.turn_records.turn_record import TurnRecordBuilder
@@ -34,7 +34,7 @@ from vivavoce.pipelines.pipeline import PipelineCapabilities, PipelineConnection
 
 
 @dataclass(slots=True)
-class Links:
+class LiveConnection:
     """What a running session is linked to."""
 
     group: TaskGroup
@@ -44,12 +44,12 @@ class Links:
     transport: Transport
     playout: Playout
     transcripts: TranscriptFeed
-    lane: ReplyLane
+    lane: WarmTask
     words_before: Callable[[str], list[str]]
     """Returns the texts that are heard before the speech of an id, which waits; those that are known and kept."""
 
 
-class ReplyHost:
+class ReplyContext:
     """Fills `SpeechHost` for one session.
 
     Args:
@@ -62,10 +62,10 @@ class ReplyHost:
         *,
         clock: Clock,
         options: SessionOptions,
-        journal: Journal,
+        log: SessionLog,
         history: SessionHistory,
-        tools: ToolRoom,
-        flows: FlowRoom,
+        tools: ToolCalls,
+        flows: FlowRunner,
         post: Callable[[TurnInput], None],
         on_ended: Callable[[SpeechHandle, TurnOutcome], None],
     ) -> None:
@@ -73,8 +73,8 @@ class ReplyHost:
         self.limits: SpeechLimits = options.speech
         self.fade = options.interruption.fade
         self.history = history
-        self.links: Links | None = None
-        self._journal = journal
+        self.links: LiveConnection | None = None
+        self._log = log
         self.flows = flows
         self._tools = tools
         self._post = post
@@ -82,14 +82,14 @@ class ReplyHost:
         self._window = RequestWindow(options.context_window, self.report_error)
 
     @property
-    def _linked(self) -> Links:
+    def _linked(self) -> LiveConnection:
         assert self.links is not None, "the session is linked before it speaks"
         return self.links
 
     @property
     def observer(self) -> SessionObserver:
         """Who watches the session."""
-        return self._journal.observer
+        return self._log.observer
 
     @property
     def playout(self) -> Playout:
@@ -201,13 +201,13 @@ class ReplyHost:
             tts_characters=characters,
             tts_audio_seconds=audio_seconds,
         )
-        self._journal.add_usage(used)
+        self._log.add_usage(used)
         if record is not None:
             record.add_usage(used)
 
     def report_error(self, error: Exception, source: str) -> None:
         """Emit an `error` event."""
-        self._journal.note(ev.ErrorOccurred, error=error, source=source)
+        self._log.note(ev.ErrorOccurred, error=error, source=source)
 
     def speech_ended(self, handle: SpeechHandle, outcome: TurnOutcome) -> None:
         """A reply is over."""

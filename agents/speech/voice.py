@@ -7,7 +7,7 @@ from functools import partial
 
 from vivavoce.agents.audio.playout import Utterance
 from vivavoce.agents.speech.context import SpeechHost
-from vivavoce.agents.speech.preemptive import Attempt
+from vivavoce.agents.speech.preemptive import PreemptiveReply
 from vivavoce.agents.speech.text_channel import TextChannel
 from vivavoce.agents.telemetry.observer import Watch
 from vivavoce.agents.turn_records.turn_record import TurnRecordBuilder
@@ -22,7 +22,7 @@ async def synthesise(
     host: SpeechHost,
     record: TurnRecordBuilder,
     limit: tuple[Watchdog, Watch],
-    attempt: Attempt | None,
+    attempt: PreemptiveReply | None,
 ) -> None:
     """Speak `text` into `utterance`, which the caller finishes.
 

@@ -1,4 +1,4 @@
-"""ReplyLane: where replies run, one task of the session's group each, the next one's kept ready.
+"""WarmTask: where replies run, one task of the session's group each, the next one's kept ready.
 
 To start a task costs a tenth of the time in which an answer becomes audible, when the caller already waits for it;
 made ahead, while nobody does, it costs a wake-up. Each task runs one reply and ends, and begins in the context in which
@@ -15,7 +15,7 @@ from typing import Any
 from anyio.abc import TaskGroup
 
 
-class ReplyLane:
+class WarmTask:
     """Runs replies at once.
 
     Args:

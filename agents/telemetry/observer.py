@@ -1,6 +1,6 @@
 """SessionObserver: where a session tells what happens, as it happens; this one listens to nothing and costs nothing.
 
-The session calls it at few places: each step of the turn machine (`step`), each note of its journal (`noted`), and
+The session calls it at few places: each step of the turn machine (`step`), each note of its log (`noted`), and
 around code that is not ours (models, voices, tools, hooks, steps of start and close), so that what listens can be
 current there. `vivavoce.agents.telemetry.session_telemetry` listens; without telemetry nothing of it is loaded.
 """
@@ -86,7 +86,7 @@ class SessionObserver:
         """The turn machine took `event` and wants `effects`; `open_turn_id` is the user's open turn after that."""
 
     def noted(self, event: type[SessionEvent], turn_id: str, fields: Mapping[str, Any]) -> None:
-        """The journal notes an event, whether anybody listens to it or not."""
+        """The log notes an event, whether anybody listens to it or not."""
 
     def asked(self, speech_id: str, kind: str) -> None:
         """`say()` or `reply()` was called; what is current is what called it."""

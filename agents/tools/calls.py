@@ -1,4 +1,4 @@
-"""ToolRoom: the session's running tool calls, outside every reply's scope, and their way into the history."""
+"""ToolCalls: the session's running tool calls, outside every reply's scope, and their way into the history."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from anyio.abc import TaskGroup
 
 from vivavoce.agents import events as ev
 from vivavoce.agents.agent import Agent, Session
-from vivavoce.agents.core.log import Journal
+from vivavoce.agents.core.log import SessionLog
 from vivavoce.agents.core.speech_handle import SpeechHandle, running_tool_of
 from vivavoce.agents.history.history import SessionHistory
 from vivavoce.agents.records import ToolRecord
@@ -25,7 +25,7 @@ from vivavoce.pipelines.llm.tools import Tool, ToolCall, ToolOutput
 STILL_RUNNING = "The call is still running; its result will follow. Do not call it again."
 
 
-class ToolRoom:
+class ToolCalls:
     """Starts batches of calls, cancels them at close, and commits each batch to the history.
 
     A batch is committed when all of it is settled and what its step said before is over, so that words and calls stand
@@ -43,14 +43,14 @@ class ToolRoom:
         *,
         options: SessionOptions,
         history: SessionHistory,
-        journal: Journal,
+        log: SessionLog,
         report_error: Callable[[Exception, str], None],
         hand_off: Callable[[Agent, str], PendingHandoff],
         answer_late: Callable[[ToolBatch], None],
     ) -> None:
         self._session = session
         self._history = history
-        self._journal = journal
+        self._log = log
         self._report_error = report_error
         self._hand_off = hand_off
         self._answer_late = answer_late
@@ -65,7 +65,7 @@ class ToolRoom:
             options.clock,
             timeout=options.tool_timeout,
             max_threads=options.max_tool_threads,
-            watch=lambda call, is_known: journal.observer.tool(call, is_known=is_known),
+            watch=lambda call, is_known: log.observer.tool(call, is_known=is_known),
             on_settled=self._on_settled,
             on_error=lambda error: report_error(error, "tool"),
         )
@@ -80,7 +80,7 @@ class ToolRoom:
     ) -> ToolBatch:
         """Run `calls` for the speech of `handle` and return at once."""
         for call in calls:
-            self._journal.note(
+            self._log.note(
                 ev.ToolStarted, turn_id=turn_id, tool=call.name, call_id=call.call_id, arguments=call.arguments
             )
         token = running_tool_of.set(handle.id)  # inherited by the tasks started here
@@ -157,7 +157,7 @@ class ToolRoom:
         self.tell(ToolCallSettled(call.call_id))
         self._note_running()
         self._commit_settled()
-        self._journal.note(
+        self._log.note(
             ev.ToolCalled,
             tool=call.name,
             call_id=call.call_id,

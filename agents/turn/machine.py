@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from vivavoce.agents.states import AgentState, UserState
 from vivavoce.agents.turn import inputs as i
-from vivavoce.agents.turn.barge_in.guard import Hush
+from vivavoce.agents.turn.barge_in.guard import InterruptionGuard
 from vivavoce.agents.turn.barge_in.interruption import Interruption
 from vivavoce.agents.turn.conversation_state import ConversationState, SessionPhase
 from vivavoce.agents.turn.deadlines import Deadline
@@ -15,14 +15,14 @@ from vivavoce.agents.turn.floor.caller_floor import CallerFloor
 from vivavoce.agents.turn.floor.floor import Floor
 from vivavoce.agents.turn.floor.pipeline_switch import PipelineChange
 from vivavoce.agents.turn.floor.preemption import Preemption
-from vivavoce.agents.turn.floor.queue import Speeches
+from vivavoce.agents.turn.floor.queue import SpeechQueue
 from vivavoce.agents.turn.options import TurnOptions
 from vivavoce.agents.turn.settling import Settling
-from vivavoce.agents.turn.user.commit import Answering
+from vivavoce.agents.turn.user.commit import TurnCommit
 from vivavoce.agents.turn.user.endpointing import Endpointing
 from vivavoce.agents.turn.user.hearing_out import HearingOut
 from vivavoce.agents.turn.user.turn import UserSide
-from vivavoce.agents.turn.user.user_turns import Listening
+from vivavoce.agents.turn.user.user_turns import UserTurns
 from vivavoce.agents.turn.wake_up import WakeUps
 
 _TOLD_LATER = (i.UserSpeechStarted, i.UserSpeechEnded, i.PlayoutStarted)
@@ -41,20 +41,20 @@ class TurnMachine:
         self._out: list[Effect] = []
         self._floor = Floor()
         self._user = UserSide()
-        self._hush = hush = Hush(self._floor, self._user, options.interruption.echo_warm_up)
+        self._hush = hush = InterruptionGuard(self._floor, self._user, options.interruption.echo_warm_up)
         self._caller = caller = CallerFloor(options, self._floor, self._user)
         self._interruption = Interruption(options.interruption, self._floor, self._user, hush, caller, self._out)
         endpointing = Endpointing(options.endpointing)
         self._attempts = Preemption(options, self._floor, self._user, self._out)
         self._preemption = self._attempts if _has_attempts(options) else None
-        self._answering = Answering(
+        self._answering = TurnCommit(
             options, self._floor, self._user, self._interruption, hush, endpointing, self._preemption, self._out
         )
-        self._listening = Listening(
+        self._listening = UserTurns(
             options, self._floor, self._user, self._interruption, self._answering, hush, endpointing, self._out
         )
         self._hearing_out = HearingOut(options.endpointing, self._user, self._answering, self._out)
-        self._speeches = Speeches(
+        self._speeches = SpeechQueue(
             self._floor, caller, self._interruption, hush, self._out, max_errors=options.max_errors
         )
         self._wake_ups = WakeUps(options, self._floor, self._user, self._out)

@@ -17,7 +17,7 @@ from anyio.abc import TaskGroup
 from kit.mcp import http_server, stdio_server
 from vivavoce.agents import Agent, MCPServer, MCPServerHTTP, MCPServerStdio, ToolError
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness
-from vivavoce.agents.tools.mcp.servers import MCPRoom
+from vivavoce.agents.tools.mcp.servers import MCPServers
 from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.core.errors import ToolServerError
 from vivavoce.pipelines.llm.tools import ToolCall
@@ -33,7 +33,7 @@ class House:
         self.errors: list[str] = []
 
     async def open(self, group: TaskGroup) -> None:
-        self.room = MCPRoom(group, LoopClock(), report_error=lambda error: self.errors.append(str(error)))
+        self.room = MCPServers(group, LoopClock(), report_error=lambda error: self.errors.append(str(error)))
         await self.room.open(self.agent)
 
     @property

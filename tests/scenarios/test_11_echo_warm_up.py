@@ -10,7 +10,7 @@ import pytest
 from vivavoce.agents import Agent, InterruptionOptions, SessionOptions, function_tool
 from vivavoce.agents.events import ErrorOccurred
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness
-from vivavoce.agents.turn.barge_in.guard import Hush
+from vivavoce.agents.turn.barge_in.guard import InterruptionGuard
 from vivavoce.agents.turn.deadlines import Deadline
 from vivavoce.pipelines.llm.tools import ToolCall
 
@@ -77,7 +77,7 @@ def due_at_one(_: object) -> Iterator[Deadline]:
 def test_a_rule_of_the_turn_machine_that_is_at_fault_is_an_error_event_and_the_call_goes_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(Hush, "deadlines", due_at_one)
+    monkeypatch.setattr(InterruptionGuard, "deadlines", due_at_one)
     harness = SessionHarness(Agent("Help."), ScriptedLLM("Fine.", delay=0.1))
     harness.caller.says("hello", 1.5, 2.0)
     harness.expects_error("turn").run(until=5.0)

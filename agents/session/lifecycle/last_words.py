@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 
 from vivavoce.agents.agent import Agent, EmptyReply
-from vivavoce.agents.core.log import Journal
+from vivavoce.agents.core.log import SessionLog
 from vivavoce.agents.core.quiet_limit import QuietLimit
 from vivavoce.agents.core.speech_handle import SpeechHandle
 from vivavoce.agents.speech.context import SpeechRequest
@@ -32,9 +32,9 @@ class LastWords:
     """
 
     def __init__(
-        self, journal: Journal, *, apology: str, limit: float, report_error: Callable[[Exception, str], None]
+        self, log: SessionLog, *, apology: str, limit: float, report_error: Callable[[Exception, str], None]
     ) -> None:
-        self._journal = journal
+        self._log = log
         self._apology = apology
         self._limit = limit
         self._report_error = report_error
@@ -63,7 +63,7 @@ class LastWords:
     def reply_was_empty(self, agent: Agent, empty: EmptyReply) -> None:
         """Call the agent's hook beside the conversation, so that it may say something and await it."""
         if agent.overrides("on_empty_reply"):
-            self._journal.run_hook("on_empty_reply", partial(self._call, agent, empty))
+            self._log.run_hook("on_empty_reply", partial(self._call, agent, empty))
 
     def agent_is(self, *, busy: bool) -> None:
         """Tell the calls at work whether any speech is going on; at every step."""

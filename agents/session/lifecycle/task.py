@@ -18,18 +18,18 @@ from vivavoce.agents.core.service import Service
 from vivavoce.agents.history.snapshot import Snapshot
 from vivavoce.agents.records import CloseReport
 from vivavoce.agents.reports.session_file import report_file, write_report
-from vivavoce.agents.session.caller import RoomLink
+from vivavoce.agents.session.caller import Caller
 from vivavoce.agents.session.lifecycle.close import UNWIND_SHARE, CloseSequence, Step
 from vivavoce.agents.session.lifecycle.preparing import Preparing
 from vivavoce.agents.session.lifecycle.start import Starting
 from vivavoce.agents.session.options import SessionOptions
-from vivavoce.agents.session.pipelines.switch import PipelineRoom
+from vivavoce.agents.session.pipelines.switch import PipelineSwitch
 from vivavoce.agents.session.runtime import SessionRuntime
 from vivavoce.agents.states import CloseReason
 from vivavoce.agents.telemetry.facts import session_facts
 from vivavoce.agents.telemetry.logs.logs import log_session
 from vivavoce.agents.telemetry.observer import SessionObserver, Watch
-from vivavoce.agents.tools.mcp.servers import MCPRoom
+from vivavoce.agents.tools.mcp.servers import MCPServers
 from vivavoce.agents.transports.options import RoomOptions
 from vivavoce.agents.turn import inputs as i
 from vivavoce.pipelines.core.clock import Clock
@@ -72,7 +72,7 @@ class SessionLifecycle:
     def __init__(
         self,
         session: Session,
-        pipelines: PipelineRoom,
+        pipelines: PipelineSwitch,
         runtime: SessionRuntime,
         emitter: SessionEmitter,
         *,
@@ -88,8 +88,8 @@ class SessionLifecycle:
         self._stops: dict[str, Callable[[], Awaitable[None]]] = {}
         """How to end the parts that were started, by name."""
         self._preparing = Preparing(clock, options.start_step)
-        self._mcp: MCPRoom | None = None
-        self._link: RoomLink | None = None
+        self._mcp: MCPServers | None = None
+        self._link: Caller | None = None
         self._is_muted = False
         self._starting = Starting()
         self._close_asked = anyio.Event()
@@ -136,14 +136,14 @@ class SessionLifecycle:
             self._runtime.handoffs.close()
             self._pipelines.close()
             self.closed.set()
-            journal = self._runtime.journal
-            journal.begin("")
+            log = self._runtime.log
+            log.begin("")
             async with anyio.create_task_group() as group:
                 self._emitter.open(group)
                 self._runtime.step(i.SessionClosing())
                 self._runtime.step(i.SessionClosed())
-                journal.note(ev.Closed, report=self.report)
-                journal.flush()
+                log.note(ev.Closed, report=self.report)
+                log.flush()
                 with anyio.move_on_after(self._options.close_timeout):
                     await self._emitter.wait_idle(is_closed=True)
                 group.cancel_scope.cancel()
@@ -151,7 +151,7 @@ class SessionLifecycle:
         return self.report
 
     @property
-    def room_link(self) -> RoomLink:
+    def room_link(self) -> Caller:
         """The session's link to its room.
 
         Raises:
@@ -209,11 +209,11 @@ class SessionLifecycle:
 
     @property
     def _observer(self) -> SessionObserver:
-        return self._runtime.journal.observer
+        return self._runtime.log.observer
 
     def _facts(self) -> Mapping[str, Any]:
         runtime = self._runtime
-        return session_facts(runtime.handoffs.agent, self._pipelines.pipeline, self._options, runtime.journal.room)
+        return session_facts(runtime.handoffs.agent, self._pipelines.pipeline, self._options, runtime.log.room)
 
     def _note_end(self, error: BaseException) -> None:
         cause = error if isinstance(error, Exception) else None
@@ -225,8 +225,8 @@ class SessionLifecycle:
         if self.report is None:  # the close itself was broken
             self.report = CloseReport(reason=self._why.reason.value, seconds=0.0, error="the close was broken off")
         self._runtime.end()
-        if self._runtime.journal.trace is not None:
-            self._runtime.journal.trace.close()
+        if self._runtime.log.trace is not None:
+            self._runtime.log.trace.close()
         self.ready.set()
         self.closed.set()
 
@@ -268,13 +268,13 @@ class SessionLifecycle:
             with watched("prepare"):
                 await self._preparing.first(first, self._pipelines.pipeline)
 
-        self._mcp = MCPRoom(group, self._clock, report_error=self._on_mcp_error)
+        self._mcp = MCPServers(group, self._clock, report_error=self._on_mcp_error)
         handoffs.prepare = self._prepare_next
         watched = partial(self._observer.phase_step, "start")
         with watched("mcp"):
             first = await self._open_servers(self._mcp)
         await self._preparing.beside(connected, prepared)
-        self._link = link = RoomLink(
+        self._link = link = Caller(
             transport[0], runtime, self._emitter, self._clock, room_options, on_closed=self._on_room_closed
         )
         take_over = resumed if callable(resumed) else None
@@ -309,11 +309,11 @@ class SessionLifecycle:
         else:
             handoffs.resume()
         runtime.step(i.SessionStarted())
-        runtime.journal.note(ev.Started)
-        runtime.journal.flush()
+        runtime.log.note(ev.Started)
+        runtime.log.flush()
 
     def _begin(self, group: TaskGroup, resumed: Snapshot | None) -> None:
-        self._runtime.journal.recording.open(group, self._runtime.journal.started_at)
+        self._runtime.log.recording.open(group, self._runtime.log.started_at)
         self._runtime.step(i.SessionStarting(resumed.turns if resumed else 0))
         group.start_soon(self._decide, name=f"session {self._session.id}")
 
@@ -327,7 +327,7 @@ class SessionLifecycle:
         await self._starting.call(group, "take over", wait)
         return got[0]
 
-    async def _open_servers(self, mcp: MCPRoom, *, prepares: bool = False) -> Agent:
+    async def _open_servers(self, mcp: MCPServers, *, prepares: bool = False) -> Agent:
         """Connect the servers of the agent that begins, whom `update_agent()` may replace meanwhile; return it."""
         while True:
             agent = self._runtime.handoffs.agent
@@ -387,8 +387,8 @@ class SessionLifecycle:
             steps=steps,
             error=self._runtime.last_words.problem if self._why.cause is None else describe(self._why.cause),
         )
-        self._runtime.journal.note(ev.Closed, report=self.report)
-        self._runtime.journal.flush()
+        self._runtime.log.note(ev.Closed, report=self.report)
+        self._runtime.log.flush()
         await self._write_report()
         await self._end_telemetry()
         self._set_closed()
@@ -396,8 +396,8 @@ class SessionLifecycle:
             await self._emitter.wait_idle(is_closed=True)
         for name in self._emitter.running:
             logger.warning("A handler of %r outlives the session's close and is cut", name)
-        if self._runtime.journal.trace is not None:
-            await self._runtime.journal.trace.written(closing.seconds_left * UNWIND_SHARE)
+        if self._runtime.log.trace is not None:
+            await self._runtime.log.trace.written(closing.seconds_left * UNWIND_SHARE)
         self._runtime.handoffs.release()
 
     def _close_steps(self) -> list[Step]:
@@ -433,8 +433,8 @@ class SessionLifecycle:
         feed = self._runtime.history.feed
         if feed is not None and feed.is_open:  # after whatever may still add to the history
             steps.append(("history sink", feed.aclose))
-        if self._runtime.journal.recording.begin_close():
-            steps.append(("recording", self._runtime.journal.recording.stop))
+        if self._runtime.log.recording.begin_close():
+            steps.append(("recording", self._runtime.log.recording.stop))
         if link is not None:
             steps.append(("room audio", partial(self._close_room_audio, link)))
             if self._why.leaves:
@@ -448,7 +448,7 @@ class SessionLifecycle:
         path = report_file(self._options.report_path, self._session.id)
         if path is not None:
             session = self._session
-            report = self._runtime.journal.report(self.report, pipeline=session.pipeline, agent_id=session.agent.id)
+            report = self._runtime.log.report(self.report, pipeline=session.pipeline, agent_id=session.agent.id)
             await write_report(path, report, self._clock)
 
     async def _end_telemetry(self) -> None:
@@ -492,7 +492,7 @@ class SessionLifecycle:
             self.accepts_speech = False
             self._runtime.step(i.SessionClosing())
 
-    async def _close_room_audio(self, link: RoomLink) -> None:
+    async def _close_room_audio(self, link: Caller) -> None:
         try:
             if "room audio" in self._stops:
                 await self._stops["room audio"]()

@@ -1,4 +1,4 @@
-"""PipelineLine: one pipeline's connection in a session, from its opening to its end."""
+"""AttachedPipeline: one pipeline's connection in a session, from its opening to its end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vivavoce.pipelines.llm.chat_context import ChatContext, ChatItem
 from vivavoce.pipelines.pipeline import Pipeline, PipelineConnection, PipelineContext, PipelineEvent
 
 
-class PipelineLine:
+class AttachedPipeline:
     """Opens, serves and closes one connection, and knows what of the conversation it was told.
 
     Args:
@@ -33,8 +33,8 @@ class PipelineLine:
         *,
         context: PipelineContext,
         history: SessionHistory,
-        on_event: Callable[[PipelineLine, PipelineEvent], None],
-        on_crash: Callable[[PipelineLine, Exception], None],
+        on_event: Callable[[AttachedPipeline, PipelineEvent], None],
+        on_crash: Callable[[AttachedPipeline, Exception], None],
     ) -> None:
         self.pipeline = pipeline
         self.capabilities = pipeline.capabilities

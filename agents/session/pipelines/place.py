@@ -8,7 +8,7 @@ from typing import Protocol
 
 from anyio.abc import TaskGroup
 
-from vivavoce.agents.session.pipelines.attached import PipelineLine
+from vivavoce.agents.session.pipelines.attached import AttachedPipeline
 from vivavoce.agents.session.pipelines.reports import PipelineReports
 from vivavoce.agents.turn import inputs as i
 from vivavoce.pipelines.media.frame import AudioFrame
@@ -36,7 +36,7 @@ class Linked(Protocol):
 class Taken(Protocol):
     """What is called when a pipeline takes over."""
 
-    def __call__(self, line: PipelineLine, *, owes_answer: bool) -> None:
+    def __call__(self, line: AttachedPipeline, *, owes_answer: bool) -> None:
         """Use that one; `owes_answer`: the one before was lost over the caller's last words, which are known."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from vivavoce.agents.core.log import Journal
+from vivavoce.agents.core.log import SessionLog
 from vivavoce.agents.events import ConnectionReplaced
 from vivavoce.agents.history.history import SessionHistory
 from vivavoce.agents.records import UsageRecord
@@ -25,13 +25,13 @@ class PipelineReports:
 
     def __init__(
         self,
-        journal: Journal,
+        log: SessionLog,
         history: SessionHistory,
         *,
         post: Callable[[i.TurnInput], None],
         run_soon: Callable[[Callable[[], None]], None],
     ) -> None:
-        self._journal = journal
+        self._log = log
         self._history = history
         self._post = post
         self._run_soon = run_soon
@@ -39,7 +39,7 @@ class PipelineReports:
     def take(self, event: PipelineEvent) -> None:
         """Take one event. Synchronous; decides nothing. Failures are the pipeline room's matter."""
         if isinstance(event, PipelineUsage):
-            self._journal.add_usage(
+            self._log.add_usage(
                 UsageRecord(
                     llm_input_tokens=event.input_tokens,
                     llm_output_tokens=event.output_tokens,
@@ -49,7 +49,7 @@ class PipelineReports:
         elif isinstance(event, PipelineReplaced):
             component, gap, reason = event.component, event.gap, event.reason
             logger.info("The connection of the %s was replaced (%s), with a gap of %.3f s", component, reason, gap)
-            self._journal.note(ConnectionReplaced, component=component, gap=gap, reason=reason)
+            self._log.note(ConnectionReplaced, component=component, gap=gap, reason=reason)
         elif isinstance(event, AgentTranscript):
             self._run_soon(lambda: self._history.settle_cut(event.item_id, event.text))
         elif not isinstance(event, PipelineFailed):

@@ -1,4 +1,4 @@
-"""PipelineRoom: the session's pipeline, and `change_pipeline()`, by which the call goes on with another one.
+"""PipelineSwitch: the session's pipeline, and `change_pipeline()`, by which the call goes on with another one.
 
 How a change goes:
 
@@ -36,12 +36,12 @@ from anyio.abc import TaskGroup
 
 from vivavoce.agents import events as ev
 from vivavoce.agents.agent import Session
-from vivavoce.agents.core.log import Journal
+from vivavoce.agents.core.log import SessionLog
 from vivavoce.agents.history.history import SessionHistory
 from vivavoce.agents.records import ComponentRecord
-from vivavoce.agents.session.handoff import HandoffRoom
+from vivavoce.agents.session.handoff import Handoffs
 from vivavoce.agents.session.options import SessionOptions
-from vivavoce.agents.session.pipelines.attached import PipelineLine
+from vivavoce.agents.session.pipelines.attached import AttachedPipeline
 from vivavoce.agents.session.pipelines.change import PipelineChange
 from vivavoce.agents.session.pipelines.place import EARS, Ears, Linked, PipelinePlace, Taken
 from vivavoce.agents.session.pipelines.reports import PipelineReports
@@ -90,7 +90,7 @@ class _Run:
     """A change that is under way."""
 
     change: PipelineChange
-    line: PipelineLine | None = None
+    line: AttachedPipeline | None = None
     is_asked: bool = False
     """Whether the turn machine was told that the new pipeline is ready."""
     reason: DropReason | None = None
@@ -99,7 +99,7 @@ class _Run:
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
 
 
-class PipelineRoom:
+class PipelineSwitch:
     """Opens, changes and closes pipelines for one session.
 
     Args:
@@ -112,20 +112,20 @@ class PipelineRoom:
         pipeline: Pipeline,
         *,
         options: SessionOptions,
-        journal: Journal,
+        log: SessionLog,
         history: SessionHistory,
-        handoffs: HandoffRoom,
+        handoffs: Handoffs,
     ) -> None:
         self.pipeline = pipeline
         self.capabilities = pipeline.capabilities  # asked of all its parts each time
         self._session = session
         self._options = options
-        self._journal = journal
+        self._log = log
         self._history = history
         self._handoffs = handoffs
         self._in: PipelinePlace | None = None
-        self._line: PipelineLine | None = None
-        self._leaving: list[PipelineLine] = []
+        self._line: AttachedPipeline | None = None
+        self._leaving: list[AttachedPipeline] = []
         self._waiting: deque[PipelineChange] = deque()
         self._run: _Run | None = None
         self._kept: RecentFrames | None = None
@@ -160,7 +160,7 @@ class PipelineRoom:
         ears: Ears,
         input_rate: int,
         on_lost: Callable[[Exception], None],
-    ) -> PipelineLine:
+    ) -> AttachedPipeline:
         """Return the first pipeline's connection, which `start()` connects.
 
         Args:
@@ -168,7 +168,7 @@ class PipelineRoom:
         Raises:
             ConfigurationError: The pipeline is attached to a session already.
         """
-        reports = PipelineReports(self._journal, self._history, post=linked.post, run_soon=linked.run_soon)
+        reports = PipelineReports(self._log, self._history, post=linked.post, run_soon=linked.run_soon)
         self._in = PipelinePlace(group, linked, ears, reports, input_rate, on_lost)
         self._line = line = self._make(self.pipeline)
         if self._waiting:
@@ -254,7 +254,7 @@ class PipelineRoom:
             change.set_outcome("completed")
             return
         old, new = self.pipeline.name, change.pipeline.name
-        with self._journal.observer.hook("pipeline_change", old=old, new=new) as watch:
+        with self._log.observer.hook("pipeline_change", old=old, new=new) as watch:
             try:
                 for line in self._leaving:
                     if line.pipeline is change.pipeline:
@@ -314,7 +314,7 @@ class PipelineRoom:
         new.bring_up_to_date(self._handoffs.agent)
         self.on_taken(new, owes_answer=old.failure is not None and self._is_unanswered)
         parts = tuple(ComponentRecord(*part) for part in new.capabilities.components)
-        self._journal.note(ev.PipelineChanged, old=old.pipeline.name, pipeline=new.pipeline.name, components=parts)
+        self._log.note(ev.PipelineChanged, old=old.pipeline.name, pipeline=new.pipeline.name, components=parts)
         logger.info("The session went from the %s to the %s pipeline", old.pipeline.name, new.pipeline.name)
         kept, self._kept = self._kept, None
         place.ears.hear_by(new.connection.push_audio)
@@ -332,7 +332,7 @@ class PipelineRoom:
     @property
     def _is_unanswered(self) -> bool:
         """Whether the last turn's words are known and nothing of an answer was heard."""
-        turns, items = self._journal.turns, self._history.items
+        turns, items = self._log.turns, self._history.items
         if not (turns and items) or turns[-1].kind != "turn" or turns[-1].outcome != "failed" or turns[-1].heard_text:
             return False
         last = items[-1]
@@ -349,7 +349,7 @@ class PipelineRoom:
 
     # --- what pipelines tell
 
-    def _on_event(self, line: PipelineLine, event: PipelineEvent) -> None:
+    def _on_event(self, line: AttachedPipeline, event: PipelineEvent) -> None:
         if isinstance(event, PipelineFailed):
             if self.on_closing_error is not None:
                 self.on_closing_error(event.error)
@@ -363,12 +363,12 @@ class PipelineRoom:
         elif isinstance(event, AgentTranscript) or (isinstance(event, UserFinal) and event.item_id):
             self._place.reports.take(event)
 
-    def _on_crash(self, line: PipelineLine, error: Exception) -> None:
+    def _on_crash(self, line: AttachedPipeline, error: Exception) -> None:
         logger.error("The pipeline ended by an error: %s", describe(error))
         logger.debug("The pipeline ended by an error", exc_info=error)
         self._place.linked.run_soon(partial(self._on_failed, line, PipelineFailed(error, False, "pipeline")))
 
-    def _on_failed(self, line: PipelineLine, event: PipelineFailed) -> None:
+    def _on_failed(self, line: AttachedPipeline, event: PipelineFailed) -> None:
         is_in_use = line is self._line
         goes_on = event.recovered or not is_in_use or bool(self.pipeline.fallback or self.to_come)
         self._place.linked.report_error(event.error, event.component or "pipeline", is_recovered=goes_on)
@@ -381,7 +381,7 @@ class PipelineRoom:
         elif self._run is not None and line is self._run.line:
             self._place.linked.post(i.PipelineChangeWithdrawn(self._run.change.id))
 
-    def _lose(self, line: PipelineLine, error: Exception, unheard: Sequence[AudioFrame] = ()) -> None:
+    def _lose(self, line: AttachedPipeline, error: Exception, unheard: Sequence[AudioFrame] = ()) -> None:
         """The pipeline in use is lost for good."""
         if self._is_closing or line is not self._line:
             return
@@ -438,8 +438,8 @@ class PipelineRoom:
             for line in list(self._leaving):
                 await line.ended.wait()
 
-    def _make(self, pipeline: Pipeline) -> PipelineLine:
-        return PipelineLine(
+    def _make(self, pipeline: Pipeline) -> AttachedPipeline:
+        return AttachedPipeline(
             pipeline,
             context=PipelineContext(
                 clock=self._options.clock,
@@ -454,11 +454,11 @@ class PipelineRoom:
             on_crash=self._on_crash,
         )
 
-    def _leave(self, line: PipelineLine, *, linger: float) -> None:
+    def _leave(self, line: AttachedPipeline, *, linger: float) -> None:
         self._leaving.append(line)
         self._place.group.start_soon(self._retire, line, linger, name=f"closing a {line.pipeline.name} pipeline")
 
-    async def _retire(self, line: PipelineLine, linger: float) -> None:
+    async def _retire(self, line: AttachedPipeline, linger: float) -> None:
         raised: list[BaseException] = []
         call = OwnedCall(f"closing the {line.pipeline.name} pipeline", line.aclose, raised.append)
         try:
@@ -481,7 +481,7 @@ def _both(first: Callable[[AudioFrame], None], then: Callable[[AudioFrame], None
     then(frame)
 
 
-def _unlinked(line: PipelineLine, *, owes_answer: bool) -> None:
+def _unlinked(line: AttachedPipeline, *, owes_answer: bool) -> None:
     """Before the session has its parts, there is nobody to tell."""
 
 

@@ -1,4 +1,4 @@
-"""MCPRoom: the MCP servers of a session's agents, from when an agent comes until the close."""
+"""MCPServers: the MCP servers of a session's agents, from when an agent comes until the close."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MAX_NAME = 64
 """Letters in a tool's name that every model's provider takes."""
 
 
-class MCPRoom:
+class MCPServers:
     """Connects an agent's servers side by side, gives the agent their tools, and ends all of them at the close.
 
     An agent that was replaced keeps its servers: its tools may still run, and it may come back.

@@ -1,4 +1,4 @@
-"""Hush: times at which the caller's voice takes nothing from the agent. What is said then is kept for the next turn.
+"""InterruptionGuard: times at which the caller's voice cannot interrupt. Words said then are kept for the next turn.
 
 * **Echo warm-up.** A client's echo canceller needs some seconds of the agent's voice to converge; until then the agent
   may hear itself. The seconds count from the first frame of the session; only speech that sounds is shielded, so that
@@ -27,7 +27,7 @@ LATE_MERGES = 2
 """How often that is."""
 
 
-class Hush:
+class InterruptionGuard:
     """Knows which speech is shielded, and which words take no floor.
 
     Args:

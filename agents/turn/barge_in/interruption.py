@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
-from vivavoce.agents.turn.barge_in.guard import Hush, is_long_pause
-from vivavoce.agents.turn.barge_in.judge import Judge
+from vivavoce.agents.turn.barge_in.guard import InterruptionGuard, is_long_pause
+from vivavoce.agents.turn.barge_in.judge import PolicyRunner
 from vivavoce.agents.turn.barge_in.policy import Decision, InterruptionMoment, Trigger
 from vivavoce.agents.turn.deadlines import NANOSECOND_DIGITS, Deadline
 from vivavoce.agents.turn.effects import CancelSpeech, Effect, InterruptCalls, PauseSpeech, ResumeSpeech
@@ -30,7 +30,7 @@ class Interruption:
         options: InterruptionOptions,
         floor: Floor,
         user: UserSide,
-        hush: Hush,
+        hush: InterruptionGuard,
         caller: CallerFloor,
         out: list[Effect],
     ) -> None:
@@ -41,7 +41,7 @@ class Interruption:
         self._floor = floor
         self._user = user
         self._out = out
-        self._judge = Judge(options, out)
+        self._judge = PolicyRunner(options, out)
         self._words_paused_at = float("-inf")
         self._calls_interrupted: tuple[str, set[str]] = ("", set())  # by the turn of that id
         self.is_caller_gone = False

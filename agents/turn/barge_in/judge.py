@@ -1,4 +1,4 @@
-"""Judge: asks the application's policies, and takes the default where one fails."""
+"""PolicyRunner: asks the application's policies, and takes the default where one fails."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vivavoce.pipelines.core.errors import describe
 DECISIONS = ("ignore", "pause", "interrupt")
 
 
-class Judge:
+class PolicyRunner:
     """Holds the policies of one session.
 
     Args:

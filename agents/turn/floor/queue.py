@@ -1,4 +1,4 @@
-"""Speeches: requests for the floor, who gets it next, and what a speech reports of itself until its end.
+"""SpeechQueue: requests for the floor, who gets it next, and what a speech reports of itself until its end.
 
 A handoff waits in the same queue, so that what was said before it is asked for is spoken before it.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 
 from vivavoce.agents.turn import inputs as i
-from vivavoce.agents.turn.barge_in.guard import Hush
+from vivavoce.agents.turn.barge_in.guard import InterruptionGuard
 from vivavoce.agents.turn.barge_in.interruption import Interruption
 from vivavoce.agents.turn.effects import (
     BeginHandoff,
@@ -24,7 +24,7 @@ from vivavoce.agents.turn.floor.caller_floor import CallerFloor
 from vivavoce.agents.turn.floor.floor import Floor
 
 
-class Speeches:
+class SpeechQueue:
     """Moves speeches through the floor. Counts failures: a conversation that fails again and again is closed."""
 
     def __init__(
@@ -32,7 +32,7 @@ class Speeches:
         floor: Floor,
         caller: CallerFloor,
         interruption: Interruption,
-        hush: Hush,
+        hush: InterruptionGuard,
         out: list[Effect],
         *,
         max_errors: int,

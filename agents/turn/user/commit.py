@@ -1,4 +1,4 @@
-"""Answering: a user turn that is over is answered, kept unanswered, or waits for a protected speech.
+"""TurnCommit: a user turn that is over is answered, kept unanswered, or waits for a protected speech.
 
 Also what a late final does to a turn that was committed as an interim.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from vivavoce.agents.turn.barge_in.guard import Hush
+from vivavoce.agents.turn.barge_in.guard import InterruptionGuard
 from vivavoce.agents.turn.barge_in.interruption import Interruption
 from vivavoce.agents.turn.effects import (
     AddBackchannel,
@@ -22,12 +22,12 @@ from vivavoce.agents.turn.floor.floor import Floor, Speech
 from vivavoce.agents.turn.floor.preemption import Preemption
 from vivavoce.agents.turn.options import TurnOptions
 from vivavoce.agents.turn.user.endpointing import Endpointing
-from vivavoce.agents.turn.user.late_finals import CommittedTurn, Guess, OpenFinals
+from vivavoce.agents.turn.user.late_finals import CommittedTurn, Guess, LateFinals
 from vivavoce.agents.turn.user.turn import Over, Past, UserSide, UserTurn
 from vivavoce.pipelines.core.words import count_words
 
 
-class Answering:
+class TurnCommit:
     """Ends the user's turn. Numbers the answers, and remembers the last commit while its final may still come."""
 
     def __init__(
@@ -36,7 +36,7 @@ class Answering:
         floor: Floor,
         user: UserSide,
         interruption: Interruption,
-        hush: Hush,
+        hush: InterruptionGuard,
         endpointing: Endpointing,
         preemption: Preemption | None,
         out: list[Effect],
@@ -50,7 +50,7 @@ class Answering:
         self._interruption = interruption
         self._out = out
         self._answers = 0
-        self._finals = OpenFinals()
+        self._finals = LateFinals()
         self.amended: tuple[CommittedTurn, float] | None = None
         """A turn whose words a late final has changed since its answer was heard, and when; none if answered since."""
 

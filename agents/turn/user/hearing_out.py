@@ -9,14 +9,14 @@ from __future__ import annotations
 from vivavoce.agents.turn.effects import Effect, HeardOut, SettleAudio
 from vivavoce.agents.turn.inputs import UserFinal, UserInterim
 from vivavoce.agents.turn.options import EndpointingOptions
-from vivavoce.agents.turn.user.commit import Answering
+from vivavoce.agents.turn.user.commit import TurnCommit
 from vivavoce.agents.turn.user.turn import UserSide
 
 
 class HearingOut:
     """Knows until when the last words are waited for."""
 
-    def __init__(self, options: EndpointingOptions, user: UserSide, answering: Answering, out: list[Effect]) -> None:
+    def __init__(self, options: EndpointingOptions, user: UserSide, answering: TurnCommit, out: list[Effect]) -> None:
         self._timeout = options.transcript_timeout
         self._user = user
         self._answering = answering

@@ -1,4 +1,4 @@
-"""OpenFinals: words that were committed as an interim, and which of the finals that come later settles which of them.
+"""LateFinals: words that were committed as an interim, and which of the finals that come later settles which of them.
 
 A provider's name of the utterance tells, where it gives one. Else it is the next final that comes before any new speech
 is heard, however late. In the midst of new speech the order alone does not tell, as that may have finals too, nor where
@@ -170,7 +170,7 @@ class CommittedTurn:
         self._before, self._behind = [*self._before, *said, *self._behind, turn.typed], []
 
 
-class OpenFinals:
+class LateFinals:
     """The guesses that wait for their finals, oldest first, each with the turn that it is part of.
 
     A model that hears the caller itself names each turn's audio: after the commit, in the order of the commits, where

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from vivavoce.agents.turn.barge_in.interruption import Interruption
 from vivavoce.agents.turn.deadlines import Deadline
 from vivavoce.agents.turn.options import TurnOptions
-from vivavoce.agents.turn.user.commit import Answering
+from vivavoce.agents.turn.user.commit import TurnCommit
 from vivavoce.agents.turn.user.turn import Over, UserSide
 
 GRACE = 1.0
@@ -28,7 +28,7 @@ GRACE = 1.0
 class Noise:
     """Decides when what sounds is noise."""
 
-    def __init__(self, user: UserSide, interruption: Interruption, answering: Answering) -> None:
+    def __init__(self, user: UserSide, interruption: Interruption, answering: TurnCommit) -> None:
         self._user = user
         self._interruption = interruption
         self._answering = answering

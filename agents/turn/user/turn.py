@@ -318,7 +318,7 @@ class Silence:
 
 @dataclass(slots=True)
 class UserSide:
-    """What the user is doing now; `Listening` and `Answering` change it, `WakeUps` counts in `silence`, others read."""
+    """The present state of the user. `UserTurns` and `TurnCommit` change it, `WakeUps` counts `silence`, others read."""
 
     turn: UserTurn | None = None
     burst: Burst | None = None

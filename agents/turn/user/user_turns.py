@@ -1,24 +1,24 @@
-"""Listening: the user's open turn, from its first sound, word or key to the decision that it is over."""
+"""UserTurns: the user's open turn, from its first sound, word or key to the decision that it is over."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vivavoce.agents.turn.barge_in.guard import Hush
+from vivavoce.agents.turn.barge_in.guard import InterruptionGuard
 from vivavoce.agents.turn.barge_in.interruption import Interruption
 from vivavoce.agents.turn.deadlines import Deadline
 from vivavoce.agents.turn.effects import ClearAudio, Effect, PredictEndOfTurn, RefuseRemoteReply, SettleAudio
 from vivavoce.agents.turn.floor.floor import Floor
 from vivavoce.agents.turn.options import TurnOptions
-from vivavoce.agents.turn.user.commit import Answering
+from vivavoce.agents.turn.user.commit import TurnCommit
 from vivavoce.agents.turn.user.endpointing import REACTION, Endpointing
 from vivavoce.agents.turn.user.limits import TurnLimits
 from vivavoce.agents.turn.user.noise import Noise
 from vivavoce.agents.turn.user.turn import Burst, Over, Past, UserSide, UserTurn
 
 
-class Listening:
-    """Takes what the user does. Opens turns and numbers them; tells Interruption at once and Answering at the end."""
+class UserTurns:
+    """Takes what the user does. Opens turns and numbers them; tells Interruption at once and TurnCommit at the end."""
 
     def __init__(
         self,
@@ -26,8 +26,8 @@ class Listening:
         floor: Floor,
         user: UserSide,
         interruption: Interruption,
-        answering: Answering,
-        hush: Hush,
+        answering: TurnCommit,
+        hush: InterruptionGuard,
         endpointing: Endpointing,
         out: list[Effect],
     ) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from kit.turn import Conversation
 from vivavoce.agents.turn import inputs as i
-from vivavoce.agents.turn.barge_in.guard import Hush
+from vivavoce.agents.turn.barge_in.guard import InterruptionGuard
 from vivavoce.agents.turn.deadlines import Deadline
 from vivavoce.agents.turn.effects import DeadlineDropped
 from vivavoce.agents.turn.floor.preemption import Preemption
@@ -29,7 +29,7 @@ def due_at_one(_: object) -> Iterator[Deadline]:
 
 
 def test_a_deadline_that_changes_nothing_is_dropped_and_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Hush, "deadlines", due_at_one)
+    monkeypatch.setattr(InterruptionGuard, "deadlines", due_at_one)
     talk = Conversation().until(1.0)
     assert dropped(talk) == [DeadlineDropped("broken_rule", 1.0)]
     assert talk.machine.next_deadline() is None
@@ -40,7 +40,7 @@ def test_a_deadline_that_changes_nothing_is_dropped_and_reported(monkeypatch: py
 
 def test_a_dropped_deadline_is_asked_again_after_an_input_and_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:
     acts: list[float] = []
-    monkeypatch.setattr(Hush, "deadlines", lambda _: iter([Deadline(1.0, acts.append)]))
+    monkeypatch.setattr(InterruptionGuard, "deadlines", lambda _: iter([Deadline(1.0, acts.append)]))
     talk = Conversation().until(1.0)
     asked = len(acts)
     talk.until(2.0)

@@ -31,7 +31,7 @@ class FloorWatch:
 
     @property
     def unfinished(self) -> list[str]:
-        """Speeches that neither ended nor were told to."""
+        """SpeechQueue that neither ended nor were told to."""
         return [speech for speech in self.known if speech not in self.over]
 
     def sees_input(self, event: i.TurnInput) -> None:

@@ -1,4 +1,4 @@
-"""MCPRoom: which servers' tools an agent has, and what becomes of a call whose server is not there."""
+"""MCPServers: which servers' tools an agent has, and what becomes of a call whose server is not there."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from anyio.abc import TaskGroup
 from kit.mcp.memory import Line, MemoryServer, library
 from vivavoce.agents import Agent, MCPServer, ToolError, function_tool
 from vivavoce.agents.testing import VirtualClock, run_virtual
-from vivavoce.agents.tools.mcp.servers import MCPRoom
+from vivavoce.agents.tools.mcp.servers import MCPServers
 from vivavoce.pipelines.core.errors import ToolServerError
 from vivavoce.pipelines.llm.tools import Tool
 
@@ -33,7 +33,7 @@ class House:
         self.opened_at = 0.0
 
     async def open(self, group: TaskGroup) -> None:
-        self.room = MCPRoom(group, VirtualClock(), report_error=lambda error: self.errors.append(str(error)))
+        self.room = MCPServers(group, VirtualClock(), report_error=lambda error: self.errors.append(str(error)))
         await self.room.open(self.agent)
 
     @property
