@@ -318,7 +318,7 @@ class Silence:
 
 @dataclass(slots=True)
 class UserSide:
-    """The present state of the user. `UserTurns` and `TurnCommit` change it, `WakeUps` counts `silence`, others read."""
+    """State of the user now. `UserTurns` and `TurnCommit` change it, `WakeUps` counts `silence`, others read it."""
 
     turn: UserTurn | None = None
     burst: Burst | None = None
