@@ -10,7 +10,7 @@ from pathlib import Path
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from livekit.protocol import models, rtc
 
-SCHEMA = Path(__file__).resolve().parents[2] / "agents/page/static/schema.js"
+SCHEMA = Path(__file__).resolve().parents[3] / "agents/page/static/schema.js"
 
 MESSAGES = {
     "WrappedJoinRequest": "compression join_request",

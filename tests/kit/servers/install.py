@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-CACHE = Path(__file__).resolve().parents[2] / ".cache"
+CACHE = Path(__file__).resolve().parents[3] / ".cache"
 
 LIVEKIT_SERVER_VERSION = "v1.13.5"
 """The newest whose go.mod has no `replace`, which `go install` refuses."""

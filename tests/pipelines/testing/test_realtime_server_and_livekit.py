@@ -20,7 +20,7 @@ from vivavoce.pipelines.testing.realtime_server import (
     ScriptedRealtimeServer,
 )
 
-CLIENT = Path(__file__).resolve().parents[2] / "peers" / "livekit_realtime.py"
+CLIENT = Path(__file__).resolve().parents[2] / "kit" / "peers" / "livekit_realtime.py"
 LIMIT = 90.0
 """Seconds; importing livekit-agents takes ten of them on a busy machine."""
 
