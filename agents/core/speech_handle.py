@@ -1,4 +1,8 @@
-"""SpeechHandle: what `say()` and `reply()` return."""
+"""SpeechHandle, which `say()` and `reply()` return, and SpeechControl, its only writer.
+
+Public objects come in two parts, here and wherever the session changes an object that applications hold: the public
+class has the members that applications call, and no others; a `…Control` owns the state and stays inside the session.
+"""
 
 from __future__ import annotations
 
@@ -19,22 +23,102 @@ running_tool_of: ContextVar[str] = ContextVar("running_tool_of", default="")
 """In a tool's task, the id of the speech that called it."""
 
 running_speech: ContextVar[SpeechHandle | None] = ContextVar("running_speech", default=None)
-"""In a speech's task and what it starts, its handle."""
+"""In a speech's task and the tasks that it starts, its handle."""
 
 
 def holds_floor() -> bool:
-    """Tell whether the calling code is what a speech waits for with the floor in its hands; tools are not."""
+    """Return whether a speech that has the floor waits for the calling code; it does not wait for a tool."""
     speech = running_speech.get()
     return speech is not None and not speech.is_done and not running_tool_of.get()
 
 
 class SpeechHandle:
-    """One speech. Awaiting it resolves when everything it started is played out or dropped, whatever its outcome.
+    """One speech. Awaiting it resolves when its audio has been played or dropped, whatever its outcome.
 
-    Awaiting raises nothing but a `SessionError` where it could never resolve: in a tool that the speech itself runs.
+    Awaiting raises only a `SessionError`, in a tool that the speech itself runs: the speech ends after its tools.
+    """
+
+    def __init__(self, control: SpeechControl) -> None:
+        self._control = control
+
+    def __repr__(self) -> str:
+        return f"SpeechHandle({self.id!r}, {self.kind!r}, outcome={self.outcome!r})"
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        return self._control.wait().__await__()
+
+    @property
+    def id(self) -> str:
+        """The speech's id, as events and records name it."""
+        return self._control.id
+
+    @property
+    def kind(self) -> SpeechKind:
+        """`say`, `reply`, or `turn`: the answer to a turn of the caller."""
+        return self._control.kind
+
+    @property
+    def interruptible(self) -> bool:
+        """Whether the caller can interrupt it."""
+        return self._control.interruptible
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the handle has resolved."""
+        return self._control.is_done
+
+    @property
+    def outcome(self) -> TurnOutcome | None:
+        """How the speech ended; None before its end."""
+        return self._control.outcome
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether it was interrupted after its audio had begun."""
+        return self._control.outcome == "interrupted"
+
+    @property
+    def heard_text(self) -> str:
+        """The words that the caller has heard; grows with each step of the speech."""
+        return self._control.heard_text
+
+    @property
+    def played_seconds(self) -> float:
+        """Seconds of its audio that were played."""
+        return self._control.played_seconds
+
+    def exception(self) -> Exception | None:
+        """Return the error of a speech that failed."""
+        return self._control.error
+
+    def interrupt(self, *, force: bool = False) -> None:
+        """Stop the speech; a protected one needs `force`. To know when it has stopped, await the handle.
+
+        Raises:
+            ConfigurationError: `force` is no bool.
+        """
+        check_flag("force", force)
+        self._control.interrupt(force=force)
+
+    def disallow_interruptions(self) -> None:
+        """Protect the speech from now on: only `force` interrupts it. No effect on a speech that has ended."""
+        self._control.protect()
+
+    def add_done_callback(self, callback: Callable[[SpeechHandle], None]) -> None:
+        """Call `callback` with the handle, once, when the speech resolves; at once if it has. It must not block.
+
+        Raises:
+            ConfigurationError: `callback` cannot be called.
+        """
+        check_function("callback", callback)
+        self._control.add_done_callback(callback)
+
+
+class SpeechControl:
+    """The state of one speech, which the session changes and its `handle` shows.
 
     Args:
-        tell: Enqueues an input of the turn machine and returns at once, from any thread.
+        post: Enqueues an input of the turn machine and returns at once, from any thread.
     """
 
     def __init__(
@@ -43,26 +127,31 @@ class SpeechHandle:
         kind: SpeechKind,
         *,
         interruptible: bool,
-        tell: Callable[[InterruptRequested | SpeechProtected], None],
+        post: Callable[[InterruptRequested | SpeechProtected], None],
     ) -> None:
         self.id = speech_id
         self.kind = kind
         self.interruptible = interruptible
-        self._tell = tell
+        self.outcome: TurnOutcome | None = None
+        self.error: Exception | None = None
+        self.heard_text = ""
+        self.played_seconds = 0.0
+        self.handle = SpeechHandle(self)
+        self._post = post
         self._done = asyncio.Event()
-        self._outcome: TurnOutcome | None = None
-        self._error: Exception | None = None
-        self._heard_text = ""
-        self._played_seconds = 0.0
         self._callbacks: list[Callable[[SpeechHandle], None]] = []
 
-    def __repr__(self) -> str:
-        return f"SpeechHandle({self.id!r}, {self.kind!r}, outcome={self._outcome!r})"
+    @property
+    def is_done(self) -> bool:
+        """Whether the handle has resolved."""
+        return self._done.is_set()
 
-    def __await__(self) -> Generator[Any, Any, None]:
-        return self._wait().__await__()
+    async def wait(self) -> None:
+        """Wait until the speech resolves.
 
-    async def _wait(self) -> None:
+        Raises:
+            SessionError: The calling code is a tool of this speech.
+        """
         if running_tool_of.get() == self.id and not self._done.is_set():
             raise SessionError(
                 f"speech {self.id!r} cannot be awaited inside a tool that it runs: it ends after the tool; "
@@ -70,78 +159,28 @@ class SpeechHandle:
             )
         await self._done.wait()
 
-    @property
-    def is_done(self) -> bool:
-        """Whether the handle has resolved."""
-        return self._done.is_set()
+    def interrupt(self, *, force: bool) -> None:
+        """Ask the turn machine to stop it."""
+        self._post(InterruptRequested(force=force, speech_id=self.id))
 
-    @property
-    def outcome(self) -> TurnOutcome | None:
-        """What became of it; None until it is known."""
-        return self._outcome
-
-    @property
-    def interrupted(self) -> bool:
-        """Whether it was cut short while it could be heard."""
-        return self._outcome == "interrupted"
-
-    @property
-    def heard_text(self) -> str:
-        """What the caller has heard of it; grows step by step."""
-        return self._heard_text
-
-    @property
-    def played_seconds(self) -> float:
-        """Seconds of it that were played."""
-        return self._played_seconds
-
-    def exception(self) -> Exception | None:
-        """Return what made it fail, if it has failed."""
-        return self._error
-
-    def interrupt(self, *, force: bool = False) -> None:
-        """Stop it; a protected one needs `force`. Await the handle to know when it has stopped.
-
-        Raises:
-            ConfigurationError: `force` is no bool.
-        """
-        check_flag("force", force)
-        self._tell(InterruptRequested(force=force, speech_id=self.id))
-
-    def disallow_interruptions(self) -> None:
-        """Protect it from now on: only `force` cuts it. Nothing happens if it is over or has been cut."""
+    def protect(self) -> None:
+        """Protect it from interruptions."""
         self.interruptible = False
-        self._tell(SpeechProtected(self.id))
-
-    def add_done_callback(self, callback: Callable[[SpeechHandle], None]) -> None:
-        """Call `callback` once with the handle when it resolves, at once if it has. It must not block.
-
-        Raises:
-            ConfigurationError: `callback` cannot be called.
-        """
-        check_function("callback", callback)
-        if self._done.is_set():
-            self._call(callback)
-        else:
-            self._callbacks.append(callback)
-
-    # For the session: applications only read a handle and interrupt it.
+        self._post(SpeechProtected(self.id))
 
     def add_heard(self, text: str, seconds: float) -> None:
-        """For the session: note what was heard of one step."""
-        self._heard_text = f"{self._heard_text} {text}".strip()
-        self._played_seconds += seconds
+        """Add the words and the audio of one step that the caller has heard."""
+        self.heard_text = f"{self.heard_text} {text}".strip()
+        self.played_seconds += seconds
 
     def set_outcome(self, outcome: TurnOutcome, error: Exception | None = None) -> None:
-        """For the session: note the outcome and resolve."""
-        if self._outcome is not None:  # left behind by a close that had given it an outcome
-            return
-        self._outcome = outcome
-        self._error = error
-        self.resolve()
+        """Set the outcome and resolve the handle; no effect if the close has set one before."""
+        if self.outcome is None:
+            self.outcome, self.error = outcome, error
+            self.resolve()
 
     def resolve(self) -> None:
-        """For the session: wake who awaits; the outcome may still be open when only the generation was waited for."""
+        """Resolve the handle: without an outcome if the application waits for the generation only."""
         if self._done.is_set():
             return
         self._done.set()
@@ -149,9 +188,16 @@ class SpeechHandle:
         for callback in callbacks:
             self._call(callback)
 
+    def add_done_callback(self, callback: Callable[[SpeechHandle], None]) -> None:
+        """Call `callback` when the speech resolves, at once if it has."""
+        if self._done.is_set():
+            self._call(callback)
+        else:
+            self._callbacks.append(callback)
+
     def _call(self, callback: Callable[[SpeechHandle], None]) -> None:
         try:
-            callback(self)
+            callback(self.handle)
         except Exception as error:  # noqa: BLE001 - a user callback must not keep a speech from ending
             logger.error("A done callback of speech %s raised %s", self.id, located(error))
             logger.debug("It raised here", exc_info=error)

@@ -16,7 +16,7 @@ from vivavoce.agents.audio.background_audio import BackgroundAudio
 from vivavoce.agents.audio.playout import Playout, Utterance
 from vivavoce.agents.core.inbox import Barrier, Entry, Inbox, LoopCall
 from vivavoce.agents.core.log import SessionLog
-from vivavoce.agents.core.speech_handle import SpeechHandle
+from vivavoce.agents.core.speech_handle import SpeechControl, SpeechHandle
 from vivavoce.agents.history.history import SessionHistory
 from vivavoce.agents.records import TurnOutcome
 from vivavoce.agents.session.effect_notes import note_agent_state, note_turn_limit, note_user_state
@@ -249,14 +249,14 @@ class SessionRuntime:
             else:
                 self._end_unbegun(reply, "failed", error)
 
-    def request_speech(self, handle: SpeechHandle, request: SpeechRequest, asked: i.SpeechRequested) -> None:
+    def request_speech(self, speech: SpeechControl, request: SpeechRequest, asked: i.SpeechRequested) -> None:
         """Register a `say` or `reply` and ask for the floor."""
-        record = self.turn_book.begin(handle, self._links.agent.id)
+        record = self.turn_book.begin(speech.handle, self._links.agent.id)
         if request.by_hook:
             record.answered_turn = self.handoffs.turn
-        self._replies[handle.id] = Reply(self._host, handle, request, record)
-        self.log.observer.asked(handle.id, handle.kind)
-        self.log.note(ev.SpeechCreated, speech_id=handle.id, kind=handle.kind)
+        self._replies[speech.id] = Reply(self._host, speech, request, record)
+        self.log.observer.asked(speech.id, speech.kind)
+        self.log.note(ev.SpeechCreated, speech_id=speech.id, kind=speech.kind)
         self.post(asked)
         self._replies.hook_speaks(asked.hook_of)
 
@@ -279,9 +279,9 @@ class SessionRuntime:
 
     def _answer_history(self, turn_id: str) -> None:
         """Have the model answer what is in the history, that turn's words or what its tools came to."""
-        handle = SpeechHandle(new_id("speech"), "reply", interruptible=True, tell=self.tell)
-        self.request_speech(handle, SpeechRequest(), i.SpeechRequested(speech_id=handle.id, kind="reply"))
-        self._replies[handle.id].record.answers(turn_id)
+        speech = SpeechControl(new_id("speech"), "reply", interruptible=True, post=self.tell)
+        self.request_speech(speech, SpeechRequest(), i.SpeechRequested(speech_id=speech.id, kind="reply"))
+        self._replies[speech.id].record.answers(turn_id)
 
     @property
     def live_handles(self) -> list[SpeechHandle]:
@@ -334,14 +334,14 @@ class SessionRuntime:
             item = self.history.replace_text(item, effect.text, turn_id=effect.turn_id)
         else:
             item = self.history.add_message("user", effect.text, turn_id=effect.turn_id, in_model=effect.is_heard)
-        handle = SpeechHandle(effect.speech_id, "turn", interruptible=True, tell=self.tell)
-        record = self.turn_book.commit(effect, handle, self._links.agent.id)
+        speech = SpeechControl(effect.speech_id, "turn", interruptible=True, post=self.tell)
+        record = self.turn_book.commit(effect, speech.handle, self._links.agent.id)
         instructions = AMENDED if effect.amends else ""
         request = SpeechRequest(user_item=item, remote_reply_id=effect.remote_reply_id, instructions=instructions)
         attempt = self._attempts.take(effect.attempt_id) if effect.attempt_id else None
-        self._replies[handle.id] = Reply(self._host, handle, request, record, attempt)
+        self._replies[speech.id] = Reply(self._host, speech, request, record, attempt)
         self.handoffs.turn_committed()
-        self.log.note(ev.SpeechCreated, turn_id=effect.turn_id, speech_id=handle.id, kind="turn")
+        self.log.note(ev.SpeechCreated, turn_id=effect.turn_id, speech_id=speech.id, kind="turn")
 
     def _amend_user_turn(self, effect: fx.AmendUserTurn) -> None:
         item = self.history.user_item(effect.turn_id)
@@ -373,7 +373,7 @@ class SessionRuntime:
 
     def _end_unbegun(self, reply: Reply, outcome: TurnOutcome, error: Exception | None = None) -> None:
         self.post(i.SpeechEnded(reply.handle.id, outcome))
-        reply.handle.set_outcome(outcome, error)
+        reply.speech.set_outcome(outcome, error)
         self._on_ended(reply.handle, outcome)
 
     def _pause_speech(self, effect: fx.PauseSpeech) -> None:
@@ -457,7 +457,7 @@ class SessionRuntime:
     def end_speeches(self) -> None:
         """Give what is left behind, such as a speech whose provider ignores its cancellation, its outcome."""
         for reply in list(self._replies.values()):
-            reply.handle.set_outcome("cancelled")
+            reply.speech.set_outcome("cancelled")
             self._on_ended(reply.handle, "cancelled")
 
     def discard(self, handle: SpeechHandle) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from vivavoce.agents.core.hooks import running_hook
-from vivavoce.agents.core.speech_handle import SpeechHandle, running_tool_of
+from vivavoce.agents.core.speech_handle import SpeechControl, SpeechHandle, running_tool_of
 from vivavoce.agents.session.checks import check_when_busy, checked_priority
 from vivavoce.agents.session.door import SessionDoor
 from vivavoce.agents.session.pipelines.switch import PipelineSwitch
@@ -60,13 +60,13 @@ class SpeechDesk:
         if kind == "reply" and not request.instructions.strip():
             return self._discard(interruptible)
         check_speech(self._pipelines.capabilities, self._pipelines.pipeline.name, request)
-        handle = self._handle(kind, interruptible)
+        speech = self._speech(kind, interruptible)
         hook = running_hook(self._session)
         if hook is not None:
-            hook.take(handle)
+            hook.take(speech.handle)
             request = replace(request, by_hook=True)
         asked = i.SpeechRequested(
-            speech_id=handle.id,
+            speech_id=speech.id,
             kind=kind,
             interruptible=interruptible,
             priority=priority,
@@ -81,15 +81,15 @@ class SpeechDesk:
 
         def enter() -> None:
             if self._door.is_closed:  # it closed while the call came over from its thread
-                handle.set_outcome("cancelled")
+                speech.set_outcome("cancelled")
             elif turn_hook is None or turn_hook.is_over:
-                self._runtime.request_speech(handle, request, asked)
+                self._runtime.request_speech(speech, request, asked)
             else:
-                turn_hook.take(handle)
-                self._runtime.request_speech(handle, request, replace(asked, hook_of=turn_hook.answer.id))
+                turn_hook.take(speech.handle)
+                self._runtime.request_speech(speech, request, replace(asked, hook_of=turn_hook.answer.id))
 
         self._door.call(enter)
-        return handle
+        return speech.handle
 
     def running_turn_hook(self) -> TurnHook | None:
         """Return the hook of a turn of this session that the calling code is part of, if any."""
@@ -98,10 +98,10 @@ class SpeechDesk:
 
     def _discard(self, interruptible: bool) -> SpeechHandle:
         logger.warning("reply() was given no instructions; it is discarded")
-        handle = self._handle("reply", interruptible)
-        handle.set_outcome("discarded")
-        self._door.call(lambda: self._runtime.discard(handle))
-        return handle
+        speech = self._speech("reply", interruptible)
+        speech.set_outcome("discarded")
+        self._door.call(lambda: self._runtime.discard(speech.handle))
+        return speech.handle
 
-    def _handle(self, kind: i.SpeechKind, interruptible: bool) -> SpeechHandle:
-        return SpeechHandle(new_id("speech"), kind, interruptible=interruptible, tell=self._door.post)
+    def _speech(self, kind: i.SpeechKind, interruptible: bool) -> SpeechControl:
+        return SpeechControl(new_id("speech"), kind, interruptible=interruptible, post=self._door.post)

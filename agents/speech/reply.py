@@ -17,7 +17,7 @@ from anyio import CancelScope
 
 from vivavoce.agents.agent import StopResponse
 from vivavoce.agents.audio.playout import Utterance
-from vivavoce.agents.core.speech_handle import SpeechHandle, running_speech
+from vivavoce.agents.core.speech_handle import SpeechControl, running_speech
 from vivavoce.agents.records import StageOwner, TurnOutcome
 from vivavoce.agents.speech.blaming import Failure
 from vivavoce.agents.speech.context import SpeechHost, SpeechRequest
@@ -63,12 +63,13 @@ class Reply:
     def __init__(
         self,
         host: SpeechHost,
-        handle: SpeechHandle,
+        speech: SpeechControl,
         request: SpeechRequest,
         record: TurnRecordBuilder,
         attempt: PreemptiveReply | None = None,
     ) -> None:
-        self.handle = handle
+        self.speech = speech
+        self.handle = speech.handle
         self.record = record
         self.is_withdrawn = False
         self.is_running = False
@@ -210,7 +211,7 @@ class Reply:
 
     def _end(self, outcome: TurnOutcome) -> None:
         self.host.post(SpeechEnded(self.handle.id, outcome, self.failure.component))
-        self.handle.set_outcome(outcome, self.failure.error)
+        self.speech.set_outcome(outcome, self.failure.error)
         self.host.speech_ended(self.handle, outcome)
 
     async def _perform(self) -> TurnOutcome:
@@ -421,7 +422,7 @@ class Reply:
             if makes_audio:
                 self._utterance.finish()
         if not self.request.wait_for_playback and is_last:
-            self.handle.resolve()
+            self.speech.resolve()
 
     async def _speak_channel(self, channel: TextChannel, attempt: PreemptiveReply | None) -> None:
         if not await channel.has_text() or self._utterance is None:  # without text, or cut as the text came
@@ -465,7 +466,7 @@ class Reply:
 
     def _commit_heard(self, utterance: Utterance, samples: int, *, interrupted: bool) -> None:
         heard = utterance.heard.at(samples)
-        self.handle.add_heard(heard, samples / utterance.rate)
+        self.speech.add_heard(heard, samples / utterance.rate)
         self.record.audio.played += samples / utterance.rate
         self.record.audio.generated += utterance.total / utterance.rate
         self.record.heard_text.append(heard)

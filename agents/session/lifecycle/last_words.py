@@ -9,7 +9,7 @@ from functools import partial
 from vivavoce.agents.agent import Agent, EmptyReply
 from vivavoce.agents.core.log import SessionLog
 from vivavoce.agents.core.quiet_limit import QuietLimit
-from vivavoce.agents.core.speech_handle import SpeechHandle
+from vivavoce.agents.core.speech_handle import SpeechControl
 from vivavoce.agents.speech.context import SpeechRequest
 from vivavoce.agents.turn.inputs import SpeechRequested, TurnInput
 from vivavoce.pipelines.core.checks import awaited
@@ -19,7 +19,7 @@ from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
 
 logger = logging.getLogger(__name__)
 
-Ask = Callable[[SpeechHandle, SpeechRequest, SpeechRequested], None]
+Ask = Callable[[SpeechControl, SpeechRequest, SpeechRequested], None]
 
 
 class LastWords:
@@ -56,9 +56,9 @@ class LastWords:
 
     def apologise(self, ask: Ask, tell: Callable[[TurnInput], None]) -> None:
         """Have the apology spoken; protected, it is the last thing that the caller hears."""
-        handle = SpeechHandle(new_id("speech"), "say", interruptible=False, tell=tell)
-        asked = SpeechRequested(speech_id=handle.id, kind="say", interruptible=False)
-        ask(handle, SpeechRequest(text=self._apology), asked)
+        speech = SpeechControl(new_id("speech"), "say", interruptible=False, post=tell)
+        asked = SpeechRequested(speech_id=speech.id, kind="say", interruptible=False)
+        ask(speech, SpeechRequest(text=self._apology), asked)
 
     def reply_was_empty(self, agent: Agent, empty: EmptyReply) -> None:
         """Call the agent's hook beside the conversation, so that it may say something and await it."""
