@@ -1,4 +1,4 @@
-"""Vivavoce's adapter for the runtime-overhead benchmark (`bench/SPEC.md` beside the project).
+"""Vivavoce's adapter for the runtime-overhead benchmark (its harness is a project of its own).
 
 The product's own session, cascading pipeline, playout and room-less transport around the harness's simulated providers.
 

@@ -142,6 +142,16 @@ def registry_hosts(text: str) -> list[str]:
     ]
 
 
+def unknown_documents(text: str, known: frozenset[str] = frozenset()) -> list[str]:
+    """A file names only documents (`….md`) of the repository: `known` holds the file names of those."""
+    return [
+        f"{number}: names {name}, which the repository does not hold"
+        for number, line in enumerate(text.splitlines(), start=1)
+        for name in re.findall(r"[\w./:-]*\w\.md\b", line)
+        if "://" not in name and name.rpartition("/")[2] not in known
+    ]
+
+
 @lru_cache(maxsize=1)
 def _parsed(source: str) -> ast.Module:
     """Return the tree of a source text. The newest one is kept, for the rules that follow on the same text."""

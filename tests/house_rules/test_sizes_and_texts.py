@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -63,9 +64,19 @@ def test_a_session_makes_the_only_task_in_agents_and_pipelines() -> None:
 
 
 def test_no_file_names_a_package_registry() -> None:
-    found = []
+    _assert_kept([f"{path}:{what}" for path, text in _texts() for what in rules.registry_hosts(text)])
+
+
+def test_no_file_refers_to_a_document_outside_of_the_repository() -> None:
+    known = frozenset(path.name for path in files() if path.suffix == ".md")
+    examples = Path("tests/house_rules/test_rules_can_fail.py")
+    texts = ((path, text) for path, text in _texts() if path != examples)
+    _assert_kept([f"{path}:{what}" for path, text in texts for what in rules.unknown_documents(text, known)])
+
+
+def _texts() -> Iterator[tuple[Path, str]]:
+    """Yield each text file of the repository with its text."""
     for path in files():
         raw = (ROOT / path).read_bytes()
         if b"\0" not in raw[:8192]:
-            found += [f"{path}:{what}" for what in rules.registry_hosts(raw.decode(errors="replace"))]
-    _assert_kept(found)
+            yield path, raw.decode(errors="replace")
