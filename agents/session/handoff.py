@@ -50,13 +50,57 @@ HandoffOutcome = Literal["completed", "failed", "cancelled"]
 
 
 class Handoff:
-    """What `update_agent()` returns. Awaiting it means that the new agent has entered, or that nothing came of it.
+    """What `update_agent()` returns. Awaiting it resolves when the new agent has entered, or the handoff has ended.
 
-    Awaiting raises nothing but a `SessionError` where it could never resolve: in a hook of an agent that comes or goes,
-    in `on_user_turn_completed` and in a conversation flow, after which it begins.
+    Awaiting raises only a `SessionError`, in code that the handoff comes after: in a hook of an agent that comes or
+    goes, in `on_user_turn_completed` and in a conversation flow.
+    """
+
+    def __init__(self, control: HandoffControl) -> None:
+        self._control = control
+
+    def __repr__(self) -> str:
+        return f"Handoff({self.id!r}, to={self.agent.id!r}, outcome={self.outcome!r})"
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        return self._control.wait_here().__await__()
+
+    @property
+    def id(self) -> str:
+        """The handoff's id."""
+        return self._control.id
+
+    @property
+    def agent(self) -> Agent:
+        """The agent that takes over."""
+        return self._control.agent
+
+    @property
+    def turn_id(self) -> str:
+        """The turn that it is part of; empty if none."""
+        return self._control.turn_id
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it has ended."""
+        return self._control.is_done
+
+    @property
+    def outcome(self) -> HandoffOutcome | None:
+        """`completed`; `failed`: a hook raised or was cut, and the new agent has the conversation all the same;
+        `cancelled`: the session closed before. None before its end."""
+        return self._control.outcome
+
+    def exception(self) -> Exception | None:
+        """Return the error of a handoff that failed."""
+        return self._control.error
+
+
+class HandoffControl:
+    """The state of one handoff, which the session changes and its `handoff` shows.
 
     Args:
-        turn_id: The turn that it is part of.
+        turn_id: The turn that it is part of; empty if none.
     """
 
     def __init__(self, session: Session, agent: Agent, turn_id: str = "") -> None:
@@ -64,52 +108,42 @@ class Handoff:
         self.agent = agent
         self.turn_id = turn_id
         self.turn: TurnRecordBuilder | None = None
-        """Of the turn that waits for it."""
+        """The record of the turn that waits for it."""
         self.record: HandoffRecord | None = None
         self.is_answer = False
         """Whether the caller needs no other answer: `on_enter` had something spoken, or newer words are answered."""
+        self.outcome: HandoffOutcome | None = None
+        self.error: Exception | None = None
+        self.handoff = Handoff(self)
         self._session = session
         self._done = anyio.Event()
-        self._outcome: HandoffOutcome | None = None
-        self._error: Exception | None = None
 
-    def __repr__(self) -> str:
-        return f"Handoff({self.id!r}, to={self.agent.id!r}, outcome={self._outcome!r})"
+    @property
+    def is_done(self) -> bool:
+        """Whether it has ended."""
+        return self._done.is_set()
 
-    def __await__(self) -> Generator[Any, Any, None]:
-        return self._wait().__await__()
+    async def wait_here(self) -> None:
+        """Wait for its end in application code.
 
-    async def _wait(self) -> None:
+        Raises:
+            SessionError: The handoff comes after the calling code.
+        """
         if not self.is_done and (running_hook(self._session) is not None or holds_floor()):
             raise SessionError(
                 f"the handoff to {self.agent.id!r} cannot be awaited here: it begins after this code; return from it"
             )
         await self._done.wait()
 
-    async def wait(self, turn: TurnRecordBuilder | None = None) -> None:
-        """For the session: wait for it. What its agents say is the first that the caller hears of `turn`."""
+    async def wait(self, turn: TurnRecordBuilder) -> None:
+        """Wait for its end in a speech. The first words of its agents answer the caller's `turn`."""
         self.turn = turn
         await self._done.wait()
 
-    @property
-    def is_done(self) -> bool:
-        """Whether it is over."""
-        return self._done.is_set()
-
-    @property
-    def outcome(self) -> HandoffOutcome | None:
-        """`completed`; `failed`: a hook raised or was cut, and the new agent has the conversation all the same;
-        `cancelled`: the session closed before. None until it is known."""
-        return self._outcome
-
-    def exception(self) -> Exception | None:
-        """Return what made it fail, if it has failed."""
-        return self._error
-
     def set_outcome(self, outcome: HandoffOutcome, error: Exception | None = None) -> None:
-        """For the session: note the outcome and resolve, once."""
-        if self._outcome is None:
-            self._outcome, self._error = outcome, error
+        """Set the outcome and resolve, once."""
+        if self.outcome is None:
+            self.outcome, self.error = outcome, error
             self._done.set()
 
 
@@ -146,8 +180,8 @@ class Handoffs:
         self._group: TaskGroup | None = None
         self._on_taken: Callable[[Agent], None] = _nobody
         self._agents: list[Agent] = []
-        self._waiting: dict[str, Handoff] = {}
-        self._running: Handoff | None = None
+        self._waiting: dict[str, HandoffControl] = {}
+        self._running: HandoffControl | None = None
         self._hook: HookRun | None = None
         self._first: HookRun | None = None
         self._left: Agent | None = None
@@ -185,7 +219,7 @@ class Handoffs:
 
     # --- requests, on the session's loop
 
-    def request(self, handoff: Handoff) -> None:
+    def request(self, handoff: HandoffControl) -> None:
         """Have that agent take over, in its turn; before anybody has entered, at once.
 
         Raises:
@@ -204,17 +238,17 @@ class Handoffs:
     def _attach(self, agent: Agent) -> None:
         agent.attach(self._session, lambda update: self.on_changed(agent, update))
 
-    def from_tool(self, agent: Agent, turn_id: str) -> Handoff:
+    def from_tool(self, agent: Agent, turn_id: str) -> HandoffControl:
         """A tool of that turn returned `agent`.
 
         Raises:
             SessionError: The agent is in another session.
         """
-        handoff = Handoff(self._session, agent, turn_id)
+        handoff = HandoffControl(self._session, agent, turn_id)
         self.request(handoff)
         return handoff
 
-    def _replace(self, handoff: Handoff) -> None:
+    def _replace(self, handoff: HandoffControl) -> None:
         old, self.agent = self.agent, handoff.agent
         if self._agents:  # it has been started
             self._attach(handoff.agent)
@@ -248,7 +282,7 @@ class Handoffs:
         """The turn that waits for the handoff which runs."""
         return None if self._running is None else self._running.turn
 
-    async def _run(self, handoff: Handoff) -> None:
+    async def _run(self, handoff: HandoffControl) -> None:
         assert handoff is self._running
         try:
             if handoff.agent is self.agent:
@@ -262,14 +296,14 @@ class Handoffs:
         await checkpoint()  # a speech that waited for it is over or wants the floor before the floor is free
         self._post(HandoffEnded(handoff.id))
 
-    async def _change(self, handoff: Handoff) -> None:
+    async def _change(self, handoff: HandoffControl) -> None:
         observer, new = self._log.observer, handoff.agent
         with observer.hook("handoff", old=self.agent.id, new=new.id, turn_id=handoff.turn_id) as watch:
             await self._hand_over(handoff)
-            if (error := handoff.exception()) is not None:
+            if (error := handoff.error) is not None:
                 watch.failed(error)
 
-    async def _hand_over(self, handoff: Handoff) -> None:
+    async def _hand_over(self, handoff: HandoffControl) -> None:
         old, new, began = self.agent, handoff.agent, self._clock.now()
         if self._first is not None and not self._first.is_over and not await self._first.finish(self._limit):
             self._failed(self._late("on_enter", old))
@@ -293,7 +327,7 @@ class Handoffs:
         )
         handoff.set_outcome("completed" if error is None else "failed", error)
 
-    def _take(self, handoff: Handoff) -> None:
+    def _take(self, handoff: HandoffControl) -> None:
         old, self.agent, self._left = self.agent, handoff.agent, None
         if handoff.agent not in self._agents:
             self._agents.append(handoff.agent)
@@ -303,7 +337,7 @@ class Handoffs:
         logger.info("The conversation went from agent %s to %s", old.id, handoff.agent.id)
 
     async def _call(
-        self, name: Literal["on_enter", "on_exit"], agent: Agent, handoff: Handoff | None = None
+        self, name: Literal["on_enter", "on_exit"], agent: Agent, handoff: HandoffControl | None = None
     ) -> Exception | None:
         self._hook = hook = HookRun(name, getattr(agent, name), self._session)
         raised: list[BaseException] = []
@@ -333,7 +367,7 @@ class Handoffs:
         logger.debug("It failed here", exc_info=error)
         self._report_error(error if isinstance(error, Exception) else SessionError(describe(error)), "hook")
 
-    def _give_up(self, handoff: Handoff) -> None:
+    def _give_up(self, handoff: HandoffControl) -> None:
         """Nothing more comes of it; an agent that never had the conversation is free for another session."""
         handoff.set_outcome("cancelled")
         if handoff.agent not in self._agents:

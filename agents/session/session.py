@@ -25,7 +25,7 @@ from vivavoce.agents.job import SessionWatch, current_watch, has_job_ended
 from vivavoce.agents.records import CloseReport
 from vivavoce.agents.session.checks import check_session, check_start, checked_reason, wake_up_of
 from vivavoce.agents.session.door import SessionDoor
-from vivavoce.agents.session.handoff import Handoff, Handoffs
+from vivavoce.agents.session.handoff import Handoff, HandoffControl, Handoffs
 from vivavoce.agents.session.hang_ups import HangUps
 from vivavoce.agents.session.input import SessionInput
 from vivavoce.agents.session.lifecycle.task import SessionLifecycle, TakeOver
@@ -309,14 +309,14 @@ class AgentSession(EventSource, SessionSpeaking, SessionWaking, SessionView, Gen
             SessionError: The agent is in another session.
         """
         check_wiring(agent, self.pipeline)
-        handoff = Handoff(self, agent)
+        handoff = HandoffControl(self, agent)
         if not self._door.was_opened and not self._door.is_closed:
             self._handoffs.request(handoff)
-            return handoff
+            return handoff.handoff
         self._door.check()
         agent.attach(self)
         self._door.call(lambda: self._handoffs.request(handoff))
-        return handoff
+        return handoff.handoff
 
     def change_pipeline(self, pipeline: Pipeline, *, within: float = 60.0) -> PipelineChange:
         """Go on with another pipeline, from the next moment on in which nobody speaks; await the result to know.

@@ -53,7 +53,7 @@ class PendingHandoff(Protocol):
     record: HandoffRecord | None
     """How it went; None where nothing came of it."""
 
-    async def wait(self, turn: Any = None) -> None:
+    async def wait(self, turn: Any) -> None:
         """Wait for its end. `turn`: the record of the turn that waits, which hears the new agent."""
 
 
