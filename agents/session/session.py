@@ -332,7 +332,7 @@ class AgentSession(EventSource, SessionSpeaking, SessionWaking, SessionView, Gen
         self._door.check()
         change = self._pipelines.wanted(pipeline, within, self.conversation_flow)
         self._door.call(lambda: self._pipelines.request(change))
-        return change
+        return change.change
 
     def set_conversation_flow(self, flow: ConversationFlow | None) -> None:
         """From the caller's next turn on answer by `flow`, or by the model; the flow before it is cleaned up.

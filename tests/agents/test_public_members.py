@@ -8,6 +8,7 @@ from vivavoce import agents
 
 MEMBERS: dict[str, str] = {
     "Handoff": "agent exception id is_done outcome turn_id",
+    "PipelineChange": "exception id is_done outcome pipeline within",
     "SpeechHandle": (
         "add_done_callback disallow_interruptions exception heard_text id interrupt interrupted interruptible is_done "
         "kind outcome played_seconds"

@@ -1,4 +1,4 @@
-"""PipelineChange: what `session.change_pipeline()` returns, and what became of it."""
+"""PipelineChange, which `session.change_pipeline()` returns, and PipelineChangeControl, its only writer."""
 
 from __future__ import annotations
 
@@ -16,13 +16,57 @@ PipelineChangeOutcome = Literal["completed", "failed", "cancelled"]
 
 
 class PipelineChange:
-    """A change from one pipeline to another. Awaiting it means that the new one is in use, or that nothing came of it.
+    """A change from one pipeline to another. Awaiting it resolves when the new pipeline is in use, or the change ended.
 
-    Awaiting raises nothing but a `SessionError` where it could never resolve: in code that a speech waits for with the
-    floor in its hands, such as `on_user_turn_completed` and a conversation flow.
+    Awaiting raises only a `SessionError`, in code that a speech with the floor waits for, such as
+    `on_user_turn_completed` and a conversation flow: the change comes after that code.
+    """
+
+    def __init__(self, control: PipelineChangeControl) -> None:
+        self._control = control
+
+    def __repr__(self) -> str:
+        return f"PipelineChange({self.id!r}, to={self.pipeline.name!r}, outcome={self.outcome!r})"
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        return self._control.wait().__await__()
+
+    @property
+    def id(self) -> str:
+        """The change's id."""
+        return self._control.id
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """The new pipeline."""
+        return self._control.pipeline
+
+    @property
+    def within(self) -> float:
+        """Seconds within which a moment must come in which nobody speaks."""
+        return self._control.within
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it has ended."""
+        return self._control.is_done
+
+    @property
+    def outcome(self) -> PipelineChangeOutcome | None:
+        """`completed`; `failed`: the new pipeline could not be opened, or no moment came, and the session goes on with
+        the one before; `cancelled`: the session closed before. None before its end."""
+        return self._control.outcome
+
+    def exception(self) -> Exception | None:
+        """Return the error of a change that failed."""
+        return self._control.error
+
+
+class PipelineChangeControl:
+    """The state of one change, which the session changes and its `change` shows.
 
     Args:
-        within: Seconds in which a moment must come in which nobody speaks.
+        within: Seconds within which a moment must come in which nobody speaks.
         is_urgent: The pipeline before is lost.
     """
 
@@ -31,17 +75,22 @@ class PipelineChange:
         self.pipeline = pipeline
         self.within = within
         self.is_urgent = is_urgent
+        self.outcome: PipelineChangeOutcome | None = None
+        self.error: Exception | None = None
+        self.change = PipelineChange(self)
         self._done = anyio.Event()
-        self._outcome: PipelineChangeOutcome | None = None
-        self._error: Exception | None = None
 
-    def __repr__(self) -> str:
-        return f"PipelineChange({self.id!r}, to={self.pipeline.name!r}, outcome={self._outcome!r})"
+    @property
+    def is_done(self) -> bool:
+        """Whether it has ended."""
+        return self._done.is_set()
 
-    def __await__(self) -> Generator[Any, Any, None]:
-        return self._wait().__await__()
+    async def wait(self) -> None:
+        """Wait for its end in application code.
 
-    async def _wait(self) -> None:
+        Raises:
+            SessionError: The change comes after the calling code.
+        """
         if not self.is_done and holds_floor():
             raise SessionError(
                 f"the change to the {self.pipeline.name} pipeline cannot be awaited here: it happens after this code, "
@@ -49,23 +98,8 @@ class PipelineChange:
             )
         await self._done.wait()
 
-    @property
-    def is_done(self) -> bool:
-        """Whether it is over."""
-        return self._done.is_set()
-
-    @property
-    def outcome(self) -> PipelineChangeOutcome | None:
-        """`completed`; `failed`: the new pipeline could not be opened, or no moment came, and the session goes on with
-        the one before; `cancelled`: the session closed before. None until it is known."""
-        return self._outcome
-
-    def exception(self) -> Exception | None:
-        """Return what made it fail, if it has failed."""
-        return self._error
-
     def set_outcome(self, outcome: PipelineChangeOutcome, error: Exception | None = None) -> None:
-        """For the session: note the outcome and resolve, once."""
-        if self._outcome is None:
-            self._outcome, self._error = outcome, error
+        """Set the outcome and resolve, once."""
+        if self.outcome is None:
+            self.outcome, self.error = outcome, error
             self._done.set()

@@ -42,7 +42,7 @@ from vivavoce.agents.records import ComponentRecord
 from vivavoce.agents.session.handoff import Handoffs
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.pipelines.attached import AttachedPipeline
-from vivavoce.agents.session.pipelines.change import PipelineChange
+from vivavoce.agents.session.pipelines.change import PipelineChangeControl
 from vivavoce.agents.session.pipelines.place import EARS, Ears, Linked, PipelinePlace, Taken
 from vivavoce.agents.session.pipelines.reports import PipelineReports
 from vivavoce.agents.session.wiring import check_flow, check_turns, check_wiring, turn_traits
@@ -89,7 +89,7 @@ DropReason = Literal["closed", "withdrawn", "no_moment"]
 class _Run:
     """A change that is under way."""
 
-    change: PipelineChange
+    change: PipelineChangeControl
     line: AttachedPipeline | None = None
     is_asked: bool = False
     """Whether the turn machine was told that the new pipeline is ready."""
@@ -126,7 +126,7 @@ class PipelineSwitch:
         self._in: PipelinePlace | None = None
         self._line: AttachedPipeline | None = None
         self._leaving: list[AttachedPipeline] = []
-        self._waiting: deque[PipelineChange] = deque()
+        self._waiting: deque[PipelineChangeControl] = deque()
         self._run: _Run | None = None
         self._kept: RecentFrames | None = None
         self._is_deaf = False
@@ -194,7 +194,7 @@ class PipelineSwitch:
                 _tell_passed_over(line.capabilities, error)
                 self._place.linked.report_error(error, "pipeline", is_recovered=True)
             line = self._make(fallback)
-            self._run = run = _Run(PipelineChange(fallback, is_urgent=True), line)
+            self._run = run = _Run(PipelineChangeControl(fallback, is_urgent=True), line)
             self._is_deaf = True
             self._ask(run, self._place.linked.step)
             self._place.linked.step(i.PipelineChangeDue())
@@ -202,7 +202,7 @@ class PipelineSwitch:
 
     # --- changes, on the session's loop
 
-    def wanted(self, pipeline: Pipeline, within: float, flow: ConversationFlow | None) -> PipelineChange:
+    def wanted(self, pipeline: Pipeline, within: float, flow: ConversationFlow | None) -> PipelineChangeControl:
         """Return a change to that pipeline, to be requested.
 
         Raises:
@@ -213,9 +213,9 @@ class PipelineSwitch:
         check_flow(flow, pipeline)
         check_turns(self._options, pipeline)
         check_number("within", within, above=0, unit="s")
-        return PipelineChange(pipeline, within)
+        return PipelineChangeControl(pipeline, within)
 
-    def request(self, change: PipelineChange) -> None:
+    def request(self, change: PipelineChangeControl) -> None:
         """Have that pipeline take over, in its turn."""
         if self._is_closing:
             change.set_outcome("cancelled")
@@ -400,7 +400,7 @@ class PipelineSwitch:
     def _replace_lost(self, error: Exception, *, but: Pipeline | None = None) -> None:
         fallback = self.pipeline.fallback
         if not self._waiting and fallback is not None and fallback is not but:
-            self._waiting.append(PipelineChange(fallback))
+            self._waiting.append(PipelineChangeControl(fallback))
             _tell_passed_over(self.capabilities, error)
         if not self._waiting:
             self._place.on_lost(error)
