@@ -205,10 +205,6 @@ class Agent:
         mcp_servers: Sequence[MCPServer] = (),
         id: str | None = None,
     ) -> None:
-        self._session: Session | None = None
-        self._was_in_session = False
-        self._on_changed: Callable[[AgentUpdate], None] | None = None
-        self._server_tools: tuple[Tool[..., Any], ...] = ()
         self._instructions = check_text("instructions", instructions)
         if id is not None and not check_text("id", id):
             raise ConfigurationError("need id as a name or None, got ''")
@@ -219,19 +215,13 @@ class Agent:
                     f"{type(self).__name__}.{hook} is called on the audio path and must be sync, got an async one; "
                     "let it put the frame into a queue that a task of yours reads"
                 )
-        self.hears = self.overrides("on_speech_in")
-        self.is_heard = self.overrides("on_speech_out")
-        """Whether the subclass observes audio, so that those that do not pay nothing."""
         methods = [getattr(self, name) for name, value in _class_attributes(type(self)) if isinstance(value, Tool)]
         self._own_tools = _checked_tools([*methods, *_listed(tools)])
         remedy = "such as MCPServerStdio(...) or MCPServerHTTP(...)"
         self.mcp_servers = check_items(
             "mcp_servers", mcp_servers, MCPServer, remedy=remedy, show=lambda given: f"a {type(given).__name__}"
         )
-        self.is_made = True
-
-    is_made = False
-    """Whether the constructor of `Agent` has run, which a subclass may have forgotten to call."""
+        self._control = AgentControl(self)
 
     @property
     def instructions(self) -> str:
@@ -253,8 +243,8 @@ class Agent:
         """
         instructions, old = check_text("instructions", instructions), self._instructions
         self._instructions = instructions
-        if instructions != old and self._on_changed is not None:
-            self._on_changed(AgentUpdate(instructions=instructions))
+        if instructions != old:
+            self._control.report_update(AgentUpdate(instructions=instructions))
 
     def update_tools(self, tools: Sequence[Tool[..., Any] | Callable[..., Any]]) -> None:
         """Let the model call these tools, and no others, from its next step on; calls that run go on.
@@ -265,16 +255,16 @@ class Agent:
         Raises:
             ConfigurationError: As the constructor; the agent keeps the tools that it has.
         """
-        own = _checked_tools([tool for tool in _listed(tools) if tool not in self._server_tools])
-        if self._session is not None:
+        own = _checked_tools([tool for tool in _listed(tools) if tool not in self._control.server_tools])
+        if self._control.is_in_session:
             for tool in own:
                 tool.prepare()
         old, self._own_tools = self._own_tools, own
-        if own != old and self._on_changed is not None:
+        if own != old:
             before, after = {tool.name: tool for tool in old}, {tool.name: tool for tool in own}
             added = tuple(name for name, tool in after.items() if before.get(name) is not tool)
             removed = tuple(name for name, tool in before.items() if after.get(name) is not tool)
-            self._on_changed(AgentUpdate(tools_added=added, tools_removed=removed))
+            self._control.report_update(AgentUpdate(tools_added=added, tools_removed=removed))
 
     @property
     def tools(self) -> tuple[Tool[..., Any], ...]:
@@ -283,13 +273,9 @@ class Agent:
 
     @property
     def server_tools(self) -> tuple[Tool[..., Any], ...]:
-        """Those of them that its connected MCP servers bring."""
+        """The tools of its connected MCP servers, but for those whose name one of its own tools has."""
         own = {tool.name for tool in self._own_tools}
-        return tuple(tool for tool in self._server_tools if tool.name not in own)
-
-    def take_server_tools(self, tools: Sequence[Tool[..., Any]]) -> None:
-        """Called by the session: these are the tools of the connected MCP servers."""
-        self._server_tools = tuple(tools)
+        return tuple(tool for tool in self._control.server_tools if tool.name not in own)
 
     @property
     def session(self) -> Session:
@@ -299,34 +285,7 @@ class Agent:
             SessionNotStartedError: It is in none.
             SessionClosedError: It is in it no more, such as in a sync tool that outlives the session.
         """
-        if self._session is None and self._was_in_session:
-            raise SessionClosedError(
-                f"agent {self.id!r} is in its session no more: that closed, or went to another agent"
-            )
-        if self._session is None:
-            raise SessionNotStartedError(f"agent {self.id!r} is in no session; use it in an AgentSession and start()")
-        return self._session
-
-    def attach(self, session: Session, on_changed: Callable[[AgentUpdate], None] | None = None) -> None:
-        """For the session: the agent is to be part of it, and stays so until the session has closed.
-
-        Args:
-            on_changed: Called when instructions or tools were changed, in any thread.
-        Raises:
-            SessionError: It is in another session.
-        """
-        if self._session is not None and self._session is not session:
-            raise SessionError(
-                f"agent {self.id!r} is in session {self._session.id!r}; an agent serves one session at a time, "
-                "make one for each session"
-            )
-        self._session = session
-        self._on_changed = on_changed or self._on_changed
-
-    def detach(self, session: Session) -> None:
-        """For the session: it needs the agent no more."""
-        if self._session is session:
-            self._session, self._on_changed, self._was_in_session = None, None, True
+        return self._control.session
 
     async def on_enter(self) -> None:
         """The agent takes the conversation over; a good place for a greeting."""
@@ -352,11 +311,115 @@ class Agent:
     async def cleanup(self) -> None:
         """The session is over; free what the agent holds."""
 
+
+class Membership:
+    """Which session an object of the application serves: one at a time.
+
+    Args:
+        kind: "agent" or "flow", for messages.
+        name: Returns the object's name, for messages.
+    """
+
+    def __init__(self, kind: str, name: Callable[[], str]) -> None:
+        self._kind = kind
+        self._name = name
+        self._session: Session | None = None
+        self._was_in_session = False
+
+    @property
+    def is_in_session(self) -> bool:
+        """Whether it serves a session now."""
+        return self._session is not None
+
+    @property
+    def session(self) -> Session:
+        """The session that it serves.
+
+        Raises:
+            SessionNotStartedError: It has served none.
+            SessionClosedError: It has served one, and does no longer.
+        """
+        if self._session is not None:
+            return self._session
+        if self._was_in_session:
+            raise SessionClosedError(
+                f"{self._name()} is no longer in its session: the session closed or has another {self._kind}"
+            )
+        raise SessionNotStartedError(f"{self._name()} is in no session; give it to an AgentSession and start() that")
+
+    def attach(self, session: Session) -> None:
+        """Let it serve `session` until `detach()`.
+
+        Raises:
+            SessionError: It serves another session.
+        """
+        if self._session is not None and self._session is not session:
+            raise SessionError(
+                f"{self._name()} is in session {self._session.id!r}; one {self._kind} serves one session at a time, "
+                "make one for each session"
+            )
+        self._session = session
+
+    def detach(self, session: Session) -> None:
+        """Free it for another session, if it serves this one."""
+        if self._session is session:
+            self._session, self._was_in_session = None, True
+
+
+class AgentControl(Membership):
+    """The session's side of an agent: its session, the tools of its servers, who receives its updates."""
+
+    def __init__(self, agent: Agent) -> None:
+        super().__init__("agent", lambda: f"agent {agent.id!r}")
+        self._agent = agent
+        self._on_update: Callable[[AgentUpdate], None] | None = None
+        self.server_tools: tuple[Tool[..., Any], ...] = ()
+
+    @staticmethod
+    def of(agent: Agent) -> AgentControl:
+        """Return the control of that agent.
+
+        Raises:
+            ConfigurationError: Its class does not call the constructor of `Agent`.
+        """
+        control = getattr(agent, "_control", None)
+        if control is None:
+            kind = type(agent).__name__
+            raise ConfigurationError(f"{kind}.__init__ does not call super().__init__(instructions); add that line")
+        assert isinstance(control, AgentControl)
+        return control
+
+    def attach(self, session: Session, on_update: Callable[[AgentUpdate], None] | None = None) -> None:
+        """Let the agent serve `session` until `detach()`.
+
+        Args:
+            on_update: Receives changes of its instructions and tools, in any thread.
+        Raises:
+            SessionError: It serves another session.
+        """
+        super().attach(session)
+        self._on_update = on_update or self._on_update
+
+    def detach(self, session: Session) -> None:
+        """Free the agent for another session, if it serves this one."""
+        if self.is_in_session and self.session is session:
+            self._on_update = None
+        super().detach(session)
+
+    def report_update(self, update: AgentUpdate) -> None:
+        """Report a change of the agent to its session, if it serves one."""
+        if self._on_update is not None:
+            self._on_update(update)
+
+    def set_server_tools(self, tools: Sequence[Tool[..., Any]]) -> None:
+        """Set the tools of its connected MCP servers."""
+        self.server_tools = tuple(tools)
+
     def overrides(
         self, hook: Literal["on_empty_reply", "on_speech_in", "on_speech_out", "on_user_turn_completed"]
     ) -> bool:
-        """Tell whether a subclass has its own `hook`, so that those of others cost nothing."""
-        return getattr(type(self), hook) is not getattr(Agent, hook)
+        """Return whether the agent's class has its own `hook`; a hook that it does not have costs nothing."""
+        return getattr(type(self._agent), hook) is not getattr(Agent, hook)
 
 
 def _listed(tools: object) -> list[Tool[..., Any]]:

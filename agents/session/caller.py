@@ -10,7 +10,7 @@ from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskGroup, TaskStatus
 
 from vivavoce.agents import events as ev
-from vivavoce.agents.agent import Agent
+from vivavoce.agents.agent import Agent, AgentControl
 from vivavoce.agents.core.emitter import SessionEmitter
 from vivavoce.agents.session.runtime import SessionRuntime
 from vivavoce.agents.states import CloseReason
@@ -131,8 +131,9 @@ class Caller(TransportEvents):
         self._runtime.take_agent(agent)
 
     def _observe_for(self, agent: Agent) -> None:
-        self._hears = agent.on_speech_in if agent.hears else None
-        self._is_heard = agent.on_speech_out if agent.is_heard else None
+        control = AgentControl.of(agent)
+        self._hears = agent.on_speech_in if control.overrides("on_speech_in") else None
+        self._is_heard = agent.on_speech_out if control.overrides("on_speech_out") else None
 
     # --- TransportEvents
 

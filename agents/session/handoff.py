@@ -30,7 +30,7 @@ from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 
 from vivavoce.agents import events as ev
-from vivavoce.agents.agent import Agent, AgentUpdate, Session
+from vivavoce.agents.agent import Agent, AgentControl, AgentUpdate, Session
 from vivavoce.agents.core.hooks import HookRun, running_hook
 from vivavoce.agents.core.log import SessionLog
 from vivavoce.agents.core.speech_handle import holds_floor
@@ -236,7 +236,7 @@ class Handoffs:
         self._post(HandoffRequested(handoff.id))
 
     def _attach(self, agent: Agent) -> None:
-        agent.attach(self._session, lambda update: self.on_changed(agent, update))
+        AgentControl.of(agent).attach(self._session, lambda update: self.on_changed(agent, update))
 
     def from_tool(self, agent: Agent, turn_id: str) -> HandoffControl:
         """A tool of that turn returned `agent`.
@@ -254,7 +254,7 @@ class Handoffs:
             self._attach(handoff.agent)
             self._agents[:] = [handoff.agent]
         if old is not handoff.agent:
-            old.detach(self._session)
+            AgentControl.of(old).detach(self._session)
         self._on_taken(handoff.agent)
         handoff.set_outcome("completed")
 
@@ -371,7 +371,7 @@ class Handoffs:
         """Nothing more comes of it; an agent that never had the conversation is free for another session."""
         handoff.set_outcome("cancelled")
         if handoff.agent not in self._agents:
-            handoff.agent.detach(self._session)
+            AgentControl.of(handoff.agent).detach(self._session)
 
     # --- close
 
@@ -409,7 +409,7 @@ class Handoffs:
             self._give_up(handoff)
         self._waiting.clear()
         for agent in self._agents:
-            agent.detach(self._session)
+            AgentControl.of(agent).detach(self._session)
 
 
 async def _clean_up(agent: Agent) -> None:

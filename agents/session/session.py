@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 import anyio
 
 from vivavoce.agents import events as ev
-from vivavoce.agents.agent import Agent, AgentUpdate
+from vivavoce.agents.agent import Agent, AgentControl, AgentUpdate
 from vivavoce.agents.audio.background_audio import BackgroundAudioSource, checked_config
 from vivavoce.agents.audio.recording.session_recording import SessionRecording
 from vivavoce.agents.core.emitter import SessionEmitter
@@ -50,7 +50,7 @@ from vivavoce.agents.session.wiring import (
     make_machine,
     make_observer,
 )
-from vivavoce.agents.speech.flow import ConversationFlow
+from vivavoce.agents.speech.flow import ConversationFlow, FlowControl
 from vivavoce.agents.states import CloseReason
 from vivavoce.agents.telemetry.telemetry import telemetry_for
 from vivavoce.agents.tools.calls import ToolCalls
@@ -314,7 +314,7 @@ class AgentSession(EventSource, SessionSpeaking, SessionWaking, SessionView, Gen
             self._handoffs.request(handoff)
             return handoff.handoff
         self._door.check()
-        agent.attach(self)
+        AgentControl.of(agent).attach(self)
         self._door.call(lambda: self._handoffs.request(handoff))
         return handoff.handoff
 
@@ -349,7 +349,7 @@ class AgentSession(EventSource, SessionSpeaking, SessionWaking, SessionView, Gen
             return
         self._door.check()
         if flow is not None:
-            flow.attach(self)
+            FlowControl.of(flow).attach(self)
         self._door.call(lambda: self._runtime.flows.set(flow))
 
     def play_background_audio(self, source: BackgroundAudioSource) -> None:

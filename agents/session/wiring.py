@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict
 
-from vivavoce.agents.agent import Agent
+from vivavoce.agents.agent import Agent, AgentControl
 from vivavoce.agents.core.log import SessionLog
 from vivavoce.agents.events import ErrorOccurred
 from vivavoce.agents.history.feed import HistoryFeed
@@ -47,9 +47,7 @@ def check_wiring(agent: Agent, pipeline: Pipeline) -> None:
     """
     if not isinstance(agent, Agent):
         raise ConfigurationError(f"agent must be an Agent, got {shown(agent)}; make one: Agent('You help.')")
-    if not agent.is_made:
-        kind = type(agent).__name__
-        raise ConfigurationError(f"{kind}.__init__ does not call super().__init__(instructions); add that line")
+    AgentControl.of(agent)
     if not isinstance(pipeline, Pipeline):
         raise ConfigurationError(
             f"pipeline must be a Pipeline, got {shown(pipeline)}; for example CascadingPipeline(...)"

@@ -25,15 +25,13 @@ import anyio
 from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 
-from vivavoce.agents.agent import Session
+from vivavoce.agents.agent import Membership, Session
 from vivavoce.agents.core.speech_handle import SpeechHandle
 from vivavoce.agents.speech.turn_hook import TurnHook
 from vivavoce.pipelines.core.checks import awaited
 from vivavoce.pipelines.core.errors import (
     ConfigurationError,
-    SessionClosedError,
     SessionError,
-    SessionNotStartedError,
     located,
 )
 from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
@@ -45,22 +43,17 @@ logger = logging.getLogger(__name__)
 class ConversationFlow(ABC):
     """Subclass it and give it to the session: `run` answers each turn of the caller."""
 
-    _session: Session | None = None
-    _was_in_session = False
+    _control: FlowControl | None = None
 
     @property
     def session(self) -> Session:
         """The session that this flow answers in: its agent, history and userdata, and `say`, `update_agent`, `close`.
 
         Raises:
-            SessionNotStartedError: It is in none.
-            SessionClosedError: It is in it no more.
+            SessionNotStartedError: The flow is in no session.
+            SessionClosedError: The flow is no longer in its session.
         """
-        if self._session is None and self._was_in_session:
-            raise SessionClosedError("the conversation flow is in its session no more: that closed or has another one")
-        if self._session is None:
-            raise SessionNotStartedError("the conversation flow is in no session; give it to one and start() that")
-        return self._session
+        return FlowControl.of(self).session
 
     @abstractmethod
     def run(self, transcript: str) -> AsyncIterator[str]:
@@ -79,22 +72,16 @@ class ConversationFlow(ABC):
     async def cleanup(self) -> None:
         """The flow is of no more use: the session closes, or has another one. Called once."""
 
-    def attach(self, session: Session) -> None:
-        """For the session: the flow answers in it.
 
-        Raises:
-            SessionError: It is in another one.
-        """
-        if self._session is not None and self._session is not session:
-            raise SessionError(
-                f"the conversation flow is in session {self._session.id!r}; a flow serves one session at a time, "
-                "make one for each session"
-            )
-        self._session = session
+class FlowControl(Membership):
+    """The session's side of a conversation flow: which session it serves."""
 
-    def detach(self) -> None:
-        """For the session: it is over."""
-        self._session, self._was_in_session = None, True
+    @staticmethod
+    def of(flow: ConversationFlow) -> FlowControl:
+        """Return the control of that flow, made on first use: a subclass need not call a constructor."""
+        if flow._control is None:
+            flow._control = FlowControl("flow", lambda: "the conversation flow")
+        return flow._control
 
 
 class _Held:
@@ -152,7 +139,7 @@ class FlowRunner:
         given, self._all, self._session = self._all, [], session
         for held in given:  # one that serves another session is none of this one's to clean up
             try:
-                held.flow.attach(session)
+                FlowControl.of(held.flow).attach(session)
             except SessionError:
                 if held is self._current:
                     raise
@@ -176,7 +163,7 @@ class FlowRunner:
         if self._current is not None and self._current is not again:
             self._all.append(self._current)
             if self._session is not None:
-                self._current.flow.attach(self._session)
+                FlowControl.of(self._current.flow).attach(self._session)
         if old is not None and self._group is not None:
             self._retire(old)
 
@@ -240,8 +227,8 @@ class FlowRunner:
                 await awaited("cleanup of a conversation flow", held.flow.cleanup())
         finally:
             held.cleaned.set()
-            if self._current is held or self.flow is not held.flow:  # or else it was taken again meanwhile
-                held.flow.detach()
+            if self._session is not None and (self._current is held or self.flow is not held.flow):
+                FlowControl.of(held.flow).detach(self._session)  # not if it was taken again meanwhile
             if self._current is not held:
                 self._all.remove(held)
 

@@ -15,7 +15,7 @@ import anyio
 import anyio.lowlevel
 from anyio import CancelScope
 
-from vivavoce.agents.agent import StopResponse
+from vivavoce.agents.agent import AgentControl, StopResponse
 from vivavoce.agents.audio.playout import Utterance
 from vivavoce.agents.core.speech_handle import SpeechControl, running_speech
 from vivavoce.agents.records import StageOwner, TurnOutcome
@@ -68,14 +68,12 @@ class Reply:
         record: TurnRecordBuilder,
         attempt: PreemptiveReply | None = None,
     ) -> None:
-        self.speech = speech
-        self.handle = speech.handle
+        self.speech, self.handle = speech, speech.handle
         self.record = record
         self.is_withdrawn = False
         self.is_running = False
         """Whether it was granted the floor once, so that its task runs."""
-        self.host = host
-        self.request = request
+        self.host, self.request = host, request
         self._attempt = attempt
         self._asked_at = 0.0
         self._scope: CancelScope | None = None
@@ -218,7 +216,7 @@ class Reply:
         item, transcript = self.request.user_item, ""
         if item is not None:
             transcript = item.transcript
-            if self.host.agent.overrides("on_user_turn_completed"):
+            if AgentControl.of(self.host.agent).overrides("on_user_turn_completed"):
                 transcript = await self._run_hook(item)
         if self.request.text is not None or self.request.audio is not None:
             await speak_given(self, self._open_utterance())

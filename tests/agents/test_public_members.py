@@ -7,6 +7,11 @@ import pytest
 from vivavoce import agents
 
 MEMBERS: dict[str, str] = {
+    "Agent": (
+        "cleanup instructions on_empty_reply on_enter on_exit on_speech_in on_speech_out on_user_turn_completed "
+        "server_tools session tools update_instructions update_tools"
+    ),
+    "ConversationFlow": "cleanup on_turn_end on_turn_start run session",
     "Handoff": "agent exception id is_done outcome turn_id",
     "PipelineChange": "exception id is_done outcome pipeline within",
     "SpeechHandle": (

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from functools import partial
 
-from vivavoce.agents.agent import Agent, EmptyReply
+from vivavoce.agents.agent import Agent, AgentControl, EmptyReply
 from vivavoce.agents.core.log import SessionLog
 from vivavoce.agents.core.quiet_limit import QuietLimit
 from vivavoce.agents.core.speech_handle import SpeechControl
@@ -62,7 +62,7 @@ class LastWords:
 
     def reply_was_empty(self, agent: Agent, empty: EmptyReply) -> None:
         """Call the agent's hook beside the conversation, so that it may say something and await it."""
-        if agent.overrides("on_empty_reply"):
+        if AgentControl.of(agent).overrides("on_empty_reply"):
             self._log.run_hook("on_empty_reply", partial(self._call, agent, empty))
 
     def agent_is(self, *, busy: bool) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio.abc import TaskGroup
 
-from vivavoce.agents.agent import Agent
+from vivavoce.agents.agent import Agent, AgentControl
 from vivavoce.agents.mcp_servers import MCPServer
 from vivavoce.agents.tools.mcp.connection import MCPConnection
 from vivavoce.pipelines.core.clock import Clock
@@ -84,12 +84,12 @@ class MCPServers:
                 starting.start_soon(start, number, name=f"starting MCP server {connection.server.label}")
         if failures:
             raise failures[0]
-        agent.take_server_tools(self._tools(agent, connections, offers, does_without=does_without))
+        AgentControl.of(agent).set_server_tools(self._tools(agent, connections, offers, does_without=does_without))
 
     async def aclose(self) -> None:
         """End all servers side by side and take their tools from the agents; the caller bounds it."""
         for agent in self._agents:
-            agent.take_server_tools(())
+            AgentControl.of(agent).set_server_tools(())
         async with anyio.create_task_group() as ending:
             for connection in self._connections:
                 ending.start_soon(connection.aclose, name=f"ending MCP server {connection.server.label}")

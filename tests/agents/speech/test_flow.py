@@ -289,7 +289,7 @@ def test_a_flow_and_an_agent_whose_session_is_over_say_so() -> None:
     flow, agent = Echo(), Agent("Help.")
     Talk(flow, agent=agent).run(lambda session: anyio.sleep(0.1))
     for of_session in (flow, agent):
-        with pytest.raises(SessionClosedError, match="in its session no more"):
+        with pytest.raises(SessionClosedError, match="no longer in its session"):
             _ = of_session.session
 
 
@@ -369,7 +369,7 @@ def test_a_flow_serves_one_session_at_a_time_and_is_set_before_the_start_too() -
         await first.close()
         with pytest.raises(SessionClosedError):
             first.set_conversation_flow(None)
-        with pytest.raises(SessionClosedError, match="in its session no more"):
+        with pytest.raises(SessionClosedError, match="no longer in its session"):
             _ = flow.session
 
     run_virtual(main())
