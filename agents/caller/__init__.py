@@ -1,1 +1,1 @@
-"""The simulated caller that `vivavoce demo` and `vivavoce call` share: its line, its voice, its process, measuring."""
+"""The simulated caller of `vivavoce demo` and `vivavoce call`: its line, its voice, its process, its measurements."""

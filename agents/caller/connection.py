@@ -1,4 +1,4 @@
-"""Owns the simulated caller's end of a room: joining, its microphone, the agent's voice, frame for frame."""
+"""The simulated caller's end of a room: joining, its microphone, and the agent's voice, frame by frame."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ CONNECT_LIMIT = 10.0
 ANSWER_LIMIT = 20.0
 """Seconds for the agent to join and publish its track."""
 MAX_QUEUED = 0.025
-"""Seconds of the caller's audio that may wait to be sent; beyond, silence is left out until it has caught up."""
+"""Seconds of the caller's audio that may wait to be sent; beyond that, silence is left out until it has caught up."""
 HANG_UPS = {"room_deleted": "the room was deleted", "participant_removed": "the caller was removed from the room"}
-"""Reasons for which a room ends for the caller that are an agent's ways to hang up, in words."""
+"""The ways in which an agent ends a call, as the caller sees them: reason of the room's end → text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """The room's two ends of the caller, and what the caller hears with."""
+    """The caller's microphone, the agent's end, and the caller's ears."""
 
     ears: Ears
     room: rtc.Room
@@ -54,7 +54,7 @@ async def connected(
     Args:
         ears: Open before the caller joins, since an agent may speak at once.
         answer_limit: Seconds for the agent to join and publish its track.
-        on_room: Gets the room before it connects, to listen to more of it.
+        on_room: Called with the room before it connects, to listen to more of it.
     Raises:
         RoomError: The room cannot be joined, or no agent came.
     """
@@ -94,7 +94,7 @@ async def converse(
     limit: float,
     beside: Callable[[], Coroutine[Any, Any, None]] | None = None,
 ) -> None:
-    """Talk until the line hangs up or `limit` seconds are over, when `line.hung_up` stays None.
+    """Talk until the line hangs up or `limit` seconds are over; in that case `line.hung_up` stays None.
 
     Args:
         beside: Runs meanwhile, and is cancelled at the end.
@@ -111,13 +111,13 @@ async def converse(
 
 
 async def _understand(events: AsyncIterator[STTEvent], line: Line) -> None:
-    """Bring what the recogniser hears to the line, until it is closed."""
+    """Pass the recogniser's events to the line, until the recogniser is closed."""
     async for event in events:
         line.understood(event)
 
 
 async def _talk(call: Connection, line: Line) -> None:
-    """Exchange frame for frame until the line hangs up, which it is told to do where the room is lost."""
+    """Exchange frame for frame until the line hangs up; if the room is lost, report that to the line."""
     while line.hung_up is None:
         frame = await call.agent.next_frame()
         if call.agent.is_there != (line.left_at is None):
@@ -131,7 +131,7 @@ async def _talk(call: Connection, line: Line) -> None:
 
 
 def _tell_presence(agent: FarEnd, line: Line) -> None:
-    """Tell the line that the agent left or came back; an agent may end a call by ending the room."""
+    """Report to the line that the agent left or came back; an agent may end a call by ending the room."""
     if agent.is_there:
         line.host_returned()
         tell("returned")

@@ -28,7 +28,7 @@ class Ears:
     """Open streams of one caller.
 
     Args:
-        stt, events: None for a caller that hears when the agent speaks, and no words.
+        stt, events: None for a caller that detects the agent's speech, but hears no words.
     """
 
     vad: VADStream
@@ -38,10 +38,10 @@ class Ears:
 
 @asynccontextmanager
 async def open_ears(vad: VAD, stt: STT | None) -> AsyncIterator[Ears]:
-    """Open both streams, and let them hear silence, so that models are loaded and in memory; close them at the end.
+    """Open both streams and feed them silence, so that models are loaded and in memory; close them at the end.
 
-    A caller joins with open ears: an agent speaks as soon as the caller is there, and a recogniser that loads
-    meanwhile hears the rest of a greeting as other words.
+    A caller joins with open ears: an agent speaks as soon as the caller is there, and a recogniser that loads at that
+    moment mishears the rest of the greeting.
 
     Raises:
         ProviderError: The recogniser does not open, or does not answer.
@@ -63,12 +63,12 @@ async def open_ears(vad: VAD, stt: STT | None) -> AsyncIterator[Ears]:
     finally:
         detector.close()
         if recogniser is not None:
-            with anyio.CancelScope(shield=True):  # bounded by the stream's own limit
+            with anyio.CancelScope(shield=True):  # the stream's own limit bounds it
                 await recogniser.aclose()
 
 
 async def _warm_up(stt: STTStream, events: AsyncIterator[STTEvent], silence: AudioFrame) -> None:
-    """Take the recogniser through one utterance without words."""
+    """Pass one utterance without words through the recogniser."""
     stt.speech_started(0.0)
     for _ in range(WARM_UP_FRAMES):
         stt.push(silence)

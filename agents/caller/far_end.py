@@ -1,4 +1,4 @@
-"""FarEnd: the agent's end of a call: whether it is in the room, and its voices as one row of 20 ms frames."""
+"""FarEnd: the agent's end of a call: its presence in the room, and its voices as one sequence of 20 ms frames."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 BACKGROUND_TRACK = "background_audio"
-"""What agents call a second track, which is no voice."""
+"""Name of an agent's second track, which is no voice."""
 CLOSE_LIMIT = 1.0
 
 
 class FarEnd:
-    """Watches a room from before it connects; `run()` beside the call brings the voices to `next_frame()`.
+    """Watches a room from before it connects; `run()` beside the call feeds the voices to `next_frame()`.
 
     An agent may hand the call over to another one, as `vivavoce dev` does at a save: every agent's voice is heard, and
-    the far end is there for as long as any participant that had a voice is. The frames that arrive are the call's
-    clock; where none come, because nobody is there or a voice stalls, time goes on in silence.
+    the far end is present as long as any participant that had a voice is in the room. The frames that arrive are the
+    call's clock; if none come, because no agent is there or a voice stalls, time continues in silence.
     """
 
     def __init__(self, room: rtc.Room) -> None:
         self.closed: rtc.DisconnectReason.ValueType | None = None
-        """Why the room was left before the caller left it."""
+        """Why the room ended before the caller left it."""
         self._room = room
         self._speakers: set[str] = set()
-        """Identities that are in the room and have had a voice in it."""
+        """Identities in the room that have had a voice."""
         self._voices: dict[str, tuple[str, Voice]] = {}
         """Each audio track's identity and voice, by its sid."""
         self._mixer = VoiceMixer()
@@ -50,7 +50,7 @@ class FarEnd:
 
     @property
     def is_there(self) -> bool:
-        """Whether anybody is in the room who has had a voice."""
+        """Whether a participant that has had a voice is in the room."""
         return bool(self._speakers)
 
     async def come(self) -> None:
@@ -63,7 +63,7 @@ class FarEnd:
         task_status.started()
         async with self._subscribed, self._to_follow, anyio.create_task_group() as tasks:
             async for track in self._to_follow:
-                if track.sid in self._voices:  # it has not gone meanwhile
+                if track.sid in self._voices:  # if it has not gone meanwhile
                     tasks.start_soon(self._follow, track, self._voices[track.sid][1])
 
     async def next_frame(self) -> AudioFrame:
@@ -97,7 +97,7 @@ class FarEnd:
         kind = rtc.ParticipantKind.PARTICIPANT_KIND_AGENT
         has_agents = any(other.kind == kind for other in self._room.remote_participants.values())
         if has_agents and participant.kind != kind:
-            return  # another person: where an agent says that it is one, only agents are the far end
+            return  # another person: if a participant is marked as an agent, only agents are the far end
         self._speakers.add(participant.identity)
         self._voices[track.sid] = participant.identity, Voice()
         self._mixer.add(self._voices[track.sid][1])

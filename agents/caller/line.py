@@ -1,4 +1,4 @@
-"""Line: what the simulated caller hears and says, frame by frame, on one clock of received samples."""
+"""Line: the simulated caller's hearing and speech, frame by frame, on one clock of received samples."""
 
 from __future__ import annotations
 
@@ -27,42 +27,44 @@ class Say:
 
 @dataclass(frozen=True, slots=True)
 class HangUp:
-    """End the call; `problem` is empty when it went as planned."""
+    """End the call; `problem` is empty if it went as planned."""
 
     problem: str = ""
 
 
 Decision = Say | HangUp
 EndedBy = Literal["caller", "agent", "room", "limit"]
-"""The side that hung up; the room, where the caller's connection to it was lost; or the call's limit."""
+"""The side that hung up; the room, if the caller's connection to it was lost; or the call's limit."""
 
 
 class Mind(Protocol):
-    """Who decides what the caller says; every position is samples received since the call began."""
+    """Decides the caller's words; every position is a number of samples received since the call began."""
 
     def host_started(self, position: int) -> None:
-        """The agent began to speak: an utterance that ends with one final transcript, where there are ears for it."""
+        """The agent began to speak: an utterance that ends with one final transcript, if the caller has a
+        recogniser.
+        """
 
     def host_ended(self, position: int) -> None:
         """The agent fell silent."""
 
     def interim(self, text: str, position: int) -> None:
-        """The utterance sounds like this so far."""
+        """The present transcript of the utterance."""
 
     def final(self, text: str) -> None:
-        """An utterance is settled; empty when no words were understood."""
+        """The final transcript of an utterance; empty if no words were understood."""
 
     def decide(self, position: int) -> Decision | None:
-        """Say what to do now; asked once a frame while the caller is silent, or alone."""
+        """Return the next action; called once a frame while the caller is silent, or alone."""
 
     def said(self, say: Say, start: int, end: int) -> None:
         """A line is being spoken, from `start` to `end`."""
 
     def host_left(self, position: int, *, may_return: bool) -> None:
-        """Nobody who spoke for the agent is in the room any more; until somebody is, it may only hang up.
+        """No agent is in the room any more; until one returns, this mind may only hang up.
 
         Args:
-            may_return: Another agent may still take over; not so where the room itself is closed.
+            may_return: Another agent may still take over; False if the room itself is closed.
         """
 
     def host_returned(self, position: int) -> None:
@@ -133,7 +135,7 @@ class Line:
         self._mind.host_returned(self.position)
 
     def lost(self, problem: str) -> None:
-        """The room is gone, and nobody hung up."""
+        """The room is lost, and no side hung up."""
         self._is_lost = True
         self.hung_up = HangUp(problem)
 

@@ -1,4 +1,4 @@
-"""Owns what is measured on a call's own recording (caller left, agent right): waits for answers, and silencing."""
+"""Measurements on a call's own recording (caller left, agent right): waits for answers, and silencing."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 
 _WINDOW = 0.01
 _AUDIBLE = 0.01
-"""RMS, of full scale, from which a window of synthetic speech is sound (-40 dB)."""
+"""RMS, of full scale, from which a window of synthetic speech counts as sound (-40 dB)."""
 _QUIET = 0.3
-"""Seconds without sound that are silence, not a pause between words."""
+"""Seconds without sound that count as silence and not as a pause between words."""
 _BETWEEN_LINES = 0.5
 """Seconds without sound that end a line of the caller; a comma on a stretching jitter buffer is shorter."""
 _LEAST_LINE = 0.1
-"""Seconds of sound that make a line; a click is none."""
+"""Seconds of sound that make a line; a click is shorter."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One requirement and what was measured."""
+    """One requirement and its measured value."""
 
     name: str
     is_met: bool
@@ -33,7 +33,7 @@ class Check:
 
 
 class SpokenLine(Protocol):
-    """A line of the caller: samples of a recording between which it lies, with silent edges or without."""
+    """A line of the caller: the samples of a recording between which it lies, with or without silent edges."""
 
     @property
     def start(self) -> int: ...
@@ -44,16 +44,16 @@ class SpokenLine(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LineSpan:
-    """A line of which only the place is known."""
+    """A line of which only the position is known."""
 
     start: int
     end: int
 
 
 def heard_lines(recording: AudioFrame) -> list[LineSpan]:
-    """Return the caller's lines in a recording of the agent's side, which does not know where they are.
+    """Return the caller's lines, found in a recording of the agent's side, which has no list of them.
 
-    From the first sound of each to its last.
+    Each from its first sound to its last.
     """
     import numpy as np
 
@@ -67,8 +67,8 @@ def heard_lines(recording: AudioFrame) -> list[LineSpan]:
 def gaps(recording: AudioFrame, turns: Sequence[SpokenLine]) -> list[float | None]:
     """Return for each turn the seconds from the caller's last sound to the agent's first one after it.
 
-    None where the agent stays silent until the caller's next turn. What the agent still says when a barge-in ends is
-    not an answer: only sound after a silence counts.
+    None if the agent stays silent until the caller's next turn. The rest of the agent's speech after a barge-in is not
+    an answer: only sound after a silence counts.
     """
     caller, agent = (_audible(channel, recording.sample_rate) for channel in _channels(recording))
     found: list[float | None] = []
@@ -84,8 +84,8 @@ def gaps(recording: AudioFrame, turns: Sequence[SpokenLine]) -> list[float | Non
 def silencing(recording: AudioFrame, line: SpokenLine) -> float | None:
     """Return the seconds from the onset of a line that interrupts until the agent is silent.
 
-    None when the agent was not even speaking, so that nothing was cut. Whatever it says while the line sounds counts: a
-    pause between two of its sentences is no silence.
+    None if the agent was not speaking, so that nothing was cut. All its sound during the line counts: a pause between
+    two of its sentences is no silence.
     """
     caller, agent = (_audible(channel, recording.sample_rate) for channel in _channels(recording))
     own = _between(caller, line.start, line.end, recording.sample_rate)
@@ -107,7 +107,7 @@ def first_sound(recording: AudioFrame) -> float | None:
 
 
 def silence_after(recording: AudioFrame, line: SpokenLine, until: int) -> float:
-    """Return the seconds for which the agent says nothing from the caller's last sound of a line to sample `until`."""
+    """Return the seconds of the agent's silence from the caller's last sound of a line to sample `until`."""
     agent = _audible(_channels(recording)[1], recording.sample_rate)
     start = _end_of(recording, line)
     end = round(until / recording.sample_rate / _WINDOW)
@@ -154,7 +154,7 @@ def _between(audible: npt.NDArray[np.bool_], start: int, end: int, sample_rate: 
 
 
 def _first_after(audible: npt.NDArray[np.bool_], start: int, end: int) -> int | None:
-    """Return the first window with sound from `start` on, what still sounds at `start` left out."""
+    """Return the first window with sound from `start` on, without sound that began before `start`."""
     window = start
     quiet = round(_QUIET / _WINDOW)
     if audible[max(0, start - quiet) : start].any():  # the agent was still speaking: wait for it to be silent

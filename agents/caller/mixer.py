@@ -1,4 +1,4 @@
-"""VoiceMixer: the voices of a call's far end as one row of 20 ms frames that goes on when no voice does."""
+"""VoiceMixer: the voices of a call's far end as one sequence of 20 ms frames that continues when no voice does."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from vivavoce.agents.caller.line import SAMPLE_RATE
 from vivavoce.pipelines.media.frame import FRAME_SECONDS, AudioFrame
 
 STALL = 0.5
-"""Seconds without a frame after which time goes on without frames."""
+"""Seconds without a frame after which time continues without frames."""
 LATE = 0.05
-"""Seconds for which frames that have arrived may be on their way through a busy event loop."""
+"""Seconds that arrived frames may need on their way through a busy event loop."""
 LEAD_LIMIT = 0.1
-"""Seconds without a frame of the voice that gives the beat, after which another one gives it."""
+"""Seconds without a frame of the leading voice, after which another one leads."""
 MAX_WAITING = 5
-"""Frames of a voice that wait to be mixed into the one that gives the beat; older ones are left out."""
+"""Frames of a voice that wait to be mixed into the leading one; older ones are left out."""
 
 
 @dataclass(slots=True, eq=False)
 class Voice:
-    """One who is heard; `listening` is cancelled when it has gone."""
+    """A voice of the far end; `listening` is cancelled when it has gone."""
 
     waiting: deque[AudioFrame] = field(default_factory=lambda: deque(maxlen=MAX_WAITING))
     listening: anyio.CancelScope = field(default_factory=anyio.CancelScope)
 
 
 class VoiceMixer:
-    """`take` what arrives, `next_frame` when it is due: the frames that arrive are the clock, as long as they do."""
+    """`take` arriving frames, `next_frame` when it is due: arriving frames are the clock, as long as they come."""
 
     def __init__(self) -> None:
         self._voices: list[Voice] = []
@@ -39,7 +39,7 @@ class VoiceMixer:
         self._lead_at = -math.inf
         self._frames: deque[AudioFrame] = deque()
         self._until = 0.0
-        """Up to when frames were given out, by the event loop's clock."""
+        """Time up to which frames were returned, by the event loop's clock."""
         self._has_stalled = False
         self._news = anyio.Event()
 
@@ -52,7 +52,7 @@ class VoiceMixer:
         self._voices.append(voice)
 
     def remove(self, voice: Voice) -> None:
-        """Expect no more of a voice; without any, time goes on in silence at once."""
+        """Expect no more of a voice; without any, time continues in silence at once."""
         self._voices.remove(voice)
         voice.listening.cancel()
         if self._lead is voice:
@@ -60,7 +60,7 @@ class VoiceMixer:
         self._news.set()
 
     def take(self, voice: Voice, frame: AudioFrame) -> None:
-        """Bring 20 ms of a voice: the one that came first gives the beat, and the others are mixed into it."""
+        """Take 20 ms of a voice: the voice that came first leads, and the others are mixed into it."""
         if voice not in self._voices:
             return
         now = anyio.current_time()
@@ -76,7 +76,7 @@ class VoiceMixer:
         self._news.set()
 
     async def next_frame(self) -> AudioFrame:
-        """Return the next 20 ms, when they are due: what arrived, or silence where nothing did."""
+        """Return the next 20 ms when they are due: arrived audio, or silence."""
         while not self._frames:
             goes_on = self._has_stalled or not self._voices
             if await self._waited(self._until + (FRAME_SECONDS if goes_on else STALL) - anyio.current_time()):

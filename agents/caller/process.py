@@ -1,7 +1,7 @@
-"""Owns the simulated caller's process, both ends: starting it, following its events, ending it, and being it.
+"""The simulated caller's process, both ends: starting it, following its events, ending it, and running in it.
 
 A request goes in as one line of JSON on stdin; events and the result come out on stdout, one JSON object a line. The
-process ends when its stdin does, so it never outlives whoever started it.
+process ends when its stdin does, so it never outlives its parent.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ async def run_caller(
     """Run the simulated caller of a module to the end of its call, and return its result.
 
     Args:
-        module: What `python -m` runs; it calls `serve_caller`.
-        request: What it gets; plain data.
-        on_event: Gets each of its events, by name.
+        module: The module for `python -m`; it calls `serve_caller`.
+        request: Its request; plain data.
+        on_event: Called with each of its events, by name.
     Raises:
         VoiceError: The call could not be placed, or the process died.
     """
@@ -49,7 +49,7 @@ async def run_caller(
         stdin=PIPE,
         stdout=PIPE,
         stderr=PIPE,
-        start_new_session=True,  # Ctrl-C is for whoever started it; it ends when its stdin does
+        start_new_session=True,  # Ctrl-C is for the parent; the child ends when its stdin does
     )
     errors: deque[str] = deque(maxlen=20)
     result: dict[str, Any] | None = None
@@ -80,17 +80,17 @@ async def run_caller(
 
 
 def tell(event: str, **data: Any) -> None:
-    """Tell whoever started this process what happens."""
+    """Report an event to the parent process."""
     print(json.dumps({"event": event, **data}), flush=True)
 
 
 def serve_caller(place_call: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]) -> NoReturn:
-    """Be the caller's process: read the request, place the call, tell its result, exit.
+    """Run as the caller's process: read the request, place the call, report its result, exit.
 
     Args:
-        place_call: Gets the request and returns the result; both plain data.
+        place_call: Called with the request; returns the result. Both are plain data.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started it decides: closing stdin ends it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides: closing stdin ends this process
     run_process(lambda: sys.exit(asyncio.run(_serve(place_call))))
 
 

@@ -1,4 +1,4 @@
-"""Owns the caller's voice: its lines spoken, or read from WAV files, before the call, so that they cost it no time."""
+"""The caller's voice: its lines, spoken or read from WAV files before the call, so that the call does not wait."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def speak_all(tts: TTS, lines: Iterable[str]) -> dict[str, bytes]:
 
 
 async def read_recording(path: Path) -> bytes:
-    """Return a WAV file as PCM of `SAMPLE_RATE`; of two channels or more, the first counts.
+    """Return a WAV file as PCM of `SAMPLE_RATE`; of several channels, the first counts.
 
     Raises:
         ConfigurationError: There is no such file, or it is no WAV file of 16-bit PCM.

@@ -1,4 +1,4 @@
-"""PageDoor: the HTTP handlers of the page: its files, and the token for a call, for this machine's browser only."""
+"""PageDoor: the HTTP handlers of the page: its files, and the token for a call. For a browser on this machine only."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ HEADERS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
-    """What the page needs to join a call.
+    """The page's answer to a request for a token: how to join a call.
 
     Args:
-        url: Of the LiveKit server, `ws://…` or `wss://…`.
+        url: URL of the LiveKit server, `ws://…` or `wss://…`.
     """
 
     url: str
@@ -57,8 +57,7 @@ class PageDoor:
     """Serves the page at `/`.
 
     Args:
-        url: The LiveKit server that the page may talk to; None: the one that serves it, under the
-            name that the browser used.
+        url: The LiveKit server of the page; None: the server that serves the page, as the browser named it.
         mint: Makes a token for a room and an identity.
     """
 
@@ -73,7 +72,7 @@ class PageDoor:
         router.add_post("/connection", self.connection)
 
     async def file(self, request: web.Request) -> web.Response:
-        """Hand out one of the page's files."""
+        """Return one of the page's files."""
         if (refusal := _refuse_host(request)) is not None:
             return refusal
         path = self._files.get(request.match_info.get("name", "index.html"))
@@ -102,7 +101,8 @@ class PageDoor:
         if len(room) > 128 or any(ord(character) < 32 for character in room):
             return _refusal(400, "a room's name has at most 128 printable characters")
         room = room or new_id("call")
-        # Only a name that this server made may come back: nobody becomes the agent, or another guest by guessing.
+        # Only a name that this server made may come back: no client can become the agent, or another guest, by
+        # guessing.
         identity = wanted.identity if GUEST.fullmatch(wanted.identity) else new_id("guest")
         given = Connection(
             url=self._url or f"ws://{request.host}", token=self._mint(room, identity), room=room, identity=identity
@@ -121,12 +121,12 @@ class PageDoor:
 
 
 def mint_with(api_key: str, api_secret: str, *, agent_name: str = "") -> Callable[[str, str], str]:
-    """Return what makes join tokens with this key.
+    """Return a function that makes join tokens with this key.
 
     Args:
-        api_key: Of the LiveKit server.
-        api_secret: Likewise.
-        agent_name: The agent to dispatch to the room; empty where every room gets one.
+        api_key: Key of the LiveKit server.
+        api_secret: Its secret.
+        agent_name: The agent to dispatch to the room; empty if every room gets one.
     """
     from livekit import api
 

@@ -1,4 +1,4 @@
-"""PageServer: hands the page out for a LiveKit server that runs elsewhere; tokens are made here."""
+"""PageServer: serves the page for a LiveKit server that runs elsewhere, and makes its tokens."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class PageServer:
         url: The LiveKit server, `ws://…` or `wss://…`.
         api_key: Its key.
         api_secret: Its secret; it never leaves this process.
-        port: Where it listens; 0 takes a free one.
-        agent_name: The agent to dispatch to each call; empty where the server gives every room one. The attribute of
+        port: Port to listen on; 0 takes a free one.
+        agent_name: The agent to dispatch to each call; empty if the server gives every room one. The attribute of
             that name may be changed for later calls.
     """
 
@@ -36,7 +36,7 @@ class PageServer:
 
     @property
     def address(self) -> str:
-        """What to open in a browser, such as `http://127.0.0.1:7890/`."""
+        """The page's address for a browser, for example `http://127.0.0.1:7890/`."""
         if self._runner is None:
             raise RoomError("the page has no address yet: enter it with 'async with' first")
         return f"http://{HOST}:{self._runner.addresses[0][1]}/"

@@ -1,4 +1,4 @@
-"""The figures: what the call was in numbers; latency percentiles, usage, errors, how it closed, what it ran on."""
+"""The figures of a call: latency percentiles, usage, errors, the close, and the session's parts."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ PERCENTILES = (50, 90, 95, 99)
 
 
 def in_order(turns: Sequence[TurnRecord]) -> list[TurnRecord]:
-    """Return the turns as they began, which is how the page counts them; a report has them as they ended."""
+    """Return the turns by their beginning, the order in which the page counts them; a report has them by their end."""
     return sorted(turns, key=lambda turn: turn.started_at)
 
 
 def summary(report: SessionReport) -> Element:
-    """Return the numbers that are looked at first."""
+    """Return the most important numbers."""
     latencies = [turn.e2e_latency for turn in report.turns if turn.e2e_latency is not None]
     decisions = Counter(each.decision for turn in report.turns for each in turn.interruptions if each.stopped_at)
     tools = [tool for turn in report.turns for tool in turn.tools]
@@ -43,7 +43,7 @@ def summary(report: SessionReport) -> Element:
 
 
 def latency(report: SessionReport) -> Element | None:
-    """Return the percentiles of the whole and of each stage; None where nothing was answered."""
+    """Return the percentiles of the whole and of each stage; None if no turn was answered."""
     answered = [turn for turn in report.turns if turn.e2e_latency is not None]
     if not answered:
         return None
@@ -69,7 +69,9 @@ def latency(report: SessionReport) -> Element | None:
 
 
 def _stage_order(turns: Sequence[TurnRecord]) -> list[str]:
-    """Return the stages of all turns in the order of a turn: one that others lack stands behind what it follows."""
+    """Return the stages of all turns in the order of a turn: a stage that other turns lack comes after its
+    predecessor.
+    """
     order: list[str] = []
     for turn in turns:
         place = 0
@@ -81,7 +83,7 @@ def _stage_order(turns: Sequence[TurnRecord]) -> list[str]:
 
 
 def usage(report: SessionReport) -> Element:
-    """Return what the session used."""
+    """Return the session's usage."""
     used = report.usage
     rows: list[list[Child]] = [
         ["model tokens in", f"{used.llm_input_tokens:,}"],
@@ -96,7 +98,7 @@ def usage(report: SessionReport) -> Element:
 
 
 def errors(report: SessionReport) -> Element:
-    """Return what went wrong."""
+    """Return the errors."""
     if not report.errors:
         return el("section", el("h2", "Errors"), el("p", "None."), id="errors")
     rows: list[list[Child]] = [
@@ -124,7 +126,7 @@ def close(report: SessionReport) -> Element:
 
 
 def session(report: SessionReport) -> Element:
-    """Return what the session was."""
+    """Return the facts of the session: ids, times, agent, pipeline."""
     facts: list[tuple[str, str]] = [("session", report.session_id), ("room", report.room), ("job", report.job_id)]
     facts += [("agent", report.agent_id), ("pipeline", report.pipeline)]
     facts += [(part.kind, " ".join(filter(None, (part.provider, part.model)))) for part in report.components]

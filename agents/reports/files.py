@@ -14,7 +14,7 @@ from vivavoce.pipelines.core.errors import ReportError
 
 
 def to_text(report: SessionReport) -> str:
-    """Return what report.json holds."""
+    """Return the content of report.json."""
     return json.dumps(report.to_json(), indent=2, ensure_ascii=False) + "\n"
 
 
@@ -41,7 +41,7 @@ def page_of(
 
 
 def write_new(path: Path, report: SessionReport) -> Path:
-    """Write the report, or where `path` ends in .html its page, into a file that was not there; return which.
+    """Write the report, or its page if `path` ends in .html, into a new file; return its path.
 
     Raises:
         OSError: It cannot be written.

@@ -1,4 +1,4 @@
-"""HTML and SVG as elements: whatever a report holds is escaped as it is written, so that no text becomes markup."""
+"""HTML and SVG as elements: all text is escaped when it is written, so no text becomes markup."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 
 
 def el(tag: str, *children: Child, **attributes: object) -> Element:
-    """Return an element. Attributes are named `class_`, `aria_label`, `stroke_width`; None leaves one out."""
+    """Return an element. Attributes are named `class_`, `aria_label`, `stroke_width`; None omits one."""
     element = ElementTree.Element(tag)
     for name, value in attributes.items():
         if value is not None:
@@ -52,12 +52,12 @@ def table(headings: list[str], rows: list[list[Child]], *, caption: str, numbers
 
 
 def milliseconds(seconds: float | None) -> str:
-    """Return such as `640 ms`."""
+    """Return a duration as text, for example `640 ms`."""
     return "–" if seconds is None else f"{1000 * seconds:.0f} ms"
 
 
 def clock(seconds: float) -> str:
-    """Return such as `1:05.2`."""
+    """Return a time as text, for example `1:05.2`."""
     minutes, rest = divmod(max(0.0, round(seconds, 1)), 60)
     return f"{int(minutes)}:{rest:04.1f}"
 

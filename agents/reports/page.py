@@ -1,4 +1,4 @@
-"""The page: one self-contained HTML file of a session report. It loads nothing, and its policy forbids it to."""
+"""The page: one self-contained HTML file of a session report. It loads nothing, and its policy forbids loading."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def render(report: SessionReport, *, peaks: Peaks | None = None, audio: bytes | 
 
     Args:
         peaks: Waveforms of the recording.
-        audio: A WAV file to be played in the page, which holds it; it begins where the peaks do.
+        audio: A WAV file to play in the page, which contains it; it begins at the same time as the peaks.
     """
     began = datetime.fromtimestamp(report.started_at, UTC)
     name = report.room or report.session_id

@@ -1,4 +1,4 @@
-"""Peaks: a recording's loudness over time, twenty values a second and side, for the page's waveforms."""
+"""Peaks: a recording's loudness over time, twenty values a second for each side, for the page's waveforms."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PIECE = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Peaks:
-    """Waveforms of both sides, 0 … 1 of full scale, a value each `WINDOW`.
+    """Waveforms of both sides, 0 … 1 of full scale, one value each `WINDOW`.
 
     Args:
         offset: Seconds of the session at the first value.

@@ -1,4 +1,4 @@
-"""Reading report.json: a SessionReport, or a message that says what is wrong with the file."""
+"""Reads report.json: returns a SessionReport, or raises an error that says what is wrong with the file."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ SHOWN_PROBLEMS = 3
 
 
 def read_report(path: Path) -> SessionReport:
-    """Return the report in that file; fields that it does not know, such as an application's own, are passed over.
+    """Return the report in that file; unknown fields, for example an application's own, are skipped.
 
     Raises:
-        ReportError: The file cannot be read, is no report, or is one of another version.
+        ReportError: The file cannot be read, is no report, or has another version.
     """
     try:
         text = path.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The JSON schema of a session report, version 1: made of the record classes, published as a file beside this one."""
+"""The JSON schema of a session report, version 1: made from the record classes, published as a file beside this one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def schema() -> dict[str, Any]:
 
 
 def make_schema() -> dict[str, Any]:
-    """Return the schema that the record classes have; a test holds the published file to it."""
+    """Return the schema of the record classes; a test compares the published file with it."""
     from pydantic import TypeAdapter
 
     made = TypeAdapter(SessionReport).json_schema(mode="serialization")

@@ -22,7 +22,7 @@ TICKS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600)
 LANE = 34
 """Half of a lane's height."""
 CALLER, GAP, TOOLS, AGENT, EVENTS = 74, 126, 144, 208, 288
-"""Where the rows are: middles of the lanes, tops of the others."""
+"""Positions of the rows: middles of the lanes, tops of the others."""
 HEIGHT, HEIGHT_WITHOUT_EVENTS = 300, 276
 
 
@@ -33,20 +33,20 @@ class Scale:
     seconds: float
     pixels: float
     height: int = HEIGHT
-    """Of the whole, in pixels."""
+    """Height of the whole, in pixels."""
 
     def x(self, at: float) -> float:
-        """Return where a moment is."""
+        """Return the position of a moment."""
         return round(at * self.pixels, 2)
 
     @property
     def width(self) -> float:
-        """Of the whole."""
+        """Width of the whole, in pixels."""
         return round(self.seconds * self.pixels, 2)
 
 
 def length(report: SessionReport) -> float:
-    """Return the seconds from the session's start to the last thing that the report tells of."""
+    """Return the seconds from the session's start to the last moment in the report."""
     ends = [report.seconds, *(turn.ended_at for turn in report.turns), *(state.at for state in report.states)]
     return max(*ends, 1.0) if len(ends) > 1 else max(report.seconds, 1.0)
 
@@ -140,7 +140,7 @@ def _states(report: SessionReport, scale: Scale) -> Iterator[Element]:
 
 def _waves(peaks: Peaks, scale: Scale) -> Iterator[Element]:
     for values, middle, who in ((peaks.caller, CALLER, "user"), (peaks.agent, AGENT, "agent")):
-        together = max(1, round(1.0 / (WINDOW * scale.pixels)))  # no more than a value a pixel
+        together = max(1, round(1.0 / (WINDOW * scale.pixels)))  # at most one value a pixel
         loudest = [max(values[at : at + together]) for at in range(0, len(values), together)]
         if not any(loudest):
             continue
@@ -155,7 +155,7 @@ def _waves(peaks: Peaks, scale: Scale) -> Iterator[Element]:
 
 
 def _said(turns: Sequence[TurnRecord], scale: Scale) -> Iterator[Element]:
-    """The words, each up to the next ones of its side, and what was made and never heard."""
+    """The texts, each up to the next one of its side, and the texts that were made and never heard."""
     asked = [turn for turn in turns if turn.user_started_at is not None]
     for turn, until in zip(asked, [*(turn.user_started_at for turn in asked[1:]), scale.seconds], strict=False):
         if turn.user_text and turn.user_started_at is not None and until is not None:
@@ -235,7 +235,7 @@ def _interruptions(turns: Sequence[TurnRecord], scale: Scale) -> Iterator[Elemen
 
 
 def _moments(report: SessionReport) -> list[tuple[float, str, str]]:
-    """Return errors, marks and retries: when, how they are drawn, in words."""
+    """Return errors, marks and retries: (time, style, text)."""
     moments: list[tuple[float, str, str]] = [
         (error.at, "error", f"{error.source}: {error.error}") for error in report.errors
     ]

@@ -1,4 +1,4 @@
-"""The turns: what was said and heard, a waterfall of each latency, tools, interruptions, what it took."""
+"""The turns: spoken and heard text, a waterfall of each latency, tools, interruptions, cost."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def turns(report: SessionReport) -> Element:
 
 
 def _owners(report: SessionReport) -> Element | None:
-    """Return what the colours of the waterfalls mean: who could make a stage shorter."""
+    """Return the meaning of the colours in the waterfalls: the part that could make a stage shorter."""
     owners = {stage.owner for turn in report.turns for stage in turn.stages if turn.e2e_latency is not None}
     shown = [(owner, meaning) for owner, meaning in OWNERS.items() if owner in owners]
     if not shown:
@@ -42,7 +42,7 @@ def _owners(report: SessionReport) -> Element | None:
 
 
 def _kind(turn: TurnRecord, number: int, answered: TurnRecord | None) -> str:
-    """Return what made the agent speak, if no turn of the caller did; `answered`: the turn that it answers late."""
+    """Return why the agent spoke, if no turn of the caller is the reason; `answered`: the turn that it answers late."""
     if answered is None:
         return {"turn": "", "say": "said by the application", "reply": "asked for by the application"}[turn.kind]
     if turn.tools or answered.tools:

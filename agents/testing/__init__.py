@@ -1,8 +1,8 @@
 """The test kit for applications: one session in virtual time, a scripted caller, everything recorded.
 
-`SessionHarness` runs an agent as a call would, an hour in milliseconds and every time exact. `harness.expect` reads
-what was said and done, in order; `judge` has a model say whether words do what they should. The scripted providers are
-those of `vivavoce.pipelines.testing`, whose names are here too, so that a test needs one import. How to use it:
+`SessionHarness` runs an agent as a call would, an hour in milliseconds and with exact times. `harness.expect` checks
+messages, tool calls and handoffs in order; `judge` asks a model whether words meet a requirement. The scripted
+providers of `vivavoce.pipelines.testing` can be imported from here too, so that a test needs one import. How to use it:
 README.md beside this file.
 """
 

@@ -1,4 +1,4 @@
-"""Caller: what a scripted caller does, and when: speech, noise, words as they are recognised, typed text."""
+"""Caller: the scripted caller of a test: speech, noise, recognised words and typed text, each at its time."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from vivavoce.pipelines.core.words import count_words
 from vivavoce.pipelines.media.frame import FRAME_SECONDS, AudioFrame
 
 LOUD = 1000
-"""Sample value of the caller's sounds; silence is 0, which is what `ScriptedVAD` tells apart."""
+"""Sample value of the caller's sounds; silence is 0. `ScriptedVAD` distinguishes the two."""
 SECONDS_PER_WORD = 0.3
-"""How fast the caller speaks where a test gives no end."""
+"""Speed of the caller's speech if a test gives no end."""
 RECOGNITION_DELAY = 0.2
-"""From the end of speech to its final transcript where a test gives no time."""
+"""Seconds from the end of speech to its final transcript if a test gives no time."""
 
 
 class Recognises(Protocol):
-    """Where the caller's words go: called with text, whether it is final, and the utterance's id."""
+    """Receives the caller's words: called with text, whether it is final, and the utterance's id."""
 
     def __call__(self, text: str, is_final: bool, item_id: str) -> None: ...
 
@@ -33,19 +33,19 @@ class Caller:
     Sounds begin and end at multiples of 0.02 (a frame), other times are refused; words are recognised, and text is
     typed, at any time.
 
-    It may be scripted before the session starts and at any time while it runs. No task runs here: one timer carries
-    sounds, words and typed text in order; at one moment sounds come first.
+    It may be scripted before the session starts and at any time while it runs. No task runs here: one timer plays
+    sounds, words and typed text in order; at equal times sounds come first.
 
     Args:
-        identity: Who is in the room.
+        identity: Identity of the caller in the room.
     """
 
     def __init__(self, recognises: Recognises, *, identity: str = "caller") -> None:
         self.identity = identity
         self.error: Exception | None = None
-        """What a scripted action raised; the harness raises it at the end."""
+        """The exception of a scripted action; the harness raises it at the end."""
         self.typed: list[str] = []
-        """What was typed, or is going to be."""
+        """Texts that were typed, or that are scripted to be typed."""
         self._recognises = recognises
         self._sounds = _Sounds()
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
@@ -67,11 +67,11 @@ class Caller:
         final_at: float | None = None,
         interims: Sequence[tuple[float, str]] = (),
     ) -> float:
-        """Speak `text`, and have it recognised; return when its final transcript comes.
+        """Speak `text`, and have it recognised; return the time of its final transcript.
 
         Args:
-            start, end: When it sounds; by default from now, 0.3 s a word.
-            final_at: When its final transcript comes; by default 0.2 s after `end`.
+            start, end: Beginning and end of the sound; by default from now, 0.3 s a word.
+            final_at: Time of its final transcript; by default 0.2 s after `end`.
             interims: (time, text) of interim transcripts.
         """
         start = self._soon() if start is None else start
@@ -85,7 +85,7 @@ class Caller:
         return final_at
 
     def makes_noise(self, start: float, end: float) -> None:
-        """Be heard without words.
+        """Make sound without words.
 
         Raises:
             ValueError: It does not end after its start, or a time is no multiple of 0.02 s.
@@ -95,7 +95,7 @@ class Caller:
         self._sounds.add(_frames(start), _frames(end))
 
     def is_recognised(self, text: str, at: float, *, is_final: bool = True) -> None:
-        """Have words recognised at `at`, whatever is heard: late, early, or without any sound."""
+        """Have words recognised at `at`, independent of the sound: late, early, or without any."""
         item_id = f"item_{next(self._numbers)}"
         self._plan(at, lambda: self._recognises(text, is_final, item_id))
 
@@ -109,7 +109,7 @@ class Caller:
         self._plan(self._soon() if at is None else at, lambda: self._room.drop(self.identity))
 
     def joins(self, at: float | None = None, *, identity: str | None = None) -> None:
-        """Come (back) into the room, or let somebody else in."""
+        """Join the room (again), or let another participant join."""
         self._plan(self._soon() if at is None else at, lambda: self._room.join(identity or self.identity))
 
     # --- for the harness
@@ -177,7 +177,7 @@ class Caller:
 
 
 class _Sounds:
-    """Which frames are loud, asked in rising order: each sound is looked at while it lasts, so a long script is cheap.
+    """Finds loud frames, asked in rising order: it looks at each sound only while it lasts, so a long script is cheap.
 
     A sound that is added in the past is not heard.
     """
@@ -196,10 +196,10 @@ class _Sounds:
 
 
 def _frames(seconds: float) -> int:
-    """Return how many frames `seconds` are.
+    """Return the number of frames in `seconds`.
 
     Raises:
-        ValueError: They are no whole number.
+        ValueError: It is no whole number.
     """
     frames = round(seconds / FRAME_SECONDS)
     if abs(frames * FRAME_SECONDS - seconds) > 1e-6:

@@ -1,4 +1,4 @@
-"""exchange: one turn of the user, and the wait until everything that it led to is done."""
+"""exchange: one turn of the user, and the wait until all its consequences are complete."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TELLING = (TurnCompleted, AgentStateChanged, UserStateChanged, Closed)
 
 
 async def exchange(harness: SessionHarness, text: str, *, spoken: bool, limit: float) -> None:
-    """Have the user type or say `text`; return when its turn has its outcome and nobody has more to say.
+    """Have the user type or say `text`; return when its turn has its outcome and no side has more to say.
 
     Raises:
         AssertionError: It took longer than `limit` seconds.
@@ -65,6 +65,6 @@ def _is_over(harness: SessionHarness, since: int) -> bool:
 
 
 def _unfinished(harness: SessionHarness) -> int:
-    """How many speeches were made and have no outcome; several of one turn are one."""
+    """Return the number of speeches without an outcome; several speeches of one turn count once."""
     made = {event.turn_id or event.speech_id for event in harness.recording.of(SpeechCreated)}
     return len(made - {event.turn_id for event in harness.recording.of(TurnCompleted)})

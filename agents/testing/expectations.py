@@ -1,7 +1,7 @@
-"""Expect: fluent assertions on what was said and done, in order, that show what came instead when they fail.
+"""Expect: fluent assertions on messages, tool calls and handoffs, in order; a failure shows the actual conversation.
 
-`harness.expect` reads on where the last expectation ended. Each expectation returns the thing that it found, on which
-further ones can be made, and the next ones too:
+`harness.expect` continues where the last expectation ended. Each expectation returns the entry that it found. Further
+expectations can be made on it, and the next ones too:
 
     harness.expect.next_message(role="user")
     harness.expect.tool_call("book", day="friday").returned("booked").next_message(contains="booked").answered_within(1)
@@ -25,14 +25,14 @@ __tracebackhide__ = True  # pytest shows the line of the test that failed, not o
 
 
 class Expect(ExpectMoments):
-    """What a test expects next. Nothing is passed by an expectation that fails.
+    """The expectations of a test. An expectation that fails does not advance.
 
     Args:
-        log: Of the session; shared by all expectations of a test.
+        log: The session's conversation; all expectations of a test share it.
     """
 
     def conversation(self) -> str:
-        """Return all that was said, done and failed, a line each with its time, as failing expectations show it."""
+        """Return all messages, calls and failures, a line each with its time, as failing expectations show it."""
         return self._log.told()
 
     # --- the next one, in order
@@ -48,43 +48,44 @@ class Expect(ExpectMoments):
         """Expect a message next.
 
         Args:
-            text: All of it, to the letter.
+            text: The whole text, exactly.
             role: "user", "assistant" or "system".
-            contains: Words in it, whatever their case.
+            contains: Words in it, in any case.
             matches: A regular expression found in it.
         """
         wanted = _shown("a message", text=text, role=role, contains=contains, matches=matches)
         return ExpectMessage(self._log, self._next(Message, wanted, _message_test(text, role, contains, matches)))
 
     def tool_call(self, name: str, /, **arguments: object) -> ExpectCall:
-        """Expect a call of a tool next, with these arguments among its own.
+        """Expect a call of a tool next; `arguments` must be among its arguments.
 
         Calls made in parallel come in the order in which the model made them.
         """
         return ExpectCall(self._log, self._next(Call, f"a {_asked(name, arguments)}", _call_test(name, arguments)))
 
     def handoff(self, *, to: str | type[Agent], by: str | type[Agent] | None = None) -> ExpectHandoff:
-        """Expect the conversation to go over to another agent next.
+        """Expect next that another agent takes the conversation over.
 
         Args:
-            to, by: The new and the old agent, each by its id, or by its class where it was given no id of its own: then
-                that is the class's name.
+            to, by: The new and the old agent, each by its id, or by its class if it was given no id of its own: then
+                the id is the name of the class.
         """
         new, old = _agent_id(to), _agent_id(by)
         wanted = _shown("a handoff", to=new, by=old)
         return ExpectHandoff(self._log, self._next(Passed, wanted, lambda p: p.new == new and old in (None, p.old)))
 
     def failure(self, *, contains: str | None = None) -> Expect:
-        """Expect next that a turn (an answer, a `say`, a `reply`) or the session failed, of an error with these words.
+        """Expect next that a turn (an answer, a `say`, a `reply`) or the session failed with an error that contains
+        these words.
 
-        A failure that no test expects is in the way of what it does expect, `no_more()` included.
+        An unexpected failure makes other expectations fail, `no_more()` included.
         """
         wanted = _shown("a failure", contains=contains)
         self._next(Failure, wanted, lambda failure: _fits_text(failure.error, None, contains, None))
         return Expect(self._log)
 
     def skip(self, count: int = 1) -> Expect:
-        """Pass by that many, whatever they are.
+        """Skip this number of entries of any kind.
 
         Raises:
             AssertionError: There are fewer.
@@ -96,12 +97,12 @@ class Expect(ExpectMoments):
         return Expect(self._log)
 
     def skip_all(self) -> Expect:
-        """Pass by everything that has come."""
+        """Skip all entries that have come."""
         self._log.pass_by(*self._log.rest())
         return Expect(self._log)
 
     def skip_user(self) -> Expect:
-        """Pass by everything up to the user's last message, if there is one."""
+        """Skip all entries up to the user's last message, if there is one."""
         rest = self._log.rest()
         own = [place for place, entry in enumerate(rest) if isinstance(entry, Message) and entry.role == "user"]
         if own:
@@ -109,12 +110,12 @@ class Expect(ExpectMoments):
         return Expect(self._log)
 
     def no_more(self) -> Expect:
-        """Expect that nothing else was said or done."""
+        """Expect no further entry."""
         if rest := self._log.rest():
             raise self._failed("nothing more", f"{len(rest)} more, first {rest[0]}")
         return Expect(self._log)
 
-    # --- anywhere in what is left; passes nothing by
+    # --- anywhere in the rest; without advancing
 
     def contains_message(
         self,
@@ -124,21 +125,21 @@ class Expect(ExpectMoments):
         contains: str | None = None,
         matches: str | None = None,
     ) -> ExpectMessage:
-        """Expect such a message anywhere in what is left; return the first."""
+        """Expect such a message anywhere in the rest; return the first."""
         wanted = _shown("a message", text=text, role=role, contains=contains, matches=matches)
         return ExpectMessage(self._log, self._any(Message, wanted, _message_test(text, role, contains, matches)))
 
     def contains_tool_call(self, name: str, /, **arguments: object) -> ExpectCall:
-        """Expect such a call anywhere in what is left; return the first."""
+        """Expect such a call anywhere in the rest; return the first."""
         return ExpectCall(self._log, self._any(Call, f"a {_asked(name, arguments)}", _call_test(name, arguments)))
 
     def contains_handoff(self, *, to: str | type[Agent]) -> ExpectHandoff:
-        """Expect the conversation to go over to that agent (its id, or its class) anywhere in what is left."""
+        """Expect a handoff to that agent (its id, or its class) anywhere in the rest."""
         new = _agent_id(to)
         return ExpectHandoff(self._log, self._any(Passed, f"a handoff (to={new!r})", lambda p: p.new == new))
 
     def no_tool_call(self, name: str | None = None, /, **arguments: object) -> Expect:
-        """Expect that no such call, or no call at all, is in what is left; one that still runs is one."""
+        """Expect that the rest holds no such call, or no call at all; a call that still runs counts."""
         fits = _call_test(name, arguments)
         calls = [call for call in of_kind(self._log.rest(), Call) if fits(call)]
         if calls:
@@ -164,20 +165,22 @@ class Expect(ExpectMoments):
 
 
 class ExpectEntry(Expect):
-    """An entry that was found, and what can be expected of any."""
+    """An entry that was found, with the expectations that fit any entry."""
 
     def __init__(self, log: ConversationLog, entry: Entry) -> None:
         super().__init__(log)
         self._entry = entry
 
     def at(self, seconds: float, *, tolerance: float = TOLERANCE) -> Self:
-        """Expect it at that time from the session's start; what the agent says counts when it has been heard."""
+        """Expect it at that time from the session's start; words of the agent count at the time when they have been
+        heard.
+        """
         if abs(self._entry.at - seconds) > tolerance + 1e-9:
             raise self._failed(f"it at {seconds:g} s, ± {tolerance:g}", f"{self._entry} at {self._entry.at:g} s")
         return self
 
     def ended(self, outcome: str) -> Self:
-        """Expect that the turn it belongs to came to that outcome ("completed", "interrupted", "failed" …)."""
+        """Expect that its turn has that outcome ("completed", "interrupted", "failed" …)."""
         turn = self._log.turn_of(self._entry)
         if turn is None or turn.outcome != outcome:
             came = "its turn still runs" if turn is None else f"{turn.outcome} {turn.error}".rstrip()
@@ -196,18 +199,18 @@ class ExpectMessage(ExpectEntry):
     def __init__(self, log: ConversationLog, message: Message) -> None:
         super().__init__(log, message)
         self.text = message.text
-        """What was said; of the agent, what was heard."""
+        """The message's text; for the agent, the heard text."""
         self._message = message
 
     def interrupted(self, is_interrupted: bool = True) -> Self:
-        """Expect that it was cut short, or that it was not."""
+        """Expect that it was cut off, or that it was not."""
         if self._message.interrupted != is_interrupted:
             wanted = "it cut short" if is_interrupted else "it said in full"
             raise self._failed(wanted, str(self._message))
         return self
 
     def answered_within(self, seconds: float) -> Self:
-        """Expect that from the end of the user's speech (or typing) to the first sound of the answer no longer passed.
+        """Expect at most this time from the end of the user's speech (or typing) to the first sound of the answer.
 
         It counts the turn that the message answers, tools and handoffs included.
         """
@@ -219,7 +222,7 @@ class ExpectMessage(ExpectEntry):
         return self
 
     async def judge(self, llm: LLM, *, intent: str, instructions: str = "", limit: float = JUDGE_LIMIT) -> Verdict:
-        """Have a model judge whether the message fulfils `intent`; it is shown the conversation up to it.
+        """Have a model judge whether the message fulfils `intent`; the model gets the conversation up to it.
 
         Raises:
             AssertionError: The verdict is no; it says why.
@@ -252,7 +255,7 @@ class ExpectCall(ExpectEntry):
         self._call = call
 
     def returned(self, output: str | None = None, *, contains: str | None = None) -> Self:
-        """Expect that it came to a result: this one to the letter, or one with these words in it."""
+        """Expect that it succeeded: with exactly this output, or with an output that contains these words."""
         call = self._call
         is_result = call.output is not None and not call.is_error
         if not is_result or not _fits_text(call.output or "", output, contains, None):
@@ -260,7 +263,7 @@ class ExpectCall(ExpectEntry):
         return self
 
     def failed(self, *, contains: str | None = None) -> Self:
-        """Expect that it came to an error, which the model was told with these words."""
+        """Expect that it failed with an error that contains these words; the model received them."""
         call = self._call
         if not call.is_error or not _fits_text(call.output or "", None, contains, None):
             raise self._failed(_shown(f"{call.name!r} to fail", contains=contains), str(call))

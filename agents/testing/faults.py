@@ -1,4 +1,6 @@
-"""Faults: errors of a run that no expectation covers: of the application's code, and the end of a session by one."""
+"""Faults: errors of a run that no expectation covers: of the application's code, and an error that closed the
+session.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +11,9 @@ from vivavoce.agents.states import CloseReason
 from vivavoce.agents.testing.recording import DIGITS, Recording, told_error
 
 FAILING = ("hook", "handler", "tool", "wake_up", "policy", "context_window", "turn", "decision loop")
-"""Sources of `error` events that fail a test: code of the application, and faults of the session's own decisions."""
+"""Sources of `error` events that fail a test: application code, and faults of the session's own decisions."""
 SESSION = "session"
-"""Source of the error by which a session closed by itself."""
+"""Source of the error that closed a session."""
 
 
 @dataclass(slots=True)
@@ -38,10 +40,10 @@ class _Fault:
 
 
 class Faults:
-    """What a run may fail by, and what a test expects of it.
+    """Collects errors that fail a run, and the errors that a test expects.
 
     Args:
-        recording: Of the session.
+        recording: The session's recording.
     """
 
     def __init__(self, recording: Recording) -> None:
@@ -49,11 +51,11 @@ class Faults:
         self._expected: list[_Expected] = []
 
     def expect(self, source: str | None, contains: str | None) -> None:
-        """Expect at least one such error, and let all such errors be."""
+        """Expect at least one such error, and accept all such errors."""
         self._expected.append(_Expected(source, contains))
 
     def check(self) -> str:
-        """Return what is wrong with the errors that came: those that no test expects, and those that did not come."""
+        """Return the unexpected errors and the expected ones that did not come, as one text."""
         every = self._found(all_sources=True)
         for expected in self._expected:
             expected.has_come = any(_fits(expected, fault) for fault in every)

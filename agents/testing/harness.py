@@ -54,11 +54,11 @@ E = TypeVar("E", bound=SessionEvent)
 _PREEMPTIVE_ATTEMPTS = SessionOptions().preemptive_attempts
 
 Scenario = Callable[["SessionHarness"], Awaitable[None]]
-"""What a test does while the session runs: an async function of the harness."""
+"""The test's code that runs during the session: an async function of the harness."""
 
 
 class Listening(TypedDict, total=False):
-    """Parts of a pipeline that listen beside its STT; without `vad` a `ScriptedVAD` of its own."""
+    """Parts of a pipeline that listen beside its STT; without `vad` the harness makes a `ScriptedVAD`."""
 
     vad: VAD | None
     turn_detector: TurnDetector | None
@@ -70,7 +70,7 @@ def _cascade(llm: LLM, stt: ScriptedSTT, tts: ScriptedTTS, **listening: Unpack[L
 
 
 class SessionArguments(TypedDict, total=False):
-    """Arguments of an `AgentSession` that a harness hands on."""
+    """Arguments that a harness passes on to `AgentSession`."""
 
     conversation_flow: ConversationFlow | None
     wake_up: float | WakeUp | None
@@ -78,7 +78,7 @@ class SessionArguments(TypedDict, total=False):
 
 
 class More(Listening, SessionArguments, total=False):
-    """What a harness takes besides its parts."""
+    """Further arguments of a harness."""
 
 
 class SessionHarness(RanSession):
@@ -92,20 +92,20 @@ class SessionHarness(RanSession):
             harness.run(until=6.0)
             harness.expect_history(("user", "a table please"), ("assistant", "For how many?"))
 
-    A test that owns its loop writes `async with SessionHarness(...) as harness:`; time is then that loop's, virtual
-    under `run_virtual`, real otherwise. One harness runs one session, once.
+    A test that owns its loop writes `async with SessionHarness(...) as harness:`; time is then the time of that loop,
+    virtual under `run_virtual`, real otherwise. One harness runs one session, once.
 
     Args:
         agent: The agent under test.
-        llm, stt, tts: Parts of a cascading pipeline, with a `ScriptedVAD`; made without a script where not given. The
-            model may be any: the one that the agent is built for, in a test of how it behaves.
-        model: A speech-to-speech model instead, with a `ScriptedVAD`; by default its server decides turns, so that the
-            test answers with `model.start_reply()`.
-        pipeline: A whole pipeline of the test's own; `stt` or `model` then says where the caller's words go.
-        options: The session's. The clock is the harness's, the attribute `preemptive` says whether answers are begun
-            ahead, and turn records hold their texts: other wishes in the options are refused.
+        llm, stt, tts: Parts of a cascading pipeline, with a `ScriptedVAD`; the harness makes missing ones, without a
+            script. The model may be any, also the agent's real model, in a test of its behaviour.
+        model: A speech-to-speech model instead, with a `ScriptedVAD`; by default its server decides turns, so the test
+            answers with `model.start_reply()`.
+        pipeline: A whole pipeline of the test; the caller's words then go to `stt` or `model`.
+        options: Options of the session. The harness sets the clock, and `preemptive` from its attribute of that name,
+            and turn records hold their texts: options that contradict this are refused.
         more: `vad=ScriptedVAD(VADOptions(min_silence=0.5))`, `turn_detector=ScriptedTurnDetector(…)` (not with a
-            pipeline of the test's own), `conversation_flow`, `wake_up`, `userdata`.
+            whole `pipeline`), `conversation_flow`, `wake_up`, `userdata`.
     Raises:
         ConfigurationError: Parts or options are given that would have no effect.
     """
@@ -128,7 +128,7 @@ class SessionHarness(RanSession):
         self.agent = agent
         self.stt = stt or ScriptedSTT()
         self.llm = llm if isinstance(llm, ScriptedLLM) else ScriptedLLM()
-        """The scripted model; nobody asks it where the test gave another."""
+        """The scripted model; unused if the test gave another."""
         self.tts = tts or ScriptedTTS()
         self.model = model
         self.caller = Caller(_recogniser(self.stt, model))
@@ -140,23 +140,24 @@ class SessionHarness(RanSession):
         if pipeline is not None and listening:
             raise ConfigurationError(f"{' and '.join(listening)} had no effect beside a pipeline; put it into that")
         self.pipeline = pipeline or self._make_pipeline(llm or self.llm, listening)
-        """What the session runs on; for a test with a session of its own too."""
+        """The session's pipeline; a test with a session of its own may use it too."""
         self.preemptive = False
         """Whether answers are begun before a turn is over; may be set before the session starts. By default they are
-        not: the model is asked when the turn is over, so that the n-th answer of its script is that of the n-th."""
+        not: the model is asked when the turn is over, so the n-th answer of its script belongs to the n-th turn.
+        """
         self._has_options = options is not None
         self._options = options or SessionOptions()
         if not isinstance(self._options.clock, LoopClock):
             raise ConfigurationError(f"the clock is the harness's, got {self._options.clock!r}; leave it out")
-        self._arguments: SessionArguments = more  # the rest of it
+        self._arguments: SessionArguments = more  # the remaining arguments
         self._faults = Faults(self.recording)
         self.resume_from: Mapping[str, Any] | None = None
-        """A snapshot that the session goes on with; set it before the run."""
+        """A snapshot with which the session continues; set it before the run."""
         self.close_report: CloseReport | None = None
         """How the session ended."""
 
     pipeline_of: ClassVar[Callable[..., Pipeline]] = staticmethod(_cascade)
-    """What is made of a test's parts; a suite that is to hold on another pipeline too replaces it."""
+    """Makes a pipeline from a test's parts; a suite that runs on another pipeline too replaces it."""
 
     def _make_pipeline(self, llm: LLM, listening: Listening) -> Pipeline:
         if self.model is not None:
@@ -167,7 +168,7 @@ class SessionHarness(RanSession):
         return type(self).pipeline_of(llm, self.stt, self.tts, **listening)
 
     def _checked_options(self, clock: Clock) -> SessionOptions:
-        """Return the session's options; those that the harness would silently undo are refused."""
+        """Return the session's options; options that the harness would silently override are refused."""
         options = self._options
         if not self.preemptive and (options.preemptive_tts or options.preemptive_attempts != _PREEMPTIVE_ATTEMPTS):
             raise ConfigurationError(
@@ -189,18 +190,19 @@ class SessionHarness(RanSession):
         limit: float = 3600.0,
         waits_for_start: bool = True,
     ) -> Self:
-        """Start the session on virtual time, run `scenario`, go on to `until`, close, and check that nothing is left.
+        """Start the session on virtual time, run `scenario`, continue to `until`, close, and check that nothing is
+        left.
 
         Args:
-            limit: Virtual seconds after which the run is taken to be endless.
-            waits_for_start: Whether the scenario begins when `session.start()` is done, `on_enter` included; if not, it
-                begins with it, and `await harness.started()` waits.
+            limit: Virtual seconds after which the run counts as endless.
+            waits_for_start: Whether the scenario begins after `session.start()`, `on_enter` included; if not, both
+                begin together, and `await harness.started()` waits.
         Returns:
             The harness, so that `expect_…` can follow.
         Raises:
-            ScriptError: The scripted model was asked for more than its script holds, whatever became of that.
-            AssertionError: A hook, tool or handler raised, or the session closed by an error, and no
-                `expects_error()` covers it; or something is left.
+            ScriptError: The scripted model received more requests than its script holds.
+            AssertionError: A hook, tool or handler raised, or an error closed the session, and no `expects_error()`
+                covers it; or something is left.
             RuntimeError: A loop runs already, or the harness has run.
         """
 
@@ -243,19 +245,19 @@ class SessionHarness(RanSession):
             )
         try:
             run_virtual(main(), limit=limit)
-        except BaseExceptionGroup as group:  # of the scenario and the start, side by side
+        except BaseExceptionGroup as group:  # errors of the scenario and of the start, side by side
             raise first_error(group) from group
         return self
 
     def expects_error(self, source: str | None = None, *, contains: str | None = None) -> Self:
-        """Expect at least one such `error` event in the run, and let all such errors be. Call it before they come.
+        """Expect at least one such `error` event in the run, and accept all such errors. Call it before they come.
 
-        Without it an error of the application's own code (`hook`, `handler`, `tool` …) fails the test, and so does a
-        session that closes by an error (`session`). A tool's `ToolError` is an answer and no error.
+        Without it an error of the application's own code (`hook`, `handler`, `tool` …) fails the test, and so does an
+        error that closes the session (`session`). A tool's `ToolError` is an answer and no error.
 
         Args:
-            source: As in the event; None: any.
-            contains: Words in the error's text, whatever their case.
+            source: Source of the event; None: any.
+            contains: Words in the error's text, in any case.
         """
         self._faults.expect(source, contains)
         return self
@@ -292,14 +294,16 @@ class SessionHarness(RanSession):
         self.caller.begin(self._going.transport, clock)
 
     async def _close(self, error: BaseException | None) -> None:
-        """Close the session, and fail for what went wrong unless the test fails already, which is then noted there."""
+        """Close the session, and raise for any fault; if the test fails already, add the fault to its error as
+        a note.
+        """
         run = self._run
         try:
             with anyio.CancelScope(shield=True):  # bounded by the session's close_timeout
                 self.recording.is_ended_by_test = not self.recording.of(Closed)
                 self.close_report = await run.session.close()
                 self.caller.stop()
-                run.end()  # while there is a loop to ask for the time
+                run.end()  # the clock needs the loop
                 await anyio.lowlevel.checkpoint()  # done callbacks of the last tasks
         finally:
             run.stop_watching()
@@ -322,11 +326,11 @@ class SessionHarness(RanSession):
     # --- waiting
 
     async def started(self) -> float:
-        """Wait until `session.start()` is done, `on_enter` included; return when it was, in seconds from its call."""
+        """Wait until `session.start()` is done, `on_enter` included; return its duration in seconds."""
         return await self._run.started()
 
     async def until(self, seconds: float) -> None:
-        """Let time pass until `seconds` from the session's start; at once if that has passed."""
+        """Let time pass until `seconds` from the session's start; at once if that time has passed."""
         await anyio.sleep(max(0.0, seconds - self.now))
 
     async def next(self, kind: type[E], *, limit: float = 60.0) -> E:
@@ -359,12 +363,12 @@ class SessionHarness(RanSession):
         return found[0]
 
     async def user(self, text: str, *, spoken: bool = False, limit: float = 60.0) -> Expect:
-        """Have the user type or say `text`, and wait until all that it led to is done: answers, tools, handoffs.
+        """Have the user type or say `text`, and wait until all its consequences are complete: answers, tools, handoffs.
 
-        What came before, and the user's message itself, is passed by: what is expected next is the agent's answer.
+        Everything before, and the user's message itself, is skipped: the next expectation is about the agent's answer.
 
         Raises:
-            AssertionError: It was not done within `limit` seconds.
+            AssertionError: It was not complete within `limit` seconds.
         """
         self.expect.skip_all()
         await exchange(self, text, spoken=spoken, limit=limit)
@@ -374,15 +378,15 @@ class SessionHarness(RanSession):
     # --- laws
 
     def check_laws(self, *, without: Sequence[str] = ()) -> Self:
-        """Check what holds of every session, when the run is over: `vivavoce.agents.testing.laws` has the laws.
+        """Check the rules that hold for every session, after the run: `vivavoce.agents.testing.laws` has the laws.
 
         Each speech ends once and each turn has one outcome; the agent speaks only while its frames play; no text of the
-        agent is beyond what was played; each word of the user is in a message, once; calls have their outputs; agents
+        agent is beyond the played audio; each word of the user is in a message, once; calls have their outputs; agents
         follow each other in one chain; wake-ups and states go in order; nothing follows the close.
 
         Args:
-            without: Names of laws that the application means to break: `user_words` where it clears the user's turns,
-                `speaking` where it plays music.
+            without: Names of laws that the application breaks on purpose: `user_words` if it clears the user's turns,
+                `speaking` if it plays music.
         Raises:
             AssertionError: A law is broken.
             RuntimeError: The session is not over.

@@ -1,4 +1,4 @@
-"""judge: a language model reads what was said and says whether it does what a test wants; any LLM port will do."""
+"""judge: a language model decides whether a text meets a test's requirement; any LLM port will do."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _SHOWN = 200
 
 
 class JudgeError(AssertionError):
-    """There is no verdict: the model did not answer, failed, or what it said is none."""
+    """There is no verdict: the model did not answer, failed, or answered in another form."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a judge says. It is true where the test passes: `assert await judge(…)`."""
+    """The verdict of a judge. It is true if the test passes: `assert await judge(…)`."""
 
     passed: bool
     reason: str
@@ -44,13 +44,13 @@ class Verdict:
 async def judge(
     llm: LLM, text: str, *, intent: str, conversation: str = "", instructions: str = "", limit: float = JUDGE_LIMIT
 ) -> Verdict:
-    """Have `llm` judge whether `text` fulfils `intent`; return its verdict, whatever it is.
+    """Have `llm` judge whether `text` fulfils `intent`; return its verdict, yes or no.
 
     Args:
-        llm: Any model; it is asked once and gets no tools. Give one that can be trusted to judge.
-        intent: What the text is to do: "greets and asks for the day".
-        conversation: What came before, where the judge has to know it.
-        instructions: Told to the judge besides its own, such as a house style that matters.
+        llm: Any model; it gets one request without tools. Give one that is able to judge.
+        intent: The requirement for the text: "greets and asks for the day".
+        conversation: The conversation before the text, if the judge has to know it.
+        instructions: Further instructions for the judge, for example an important house style.
         limit: Seconds for the whole answer, of the loop that it runs in.
     Raises:
         ConfigurationError: The intent is empty, or the limit is not above 0.
@@ -88,7 +88,7 @@ async def _answer(llm: LLM, request: GenerateRequest) -> str:
 
 
 def _read(answer: str, llm: LLM) -> Verdict:
-    # Models wrap JSON in words or fences, and break lines in it, however they are told.
+    # Models wrap JSON in words or fences, and break lines in it, whatever their instructions.
     decoder = json.JSONDecoder(strict=False)
     for brace in re.finditer(r"\{", answer):
         try:

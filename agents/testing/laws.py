@@ -1,6 +1,6 @@
-"""Laws of a conversation: what holds of every session, whatever its caller and its application do.
+"""Laws of a conversation: rules that hold for every session, for any caller and any application.
 
-Each law reads only what was recorded, and yields a line for each breach. `SessionHarness.check_laws()` holds them all.
+Each law reads only recordings, and yields a line for each breach. `SessionHarness.check_laws()` checks all of them.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ SLACK = 1e-6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """What the laws look at, of a session that is over.
+    """The material of the laws, of a session that is over.
 
     Args:
-        requests: The items that the scripted model was sent, request by request.
-        spoken: The texts that the scripted voice was given.
-        seconds_per_word: Its pace; None where it has no steady one.
-        has_word_times: Whether it gives them; without them a cut may err by a word.
-        typed: What the caller typed.
+        requests: The items of each request that the scripted model received.
+        spoken: The texts that the scripted voice received.
+        seconds_per_word: Its pace; None if it has no steady one.
+        has_word_times: Whether it gives word times; without them a cut may err by a word.
+        typed: The caller's typed texts.
         timers_left: How many timers wait in the loop after the close.
     """
 
@@ -63,7 +63,7 @@ class Observed:
 
     @property
     def messages(self) -> list[ChatMessage]:
-        """The messages that this session added to the history and that hold what was said."""
+        """The messages with words that this session added to the history."""
         added = {event.item.id for event in self.recording.of(HistoryItemAdded)}
         items = [item for item in self.recording.items() if item.id in added]
         return [item for item in items if isinstance(item, ChatMessage) and not item.no_transcript]
@@ -75,7 +75,7 @@ Law = Callable[[Observed], Iterator[str]]
 def outcomes(seen: Observed) -> Iterator[str]:
     """Every speech ends once, and every turn has exactly one outcome.
 
-    A turn that goes on after its commit withdraws the answer begun, which then has none of its own.
+    A turn that continues after its commit withdraws the answer begun, which then has no outcome of its own.
     """
     created = seen.recording.of(SpeechCreated)
     turns = {event.turn_id for event in created if event.kind == "turn"}
@@ -95,7 +95,7 @@ def outcomes(seen: Observed) -> Iterator[str]:
 def speaking(seen: Observed) -> Iterator[str]:
     """The agent is speaking from a first frame on; it does not sound otherwise.
 
-    How long a silence within or at the end of speaking may be is not held: speech may be paused, and models may stall.
+    The law does not limit a silence within or at the end of speaking: speech may be paused, and models may stall.
     """
     spans: list[list[float]] = []
     closing = float("inf")
@@ -106,24 +106,24 @@ def speaking(seen: Observed) -> Iterator[str]:
             spans.append([event.at, float("inf")])
         elif event.state is AgentState.CLOSING:
             closing = event.at
-    for begin, end in spans:  # one without length was cut in the moment of its first frame
+    for begin, end in spans:  # a span without length was cut in the moment of its first frame
         if end - begin > SLACK and not any(
             s.start - SLACK <= begin <= s.start + s.seconds + SLACK for s in seen.played
         ):
             yield f"the agent was speaking from {begin:g} s, and no frame played"
     for stretch in seen.played:
-        if stretch.start > closing - SLACK:  # a farewell, said while closing
+        if stretch.start > closing - SLACK:  # a farewell, spoken while closing
             continue
         if not any(begin - SLACK <= stretch.start < end + SLACK for begin, end in spans):
             yield f"the agent sounded from {stretch.start:g} s and was not speaking"
 
 
 def heard_text(seen: Observed) -> Iterator[str]:
-    """What stands in the history as said by the agent was played."""
+    """All text of the agent in the history was played."""
     if seen.seconds_per_word is None:
         return
     texts = [message.content for message in seen.messages if message.role == "assistant"]
-    words = (_counted(texts) & _counted(seen.spoken)).total()  # a text filter may have others spoken than are written
+    words = (_counted(texts) & _counted(seen.spoken)).total()  # a text filter may change the spoken text
     needed = words * seen.seconds_per_word
     slack = 0.0 if seen.has_word_times else len(texts) * seen.seconds_per_word
     sounded = sum(stretch.seconds for stretch in seen.played)
@@ -132,11 +132,11 @@ def heard_text(seen: Observed) -> Iterator[str]:
 
 
 def user_words(seen: Observed) -> Iterator[str]:
-    """Every word that was recognised is in a message of the user, unless a hook dropped its turn, and not too often.
+    """Every recognised word is in a message of the user, unless a hook dropped its turn, and not too often.
 
-    A word that was said several times is held to be there once: bursts may merge, and guesses be amended.
+    A word that was said several times must be there at least once: bursts may merge, and guesses may be amended.
 
-    An agent whose hook on user turns may change their words is not held to it.
+    The law does not hold for an agent whose hook on user turns may change their words.
     """
     if any(type(agent).on_user_turn_completed is not Agent.on_user_turn_completed for agent in seen.recording.agents):
         return
@@ -155,7 +155,7 @@ def user_words(seen: Observed) -> Iterator[str]:
 
 
 def tools(seen: Observed) -> Iterator[str]:
-    """No call stands in the history, or in a request, without its output, and none has two."""
+    """No call is in the history, or in a request, without its output, and none has two."""
     requests = ((f"request {number}", items) for number, items in enumerate(seen.requests, start=1))
     for name, items in [("the history", seen.recording.items()), *requests]:
         calls = Counter(item.call_id for item in items if isinstance(item, FunctionCall))
@@ -165,7 +165,7 @@ def tools(seen: Observed) -> Iterator[str]:
 
 
 def handoffs(seen: Observed) -> Iterator[str]:
-    """The history tells of each change of the agent once, in one chain."""
+    """The history holds each change of the agent once, in one chain."""
     chain = [
         (item.old_agent, item.new_agent)
         for item in seen.recording.items()
@@ -180,7 +180,7 @@ def handoffs(seen: Observed) -> Iterator[str]:
 
 
 def wake_ups(seen: Observed) -> Iterator[str]:
-    """Levels rise one by one within a silence; nobody is woken up who speaks or is spoken to."""
+    """Levels rise one by one within a silence; no wake-up comes while a side speaks."""
     level, agent, user = 0, AgentState.IDLE, UserState.IDLE
     for event in seen.recording.events:
         match event:
@@ -201,7 +201,7 @@ def wake_ups(seen: Observed) -> Iterator[str]:
 
 
 def states(seen: Observed) -> Iterator[str]:
-    """Each change of state goes on from the one before, and the table of states allows it."""
+    """Each change of state starts from the state before, and the table of states allows it."""
     agent: AgentState | None = None
     user: UserState | None = None
     for event in seen.recording.events:
@@ -245,7 +245,7 @@ def breaches(seen: Observed, *, without: Sequence[str] = ()) -> list[str]:
     """Return a line for each breach of a law.
 
     Args:
-        without: Names of laws that need not hold.
+        without: Names of laws that are not checked.
     Raises:
         ValueError: There is no law of such a name.
     """

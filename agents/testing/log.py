@@ -1,4 +1,4 @@
-"""ConversationLog: what was said and done in a session, in order, and how far a test has read."""
+"""ConversationLog: the messages, calls, handoffs and failures of a session, in order, and a test's place in them."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ S = TypeVar("S", bound=SessionEvent)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One thing that was said or done.
+    """One entry of the conversation.
 
     Args:
-        id: Of its item in the history.
-        at: Seconds from the session's start; for what the agent says, when it had been heard.
+        id: Id of its item in the history.
+        at: Seconds from the session's start; for words of the agent, the time when they had been heard.
     """
 
     id: str
@@ -44,7 +44,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message(Entry):
-    """Words of the user, the assistant (what was heard of it) or the system."""
+    """Words of the user, the assistant (its heard text) or the system."""
 
     role: str
     text: str = field(repr=False)
@@ -56,10 +56,10 @@ class Message(Entry):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call(Entry):
-    """A tool call and what it came to; `output` is None while it runs.
+    """A tool call and its output; `output` is None while it runs.
 
     Args:
-        arguments: As the model gave them; empty where they were no JSON object.
+        arguments: As the model gave them; empty if they were no JSON object.
     """
 
     name: str
@@ -75,7 +75,7 @@ class Call(Entry):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Passed(Entry):
-    """The conversation went from agent `old` to agent `new`, by id."""
+    """Agent `old` handed the conversation to agent `new`; both are ids."""
 
     old: str
     new: str
@@ -86,7 +86,7 @@ class Passed(Entry):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure(Entry):
-    """A turn that failed (`kind`: "turn", "say", "reply"), or the session, by what."""
+    """A turn that failed (`kind`: "turn", "say", "reply"), or the session, with its error."""
 
     kind: str
     error: str = field(repr=False)
@@ -96,10 +96,10 @@ class Failure(Entry):
 
 
 class ConversationLog:
-    """Reads what a recording holds; entries that a test has passed are known by id, so that changed ones stay passed.
+    """Reads a recording. Entries that a test has passed are known by id, so that they stay passed when they change.
 
     Args:
-        recording: Of the session; it may still grow.
+        recording: The session's recording; it may still grow.
         played: Returns the audio that the caller has heard so far.
     """
 
@@ -115,7 +115,7 @@ class ConversationLog:
     # --- the conversation
 
     def entries(self) -> list[Entry]:
-        """Return everything said and done so far, as it stands now, a call with its output."""
+        """Return all entries so far in their present form, a call with its output."""
         now = (len(self.recording.events), self.recording.items())
         if now != self._read:
             self._read, self._entries = now, self._all_entries(now[1])
@@ -148,7 +148,7 @@ class ConversationLog:
                 (
                     n
                     for n, (when, other) in enumerate(found, start=1)
-                    # A call comes after the words of its turn: so it will stand in the history.
+                    # A call comes after the words of its turn, as in the history.
                     if when < noted or (isinstance(entry, Call) and other.turn_id == entry.turn_id)
                 ),
                 default=0,
@@ -157,15 +157,15 @@ class ConversationLog:
         return [entry for _, entry in found]
 
     def rest(self) -> list[Entry]:
-        """Return what the test has not passed."""
+        """Return the entries that the test has not passed."""
         return [entry for entry in self.entries() if entry.id not in self._passed]
 
     def pass_by(self, *entries: Entry) -> None:
-        """Take entries as read."""
+        """Mark entries as passed."""
         self._passed |= {entry.id for entry in entries}
 
     def turn_of(self, entry: Entry) -> TurnRecord | None:
-        """Return the record of the turn that an entry belongs to, once that has ended."""
+        """Return the record of an entry's turn, once that has ended."""
         return self._record(entry.turn_id)
 
     def answered_turn(self, entry: Entry) -> TurnRecord | None:
@@ -193,17 +193,17 @@ class ConversationLog:
         return changes[self._states_passed[who] :]
 
     def pass_states(self, who: str, count: int) -> None:
-        """Take changes of state as read."""
+        """Mark changes of state as passed."""
         self._states_passed[who] += count
 
-    # --- what is no part of the conversation
+    # --- outside of the conversation
 
     def moments_left(self, kind: type[S]) -> list[S]:
         """Return the events of one kind that the test has not passed."""
         return self.recording.of(kind)[self._moments_passed[kind] :]
 
     def pass_moments(self, kind: type[SessionEvent], count: int) -> None:
-        """Take events of one kind as read."""
+        """Mark events of one kind as passed."""
         self._moments_passed[kind] += count
 
     # --- for messages to the author of a test
@@ -233,7 +233,9 @@ class ConversationLog:
         )
 
     def _errors_besides(self, entries: Sequence[Entry]) -> list[str]:
-        """Return lines of the errors that are in no entry: of hooks, handlers, or mended by another try."""
+        """Return lines of the errors that are in no entry: errors of hooks and handlers, and those that another try
+        mended.
+        """
         shown = {entry.error for entry in of_kind(entries, Failure)}
         lines = [
             f"       {event.at:>7.2f} s  {_told_error(event)}{' (mended)' if event.is_recovered else ''}"
@@ -249,10 +251,10 @@ def of_kind(entries: Sequence[Entry], kind: type[E]) -> list[E]:
 
 
 class _Calls:
-    """The tool calls that were started, in order: those that stand in the history, and those that do not yet.
+    """The tool calls that were started, in order: those in the history, and those that are not there yet.
 
-    A call has one id, running and settled, so that a test that has passed it does not meet it again. Models may use a
-    call id twice.
+    A running call keeps its id when it has its output, so a test that has passed it does not meet it again. Models may
+    use a call id twice.
     """
 
     def __init__(self, recording: Recording) -> None:
@@ -266,13 +268,13 @@ class _Calls:
                 self._settled.setdefault(event.call_id, []).append(event)
 
     def take(self, call_id: str) -> str:
-        """The next call with this id stands in the history: return the id of its entry."""
+        """Match the next call of this id with its item in the history: return the id of its entry."""
         count = self._taken.get(call_id, 0)
         self._taken[call_id] = count + 1
         return f"{call_id}/{count}"
 
     def left(self) -> list[tuple[int, Entry]]:
-        """Return the calls that nobody took, each with the number of the event of its start."""
+        """Return the calls without a match, each with the number of the event of its start."""
         found: list[tuple[int, Entry]] = []
         for call_id, started in self._started.items():
             settled = self._settled.get(call_id, [])
@@ -288,13 +290,13 @@ class _Calls:
 
 
 def _failures(recording: Recording) -> list[tuple[int, Entry]]:
-    """Return what failed and was not mended: turns, and the session itself; each with the number of its event."""
+    """Return failures that no other try mended: of turns, and of the session; each with the number of its event."""
     found: list[tuple[int, Entry]] = []
     texts: dict[str, str] = {}
     for number, event in enumerate(recording.events):
         place = {"id": f"failure/{event.sequence}", "turn_id": event.turn_id, "at": round(event.at, DIGITS)}
         if isinstance(event, ErrorOccurred):
-            texts[describe(event.error)] = _told_error(event)  # what a turn's record says of it, without content
+            texts[describe(event.error)] = _told_error(event)  # the text in a turn's record, which is without content
         elif isinstance(event, TurnCompleted) and event.record.outcome == "failed":
             error = texts.get(event.record.error, event.record.error)
             found.append((number, Failure(**place, kind=event.record.kind, error=error)))  # type: ignore[arg-type]

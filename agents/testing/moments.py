@@ -1,4 +1,4 @@
-"""ExpectMoments: expectations on what is no part of the conversation: states, silence, wake-ups, noise."""
+"""ExpectMoments: expectations on states, silence, wake-ups and noise, which are outside of the conversation."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from vivavoce.agents.testing.log import ConversationLog
 __tracebackhide__ = True  # pytest shows the line of the test that failed, not ours
 
 TOLERANCE = 0.02
-"""Seconds by which a time may differ where a test does not say: one frame."""
+"""Seconds by which a time may differ if a test does not say otherwise: one frame."""
 
 E = TypeVar("E", bound=SessionEvent)
 
 
 class ExpectMoments:
-    """Expectations that are read on their own, each kind in order; nothing is passed by one that fails.
+    """Expectations that are read on their own, each kind in order; an expectation that fails does not advance.
 
     Args:
-        log: Of the session; shared by all expectations of a test.
+        log: The session's conversation; all expectations of a test share it.
     """
 
     def __init__(self, log: ConversationLog) -> None:
@@ -30,11 +30,11 @@ class ExpectMoments:
         return self._went("agent", states, tolerance)
 
     def user_went(self, *states: str | tuple[str, float], tolerance: float = TOLERANCE) -> Self:
-        """Likewise, the user's."""
+        """Expect the user's next changes of state, in the same form."""
         return self._went("user", states, tolerance)
 
     def silent_between(self, start: float, end: float, *, tolerance: float = TOLERANCE) -> Self:
-        """Expect that the caller hears nothing of the agent from `start` to `end` (s), so far as that has come."""
+        """Expect that the caller hears nothing of the agent from `start` to `end` (s), as far as time has passed."""
         if not 0 <= start < end:
             raise ValueError(f"a silence needs 0 <= start < end (s), got {start!r}, {end!r}")
         heard = [
@@ -48,12 +48,12 @@ class ExpectMoments:
         return self
 
     def false_interruption(self, at: float | None = None, *, tolerance: float = TOLERANCE) -> Self:
-        """Expect a next false interruption: the agent was held by sounds without words and went on, at `at`."""
+        """Expect a next false interruption: sounds without words held the agent, and it continued at `at`."""
         self._moment(FalseInterruption, "a false interruption", at, tolerance)
         return self
 
     def transcript_missing(self, at: float | None = None, *, tolerance: float = TOLERANCE) -> Self:
-        """Expect a next turn of the user that was dropped for want of words, at `at`."""
+        """Expect a next turn of the user that was dropped for lack of words, at `at`."""
         self._moment(TranscriptMissing, "a missing transcript", at, tolerance)
         return self
 
@@ -71,7 +71,7 @@ class ExpectMoments:
         return self._none(FalseInterruption, "no false interruption")
 
     def no_transcript_missing(self) -> Self:
-        """Expect no further turn that was dropped for want of words."""
+        """Expect no further turn that was dropped for lack of words."""
         return self._none(TranscriptMissing, "no missing transcript")
 
     def no_wake_up(self) -> Self:

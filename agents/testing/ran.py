@@ -1,4 +1,4 @@
-"""RanSession: what became of a session as a whole, and expectations on that to the letter."""
+"""RanSession: a session after its run, and exact expectations on it as a whole."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from vivavoce.pipelines.core.errors import SessionNotStartedError
 __tracebackhide__ = True  # pytest shows the line of the test that failed, not ours
 
 EXACT = 0.001
-"""Seconds by which a time may differ where exact ones are expected: times are sums of floats."""
+"""Seconds by which an exact time may differ: times are sums of floats."""
 
 
 class RanSession:
     """A session that a harness runs or has run.
 
     Args:
-        recording: Of the session.
-        expect: Shows the conversation where an expectation fails.
+        recording: The session's recording.
+        expect: Shows the conversation when an expectation fails.
     """
 
     def __init__(self, recording: Recording, expect: Expect) -> None:
@@ -44,9 +44,9 @@ class RanSession:
 
     @property
     def room(self) -> LocalTransport:
-        """The caller's side of the room: transcripts and states shown, `join`, `drop`, `end`.
+        """The caller's side of the room: transcripts and states, `join`, `drop`, `end`.
 
-        `room.sink.frames()` and `room.sink.played()` hold what was heard; they are readable after the run too.
+        `room.sink.frames()` and `room.sink.played()` hold the heard audio; they are readable after the run too.
         """
         return self._run.transport
 
@@ -63,17 +63,17 @@ class RanSession:
 
     @property
     def messages(self) -> list[tuple[str, str]]:
-        """(role, text) of each message of the history."""
+        """Return (role, text) of each message of the history."""
         return [(message.role, message.content) for message in self.session.history.messages()]
 
     @property
     def played(self) -> list[Played]:
-        """What the caller has heard: stretches of audio without a gap."""
+        """Stretches of audio without a gap, as the caller heard them."""
         return self._run.played
 
     @property
     def tools(self) -> list[ToolCalled]:
-        """The tool calls that were settled."""
+        """The tool calls that are complete."""
         return self.recording.of(ToolCalled)
 
     @property
@@ -84,7 +84,7 @@ class RanSession:
     # --- assertions; each returns the harness
 
     def expect_states(self, who: str, *expected: tuple[str, float], tolerance: float = EXACT) -> Self:
-        """Expect these changes, (state, at), of "agent" or "user", from the idleness after start to the close.
+        """Expect these changes, (state, at), of "agent" or "user", from the idle state after the start to the close.
 
         Args:
             tolerance: Seconds by which a time may differ.
@@ -108,7 +108,7 @@ class RanSession:
         return self._expect("played audio", [tuple(stretch) for stretch in self.played], expected, tolerance)
 
     def expect_tools(self, *expected: tuple[str, str]) -> Self:
-        """Expect exactly these settled calls, (name, output), in the order in which they were settled."""
+        """Expect exactly these complete calls, (name, output), in the order of their completion."""
         return self._expect("tool calls", [(event.tool, event.output) for event in self.tools], expected)
 
     def expect_outcomes(self, *expected: str) -> Self:
@@ -131,7 +131,7 @@ class RanSession:
 
 
 def _are_alike(found: object, expected: object, tolerance: float) -> bool:
-    """Tell whether two values, or sequences of them, are equal but for a tolerance of their numbers."""
+    """Return whether two values, or sequences of them, are equal within a tolerance of their numbers."""
     if isinstance(found, float) and isinstance(expected, float | int):
         return abs(found - expected) <= tolerance
     if isinstance(found, list | tuple) and isinstance(expected, list | tuple):

@@ -1,4 +1,4 @@
-"""Recording: what a session did, in the form that tests compare."""
+"""Recording: events, history and states of a session, in a form that tests can compare."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ class Recording:
     def __init__(self) -> None:
         self.events: list[SessionEvent] = []
         self.times: list[float] = []
-        """When each event was handed out, in the loop's seconds; its own `at` says when it truly happened."""
+        """When each event was emitted, in the loop's seconds; its own `at` is the time of its cause."""
         self.agents: list[Agent] = []
-        """Those that had the conversation, oldest first."""
+        """The agents of the conversation, oldest first."""
         self.remarks: list[str] = []
         """Lines about how the session was run, which failures show."""
         self.is_ended_by_test = False
-        """Whether the test closed the session, which had not closed by itself."""
+        """Whether the test closed the session; False if it closed by itself."""
         self._by_kind: dict[type[SessionEvent], list[SessionEvent]] = {kind: [] for kind in EVENT_TYPES}
         self._session: AgentSession[object] | None = None
 
@@ -81,7 +81,7 @@ class Recording:
         return [event for event in self.events if isinstance(event, kind)]
 
     def items(self) -> tuple[ChatItem, ...]:
-        """Return the history as it stands now; nothing before a session is listened to."""
+        """Return the present history; nothing before a session is listened to."""
         return () if self._session is None else self._session.history.items
 
     def states(self) -> list[tuple[str, str, float]]:
@@ -94,7 +94,7 @@ class Recording:
 
 
 def told_error(error: BaseException) -> str:
-    """Return what a test's author has to know of an error: its kind and text, and those of its cause."""
+    """Return the text of an error for a test's author: its kind and text, and those of its cause."""
     told, cause = describe(error, quotes_foreign=True), error.__cause__
     if cause is not None and told.endswith(str(cause)):  # a provider's error holds the text of its cause
         cause = cause.__cause__
@@ -102,7 +102,7 @@ def told_error(error: BaseException) -> str:
 
 
 def stretches(frames: Iterable[PlayedFrame], *, began_at: float) -> list[Played]:
-    """Join frames that follow each other without a gap."""
+    """Join consecutive frames without a gap."""
     found: list[tuple[float, float]] = []
     for played in frames:
         start, seconds = played.at - began_at, played.frame.duration

@@ -1,4 +1,4 @@
-"""Run: what exists only while, and after, a harness runs its session."""
+"""Run: the session, room and time of a harness, during the run and after it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from vivavoce.pipelines.testing import LoopGuard, VirtualTimeLoop
 
 @dataclass(slots=True)
 class Run:
-    """A session, its room and its time; readable when the loop is over too."""
+    """A session, its room and its time; readable after the loop has ended too."""
 
     session: AgentSession[Any]
     transport: LocalTransport
@@ -37,7 +37,7 @@ class Run:
 
     @property
     def now(self) -> float:
-        """Seconds since the session's start; after the run, of its end."""
+        """Seconds since the session's start; after the run, the time of its end."""
         return (self.clock.now() if self._ended_at is None else self._ended_at) - self._began_at
 
     @property
@@ -53,7 +53,7 @@ class Run:
         self._started.set()
 
     async def started(self) -> float:
-        """Wait until the session has started; return when that was."""
+        """Wait until the session has started; return the time of it."""
         await self._started.wait()
         return self._started_at
 
@@ -64,10 +64,10 @@ class Run:
             self._guard.__enter__()
 
     def stop_watching(self) -> None:
-        """End what `watch()` began.
+        """End the guard of `watch()`.
 
         Raises:
-            LoopHeldError: The loop was held.
+            LoopHeldError: The loop was blocked.
         """
         if self._guard is not None:
             guard, self._guard = self._guard, None
@@ -75,10 +75,10 @@ class Run:
 
     def end(self) -> None:
         """Stop the time."""
-        self.transport.sink.clear()  # what is still queued is never heard; from here on the sink asks no clock
+        self.transport.sink.clear()  # queued audio is never heard; from here on the sink asks no clock
         self._ended_at = self.clock.now()
 
     def tasks_left(self) -> list[str]:
-        """Return a line for each task that was begun in the run and still runs."""
+        """Return a line for each task of the run that has not ended."""
         left = [task for task in asyncio.all_tasks() - self.tasks_before if not task.done()]
         return [f"  {task.get_name()}: {task.get_coro()!r}" for task in left]

@@ -1,1 +1,1 @@
-"""Where a session takes place: a LiveKit room, a console, a room of one process."""
+"""Transports: a LiveKit room, a console, or a room inside the process."""

@@ -17,7 +17,7 @@ from vivavoce.pipelines.media.buffer import RecentFrames
 from vivavoce.pipelines.media.frame import BYTES_PER_SAMPLE, AudioFrame, VideoFrame
 
 EARLY_SECONDS = 3.0
-"""Audio of a caller that is kept for a session which is still starting."""
+"""Seconds of the caller's audio that are kept while a session is still starting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +33,12 @@ class PlayedFrame:
 
 
 class VirtualSink(AudioSink):
-    """Plays to nobody, exactly as fast as its clock goes, and remembers what was heard.
+    """A sink without a listener: plays exactly at the speed of its clock, and records what was played.
 
     Args:
         clock: Paces the playing; virtual in tests.
-        sample_rate: Hz that `write` wants.
-        is_recording: Whether to keep what is played; off, `played()` stays empty and memory does not grow.
+        sample_rate: Hz of the frames written.
+        is_recording: Whether to keep the played audio; off, `played()` stays empty and memory does not grow.
     """
 
     def __init__(self, clock: Clock, *, sample_rate: int = 24000, is_recording: bool = True) -> None:
@@ -72,7 +72,7 @@ class VirtualSink(AudioSink):
         return dropped
 
     def frames(self) -> list[PlayedFrame]:
-        """Return what has been played by now, frame by frame; the last one may be cut."""
+        """Return the frames played by now; the last one may be cut."""
         return _without_tail(self._written, self.queued())
 
     def played(self) -> bytes:
@@ -97,7 +97,7 @@ def _cut_tail(frames: list[PlayedFrame], samples: int) -> None:
 
 
 class _Shown(Transport):
-    """Keeps what a session shows to its room.
+    """Records the session's output to its room.
 
     Args:
         is_recording: Whether to keep it.
@@ -107,7 +107,7 @@ class _Shown(Transport):
         self._clock = clock
         self._is_recording = is_recording
         self.transcripts: list[TranscriptSegment] = []
-        """What the room was shown, every update of every segment."""
+        """Every update of every segment that the session sent."""
         self.transcript_times: list[float] = []
         """When (the clock's seconds), item by item beside `transcripts`."""
         self.states: list[str] = []
@@ -134,18 +134,18 @@ class _Shown(Transport):
 
 
 class LocalTransport(_Shown):
-    """A room of one process: the caller's side is driven by the methods below.
+    """A room inside the process: the methods below play the caller's side.
 
     The first participant is linked and stays the linked one, as in a LiveKit room; others are ignored.
 
     Args:
-        clock: Paces the sink and dates what is sent.
-        sink: Where the agent's audio goes; a `VirtualSink` at `output_rate` if none is given.
+        clock: Paces the sink and dates the output.
+        sink: Sink of the agent's audio; None: a `VirtualSink` at `output_rate`.
         input_rate: Hz of the frames given to `push_audio`.
-        output_rate: Hz of the sink made here; of no meaning with a `sink`.
+        output_rate: Hz of the sink made here; unused with a `sink`.
         is_audible: Whether the caller hears the agent from the start; otherwise from `set_audible()` on.
-        participant: Who is in the room at the start, or None for an empty room.
-        is_recording: Whether to keep what the session plays and sends.
+        participant: Identity of the participant present at the start, or None for an empty room.
+        is_recording: Whether to keep the session's audio and output.
     """
 
     def __init__(
@@ -172,7 +172,7 @@ class LocalTransport(_Shown):
         self.is_left = False
         """Whether the session has left the room."""
         self.hung_up: list[str] = []
-        """Whom the session has disconnected, one after the other."""
+        """Identities that the session has disconnected, in order."""
 
     async def run(self, events: TransportEvents, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
         if self._has_run:
@@ -211,11 +211,11 @@ class LocalTransport(_Shown):
     async def leave(self) -> None:
         self.is_left = True
 
-    # The caller's side. Before `run()` has begun and after it has ended nobody listens, and text is lost; so is audio,
-    # but for the last `EARLY_SECONDS` before it.
+    # The caller's side. Before `run()` has begun and after it has ended there is no listener: text is lost, and so is
+    # audio, except for the last `EARLY_SECONDS` before it.
 
     def push_audio(self, frame: AudioFrame) -> None:
-        """Let the caller be heard: one mono frame of 20 ms at `input_rate`."""
+        """Play audio of the caller: one mono frame of 20 ms at `input_rate`."""
         if frame.sample_rate != self.input_rate or frame.num_channels != 1:
             raise ConfigurationError(
                 f"the caller's frames must be mono at {self.input_rate} Hz, got {frame.sample_rate} Hz with "
@@ -225,31 +225,31 @@ class LocalTransport(_Shown):
             return
         if self._events is not None:
             self._events.audio(frame)
-        elif not self._has_run:  # the session is starting, and the caller speaks already
+        elif not self._has_run:  # the caller speaks while the session is still starting
             self._early.push(frame)
 
     def stop_audio(self) -> None:
-        """Let the caller's microphone go away; it is back with the next `push_audio`."""
+        """Stop the caller's microphone; the next `push_audio` brings it back."""
         if self._events is not None and self._linked in self._present:
             self._events.audio_stopped()
 
     def push_video(self, frame: VideoFrame) -> None:
-        """Let the caller show something: a picture of a camera or a screen; the session takes those that it wants."""
+        """Show a picture of the caller's camera or screen; the session takes those that it wants."""
         if self._events is not None and self._linked in self._present and self._events.wants_video():
             self._events.video(frame)
 
     def send_text(self, text: str) -> None:
-        """Let the caller type something."""
+        """Send a typed text of the caller."""
         if self._events is not None and self._linked in self._present:
             self._events.text(text)
 
     def press_interrupt(self) -> None:
-        """Let the caller press a button that stops the agent."""
+        """Press the caller's button that stops the agent."""
         if self._events is not None and self._linked in self._present:
             self._events.interrupt()
 
     def join(self, identity: str) -> None:
-        """Let somebody come in, or come back."""
+        """Let a participant join, or return."""
         if identity in self._present:
             return
         self._present.add(identity)
@@ -259,7 +259,7 @@ class LocalTransport(_Shown):
             self._events.participant_linked(identity)
 
     def drop(self, identity: str) -> None:
-        """Let somebody go, and their microphone with them."""
+        """Let a participant leave, together with its microphone."""
         if identity not in self._present:
             return
         self._present.discard(identity)
@@ -276,7 +276,7 @@ class LocalTransport(_Shown):
             self._events.closed(reason)
 
     def set_audible(self) -> None:
-        """Let the caller begin to hear the agent."""
+        """Make the agent audible to the caller from now on."""
         self._is_audible = True
         waiting, self._on_audible = self._on_audible, []
         for callback in waiting:

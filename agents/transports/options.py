@@ -1,4 +1,4 @@
-"""RoomOptions: how a session takes part in a room. Imports no room client, so that it can be named anywhere."""
+"""RoomOptions: how a session takes part in a room. Imports no room client, so that any module can use it."""
 
 from __future__ import annotations
 
@@ -27,38 +27,43 @@ class RoomOptions:
     audio_input: bool = True
     """Listen to the linked participant's microphone."""
     video_input: bool = False
-    """Show what the linked participant's shared screen, else its camera, shows to a realtime model that takes video.
-    Another pipeline refuses it. In a LiveKit room it needs Pillow: `pip install 'vivavoce[video]'`."""
+    """Show the linked participant's shared screen, else its camera, to a realtime model that takes video. Other
+    pipelines refuse it. In a LiveKit room it needs Pillow: `pip install 'vivavoce[video]'`.
+    """
     video_fps: float = 1.0
-    """Pictures a second that the model is shown, at most; those between are dropped."""
+    """Maximum number of pictures a second for the model; those between are dropped."""
     video_max_size: int = 1024
     """Pixels of a picture's longer side; a larger one is made smaller."""
     text_input: bool = True
-    """Take what the linked participant types (text streams on topic `lk.chat`) as user turns."""
+    """Take the linked participant's typed texts (text streams on topic `lk.chat`) as user turns."""
     transcription: bool = True
-    """Show what both say to the room (text streams on topic `lk.transcription`)."""
+    """Send transcriptions of both sides to the room (text streams on topic `lk.transcription`)."""
     publish_turns: bool = False
     """Send each turn record, as JSON, to the linked participant (text streams on topic `vivavoce.turns`)."""
     remote_interrupt: bool = True
     """Let the linked participant stop the agent by a remote call (RPC method `vivavoce.interrupt`), as the browser
-    page's button does. Protected speech goes on."""
+    page's button does. Protected speech continues.
+    """
     close_on_disconnect: bool = True
-    """Close the session when the linked participant has been gone for `participant_grace`. Off: wait for it, or, if the
-    session was not told whom to talk to, for anybody else."""
+    """Close the session when the linked participant has been gone for `participant_grace`. Off: wait for it or, if the
+    session started without an identity, for any other participant.
+    """
     participant_grace: float = 10.0
     """How long a participant that has left may take to come back."""
     hangup: Hangup = "participant"
     """Whom `session.hangup()` disconnects: the linked participant, or everybody, by deleting the room."""
     participant_kinds: frozenset[str] = frozenset({"standard", "sip", "connector"})
-    """Whom to link when no identity was given. Other agents are left out, or two of them would talk to each other."""
+    """Kinds of participants to link when no identity was given. Other agents are left out, or two of them would talk to
+    each other.
+    """
     audible_limit: float = 10.0
     """How long playout waits for the linked participant to receive the agent's track."""
     publish_limit: float = 10.0
     """How long publishing the agent's track may take."""
     input_rate: int = 16000
-    """Hz of the caller's audio as the session gets it."""
+    """Hz of the caller's audio for the session."""
     output_rate: int = 24000
-    """Hz of the agent's audio as the room gets it; the room resamples it to Opus' 48 kHz."""
+    """Hz of the agent's audio for the room; the room resamples it to Opus' 48 kHz."""
     track_name: str = "agent"
     """Name of the agent's audio track."""
 

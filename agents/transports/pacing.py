@@ -1,4 +1,4 @@
-"""PacedQueue: how many samples are left in something that plays at a steady rate."""
+"""PacedQueue: counts the samples left in a device that plays at a steady rate."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from vivavoce.pipelines.core.clock import Clock
 
 
 class PacedQueue:
-    """Counts samples into a queue and lets the clock count them out.
+    """Counts queued samples; the clock counts them out.
 
     Args:
         clock: Paces the playing.
@@ -36,7 +36,7 @@ class PacedQueue:
         return max(0, self._run_samples - round((self._clock.now() - self._run_began) * self._rate))
 
     def clear(self) -> int:
-        """Drop what is queued; return how many samples that was."""
+        """Drop the queued samples; return their number."""
         dropped = self.queued()
         self._run_samples = 0
         return dropped

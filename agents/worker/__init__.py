@@ -1,6 +1,7 @@
 """The worker: takes jobs from a LiveKit server over its agent protocol and runs them.
 
-`protocol` and `supervisor` (with `reports`) are pure: messages to and from bytes, one input in and effects out.
-`server` and `connection` move bytes; `executor`, `run` and `job` run jobs, as tasks of this process today and behind a
-port that later holds processes. `worker` is the face, `process` owns signals and heap where the worker is everything.
+`protocol` and `supervisor` (with `reports`) are pure: `protocol` converts messages to and from bytes, `supervisor`
+takes one input and returns effects. `server` and `connection` move bytes. `executor`, `run` and `job` run jobs as tasks
+of this process, behind a port that can also hold processes. `worker` is the public class. `process` handles signals and
+the heap of a process that runs only a worker.
 """

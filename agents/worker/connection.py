@@ -1,4 +1,4 @@
-"""One websocket to the server: dialling, frames in, frames out, and why it ended."""
+"""One websocket to the server: connects, receives and sends frames, and reports why it ended."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ async def run_connection(
     """Hold one connection until either side ends it, and return why.
 
     Args:
-        credentials: Where to, and who we are.
-        outgoing: Frames to send; closing it closes the connection, with all of them sent.
+        credentials: URL, key and secret of the server.
+        outgoing: Frames to send; closing it closes the connection after all of them are sent.
         on_open: Called once, when the websocket is open.
         on_message: Called with each message of the server.
     """
@@ -83,7 +83,7 @@ async def _exchange(
         try:
             async for frame in outgoing:
                 await socket.send_bytes(frame)
-        except OSError as error:  # aiohttp's reset error is one; the reading side ends too and says why
+        except OSError as error:  # aiohttp's reset error is one; the reading side ends too and reports the reason
             logger.debug("sending failed: %s", error)
         await socket.close()
 

@@ -1,4 +1,4 @@
-"""What the worker's supervisor takes in and what it wants done: inputs and effects, plain values."""
+"""Inputs and effects of the worker's supervisor: plain values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Connected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageReceived:
-    """The server said something."""
+    """The server sent a message."""
 
     connection: int
     message: ServerMessage
@@ -44,7 +44,7 @@ class ConnectionLost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobDecided:
-    """The user's request handler is done with an offered job."""
+    """The user's request handler has decided about an offered job."""
 
     job_id: str
     decision: Decision
@@ -103,7 +103,7 @@ class Connect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disconnect:
-    """Send what is queued, close the connection, and report `ConnectionLost`."""
+    """Send the queued messages, close the connection, and report `ConnectionLost`."""
 
     connection: int
 
@@ -141,14 +141,14 @@ class EndJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TellRegistered:
-    """The server knows this worker now."""
+    """Report to the log that the server has registered this worker."""
 
     worker_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TellRetry:
-    """The connection is gone; the next one is tried after `delay` seconds."""
+    """Report to the log that the connection is lost and that the next try follows after `delay` seconds."""
 
     reason: str
     delay: float
@@ -157,7 +157,7 @@ class TellRetry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TellDraining:
-    """No job is taken any more; the running ones may go on for `limit` seconds."""
+    """Report to the log that the worker takes no more jobs and that running ones may continue for `limit` seconds."""
 
     job_count: int
     limit: float
@@ -177,7 +177,7 @@ Effect = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerStatus:
-    """How the worker stands, for health checks and people."""
+    """The worker's state, for health checks and people."""
 
     agent_name: str
     worker_id: str
@@ -190,5 +190,7 @@ class WorkerStatus:
 
     @property
     def is_healthy(self) -> bool:
-        """Whether it has been registered and has not failed; a worker that reconnects keeps its calls, so it is."""
+        """Whether the worker has been registered and has not failed; a worker that reconnects keeps its calls, so it is
+        healthy.
+        """
         return bool(self.worker_id) and not self.failure

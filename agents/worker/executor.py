@@ -22,15 +22,17 @@ logger = logging.getLogger(__name__)
 Entrypoint = Callable[[JobContext], Awaitable[None]]
 
 OnEnded = Callable[[str, str], None]
-"""Told the id of a job that is over and the text of its error, empty if it went well."""
+"""Called with the id of a job that is over and the text of its error, empty if the job succeeded."""
 
 
 class JobExecutor(ABC):
-    """Runs jobs beside each other: a failing one harms no other. Calls never wait; the end of a job is reported."""
+    """Runs jobs beside each other: a failing one does not affect others. Calls never wait; the end of a job is
+    reported.
+    """
 
     @abstractmethod
     async def run(self, on_ended: OnEnded, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
-        """Own the jobs until cancelled; jobs that still run then leave their rooms, nothing more."""
+        """Own the jobs until cancelled; jobs that still run then only leave their rooms."""
 
     @abstractmethod
     def start(self, assigned: JobAssigned, url: str) -> None:
@@ -42,13 +44,13 @@ class JobExecutor(ABC):
 
 
 class TaskExecutor(JobExecutor):
-    """Jobs as tasks.
+    """Runs jobs as tasks of the worker's process.
 
     Args:
         entrypoint: Run once for each job.
-        options: The worker's.
-        shared: What prewarm made.
-        telemetry: The jobs'.
+        options: Options of the worker.
+        shared: The dict that prewarm filled.
+        telemetry: Telemetry of the jobs.
     """
 
     def __init__(

@@ -21,7 +21,7 @@ async def serve_health(
     """Serve until cancelled; `started(port)` once the port is open.
 
     Raises:
-        WorkerError: The port cannot be had.
+        WorkerError: The port cannot be opened.
     """
     from aiohttp import web
 
@@ -55,7 +55,7 @@ async def serve_health(
 
 
 def worker_json(status: WorkerStatus) -> dict[str, Any]:
-    """Return what `GET /worker` says."""
+    """Return the body of `GET /worker`."""
     return {
         "agent_name": status.agent_name,
         "worker_id": status.worker_id,

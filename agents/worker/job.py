@@ -1,4 +1,4 @@
-"""JobContext: what an entrypoint gets, the job's room and the ways to end it."""
+"""JobContext: the argument of an entrypoint, with the job's room and the ways to end the job."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ PARTICIPANT_LIMIT = 60.0
 
 NEXT_SESSION_STEPS = 3
 """Steps of the loop between the end of a session and the end of its job: code that waited for the same end may start
-the next session in them."""
+the next session within them.
+"""
 
 
 class _Join:
@@ -47,14 +48,14 @@ class _Join:
 
 
 class JobContext:
-    """A running job: its room, its facts, its end. Made by the worker, one for each job.
+    """A running job: its room, its facts, its end. The worker makes one for each job.
 
     Args:
-        job: What the server said about it.
-        url: Where its room is.
-        token: What joins the room as the agent.
-        shared: What the worker's prewarm made.
-        tasks: Owns what the job starts.
+        job: Facts of the job, as the server sent them.
+        url: URL of the job's server.
+        token: Token with which the agent joins the room.
+        shared: The dict that the worker's prewarm filled.
+        tasks: Task group of everything that the job starts.
         credentials: For the server's API; None without a key.
     """
 
@@ -89,7 +90,7 @@ class JobContext:
 
     @property
     def job(self) -> JobInfo:
-        """What the server said about it."""
+        """Facts of the job, as the server sent them."""
         return self._job
 
     @property
@@ -105,7 +106,7 @@ class JobContext:
 
     @property
     def shared(self) -> dict[str, Any]:
-        """What the worker's prewarm made, one dict for all jobs of the process."""
+        """The dict that the worker's prewarm filled, one for all jobs of the process."""
         return self._shared
 
     @property
@@ -115,11 +116,11 @@ class JobContext:
 
     @property
     def credentials(self) -> Credentials | None:
-        """For the server's API; None where the worker has no key."""
+        """For the server's API; None if the worker has no key."""
         return self._credentials
 
     async def connect(self, *, auto_subscribe: bool = True) -> None:
-        """Join the room; once joined, return at once. Cancelling the caller does not cut the joining.
+        """Join the room; a second call returns at once. Cancelling the caller does not cancel the joining.
 
         Raises:
             RoomError: Joining failed or took longer than 15 s.
@@ -145,15 +146,15 @@ class JobContext:
         kind: rtc.ParticipantKind.ValueType | None = None,
         limit: float = PARTICIPANT_LIMIT,
     ) -> rtc.RemoteParticipant:
-        """Join the room if need be and return the first participant that fits.
+        """Join the room if necessary and return the first matching participant.
 
         Args:
-            identity: Whom to wait for; None: anybody.
-            kind: Such as `rtc.ParticipantKind.PARTICIPANT_KIND_SIP`; None: any kind, agents only by identity.
-            limit: Seconds to wait once joined.
+            identity: Identity of the participant; None: any.
+            kind: For example `rtc.ParticipantKind.PARTICIPANT_KIND_SIP`; None: any kind, but agents only by identity.
+            limit: Seconds to wait after joining.
         Raises:
-            ConfigurationError: An argument is of another kind.
-            RoomError: Joining failed, or nobody came within the limit.
+            ConfigurationError: An argument has the wrong type.
+            RoomError: Joining failed, or no such participant came within the limit.
             WorkerError: The job has ended.
         """
         if identity is not None:
@@ -177,7 +178,8 @@ class JobContext:
         raise RoomError(f"{whom} had to join room {self._job.room!r} within {limit} s, nobody did; mind `limit`")
 
     def attach_session(self, close: SessionClose) -> None:
-        """Have `close(reason)` called when the job ends, before its shutdown callbacks and before it leaves the room.
+        """Register `close`: the job's end calls `close(reason)` before the shutdown callbacks and before leaving the
+        room.
 
         Raises:
             WorkerError: The job has ended; close what was started.
@@ -186,13 +188,15 @@ class JobContext:
         self._sessions.append(close)
 
     def session_begins(self, wait_closed: SessionClosed) -> None:
-        """Count a session that starts now: the end of the last one ends the job, unless its conversation moves on."""
+        """Count a session that starts now: the end of the last one ends the job, unless a new session continues its
+        conversation.
+        """
         self._open_sessions += 1
         call = OwnedCall(f"waiting for a session of job {self._job.id}", partial(self._follow_session, wait_closed))
         self._tasks.start_soon(call.run)
 
     def add_shutdown_callback(self, callback: ShutdownCallback) -> None:
-        """Have `callback` called when the job has ended and its sessions are closed.
+        """Register `callback`: it is called when the job has ended and its sessions are closed.
 
         The agent is still in the room then, unless the job ended with its last session.
 
@@ -200,7 +204,7 @@ class JobContext:
             callback: Sync or async; takes the reason of the end, or nothing. All run at the same time, within
                 `job_close_timeout`.
         Raises:
-            ConfigurationError: It cannot be called with one argument nor with none.
+            ConfigurationError: It cannot be called with one argument nor without arguments.
             WorkerError: The job has ended.
         """
         check_function("callback", callback)
@@ -208,7 +212,7 @@ class JobContext:
         self._callbacks.append(_taking_reason(callback))
 
     def shutdown(self, reason: str = "") -> None:
-        """End the job; fine from any thread, and when it has ended already."""
+        """End the job; callable from any thread, and without effect if the job has ended."""
         reason = check_text("reason", reason) or "shutdown"
         try:
             is_here = asyncio.get_running_loop() is self._loop
@@ -220,7 +224,7 @@ class JobContext:
             self._loop.call_soon_threadsafe(self.end, reason)
 
     def end(self, reason: str) -> None:
-        """Note the job's end; the first reason counts. For the worker: jobs call `shutdown`."""
+        """Record the job's end; the first reason counts. For the worker: jobs call `shutdown`."""
         if self._ended.is_set():
             return
         self._reason = reason
@@ -233,12 +237,12 @@ class JobContext:
         return self._last_close if self._is_vacated else None
 
     def entrypoint_returned(self) -> None:
-        """Note that no code of the entrypoint will start another session. For the worker."""
+        """Record that no code of the entrypoint will start another session. For the worker."""
         self._has_returned = True
         self._end_if_vacant()
 
     async def wait_ended(self) -> None:
-        """Return when the job has ended; closing it begins then."""
+        """Return when the job has ended; its closing begins then."""
         await self._ended.wait()
 
     def take_sessions(self) -> list[SessionClose]:
@@ -252,7 +256,7 @@ class JobContext:
         return callbacks
 
     async def leave(self) -> None:
-        """Leave the room if it was joined; fine twice. For the worker."""
+        """Leave the room if it was joined; a second call has no effect. For the worker."""
         if self._join is not None:
             await self._join.done.wait()
         if self._room is not None:
@@ -262,7 +266,8 @@ class JobContext:
         from livekit import rtc
 
         try:
-            # Cut half-way, the SDK would go on joining and leave a participant behind that nobody owns.
+            # If the SDK's join were cancelled half-way, it would continue and leave a participant without an owner
+            # behind.
             with anyio.fail_after(JOIN_LIMIT, shield=True):
                 await self.room.connect(self._url, self._token, rtc.RoomOptions(auto_subscribe=auto_subscribe))
         except TimeoutError:
@@ -289,7 +294,7 @@ class JobContext:
         if self._open_sessions or last is None or self._ended.is_set():
             return
         if last.reason == CloseReason.START_FAILED and not self._has_returned:
-            return  # the entrypoint is told by an exception; it may start another session, or fail by it
+            return  # the entrypoint receives an exception; it may start another session, or fail
         self._is_vacated = True
         self.end(f"the last session has closed: {last.reason}")
 
@@ -329,6 +334,6 @@ def _taking_reason(callback: Callable[..., Awaitable[None] | None]) -> Callable[
 
 
 def _without_page(reason: str) -> str:
-    """Return a reason without the web page in it, with which a server answers that is none of LiveKit's."""
+    """Return a reason without the web page that a server other than LiveKit's may answer with."""
     found = re.search(r"[\s-]*<(!doctype|html)\b", reason, flags=re.IGNORECASE)
     return reason if found is None else f"{reason[: found.start()]}, with a web page: is it a LiveKit server?"

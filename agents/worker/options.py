@@ -1,4 +1,4 @@
-"""What a worker can be told: options, the agent's permissions in its rooms, and the server's credentials."""
+"""Options of a worker, the agent's permissions in its rooms, and the server's credentials."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 
 NOT_IN_URLS = re.compile(r"""[\s\x00-\x1f\x7f<>"{}|\\^`]""")
-"""What stands in no URL; spaces come with copying."""
+"""Characters that no URL contains; spaces come from copying."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentPermissions:
-    """What the agent may do in the rooms it joins."""
+    """Permissions of the agent in the rooms that it joins."""
 
     can_publish: bool = True
     can_subscribe: bool = True
@@ -62,33 +62,37 @@ class WorkerOptions:
     api_secret: str | None = field(default=None, repr=False)
     """None: `LIVEKIT_API_SECRET`."""
     max_jobs: int = 10
-    """Jobs at the same time; more are left to other workers."""
+    """Maximum number of jobs at the same time; other workers take further jobs."""
     permissions: AgentPermissions = AgentPermissions()
-    """What the agent may do in its rooms."""
+    """Permissions of the agent in its rooms."""
     identity: str | None = None
     """The agent's identity in a room, with `{job_id}` and `{room}` replaced; None: `agent-<job id>`."""
     prewarm: Callable[[dict[str, Any]], None] | None = None
     """Run once, in a thread, before the worker registers; fills `JobContext.shared` (models and the like)."""
     on_request: Callable[[JobRequest], Awaitable[None]] | None = None
-    """Accepts or rejects each offered job; None: every job is accepted at once."""
+    """Accepts or rejects each offered job; None: the worker accepts every job at once."""
     request_timeout: float = 1.0
-    """How long `on_request` may take; a server waits 3 s in all, then asks nobody else."""
+    """Limit of `on_request`; a server waits 3 s in all, then offers the job to no other worker."""
     load: Callable[[], float] | None = None
-    """The worker's load, 0 to 1, asked every 2.5 s; servers prefer workers with less. None: jobs per `max_jobs`."""
+    """Returns the worker's load, 0 to 1; called every 2.5 s. Servers prefer workers with less. None: jobs per
+    `max_jobs`.
+    """
     max_retry: int = 16
     """Failed connections in a row after which the worker gives up."""
     drain_timeout: float = 1800.0
-    """How long running jobs may go on when the worker is asked to end."""
+    """How long running jobs may continue when the worker is asked to end."""
     entrypoint_timeout: float = 15.0
-    """How long an entrypoint may go on when its job has ended."""
+    """How long an entrypoint may continue after its job has ended."""
     job_close_timeout: float = 10.0
     """Limit of each step that closes a job: its sessions, its shutdown callbacks, leaving its room."""
     telemetry: TelemetryOptions | Telemetry | None = None
-    """Where traces and metrics of its jobs go, one sender for all; None: where `OTEL_EXPORTER_OTLP_ENDPOINT` says."""
+    """Destination of its jobs' traces and metrics, one sender for all; None: the endpoint in
+    `OTEL_EXPORTER_OTLP_ENDPOINT`.
+    """
     health_port: int | None = None
     """Port of the health endpoint (0: any free one); None: no endpoint."""
     health_host: str = "127.0.0.1"
-    """Address of the health endpoint; `0.0.0.0` for probes from elsewhere."""
+    """Address of the health endpoint; `0.0.0.0` for probes from other machines."""
 
     def __post_init__(self) -> None:
         for name in ("url", "api_key", "api_secret", "identity"):
@@ -121,7 +125,7 @@ def credentials(options: WorkerOptions) -> Credentials:
     """Return the credentials from options and environment.
 
     Raises:
-        ConfigurationError: One is missing, or the URL is none.
+        ConfigurationError: One is missing, or the URL is malformed.
     """
     return Credentials(
         url=websocket_url(_needed("server URL", options.url, "LIVEKIT_URL", "--url", "url")),
@@ -131,7 +135,9 @@ def credentials(options: WorkerOptions) -> Credentials:
 
 
 def api_credentials(options: WorkerOptions, url: str) -> Credentials | None:
-    """Return what calls the API of the server at `url`, from options and environment; None where a part is missing."""
+    """Return the credentials for the API of the server at `url`, from options and environment; None if a part is
+    missing.
+    """
     api_key = options.api_key or os.environ.get("LIVEKIT_API_KEY", "")
     api_secret = options.api_secret or os.environ.get("LIVEKIT_API_SECRET", "")
     return Credentials(url=url, api_key=api_key, api_secret=api_secret) if url and api_key and api_secret else None
@@ -141,12 +147,12 @@ def websocket_url(url: str) -> str:
     """Return the server's URL with scheme ws or wss and no trailing slash.
 
     Raises:
-        ConfigurationError: It is no URL of a LiveKit server.
+        ConfigurationError: It is not the URL of a LiveKit server.
     """
     try:
         parts = urlsplit(url)
         scheme = {"http": "ws", "https": "wss"}.get(parts.scheme, parts.scheme)
-        if found := NOT_IN_URLS.search(url):  # urlsplit() drops some of them without a word
+        if found := NOT_IN_URLS.search(url):  # urlsplit() drops some of them silently
             wrong = f"there is {found.group()!r} in it"
         elif scheme not in ("ws", "wss"):
             wrong = f"its scheme is {parts.scheme!r}" if parts.scheme else "it has no scheme"

@@ -1,4 +1,4 @@
-"""The process that holds a worker: its signals, and its heap."""
+"""The process of a worker: its signals and its heap."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from vivavoce.pipelines.core.errors import first_error
 logger = logging.getLogger(__name__)
 
 GC_THRESHOLDS = (50_000, 50, 100)
-"""A full collection in the middle of a call is a pause that everybody hears."""
+"""A full collection in the middle of a call is an audible pause in every call of the process."""
 
 
 async def run_worker(worker: Worker) -> None:
-    """Run a worker as its process's only business.
+    """Run a worker as the only work of its process.
 
-    SIGTERM drains it (running jobs may go on for `drain_timeout`), SIGINT ends the running jobs; a second signal of
-    either kind ends them too, a third one leaves the rooms and nothing more. From the fourth on they have their usual
-    effect: code that swallows its cancellation can hold up the third's.
+    SIGTERM drains it (running jobs may continue for `drain_timeout`), SIGINT ends the running jobs; a second signal of
+    either kind ends them too, a third one only leaves the rooms. From the fourth on they have their usual effect, since
+    code that swallows its cancellation can delay the third's.
 
     Raises:
         ConfigurationError: See `Worker.run`.
@@ -41,7 +41,7 @@ async def run_worker(worker: Worker) -> None:
 
 
 def freeze_heap() -> None:
-    """Take what is loaded out of the garbage collector's sight and have it look less often; for whole processes."""
+    """Exempt all loaded objects from garbage collection and make the collector run less often; for whole processes."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)

@@ -1,7 +1,7 @@
-"""LiveKit's agent protocol as a worker speaks it: messages as plain values, to and from bytes. No I/O.
+"""LiveKit's agent protocol, the worker's side: messages as plain values, to and from bytes. No I/O.
 
-Source: `livekit.protocol.agent` (protobuf), which loads on first use. Binary frames are written; text frames (the JSON
-form of the same messages) are understood too.
+Source: `livekit.protocol.agent` (protobuf), which loads on first use. Frames are written in binary; text frames (the
+JSON form of the same messages) are understood too.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ WORKER_VERSION = "0.1.0"
 
 
 class JobStatus(StrEnum):
-    """What is reported of a job; only success and failure end it."""
+    """State of a job in its reports; only success and failure end the job."""
 
     RUNNING = "running"
     SUCCESS = "success"
@@ -49,7 +49,7 @@ class UpdateWorker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerAvailability:
-    """Whether the worker takes a job, and as whom the agent joins.
+    """Whether the worker takes a job, and the participant as which the agent joins.
 
     Args:
         terminate: With `is_available=False`: end the job instead of offering it to the next worker.
@@ -66,7 +66,7 @@ class AnswerAvailability:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateJob:
-    """How a job stands; `error` is the real text of what failed."""
+    """The state of a job; `error` is the full text of its failure."""
 
     job_id: str
     status: JobStatus
@@ -75,7 +75,7 @@ class UpdateJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MigrateJobs:
-    """The jobs that run on, sent on a new connection."""
+    """The jobs that continue, sent on a new connection."""
 
     job_ids: tuple[str, ...]
 
@@ -85,7 +85,7 @@ WorkerMessage = Register | UpdateWorker | AnswerAvailability | UpdateJob | Migra
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registered:
-    """The server knows this worker; must be the first message received."""
+    """The server has registered this worker; must be the first message received."""
 
     worker_id: str
     server_version: str = ""
@@ -93,14 +93,14 @@ class Registered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AvailabilityAsked:
-    """Will the worker take this job? It must answer at once."""
+    """The server offers a job. The worker must answer at once."""
 
     job: JobInfo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobAssigned:
-    """The worker has got the job; the token joins the room at `url`, or at the worker's own URL if that is empty."""
+    """The server assigns a job; the token joins the room at `url`, or at the worker's own URL if that is empty."""
 
     job: JobInfo
     url: str
@@ -116,7 +116,7 @@ class JobTerminated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoAway:
-    """The server is about to leave; its workers connect anew."""
+    """The server is about to shut down; its workers connect again."""
 
     reason: str = ""
 
@@ -130,7 +130,7 @@ def encode(message: WorkerMessage) -> bytes:
 
 
 def decode(frame: bytes | str) -> ServerMessage | None:
-    """Return the message in a frame; None for one that a worker has no use for.
+    """Return the message in a frame; None for a message that workers ignore.
 
     Raises:
         WorkerError: The frame holds no message of the protocol.
@@ -221,7 +221,7 @@ def _from_wire(message: wire.ServerMessage) -> ServerMessage | None:
             return JobTerminated(job_id=message.termination.job_id)
         case "go_away":
             return GoAway(reason=message.go_away.reason)
-        case _:  # a pong, or what a later server may send
+        case _:  # a pong, or a message of a later server version
             return None
 
 

@@ -1,4 +1,4 @@
-"""Job reports on their way to the server: kept until a connection has carried them and lived on for a while.
+"""Job reports for the server: each is kept until the connection that carried it has lived for a while.
 
 The protocol confirms nothing, so a report that was written shortly before a connection died is sent again on the next.
 """
@@ -35,14 +35,14 @@ class JobReports:
         self._reports[job_id] = _Report(UpdateJob(job_id=job_id, status=status, error=error))
 
     def take(self, now: float) -> list[UpdateJob]:
-        """Return what is to be sent now, noting that it is."""
+        """Return the reports to send now, and record that they are sent."""
         unsent = [report for report in self._reports.values() if report.sent_at is None]
         for report in unsent:
             report.sent_at = now
         return [report.update for report in unsent]
 
     def confirm(self, now: float) -> None:
-        """Forget what was sent long ago on the connection that still lives."""
+        """Forget reports that the connection, which still lives, carried long enough ago."""
         arrived = [
             job_id
             for job_id, report in self._reports.items()
@@ -52,7 +52,7 @@ class JobReports:
             del self._reports[job_id]
 
     def connection_lost(self, now: float) -> None:
-        """Keep what the lost connection may have swallowed."""
+        """Keep reports that the lost connection may not have delivered."""
         self.confirm(now)
         for report in self._reports.values():
             report.sent_at = None

@@ -1,4 +1,4 @@
-"""A job offered to the worker, as the user's request handler sees it: accept or reject."""
+"""A job offered to the worker, for the user's request handler: accept or reject."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Decision = Acceptance | Rejection
 
 
 class JobRequest:
-    """An offered job. Call `accept()` or `reject()` once; neither, or raising, rejects it."""
+    """An offered job. Call `accept()` or `reject()` once; a handler that does neither, or raises, rejects the job."""
 
     def __init__(self, job: JobInfo) -> None:
         self._job = job
@@ -38,12 +38,12 @@ class JobRequest:
 
     @property
     def job(self) -> JobInfo:
-        """What the server said about it."""
+        """Facts of the job, as the server sent them."""
         return self._job
 
     @property
     def decision(self) -> Decision | None:
-        """What was decided; None until then."""
+        """The handler's decision; None before it."""
         return self._decision
 
     def accept(
@@ -52,15 +52,15 @@ class JobRequest:
         """Take the job and join its room as this participant.
 
         Raises:
-            WorkerError: It is decided already.
+            WorkerError: The handler has decided already.
         """
         self._decide(Acceptance(identity=identity, name=name, metadata=metadata, attributes=dict(attributes or {})))
 
     def reject(self, *, terminate: bool = False) -> None:
-        """Leave the job to the next worker; `terminate` ends it instead.
+        """Leave the job to the next worker; `terminate` ends the job instead.
 
         Raises:
-            WorkerError: It is decided already.
+            WorkerError: The handler has decided already.
         """
         self._decide(Rejection(terminate=terminate))
 

@@ -1,10 +1,10 @@
-"""One job from its entrypoint's first line until it has left its room.
+"""One job, from the first line of its entrypoint until it has left its room.
 
-When the job ends, in this order, each step limited: its sessions close, the entrypoint may return (it may be waiting
-for a session to close, and have things to save after that), sessions it started meanwhile close, the shutdown
-callbacks run, the room is left. Leaving comes last and always: a participant whose process just vanishes stays visible
-for 20 s, and livekit's native code may abort. Where the job ends with its last session, the agent leaves first: a mute
-agent is of no use to the caller while the entrypoint saves things.
+The end of a job has these steps, each limited: its sessions close; the entrypoint may return (it may be waiting for a
+session to close, and then save data); sessions that it started meanwhile close; the shutdown callbacks run; the agent
+leaves the room. Leaving comes last and always: a participant whose process just vanishes stays visible for 20 s, and
+livekit's native code may abort. If the job ends with its last session, the agent leaves first, since a mute agent is of
+no use to the caller while the entrypoint saves data.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ LEAVE_LIMIT = 5.0
 """Seconds for leaving the room."""
 
 CUT_CLOSE_LIMIT = 2.0
-"""Seconds for closing sessions when the worker itself is being cancelled."""
+"""Seconds for closing sessions when the worker itself is cancelled."""
 
 
 class JobRun:
     """Runs one job.
 
     Args:
-        context: The job's.
-        entrypoint: The user's.
-        options: The worker's; its limits.
-        tasks: Owns what runs beside.
-        telemetry: Where the job's span goes, and its sessions'.
+        context: Context of the job.
+        entrypoint: Entrypoint of the user.
+        options: Options of the worker; its limits.
+        tasks: Task group for the work beside the entrypoint.
+        telemetry: Destination of the spans of the job and its sessions.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class JobRun:
 
     @property
     def error(self) -> str:
-        """Why the job failed; empty if it did not."""
+        """Why the job failed; empty if it succeeded."""
         return self._error
 
     def end(self, reason: str, *, is_forced: bool) -> None:
@@ -79,7 +79,7 @@ class JobRun:
             self._entrypoint.cut()
 
     async def run(self) -> None:
-        """Run the job to its end; errors of the job's code end up in `error`."""
+        """Run the job to its end; an error of the job's code is kept in `error`."""
         logger.info("job %s: begins in room %s", self._id, self._context.job.room)
         try:
             with job_scope(self._context), job_span(self._telemetry, self._context.job, self._told):
@@ -135,7 +135,8 @@ class JobRun:
         return self._closed_by if self._failure is None else describe(self._failure)
 
     def _failed(self, error: BaseException) -> None:
-        if self._context.reason and isinstance(error, VoiceError):  # told that the job is over, as it should be
+        # A VoiceError after the job's end is the expected way for an entrypoint to stop.
+        if self._context.reason and isinstance(error, VoiceError):
             logger.info("job %s: the entrypoint stopped: %s", self._id, describe(error))
             return
         self._failure, self._error = error, describe(error, quotes_foreign=True)

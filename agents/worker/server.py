@@ -1,4 +1,6 @@
-"""The worker's shell: one loop that feeds the supervisor and does what it decides. Moves bytes, decides nothing."""
+"""The worker's shell: one loop that feeds the supervisor and carries out its effects. It moves bytes and decides
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -51,11 +53,11 @@ from vivavoce.pipelines.core.owned_call import OwnedCall
 logger = logging.getLogger(__name__)
 
 FLUSH_LIMIT = 2.0
-"""Seconds to send what is queued on a connection that is being closed."""
+"""Seconds to send the queued frames of a connection that is being closed."""
 
 
 class _Connection:
-    """What the loop holds of a connection that runs in a task."""
+    """The loop's handle of a connection that runs in a task."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -65,13 +67,13 @@ class _Connection:
 
 
 class WorkerServer:
-    """Runs one worker until it is done.
+    """Runs one worker until it has finished.
 
     Args:
-        agent_name: As told to the server.
-        credentials: Where the server is and who we are.
-        options: The worker's.
-        executor: Where jobs run.
+        agent_name: Name that the worker registers.
+        credentials: URL, key and secret of the server.
+        options: Options of the worker.
+        executor: Runs the jobs.
         clock: The loop's time.
     """
 
@@ -90,7 +92,7 @@ class WorkerServer:
         self._task_status: TaskStatus[None] | None = None
 
     def status(self) -> WorkerStatus:
-        """Return how the worker stands."""
+        """Return the worker's state."""
         return self._supervisor.status()
 
     def drain(self) -> None:
@@ -238,7 +240,7 @@ class WorkerServer:
 
     def _post(self, input: Input) -> None:
         if self._inputs is None:
-            self._early.append(input)  # asked to end while still warming up
+            self._early.append(input)  # the request to end came during the warm-up
         else:
             self._inputs.send_nowait(input)
 

@@ -1,7 +1,7 @@
 """The worker's decisions: connections and retries, slots, job reports, draining. Pure: no I/O, no clock, no task.
 
-One input in, effects out; `next_deadline()` says when to come back with `DeadlinePassed`. Reserving a slot before the
-answer is sent makes over-booking impossible; reports stay here until a connection has carried them and lived on.
+One input in, effects out; `next_deadline()` returns when `DeadlinePassed` is due. A slot is reserved before the answer
+is sent, so over-booking is impossible; reports stay here until the connection that carried them has lived for a while.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ STATUS_INTERVAL = 2.5
 """Seconds between two reports of the worker's load."""
 
 ASSIGNMENT_LIMIT = 7.5
-"""Seconds that a slot stays reserved for a job which we said yes to."""
+"""Seconds that a slot stays reserved for an accepted job."""
 
 DECISION_GRACE = 0.2
 """Seconds beyond `request_timeout` for a handler that is being cancelled."""
@@ -99,9 +99,9 @@ class Supervisor:
     """Decides for one worker.
 
     Args:
-        agent_name: As told to the server.
-        options: The worker's.
-        jitter: Returns 0 … 1 s to add to a back-off, so that workers do not come back all at once.
+        agent_name: Name that the worker registers.
+        options: Options of the worker.
+        jitter: Returns 0 … 1 s to add to a back-off, so that workers do not all reconnect at once.
     """
 
     def __init__(self, agent_name: str, options: WorkerOptions, jitter: Callable[[], float]) -> None:
@@ -126,7 +126,7 @@ class Supervisor:
         self._effects: list[Effect] = []
 
     def handle(self, input: Input, *, now: float) -> list[Effect]:
-        """Take one input and return what to do, in order."""
+        """Take one input and return the effects in order."""
         if self._is_finished:
             return []
         available = self._is_available()
@@ -140,7 +140,7 @@ class Supervisor:
         return effects
 
     def next_deadline(self) -> float | None:
-        """Return when `DeadlinePassed` is due; None when only an input can change anything."""
+        """Return when `DeadlinePassed` is due; None if only an input can change anything."""
         if self._is_finished:
             return None
         deadlines = [self._connect_at, self._drain_deadline, self._leave_deadline]
@@ -152,7 +152,7 @@ class Supervisor:
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def status(self) -> WorkerStatus:
-        """Return how the worker stands."""
+        """Return the worker's state."""
         return WorkerStatus(
             agent_name=self._agent_name,
             worker_id=self._worker_id,
@@ -308,7 +308,7 @@ class Supervisor:
     def _assigned(self, assigned: JobAssigned, now: float) -> None:
         job_id = assigned.job.id
         slot = self._slots.get(job_id)
-        if slot is None and not self._is_available():  # later than its slot was kept
+        if slot is None and not self._is_available():  # the assignment came after its reservation had expired
             why = "is ending" if self._is_draining else "has no slot left"
             self._reports.ended(job_id, f"assigned too late (limit {ASSIGNMENT_LIMIT} s): the worker {why}")
             self._send_reports(now)
@@ -362,7 +362,7 @@ class Supervisor:
                 if slot.stage is _Stage.REQUESTED:
                     self._answer(slot, Rejection(), now)
                 else:
-                    del self._slots[slot.job.id]  # the server gave the job to nobody, or to someone else
+                    del self._slots[slot.job.id]  # the server gave the job to another worker, or to none
         if self._drain_deadline is not None and self._drain_deadline <= now:
             self._drain_deadline = None
             self._end_jobs("the worker is ending", is_forced=False)

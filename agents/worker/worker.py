@@ -31,15 +31,15 @@ COMPONENT_CLOSE_LIMIT = 5.0
 
 
 class Worker:
-    """Takes jobs from a LiveKit server; make one at the module level of an app, `vivavoce start app.py` runs it.
+    """Takes jobs from a LiveKit server; make one at the module level of an app, and `vivavoce start app.py` runs it.
 
     Args:
         entrypoint: Run once for each job; may return long before the job ends.
         agent_name: Only jobs dispatched to this name come here; empty: `LIVEKIT_AGENT_NAME`, and if that is empty too,
             every new room.
-        options: See there.
+        options: See `WorkerOptions`.
     Raises:
-        ConfigurationError: An argument is of another kind.
+        ConfigurationError: An argument has the wrong type.
     """
 
     def __init__(
@@ -59,27 +59,27 @@ class Worker:
 
     @property
     def agent_name(self) -> str:
-        """The name that jobs are dispatched to; empty: every new room."""
+        """The name that jobs are dispatched to; empty: the worker joins every new room."""
         return self._agent_name or os.environ.get("LIVEKIT_AGENT_NAME", "")
 
     @property
     def entrypoint(self) -> Entrypoint:
-        """As given."""
+        """The given entrypoint."""
         return self._entrypoint
 
     @property
     def options(self) -> WorkerOptions:
-        """As given."""
+        """The given options."""
         return self._options
 
     @property
     def shared(self) -> dict[str, Any]:
-        """What prewarm made, the same dict for all jobs."""
+        """The dict that prewarm filled, the same for all jobs."""
         return self._shared
 
     @property
     def status(self) -> WorkerStatus | None:
-        """How the worker stands; None unless it runs."""
+        """The worker's state; None unless it runs."""
         return None if self._server is None else self._server.status()
 
     @property
@@ -88,7 +88,9 @@ class Worker:
         return self._health_port
 
     async def prewarm(self) -> None:
-        """Load what every job needs, once: livekit's native library, and whatever the prewarm option makes."""
+        """Load the parts that every job needs, once: livekit's native library, and the results of the option
+        `prewarm`.
+        """
         if self._is_warm:
             return
         from livekit import api, rtc  # noqa: F401 - loaded here, not in the first job's answer time
@@ -100,10 +102,10 @@ class Worker:
     async def run(
         self, *, on_warm: Callable[[], None] | None = None, task_status: TaskStatus[None] = TASK_STATUS_IGNORED
     ) -> None:
-        """Work until closed or drained; `started()` once the server knows the worker.
+        """Work until closed or drained; `started()` once the server has registered the worker.
 
         Args:
-            on_warm: Called when what every job needs is loaded, before the worker registers.
+            on_warm: Called after `prewarm()`, before the worker registers.
         Raises:
             ConfigurationError: URL, key or secret are missing.
             WorkerError: It runs already, the server refused us or could not be reached (`max_retry`), or the health
@@ -111,7 +113,8 @@ class Worker:
         """
         if self._over is not None:
             raise WorkerError("the worker runs already; make a second Worker for a second registration")
-        # Whoever only defines agents and a worker, to run them elsewhere, need not load how it works.
+        # Imported here: code that only defines agents and a worker, to run them elsewhere, need not load the worker's
+        # parts.
         from vivavoce.agents.worker.executor import TaskExecutor
         from vivavoce.agents.worker.server import WorkerServer
 
@@ -136,12 +139,12 @@ class Worker:
             self._over = None
 
     def drain(self) -> None:
-        """Take no more jobs and end when the running ones have, or after `drain_timeout`; fine when it does not run."""
+        """Take no more jobs and end with the running ones, or after `drain_timeout`; no effect if it does not run."""
         if self._server is not None:
             self._server.drain()
 
     def stop(self) -> None:
-        """End the running jobs, then the worker; fine when it does not run."""
+        """End the running jobs, then the worker; without effect if it does not run."""
         if self._server is not None:
             self._server.stop()
 
@@ -149,7 +152,7 @@ class Worker:
         """End the worker and wait for it; idempotent.
 
         Args:
-            drain: Whether running jobs may go on for `drain_timeout`; a second call with False ends them then.
+            drain: Whether running jobs may continue for `drain_timeout`; a second call with False ends them then.
         """
         over = self._over
         if over is None:

@@ -18,12 +18,13 @@ from vivavoce.pipelines.core.errors import ConfigurationError, RoomError
 logger = logging.getLogger(__name__)
 
 STALLED = 1.0
-"""Seconds without a block after which a device is opened anew: ALSA's way to PulseAudio may stop for good after an
-underrun, which a busy machine causes."""
+"""Seconds without a block after which a device is opened again: ALSA's connection to PulseAudio may stop for good after
+an underrun, which a busy machine causes.
+"""
 REOPEN_LIMIT = 10.0
-"""Seconds that this may take."""
+"""Seconds that opening again may take."""
 MAX_WAITING = 200
-"""Blocks of either direction that may wait for a busy loop, 2 s; then the oldest is lost."""
+"""Blocks of either direction that may wait for a busy loop, 2 s; beyond that the oldest is lost."""
 
 Device = int | str | None
 """A number, a part of a name, or None for the system's default."""
@@ -49,7 +50,7 @@ def sound_library() -> Any:
 
 
 class SoundDevices(AudioEnds):
-    """Two devices of this machine.
+    """Microphone and speakers of this machine.
 
     Args:
         input: The microphone.
@@ -90,7 +91,7 @@ class _Stream:
     """One device, open and running or not.
 
     Args:
-        name: What a person calls it.
+        name: The name shown to people.
         kind: `RawOutputStream` or `RawInputStream`.
         callback: Called by PortAudio's thread for each block.
     """
@@ -107,12 +108,12 @@ class _Stream:
 
     @property
     def latency(self) -> float:
-        """Seconds that it holds a sound."""
+        """Seconds that the device delays a sound."""
         latency: float = self._stream.latency
         return latency
 
     def open(self) -> None:
-        """Open and start it; raises what `sounddevice` does."""
+        """Open and start it; raises the errors of `sounddevice`."""
         self._stream = self._kind(
             samplerate=RATE,
             blocksize=BLOCK,
@@ -123,11 +124,11 @@ class _Stream:
             callback=self._on_block,
         )
         self._stream.start()
-        if self._is_over:  # meanwhile, in another thread
+        if self._is_over:  # another thread has ended it meanwhile
             self.close()
 
     def open_anew(self) -> None:
-        """Close and open it; raises what `sounddevice` does."""
+        """Close and open it; raises the errors of `sounddevice`."""
         self.close()
         self.open()
 
@@ -144,7 +145,7 @@ class _Stream:
         self.close()
 
     def has_stalled(self) -> bool:
-        """Whether no block has gone through since this was asked before."""
+        """Whether no block has passed since the previous call."""
         before, self._seen = self._seen, self._blocks
         return before == self._seen
 
@@ -154,7 +155,7 @@ class _Stream:
 
 
 async def _keep_going(output: _Stream, source: _Stream, exchange: Exchange, error_kind: type[Exception]) -> None:
-    """Open anew what has stalled, until that fails."""
+    """Open each stalled device again, until that fails."""
     while True:
         await anyio.sleep(STALLED)
         for stream in [stream for stream in (output, source) if stream.has_stalled()]:
@@ -177,13 +178,13 @@ class _Pump:
         self._blocks: deque[tuple[Callable[[bytes], None], bytes]] = deque(maxlen=MAX_WAITING)
 
     def out(self, data: Any, frames: int, time: Any, status: Any) -> None:
-        """PortAudio wants a block for the speakers."""
+        """Fill a block for the speakers; called by PortAudio."""
         block = self._exchange.take(frames)
         data[:] = block
         self._post(self._exchange.played, block)
 
     def into(self, data: Any, frames: int, time: Any, status: Any) -> None:
-        """PortAudio has a block of the microphone."""
+        """Take a block of the microphone; called by PortAudio."""
         self._post(self._exchange.heard, bytes(data))
 
     def _post(self, receiver: Callable[[bytes], None], block: bytes) -> None:

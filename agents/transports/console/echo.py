@@ -1,11 +1,11 @@
-"""EchoCanceller: takes what the speakers play out of what the microphone hears, by livekit's WebRTC."""
+"""EchoCanceller: removes the speakers' sound from the microphone's audio, by livekit's WebRTC."""
 
 from __future__ import annotations
 
 from vivavoce.pipelines.media.buffer import FrameChunker
 
 BLOCK_SECONDS = 0.01
-"""What WebRTC's audio processing takes at a time."""
+"""Length of a block for WebRTC's audio processing."""
 MAX_DELAY_MS = 500
 
 
@@ -26,16 +26,16 @@ class EchoCanceller:
         self._near = FrameChunker(sample_rate, BLOCK_SECONDS)
 
     def set_delay(self, seconds: float) -> None:
-        """Say how long the devices hold a sound on its way from `played` to `clean`."""
+        """Set how long the devices delay a sound on its way from `played` to `clean`."""
         self._module.set_stream_delay_ms(min(MAX_DELAY_MS, round(1000 * seconds)))
 
     def played(self, data: bytes) -> None:
-        """Take what the speakers were given, 16-bit mono PCM; before the sound of it comes back to `clean`."""
+        """Take audio given to the speakers, 16-bit mono PCM, before its echo reaches `clean`."""
         for block in self._far.push(data):
             self._module.process_reverse_stream(self._frame(block.data))
 
     def clean(self, data: bytes) -> bytes:
-        """Return what the microphone heard without the speakers' sound, in whole blocks of 10 ms."""
+        """Return the microphone's audio without the speakers' sound, in whole blocks of 10 ms."""
         cleaned = bytearray()
         for block in self._near.push(data):
             frame = self._frame(block.data)

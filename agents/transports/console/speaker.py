@@ -1,4 +1,4 @@
-"""SpeakerQueue: what the session plays, until the speakers take it, from a thread of their own."""
+"""SpeakerQueue: holds the session's audio until the thread of the speakers takes it."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from vivavoce.pipelines.media.frame import BYTES_PER_SAMPLE, AudioFrame
 class SpeakerQueue(AudioSink):
     """A queue between the session and a device that takes audio when it needs some.
 
-    What the device has taken still sounds for a block or so: it is counted out by the clock, and `clear` cannot take it
-    back. What the hardware holds beyond that is not known here; the position is early by its latency.
+    Audio that the device has taken still sounds for a block or so: the clock counts it out, and `clear` cannot take it
+    back. The delay of the hardware is not known here; the position is early by its latency.
 
     Args:
-        clock: Counts out what was taken.
+        clock: Counts out the samples that the device has taken.
         sample_rate: Hz.
     """
 
@@ -63,7 +63,9 @@ class SpeakerQueue(AudioSink):
         return data.ljust(size, b"\0")
 
     def count_out(self) -> None:
-        """Begin to count out what was taken; on the session's loop, whose clock it needs."""
+        """Begin to count out the samples that the device has taken; call it on the session's loop, whose clock it
+        needs.
+        """
         with self._lock:
             if self._taken:
                 self._sounding.add(self._taken)

@@ -1,4 +1,4 @@
-"""ConsoleTransport: a session's link to whoever sits at this machine; the port of what audio comes from and goes to."""
+"""ConsoleTransport: a session's link to the person at this machine; and the port `AudioEnds` for its audio."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ SESSION_RATE = 16000
 WHO = "console"
 """The participant's identity."""
 SILENCE = -96.0
-"""Decibels of full scale that stand for nothing at all."""
+"""Decibels of full scale that stand for silence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """What the ends of a conversation call.
+    """Callbacks for the ends of a conversation.
 
     Args:
-        take: Returns the next so many samples for the speakers, 16-bit mono PCM of `RATE`; from any thread.
-        played: Told of what was taken, on the session's loop.
-        heard: Given what the microphone heard, on the session's loop.
-        delay: Told how many seconds the devices hold a sound between `take` and `heard`.
-        gone: Told why no more audio comes.
+        take: Returns the given number of samples for the speakers, 16-bit mono PCM of `RATE`; from any thread.
+        played: Receives the taken samples, on the session's loop.
+        heard: Receives the microphone's audio, on the session's loop.
+        delay: Receives how many seconds the devices delay a sound between `take` and `heard`.
+        gone: Receives the reason why no more audio comes.
     """
 
     take: Callable[[int], bytes]
@@ -50,7 +50,7 @@ class Exchange:
 
 
 class AudioEnds(ABC):
-    """Where a conversation's audio comes from and goes to."""
+    """Source and sink of a conversation's audio."""
 
     @property
     def echoes(self) -> bool:
@@ -62,17 +62,17 @@ class AudioEnds(ABC):
         """Open, call `task_status.started()`, exchange audio until cancelled, close.
 
         Raises:
-            RoomError: It cannot be opened.
+            RoomError: The ends cannot be opened.
         """
 
 
 class ConsoleTransport(Transport):
-    """Somebody at this machine, there from the start.
+    """A person at this machine, present from the start.
 
     Args:
-        ends: Microphone and speakers, or what stands for them.
+        ends: Microphone and speakers, or their replacement.
         clock: Session time.
-        cancels_echo: Whether the speakers' sound is taken out of the microphone's, where they can echo.
+        cancels_echo: Whether to remove the speakers' sound from the microphone's, if the microphone can hear it.
     """
 
     input_rate = SESSION_RATE
@@ -87,7 +87,7 @@ class ConsoleTransport(Transport):
         self._events: TransportEvents | None = None
         self._has_run = False
         self.level = SILENCE
-        """How loud the microphone was in the last 20 ms, in decibels of full scale, after echo cancellation."""
+        """Level of the microphone in the last 20 ms, in decibels of full scale, after echo cancellation."""
 
     @property
     def sink(self) -> AudioSink:
@@ -108,11 +108,11 @@ class ConsoleTransport(Transport):
             self._events = None
 
     async def hangup(self) -> None:
-        if self._events is not None:  # who sits here cannot be sent away: the conversation ends instead
+        if self._events is not None:  # the person here cannot be sent away: the conversation ends instead
             self._events.closed("the agent has hung up")
 
     def type(self, text: str) -> None:
-        """Let them type something."""
+        """Enter a typed text of the person."""
         if self._events is not None:
             self._events.text(text)
 

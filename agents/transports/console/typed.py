@@ -1,4 +1,4 @@
-"""TypedTransport: a conversation in writing; the agent's voice is played to nobody, at once."""
+"""TypedTransport: a conversation in writing; the agent's voice is played instantly and without sound."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from vivavoce.pipelines.media.frame import AudioFrame
 
 
 class InstantSink(AudioSink):
-    """Plays everything in no time, so that nobody who reads waits for a voice."""
+    """Plays everything in no time, since a reader need not wait for a voice."""
 
     @property
     def capabilities(self) -> SinkCapabilities:
         return SinkCapabilities()
 
     def write(self, frame: AudioFrame) -> None:
-        """It is played already."""
+        """Count the frame as played."""
 
     def queued(self) -> int:
         return 0
@@ -30,7 +30,7 @@ class InstantSink(AudioSink):
 
 
 class TypedTransport(Transport):
-    """Somebody who types at this machine, there from the start."""
+    """A person who types at this machine, present from the start."""
 
     def __init__(self) -> None:
         self._sink = InstantSink()
@@ -49,10 +49,10 @@ class TypedTransport(Transport):
         await anyio.sleep_forever()
 
     async def hangup(self) -> None:
-        if self._events is not None:  # who sits here cannot be sent away: the conversation ends instead
+        if self._events is not None:  # the person here cannot be sent away: the conversation ends instead
             self._events.closed("the agent has hung up")
 
     def type(self, text: str) -> None:
-        """Let them type something."""
+        """Enter a typed text of the person."""
         if self._events is not None:
             self._events.text(text)

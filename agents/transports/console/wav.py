@@ -1,4 +1,4 @@
-"""WavEnds: a WAV file in the place of the microphone, another in that of the speakers, in real time."""
+"""WavEnds: one WAV file instead of the microphone, another instead of the speakers, in real time."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from vivavoce.pipelines.media.wav import read_wav
 
 
 class WavEnds(AudioEnds):
-    """Plays `source` into the conversation once, then silence, and writes what is answered.
+    """Plays `source` into the conversation once, then silence, and records the answers.
 
     Args:
-        source: What is said; 16-bit PCM of any rate, mono or stereo (its left side is heard).
-        target: What is heard of the agent: 48 kHz mono, as long as the conversation. None: nobody hears it.
-        clock: Paces it.
+        source: The caller's audio; 16-bit PCM of any rate, mono or stereo (its left side is used).
+        target: The agent's audio: 48 kHz mono, as long as the conversation. None: not recorded.
+        clock: Paces the audio.
     Raises:
-        ConfigurationError: One of the files cannot be.
+        ConfigurationError: One of the files cannot be read or written.
     """
 
     def __init__(self, source: Path, target: Path | None, clock: Clock) -> None:
@@ -35,7 +35,7 @@ class WavEnds(AudioEnds):
         self._target = target
         self._clock = clock
         self.is_over = anyio.Event()
-        """Set when all of `source` has been said."""
+        """Set when all of `source` has been played."""
         if target is not None and not target.parent.is_dir():
             raise ConfigurationError(f"cannot write '{target}': there is no folder '{target.parent}'")
 

@@ -1,4 +1,4 @@
-"""Disconnecting people from a LiveKit room, by the server's API."""
+"""Disconnects participants from a LiveKit room, by the server's API."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def checked(credentials: Credentials | None) -> Credentials:
 
 
 async def disconnect(credentials: Credentials, room: str, identity: str, *, whom: Hangup) -> None:
-    """Disconnect a participant, or everybody; fine if the participant or the room is gone.
+    """Disconnect a participant, or everybody; succeeds if the participant or the room is gone already.
 
     Raises:
         RoomError: The server refused it, or did not answer in time.

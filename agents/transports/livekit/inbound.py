@@ -1,4 +1,4 @@
-"""What comes from the linked participant: its microphone, frame by frame, and what it types."""
+"""Input from the linked participant: its microphone, frame by frame, and its typed texts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ AUDIO_CAPACITY = 50
 """Frames (1 s) kept for a loop that is late; then the oldest are dropped."""
 CLOSE_LIMIT = 2.0
 MUTE_TAIL = 0.4
-"""Seconds that a muted track is still read: what was said before is on its way longer than the word of the muting."""
+"""Seconds that a muted track is still read: the last audio before the muting arrives later than the notice of it."""
 TEXT_LIMIT = 10.0
 """Seconds that one typed text may take to arrive."""
 MAX_TEXT_CHARACTERS = 10_000
@@ -29,12 +29,12 @@ MAX_TEXTS = 32
 class MicrophoneReader:
     """Reads one track at a time and hands its frames on, synchronously.
 
-    The SDK goes on with silence for a muted track; it is not handed on.
+    For a muted track the SDK delivers silence; that is not handed on.
 
     Args:
         sample_rate: Hz of the frames handed on.
-        on_frame: Gets each 20 ms frame.
-        on_stopped: Called when no more frames come for now, after some have come.
+        on_frame: Called with each 20 ms frame.
+        on_stopped: Called when the frames stop for now, after some have come.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class MicrophoneReader:
         self._changed = anyio.Event()
 
     def follow(self, track: rtc.RemoteAudioTrack | None, *, is_muted: bool = False) -> None:
-        """Read `track` from now on, or nothing; the same one again changes nothing."""
+        """Read `track` from now on, or nothing; a repeated call with the same track has no effect."""
         is_same = track is self._track
         if is_same and is_muted == self._is_muted:
             return
@@ -68,11 +68,11 @@ class MicrophoneReader:
             track = self._track
             if track is None or self._is_muted:
                 await self._changed.wait()
-            elif await self._read(track) and self._track is track:  # the publisher has gone, or publishes anew
+            elif await self._read(track) and self._track is track:  # the publisher has gone, or publishes again
                 self._track = None
 
     async def _read(self, track: rtc.RemoteAudioTrack) -> bool:
-        """Read until told otherwise; return whether the track ended by itself."""
+        """Read until cancelled by another track; return whether the track ended by itself."""
         rate, on_frame = self._rate, self._on_frame
         stream = rtc.AudioStream(
             track,
@@ -99,14 +99,14 @@ class MicrophoneReader:
 
 
 class TextReader:
-    """Reads what the linked participant types, one text after another; others' texts are closed unread.
+    """Reads the typed texts of the linked participant, one after another; texts of others are closed unread.
 
     A LiveKit server may announce a participant that publishes nothing up to 3 s after it has joined, later than its
-    first text; so texts that come while nobody is linked wait for that.
+    first text. So texts that come before a participant is linked wait for the link.
 
     Args:
-        identity: Whose texts to read, when that is known before anybody is linked.
-        on_text: Gets each complete text.
+        identity: Identity of the participant, if known before the link.
+        on_text: Called with each complete text.
     """
 
     def __init__(self, identity: str | None, on_text: Callable[[str], None]) -> None:

@@ -1,4 +1,4 @@
-"""ParticipantLink: whom of the room the session talks to, and which track it listens to. No I/O."""
+"""ParticipantLink: decides which participant the session talks to, and which track it hears. No I/O."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vivavoce.agents.transports.options import RoomOptions
 
 
 class Participant(Protocol):
-    """What is asked of an `rtc.RemoteParticipant`."""
+    """The part of an `rtc.RemoteParticipant` that this module uses."""
 
     @property
     def identity(self) -> str: ...
@@ -21,16 +21,16 @@ class Participant(Protocol):
 
 
 class LinkChange(NamedTuple):
-    """Somebody has become the linked participant, or has gone."""
+    """The linked participant has come or gone."""
 
     what: Literal["linked", "left"]
     identity: str
 
 
 class ParticipantLink:
-    """Keeps to one participant: the one asked for, else the first of an accepted kind.
+    """Links one participant: the requested one, else the first of an accepted kind.
 
-    It is told what the room looks like now, not what happened, so that a burst of events costs one look.
+    It receives the present state of the room, not single events, so that a burst of events costs one look.
 
     Args:
         identity: Whom to link; None for the first of `options.participant_kinds`.
@@ -44,7 +44,9 @@ class ParticipantLink:
         self._participant: Participant | None = None
         self._left_at: float | None = None
         self.is_suspended = False
-        """Whether the agent itself is out of the room for now: it looks empty then, and nobody counts as gone."""
+        """Whether the agent itself is out of the room for now: the room looks empty then, and no participant counts as
+        gone.
+        """
 
     @property
     def identity(self) -> str | None:
@@ -59,10 +61,10 @@ class ParticipantLink:
     def update(
         self, participants: Mapping[str, Participant], *, now: float, is_reachable: Callable[[str], bool]
     ) -> list[LinkChange]:
-        """Look at the room's participants by identity; return what has changed, in order.
+        """Compare with the room's participants by identity; return the changes in order.
 
-        Whoever comes when the session has been talking already is linked once `is_reachable(identity)`: speech goes on
-        at once then, and a server tells only of the first subscription to the agent's track.
+        If the session has begun to talk before, a participant that comes is linked once `is_reachable(identity)`:
+        speech continues at once then, and a server reports only the first subscription to the agent's track.
         """
         changes: list[LinkChange] = []
         if self.is_suspended:
@@ -79,7 +81,7 @@ class ParticipantLink:
         return changes
 
     def deadline(self, *, now: float) -> float | None:
-        """Return when `update` should look again, though nothing happens in the room."""
+        """Return when `update` should run again even without an event of the room."""
         over_at = None if self.is_suspended else self._grace_over_at()
         return over_at if over_at is not None and over_at > now else None
 
@@ -110,7 +112,9 @@ def kind_name(kind: rtc.ParticipantKind.ValueType) -> str:
 
 
 def reason_name(reason: rtc.DisconnectReason.ValueType) -> str:
-    """Return why LiveKit ended a connection, such as `"room_deleted"`; `"reason_99"` if this SDK has no name for it."""
+    """Return why LiveKit ended a connection, for example `"room_deleted"`; `"reason_99"` if this SDK has no name for
+    it.
+    """
     try:
         return rtc.DisconnectReason.Name(reason).lower()
     except ValueError:
@@ -118,13 +122,13 @@ def reason_name(reason: rtc.DisconnectReason.ValueType) -> str:
 
 
 def is_reachable(participant: rtc.RemoteParticipant) -> bool:
-    """Return whether it can hear by now: media of it comes, or the server says so, which may take a second longer."""
+    """Return whether it can hear by now: its media arrives, or the server reports it, up to a second later."""
     has_media = any(each.track is not None for each in participant.track_publications.values())
     return has_media or participant.state == rtc.ParticipantState.PARTICIPANT_STATE_ACTIVE
 
 
 def find_microphone(participant: rtc.RemoteParticipant) -> rtc.RemoteTrackPublication | None:
-    """Return the audio to listen to: a microphone, else audio of no named source, never that of a shared screen."""
+    """Return the audio track to hear: a microphone, else audio of no named source, never that of a shared screen."""
     audio = [each for each in participant.track_publications.values() if each.kind == rtc.TrackKind.KIND_AUDIO]
     for source in (rtc.TrackSource.SOURCE_MICROPHONE, rtc.TrackSource.SOURCE_UNKNOWN):
         # the newest of a source: after a reconnect the old publication may still be listed

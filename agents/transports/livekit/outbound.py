@@ -1,4 +1,4 @@
-"""What goes to the room beside audio: transcriptions and turn records, in order, and the agent's state."""
+"""Output to the room beside audio: transcriptions and turn records, in order, and the agent's state."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ TRANSCRIBED_TRACK_ID = "lk.transcribed_track_id"
 AGENT_STATE = "lk.agent.state"
 
 SEND_LIMIT = 1.0
-"""Seconds for one step of one text; after it the text is given up."""
+"""Seconds for one step of one text; then the text is given up."""
 STATE_LIMIT = 1.0
-"""Seconds for the room's answer to one state. The SDK loses answers that come before it looks for them."""
+"""Seconds for the room's answer to one state. The SDK loses answers that come before it waits for them."""
 STATE_TRIES = 3
 STATE_PAUSE = 1.0
-"""Seconds before a state that was not taken is sent again; a newer one is sent at once."""
+"""Seconds before a state that was not accepted is sent again; a newer one is sent at once."""
 MAX_PENDING = 256
 """Texts that may wait; updates of one segment count once, since the newest holds the older ones."""
 
 SDK_ERRORS = (ConnectionError, RuntimeError, TimeoutError, AssertionError)
-"""What sending raises; an AssertionError when the room goes meanwhile: the native side knows the handle no more."""
+"""Errors that sending raises; AssertionError if the room goes meanwhile and the native side has dropped the handle."""
 
 ROOM_STATES = {
     "starting": "initializing",
@@ -44,7 +44,7 @@ ROOM_STATES = {
     "thinking": "thinking",
     "speaking": "speaking",
 }
-"""Session's name of an agent state → LiveKit's. What is not in it (closing, closed) is not shown."""
+"""The session's name of an agent state → LiveKit's. Missing states (closing, closed) are not shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +67,12 @@ class _OpenSegment:
 
 
 class TextSender:
-    """Sends texts one after another; a segment that changes faster than the room takes it is sent as it is then.
+    """Sends texts one after another; a segment that changes faster than the room takes updates is sent in its newest
+    form.
 
-    The agent's segments are streams that grow word by word and end with the final flag. The user's may change as the
-    recogniser thinks better of it, so each of their updates is a stream of its own with the whole text; clients put it
-    in the place of the last one with the same segment id.
+    The agent's segments are streams that grow word by word and end with the final flag. The user's may change when the
+    recogniser corrects itself, so each of their updates is a stream of its own with the whole text; clients replace the
+    last one with the same segment id.
 
     Args:
         participant: The agent.
@@ -101,19 +102,19 @@ class TextSender:
         self._added.set()
 
     def drop(self) -> None:
-        """Forget what waits and what is open: the room is gone."""
+        """Drop queued texts and open streams: the room is gone."""
         self._pending.clear()
         self._open.clear()
 
     async def run(self) -> None:
-        """Send until cancelled; a text that is being sent is sent to its end first."""
+        """Send until cancelled; a text that has begun is sent to its end first."""
         while True:
             self._added = anyio.Event()
             await self._send_pending()
             await self._added.wait()
 
     async def finish(self) -> None:
-        """Send what waits and end the open streams; to be bounded by the caller. `run` must have ended."""
+        """Send queued texts and end the open streams; the caller sets a limit. `run` must have ended."""
         await self._send_pending()
         for key in list(self._open):
             try:
@@ -150,7 +151,7 @@ class TextSender:
         key = segment.segment_id
         opened = self._open.get(key)
         if opened is not None and not segment.text.startswith(opened.written):
-            await self._end_segment(key, {})  # unsaid: the same segment again, from its beginning
+            await self._end_segment(key, {})  # it failed: the same segment again, from its beginning
             opened = None
         if opened is None:
             opened = self._open[key] = _OpenSegment(await self._open_stream(item, is_final=False), "")
@@ -183,7 +184,7 @@ class TextSender:
 
 
 class DescribedParticipant(Protocol):
-    """What is asked of an `rtc.LocalParticipant` to show a state."""
+    """The part of an `rtc.LocalParticipant` that is needed to show a state."""
 
     @property
     def attributes(self) -> Mapping[str, str]: ...
@@ -233,14 +234,14 @@ class StateSender:
             if not problem:
                 self._shown = None if self._is_forgotten else wanted
                 return
-            self._shown = None  # nobody knows what the room shows
+            self._shown = None  # it is unknown which state the room shows
             with anyio.move_on_after(STATE_PAUSE):
                 await self._changed.wait()
                 return
         logger.warning("the room did not take the state %r in %s tries: %s", wanted, STATE_TRIES, problem)
 
     async def _send(self, wanted: str) -> str:
-        """Send a state and return what went wrong; nothing did if the room shows it, answer or not."""
+        """Send a state and return the error; it is empty if the room shows the state, with or without an answer."""
         try:
             await _within(STATE_LIMIT, self._participant.set_attributes({AGENT_STATE: wanted}))
         except SDK_ERRORS as error:

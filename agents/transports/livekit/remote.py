@@ -1,4 +1,4 @@
-"""What a caller's client may ask of the agent by remote procedure calls: to stop speaking."""
+"""Remote procedure calls of a caller's client to the agent: stop speaking."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from livekit import rtc
 
 INTERRUPT_METHOD = "vivavoce.interrupt"
 NOT_ALLOWED = 1000
-"""Error code (the first that LiveKit leaves to applications) for a caller that the agent does not talk to."""
+"""Error code (the first that LiveKit leaves to applications) for a caller other than the linked participant."""
 
 
 @contextmanager
@@ -20,8 +20,8 @@ def interrupt_method(
 
     Args:
         participant: The agent.
-        interrupt: Called for each call that is allowed; None offers nothing.
-        is_allowed: Whether the participant of this identity may.
+        interrupt: Called for each allowed call; None offers nothing.
+        is_allowed: Whether the participant of this identity may interrupt.
     """
     if interrupt is None:
         yield

@@ -1,4 +1,4 @@
-"""LiveKitSink: the agent's audio into a LiveKit room, through `rtc.AudioSource`."""
+"""LiveKitSink: sends the agent's audio to a LiveKit room, through `rtc.AudioSource`."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from vivavoce.pipelines.media.frame import AudioFrame
 logger = logging.getLogger(__name__)
 
 NATIVE_QUEUE_MS = 200
-"""What the native source takes before `capture_frame` waits; far more than playout ever keeps in it."""
+"""Milliseconds that the native source takes before `capture_frame` waits; far more than playout ever keeps in it."""
 MAX_WAITING_SECONDS = 1.0
-"""What may wait for the native source before the oldest is dropped."""
+"""Seconds of audio that may wait for the native source; beyond that the oldest is dropped."""
 CAPTURE_LIMIT = 2.0
 """Seconds that the native source may take for one frame."""
 
@@ -28,11 +28,11 @@ CAPTURE_LIMIT = 2.0
 class LiveKitSink(AudioSink):
     """Feeds one native audio source, which plays 10 ms at a time by a timer of its own.
 
-    `write` only appends; `pump` hands frames over. What the native source still holds is not asked of it (it cannot
-    say) but counted out by the clock from the moment of handing over, which is right to within those 10 ms.
+    `write` only appends; `pump` hands frames over. The native source cannot report how much audio it still holds, so
+    the clock counts that out from the moment of handing over, which is right to within those 10 ms.
 
     Args:
-        clock: Counts out what the native source plays.
+        clock: Counts out the audio in the native source.
         sample_rate: Hz of the frames written.
     """
 
@@ -54,7 +54,7 @@ class LiveKitSink(AudioSink):
         return self._capabilities
 
     def open(self) -> rtc.AudioSource:
-        """Return the native source, made on the first call; the running event loop becomes its own."""
+        """Return the native source, made on the first call; it belongs to the running event loop."""
         if self._source is None:
             self._source = rtc.AudioSource(self._capabilities.sample_rate, 1, queue_size_ms=NATIVE_QUEUE_MS)
         return self._source
@@ -66,7 +66,7 @@ class LiveKitSink(AudioSink):
                 f"the room takes mono audio of {rate} Hz, got {frame.sample_rate} Hz with "
                 f"{frame.num_channels} channel(s); resample it first, or set RoomOptions(output_rate=...)"
             )
-        if self._is_stopped:  # nobody listens; the position goes on, so that nobody waits for it either
+        if self._is_stopped:  # there is no listener; the position continues, so that no code waits for it
             self._native.add(frame.samples)
             return
         if not frame.samples:
@@ -91,7 +91,7 @@ class LiveKitSink(AudioSink):
         return dropped
 
     async def pump(self) -> None:
-        """Hand over what is written until cancelled; one at a time."""
+        """Hand over written frames until cancelled, one at a time."""
         source = self.open()
         while True:
             while self._waiting and not self._is_stopped:
@@ -112,7 +112,7 @@ class LiveKitSink(AudioSink):
         else:
             self._is_failing = False
         if clearings != self._clearings and not self._is_stopped:
-            source.clear_queue()  # this frame was on its way when the queue was cleared, and has arrived after it
+            source.clear_queue()  # this frame was on its way when the queue was cleared, and arrived after it
 
     def _drop(self) -> None:
         self.dropped_frames += 1
@@ -120,13 +120,13 @@ class LiveKitSink(AudioSink):
 
     def _report(self, error: Exception) -> None:
         self._drop()
-        if not self._is_failing:  # once a streak: there are 50 frames a second
+        if not self._is_failing:  # once per series of failures: there are 50 frames a second
             self._is_failing = True
             cause = "no answer in time" if isinstance(error, TimeoutError) else str(error)
             logger.error("the agent is not heard", exc_info=RoomError(f"the room took no audio: {cause}"))
 
     def stop(self) -> None:
-        """Hand nothing over any more. The native library aborts the process when fed after the room is gone."""
+        """Hand over no more frames. The native library aborts the process if it is fed after the room is gone."""
         self._is_stopped = True
         self._waiting.clear()
         self._waiting_samples = 0

@@ -29,13 +29,13 @@ logger = logging.getLogger(__name__)
 
 CHAT_TOPIC = "lk.chat"
 FLUSH_LIMIT = 1.0
-"""Seconds in which texts that still wait at the end are sent."""
+"""Seconds at the end to send waiting texts."""
 END_LIMIT = 5.0
 """Seconds that `leave` and `aclose` wait for `run` to end."""
 UNPUBLISH_LIMIT = 2.0
 LEAVE_LIMIT = 3.0
 TAIL = 0.3
-"""Seconds for the encoder, the way and the caller's jitter buffer; on one machine it is 0.07."""
+"""Seconds for the encoder, the network and the caller's jitter buffer; on one machine it is 0.07."""
 
 WAKING_EVENTS: tuple[rtc.room.EventTypes, ...] = (
     "participant_connected",
@@ -48,16 +48,16 @@ WAKING_EVENTS: tuple[rtc.room.EventTypes, ...] = (
     "track_muted",
     "track_unmuted",
 )
-"""After any of these the room is looked at anew."""
+"""Events after which the transport looks at the room again."""
 
 
 class LiveKitTransport(Transport):
     """Links a session to one participant of a room.
 
-    The SDK's callbacks only wake a task, which then looks at the room as it is: who is there, which track is there.
+    The SDK's callbacks only wake a task, which then looks at the present state of the room: participants and tracks.
 
     Args:
-        room: Connected by whoever passes it, who also keeps it: only `leave()` disconnects it.
+        room: A connected room. It stays with its owner: only `leave()` disconnects it.
         participant: Identity of the participant to talk to; None for the first of an accepted kind.
         options: How to take part.
         clock: Session time.
@@ -164,7 +164,7 @@ class LiveKitTransport(Transport):
                 task_status.started()
                 await self._follow(events, microphone, typed, video)
 
-    # --- the room, as it is now
+    # --- the room, at present
 
     async def _follow(
         self, events: TransportEvents, microphone: MicrophoneReader, typed: TextReader, video: VideoReader
@@ -214,7 +214,7 @@ class LiveKitTransport(Transport):
                 callback()
 
     def _shown(self) -> rtc.RemoteVideoTrack | None:
-        """Return what the linked participant shows, if it is to be looked at."""
+        """Return the track that the linked participant shows, if its video is wanted."""
         participant = self._room.remote_participants.get(self._link.identity or "")
         if not self._options.video_input or participant is None or self._is_gone:
             return None
@@ -237,7 +237,7 @@ class LiveKitTransport(Transport):
             publication.set_subscribed(True)  # the room may have been connected with auto_subscribe off
         return publication
 
-    # --- callbacks of the SDK: they only note and wake
+    # --- callbacks of the SDK: they only record and wake
 
     def _wake(self) -> None:
         self._changed.set()
@@ -266,7 +266,7 @@ class LiveKitTransport(Transport):
 
     @contextmanager
     def _listening(self, typed: TextReader) -> Iterator[None]:
-        """Have the room's callbacks, within."""
+        """Register the room's callbacks within the block."""
         if self._options.text_input:
             try:
                 self._room.register_text_stream_handler(CHAT_TOPIC, typed.add)
@@ -303,7 +303,7 @@ class LiveKitTransport(Transport):
 
     async def _publish(self) -> None:
         permissions = self._room.local_participant.permissions
-        if permissions.ByteSize() and not permissions.can_publish:  # the SDK would wait for its limit; empty: not told
+        if permissions.ByteSize() and not permissions.can_publish:  # the SDK would wait for its limit; empty: unknown
             raise RoomError("the agent's token does not let it publish its audio track; grant canPublish")
         self._track = rtc.LocalAudioTrack.create_audio_track(self._options.track_name, self._sink.open())
         options = rtc.TrackPublishOptions(source=rtc.TrackSource.SOURCE_MICROPHONE)
@@ -320,9 +320,9 @@ class LiveKitTransport(Transport):
 
     @property
     def is_audible(self) -> bool:
-        """Whether the linked participant is there and the agent's track is subscribed to.
+        """Whether the linked participant is present and the agent's track has a subscriber.
 
-        The room does not say by whom: with other listeners in the room it may be one of them.
+        The room does not name the subscriber: with other listeners in the room it may be one of them.
         """
         return self._is_subscribed and self._link.is_present
 
@@ -332,7 +332,7 @@ class LiveKitTransport(Transport):
         else:
             self._on_audible.append(callback)
 
-    # --- what the session shows
+    # --- output of the session beside audio
 
     def send_transcript(self, segment: TranscriptSegment) -> None:
         if self._texts is None or self._is_gone or not self._options.transcription:
@@ -391,7 +391,7 @@ class LiveKitTransport(Transport):
         await self._sink.aclose()
 
     async def _end_run(self) -> None:
-        """End `run` if it runs: nothing may feed the native library while the room goes."""
+        """End `run` if it runs: no code may feed the native library while the room closes."""
         self._sink.stop()
         self._running.cancel()
         if self._ended is not None:

@@ -1,4 +1,4 @@
-"""VideoReader: pictures of what the linked participant shows, few and small, encoded beside the event loop."""
+"""VideoReader: reads pictures of the linked participant's video, few and small, and encodes them off the event loop."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ JPEG_QUALITY = 80
 
 
 def find_video(participant: rtc.RemoteParticipant) -> rtc.RemoteTrackPublication | None:
-    """Return what to look at: a shared screen, else a camera, else video of no named source; nothing that is muted."""
+    """Return the video to read: a shared screen, else a camera, else video of no named source; none that is muted."""
     shown = [
         each
         for each in participant.track_publications.values()
@@ -37,7 +37,7 @@ def find_video(participant: rtc.RemoteParticipant) -> rtc.RemoteTrackPublication
 
 
 def check_encoder() -> None:
-    """See to it that pictures can be encoded.
+    """Check that pictures can be encoded.
 
     Raises:
         ConfigurationError: Pillow is not installed.
@@ -54,8 +54,8 @@ def encode(frame: rtc.VideoFrame, max_size: int) -> VideoFrame:
     """Return the picture as JPEG, its longer side at most `max_size` pixels.
 
     Raises:
-        ValueError: It is of a kind that the SDK cannot convert.
-        OSError: It cannot be encoded.
+        ValueError: The SDK cannot convert its format.
+        OSError: Pillow cannot encode it.
     """
     from PIL import Image
 
@@ -73,11 +73,11 @@ def encode(frame: rtc.VideoFrame, max_size: int) -> VideoFrame:
 
 
 class VideoReader:
-    """Reads one track at a time. Only the newest picture is kept, and what is not wanted is not encoded.
+    """Reads one track at a time. Only the newest picture is kept, and unwanted ones are not encoded.
 
     Args:
-        wanted: Asked of each picture.
-        on_frame: Gets those that are, as JPEG.
+        wanted: Called for each picture: whether to encode it.
+        on_frame: Called with each encoded picture, as JPEG.
         max_size: Pixels of the longer side.
     """
 
@@ -91,7 +91,7 @@ class VideoReader:
         self._has_failed = False
 
     def follow(self, track: rtc.RemoteVideoTrack | None) -> None:
-        """Read `track` from now on, or nothing; the same one again changes nothing."""
+        """Read `track` from now on, or nothing; a repeated call with the same track has no effect."""
         if track is self._track:
             return
         self._track = track
@@ -106,11 +106,11 @@ class VideoReader:
             track = self._track
             if track is None:
                 await self._changed.wait()
-            elif await self._read(track) and self._track is track:  # the publisher has gone, or publishes anew
+            elif await self._read(track) and self._track is track:  # the publisher has gone, or publishes again
                 self._track = None
 
     async def _read(self, track: rtc.RemoteVideoTrack) -> bool:
-        """Read until told otherwise; return whether the track ended by itself."""
+        """Read until cancelled by another track; return whether the track ended by itself."""
         stream = rtc.VideoStream(track, capacity=1)
         try:
             with anyio.CancelScope() as self._reading:
@@ -129,7 +129,7 @@ class VideoReader:
         try:
             with anyio.fail_after(ENCODE_LIMIT):
                 picture = await anyio.to_thread.run_sync(encode, frame, self._max_size, abandon_on_cancel=True)
-        except (OSError, ValueError, TimeoutError) as error:  # this picture is lost, and the next may be fine
+        except (OSError, ValueError, TimeoutError) as error:  # this picture is lost; the next may succeed
             if not self._has_failed:
                 self._has_failed = True
                 logger.warning("a picture could not be encoded and was dropped: %s", located(error))
