@@ -67,21 +67,6 @@ class InterruptedFromThread:
 
 Entry = i.TurnInput | Barrier
 
-_REPORTS = (
-    i.PlayoutStarted,
-    i.PlayoutFinished,
-    i.ToolsStarted,
-    i.ToolsAwaited,
-    i.ToolsFinished,
-    i.ToolsRunning,
-    i.ToolCallSettled,
-    i.FloorYielded,
-    i.SpeechEnded,
-    i.HandoffRequested,
-    i.HandoffEnded,
-)
-"""What speeches tell of themselves."""
-
 
 class Inbox:
     """Putting something in is synchronous and decides nothing; `wait()` is the loop's."""
@@ -97,18 +82,8 @@ class Inbox:
         return bool(self._entries)
 
     def put(self, entry: Entry) -> None:
-        """Append an entry and wake the loop.
-
-        That a speech is over goes before what was asked or said and is not decided yet: the speech has its outcome, so
-        that nothing may be decided as if it went on. Only what speeches told before stays before it.
-        """
-        if isinstance(entry, i.SpeechEnded):
-            place = len(self._entries)
-            while place and not isinstance(self._entries[place - 1], _REPORTS):
-                place -= 1
-            self._entries.insert(place, entry)
-        else:
-            self._entries.append(entry)
+        """Append an entry and wake the loop."""
+        self._entries.append(entry)
         self._wake.set()
 
     def take(self) -> Entry:

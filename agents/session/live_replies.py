@@ -69,7 +69,9 @@ class LiveReplies(dict[str, Reply]):
         return reply is not None and reply.handle is handle
 
     def _begin(self, reply: Reply, call: Callable[[], None], lane: WarmTask) -> None:
-        """Call what the machine decided, and run the reply if it does not run yet."""
+        """Carry out the machine's decision, and run the reply if it does not run yet."""
+        if reply.outcome is not None:  # it is over, which the machine receives next
+            return
         is_first = not reply.is_running
         call()
         if is_first:

@@ -18,7 +18,6 @@ from vivavoce.agents.core.inbox import Barrier, Entry, Inbox, LoopCall
 from vivavoce.agents.core.log import SessionLog
 from vivavoce.agents.core.speech_handle import SpeechControl, SpeechHandle
 from vivavoce.agents.history.history import SessionHistory
-from vivavoce.agents.records import TurnOutcome
 from vivavoce.agents.session.effect_notes import note_agent_state, note_turn_limit, note_user_state
 from vivavoce.agents.session.handoff import Handoffs
 from vivavoce.agents.session.late_answers import LateAnswers
@@ -93,7 +92,6 @@ class SessionRuntime:
             tools=tools,
             flows=self.flows,
             post=self._inbox.put,
-            on_ended=self._on_ended,
         )
         self._attempts = PreemptiveReplies(self._host, with_voice=options.preemptive_tts)
         self.last_words = LastWords(
@@ -209,6 +207,8 @@ class SessionRuntime:
                 self._take(event)
         except Exception as error:  # noqa: BLE001 - one input must not end the conversation
             self._guard.failed(error, event)
+            if isinstance(event, i.SpeechEnded):
+                self._forget_speech(fx.ForgetSpeech(event.speech_id, event.outcome))
         self._guard.step_ended()
 
     def _take(self, event: i.TurnInput) -> None:
@@ -247,7 +247,7 @@ class SessionRuntime:
             elif reply.is_running:
                 reply.cancel("failed")
             else:
-                self._end_unbegun(reply, "failed", error)
+                reply.give_up(error)
 
     def request_speech(self, speech: SpeechControl, request: SpeechRequest, asked: i.SpeechRequested) -> None:
         """Register a `say` or `reply` and ask for the floor."""
@@ -357,24 +357,14 @@ class SessionRuntime:
 
     def _cancel_speech(self, effect: fx.CancelSpeech) -> None:
         reply = self._replies.get(effect.speech_id)
-        if reply is not None and reply.is_running:
-            reply.cancel(effect.outcome, is_withdrawn=effect.is_withdrawn)
+        if reply is not None and reply.is_running and reply.outcome is None:
+            reply.cancel(effect.outcome)
             self.turn_book.cut(reply.record, self.playout)
         # Only now, or a moment of what was held would be heard.
         if self._held == effect.speech_id:
             self._release_hold()
-        if reply is None or reply.is_running:
-            return
-        # Nothing of it has begun: it is over here and now.
         if effect.outcome == "discarded":
             logger.info("Speech %s was discarded: it was not to wait, or is out of date", effect.speech_id)
-        reply.is_withdrawn = effect.is_withdrawn
-        self._end_unbegun(reply, effect.outcome)
-
-    def _end_unbegun(self, reply: Reply, outcome: TurnOutcome, error: Exception | None = None) -> None:
-        self.post(i.SpeechEnded(reply.handle.id, outcome))
-        reply.speech.set_outcome(outcome, error)
-        self._on_ended(reply.handle, outcome)
 
     def _pause_speech(self, effect: fx.PauseSpeech) -> None:
         self._held = effect.speech_id
@@ -405,18 +395,21 @@ class SessionRuntime:
             self.last_words.gave_up(effect.component)
         self._request_close(CloseReason(effect.reason), None)
 
-    def _on_ended(self, handle: SpeechHandle, outcome: TurnOutcome) -> None:
-        reply = self._replies.pop(handle.id, None)
-        if self._held == handle.id:
+    def _forget_speech(self, effect: fx.ForgetSpeech) -> None:
+        if self._held == effect.speech_id:
             self._release_hold()
+        reply = self._replies.get(effect.speech_id)
         if reply is None:
             return
+        outcome = effect.outcome
+        reply.speech.set_outcome(outcome, reply.failure.error)
+        del self._replies[effect.speech_id]
         reply.let_go()
         if outcome == "failed":
-            self.last_words.speech_failed(handle.exception())
+            self.last_words.speech_failed(reply.failure.error)
         if self._host.links is not None:
             self._links.lane.prepare()
-        if reply.is_withdrawn:
+        if effect.is_withdrawn:
             return
         record = self.turn_book.close(reply.record, outcome)
         self._links.transcripts.turn(record)
@@ -457,8 +450,7 @@ class SessionRuntime:
     def end_speeches(self) -> None:
         """Give what is left behind, such as a speech whose provider ignores its cancellation, its outcome."""
         for reply in list(self._replies.values()):
-            reply.speech.set_outcome("cancelled")
-            self._on_ended(reply.handle, "cancelled")
+            self._forget_speech(fx.ForgetSpeech(reply.handle.id, reply.outcome or "cancelled"))
 
     def discard(self, handle: SpeechHandle) -> None:
         """Note a speech that came to nothing before it asked for the floor."""
@@ -483,6 +475,7 @@ _APPLY: dict[type, Callable[[SessionRuntime, Any], None]] = {
     fx.TakeFloorBack: lambda runtime, effect: runtime._replies.take_floor_back(effect),
     fx.InterruptCalls: lambda runtime, effect: runtime._replies.interrupt_calls(effect),
     fx.CancelSpeech: SessionRuntime._cancel_speech,
+    fx.ForgetSpeech: SessionRuntime._forget_speech,
     fx.PauseSpeech: SessionRuntime._pause_speech,
     fx.ResumeSpeech: SessionRuntime._resume_speech,
     fx.BeginHandoff: lambda runtime, effect: runtime.handoffs.begin(effect.handoff_id),

@@ -10,7 +10,6 @@ from vivavoce.agents.agent import Agent
 from vivavoce.agents.audio.given_audio import GivenAudio
 from vivavoce.agents.audio.playout import Playout
 from vivavoce.agents.core.speech_handle import SpeechHandle
-from vivavoce.agents.records import TurnOutcome
 from vivavoce.agents.telemetry.observer import SessionObserver
 from vivavoce.agents.tools.executor import ToolBatch
 from vivavoce.agents.turn.inputs import TurnInput
@@ -176,6 +175,3 @@ class SpeechHost(Protocol):
 
     def report_error(self, error: Exception, source: str) -> None:
         """Emit an `error` event."""
-
-    def speech_ended(self, handle: SpeechHandle, outcome: TurnOutcome) -> None:
-        """The reply is over: emit its record."""

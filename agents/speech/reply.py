@@ -70,7 +70,8 @@ class Reply:
     ) -> None:
         self.speech, self.handle = speech, speech.handle
         self.record = record
-        self.is_withdrawn = False
+        self.outcome: TurnOutcome | None = None
+        """The outcome of its task; None until the task ends."""
         self.is_running = False
         """Whether it was granted the floor once, so that its task runs."""
         self.host, self.request = host, request
@@ -124,10 +125,9 @@ class Reply:
         if self._batch is not None:
             self._batch.interrupt_calls()
 
-    def cancel(self, outcome: TurnOutcome, *, is_withdrawn: bool = False) -> None:
+    def cancel(self, outcome: TurnOutcome) -> None:
         """Silence the speech now, note what was heard, and let its task end."""
         self._stopped = outcome
-        self.is_withdrawn = is_withdrawn
         self._stop_utterance()
         if self._batch is not None:
             self._record_tools(self._batch)
@@ -135,6 +135,11 @@ class Reply:
             self.host.release_tools(self._batch)
         if self._scope is not None:
             self._scope.cancel()
+
+    def give_up(self, error: Exception) -> None:
+        """The speech cannot begin: end it as failed."""
+        self.failure.error = error
+        self._end("failed")
 
     def let_go(self) -> None:
         """It is over: what was begun for it, here or by the model's server, is thrown away where nobody took it."""
@@ -208,9 +213,8 @@ class Reply:
         self.host.report_error(error, self.failure.settle(error))
 
     def _end(self, outcome: TurnOutcome) -> None:
+        self.outcome = outcome
         self.host.post(SpeechEnded(self.handle.id, outcome, self.failure.component))
-        self.speech.set_outcome(outcome, self.failure.error)
-        self.host.speech_ended(self.handle, outcome)
 
     async def _perform(self) -> TurnOutcome:
         item, transcript = self.request.user_item, ""

@@ -13,7 +13,7 @@ from vivavoce.agents.audio.playout import Playout
 from vivavoce.agents.core.log import SessionLog
 from vivavoce.agents.core.speech_handle import SpeechHandle
 from vivavoce.agents.history.history import SessionHistory
-from vivavoce.agents.records import TurnOutcome, UsageRecord
+from vivavoce.agents.records import UsageRecord
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.speech.context import SpeechLimits
 from vivavoce.agents.speech.flow import FlowRunner
@@ -54,7 +54,6 @@ class ReplyContext:
 
     Args:
         post: Enqueues an input of the turn machine.
-        on_ended: Told of each reply that is over.
     """
 
     def __init__(
@@ -67,7 +66,6 @@ class ReplyContext:
         tools: ToolCalls,
         flows: FlowRunner,
         post: Callable[[TurnInput], None],
-        on_ended: Callable[[SpeechHandle, TurnOutcome], None],
     ) -> None:
         self.clock = clock
         self.limits: SpeechLimits = options.speech
@@ -78,7 +76,6 @@ class ReplyContext:
         self.flows = flows
         self._tools = tools
         self._post = post
-        self._on_ended = on_ended
         self._window = RequestWindow(options.context_window, self.report_error)
 
     @property
@@ -208,7 +205,3 @@ class ReplyContext:
     def report_error(self, error: Exception, source: str) -> None:
         """Emit an `error` event."""
         self._log.note(ev.ErrorOccurred, error=error, source=source)
-
-    def speech_ended(self, handle: SpeechHandle, outcome: TurnOutcome) -> None:
-        """A reply is over."""
-        self._on_ended(handle, outcome)

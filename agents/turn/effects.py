@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from vivavoce.agents.states import AgentState, UserState
+from vivavoce.agents.turn.inputs import EndedAs
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,8 @@ class SetUserState:
     state: UserState
     at: float
 
+
+StoppedAs = Literal["interrupted", "cancelled", "discarded"]
 
 EndedBy = Literal[
     "pause",
@@ -181,7 +184,21 @@ class CancelSpeech:
     """
 
     speech_id: str
-    outcome: Literal["interrupted", "cancelled", "discarded"]
+    outcome: StoppedAs
+    is_withdrawn: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetSpeech:
+    """The speech is over; exactly one such effect for each speech. A speech that never began is over with its cancel.
+
+    Args:
+        outcome: The outcome of its handle and of its turn.
+        is_withdrawn: The turn that it answers goes on under the same id: `outcome` is not the turn's.
+    """
+
+    speech_id: str
+    outcome: EndedAs
     is_withdrawn: bool = False
 
 
@@ -326,6 +343,7 @@ Effect = (
     | PrepareSpeech
     | TakeFloorBack
     | CancelSpeech
+    | ForgetSpeech
     | InterruptCalls
     | PauseSpeech
     | ResumeSpeech

@@ -39,7 +39,7 @@ class TurnMachine:
 
     def __init__(self, options: TurnOptions) -> None:
         self._out: list[Effect] = []
-        self._floor = Floor()
+        self._floor = Floor(self._out)
         self._user = UserSide()
         self._hush = hush = InterruptionGuard(self._floor, self._user, options.interruption.echo_warm_up)
         self._caller = caller = CallerFloor(options, self._floor, self._user)
@@ -123,6 +123,7 @@ class TurnMachine:
         Args:
             now: Session clock, seconds; never less than at the call before.
         """
+        self._floor.now = now
         self._settling.begin(is_input=not isinstance(event, i.Tick))
         self._dispatch(event, now)
         if isinstance(event, _TOLD_LATER):
@@ -206,7 +207,7 @@ class TurnMachine:
             case i.ToolCallSettled():
                 self._floor.lapse(event.call_id)
             case i.SpeechEnded():
-                self._speeches.ended(event, now, is_open=self._is_open)
+                self._speeches.ended(event, is_open=self._is_open)
             case i.HandoffRequested():
                 self._speeches.handoff_requested(event, is_open=self._is_open)
             case i.HandoffEnded():

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
 
 from vivavoce.agents.turn.barge_in.guard import InterruptionGuard, is_long_pause
 from vivavoce.agents.turn.barge_in.judge import PolicyRunner
 from vivavoce.agents.turn.barge_in.policy import Decision, InterruptionMoment, Trigger
 from vivavoce.agents.turn.deadlines import NANOSECOND_DIGITS, Deadline
-from vivavoce.agents.turn.effects import CancelSpeech, Effect, InterruptCalls, PauseSpeech, ResumeSpeech
+from vivavoce.agents.turn.effects import Effect, InterruptCalls, PauseSpeech, ResumeSpeech
 from vivavoce.agents.turn.floor.caller_floor import CallerFloor
 from vivavoce.agents.turn.floor.floor import Floor, Speech
 from vivavoce.agents.turn.options import InterruptionOptions
@@ -267,9 +266,7 @@ class Interruption:
 
     def cancel(self, speech: Speech, *, is_withdrawn: bool = False) -> None:
         """Stop one speech, wherever it is."""
-        outcome: Literal["interrupted", "cancelled"] = "interrupted" if speech.was_audible else "cancelled"
-        speech.leave_floor("ending")
-        self._out.append(CancelSpeech(speech.speech_id, outcome, is_withdrawn))
+        self._floor.stop(speech, "interrupted" if speech.was_audible else "cancelled", is_withdrawn=is_withdrawn)
 
     def release(self, speech: Speech) -> None:
         """That speech gives up the floor by itself: a hold must not outlast it."""

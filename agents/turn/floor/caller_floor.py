@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from vivavoce.agents.turn.deadlines import Deadline
-from vivavoce.agents.turn.effects import CancelSpeech, Effect
 from vivavoce.agents.turn.floor.floor import Floor, Speech
 from vivavoce.agents.turn.options import TurnOptions
 from vivavoce.agents.turn.user.turn import UserSide, UserTurn
@@ -66,7 +65,7 @@ class CallerFloor:
         words_since = turn.utterance_at if burst is None else burst.started_at
         return speech.audible_since is None or words_since < speech.audible_since
 
-    def turn_committed(self, turn: UserTurn, out: list[Effect]) -> None:
+    def turn_committed(self, turn: UserTurn) -> None:
         """That turn's answer is queued: order the speech that was asked for during the turn.
 
         Speech of a wake-up, and of a tool call that has settled, is out of date; a reply comes behind the answer.
@@ -76,8 +75,7 @@ class CallerFloor:
             if asked is None or speech.has_used_tools or not self.is_asked_since(turn, speech):
                 continue
             if asked.by_wake_up or speech.phase == "lapsed":
-                speech.leave_floor("ending")
-                out.append(CancelSpeech(speech.speech_id, "discarded"))
+                self._floor.stop(speech, "discarded")
             elif speech.kind == "reply" and not (speech.by_hook or speech.hook_of):
                 speech.order = self._floor.next_order()
 

@@ -1,4 +1,4 @@
-"""The floor: which speech has it and which ones wait, or which handoff. Pure bookkeeping; others decide on it."""
+"""Floor: which speech has the floor and which ones wait, or which handoff. Bookkeeping; others decide on it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from vivavoce.agents.turn.inputs import SpeechKind, SpeechRequested
+from vivavoce.agents.turn.effects import CancelSpeech, Effect, ForgetSpeech, StoppedAs
+from vivavoce.agents.turn.inputs import EndedAs, SpeechKind, SpeechRequested
 
 Phase = Literal["queued", "lapsed", "prepared", "active", "tools", "ending"]
 
@@ -31,6 +32,8 @@ class Speech:
         audible_since: When its very first frame was played.
         asked: The request; None for the answer to a user turn.
         asked_at: When it came; for the answer to a user turn, the onset of that.
+        has_begun: It was granted the floor, or let generate: it reports its end itself.
+        is_withdrawn: Its turn went on, so that its outcome is not the turn's.
         has_foreword: Other speech was heard since it was asked for, so that its turn does not go on any more.
     """
 
@@ -54,6 +57,8 @@ class Speech:
     asked: SpeechRequested | None = field(default=None, repr=False)
     asked_at: float = 0.0
     has_foreword: bool = False
+    has_begun: bool = False
+    is_withdrawn: bool = False
 
     @property
     def hook_of(self) -> str:
@@ -109,11 +114,17 @@ class Floor:
     """At most one speech is active; the others wait by priority, then arrival, and so do handoffs, by arrival.
 
     A handoff that has begun holds the floor: only what its hooks say gets it.
+
+    Args:
+        out: Effects go here.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, out: list[Effect]) -> None:
+        self._out = out
         self._speeches: dict[str, Speech] = {}
         self._arrivals = 0
+        self.now = 0.0
+        """Session clock of the present step."""
         self.handoffs: dict[str, int] = {}
         """Those that wait, with their arrival."""
         self.handoff = ""
@@ -163,12 +174,21 @@ class Floor:
             if speech.phase == "queued" and speech.asked is not None and speech.asked.from_call == call_id:
                 speech.phase = "lapsed"
 
-    def remove(self, speech_id: str, now: float) -> Speech | None:
-        """Forget a speech that is over."""
-        speech = self._speeches.pop(speech_id, None)
-        if speech is not None:
-            self.last_ended_at = now
-        return speech
+    def stop(self, speech: Speech, outcome: StoppedAs, *, is_withdrawn: bool = False) -> None:
+        """Cancel a speech; one that has begun reports its end later, one that has not is over now."""
+        speech.leave_floor("ending")
+        speech.is_withdrawn = is_withdrawn
+        self._out.append(CancelSpeech(speech.speech_id, outcome, is_withdrawn))
+        if not speech.has_begun:
+            self.forget(speech, outcome)
+
+    def forget(self, speech: Speech, outcome: EndedAs) -> None:
+        """A speech is over: remove it. The outcome of a withdrawn one is the machine's, whatever came of it."""
+        del self._speeches[speech.speech_id]
+        self.last_ended_at = self.now
+        if speech.is_withdrawn:
+            outcome = "cancelled"
+        self._out.append(ForgetSpeech(speech.speech_id, outcome, speech.is_withdrawn))
 
     @property
     def speeches(self) -> Iterable[Speech]:

@@ -16,6 +16,7 @@ from vivavoce.agents.turn.effects import (
     CloseSession,
     DropHandoff,
     Effect,
+    ForgetSpeech,
     GrantFloor,
     PrepareSpeech,
     TakeFloorBack,
@@ -76,7 +77,7 @@ class SpeechQueue:
 
     def refuse(self, event: i.SpeechRequested) -> None:
         """Nothing will come of that request."""
-        self._out.append(CancelSpeech(event.speech_id, "discarded"))
+        self._out += [CancelSpeech(event.speech_id, "discarded"), ForgetSpeech(event.speech_id, "discarded")]
 
     def grant_next(self, now: float) -> bool:
         """Give the floor to who is next, if it is free; tell whether it was given."""
@@ -92,7 +93,7 @@ class SpeechQueue:
         speech = self._caller.next_speech()
         if speech is None:
             return False
-        speech.phase = "active"
+        speech.phase, speech.has_begun = "active", True
         self._out.append(GrantFloor(speech.speech_id))
         self._caller.floor_given(speech)
         self._interruption.step_follows(speech, now)
@@ -107,7 +108,7 @@ class SpeechQueue:
             if speech.kind == "turn":
                 if speech.phase == "prepared" or speech.has_used_tools:
                     return False
-                speech.phase = "prepared"
+                speech.phase, speech.has_begun = "prepared", True
                 self._out.append(PrepareSpeech(speech.speech_id))
                 return True
             if not speech.is_whole:
@@ -214,11 +215,12 @@ class SpeechQueue:
         if speech is not None and speech.phase == "tools":
             speech.phase = "queued"
 
-    def ended(self, event: i.SpeechEnded, now: float, *, is_open: bool) -> None:
-        """It is over. A turn that went well forgives failures; what was only said shows nothing but a voice."""
-        speech = self._floor.remove(event.speech_id, now)
+    def ended(self, event: i.SpeechEnded, *, is_open: bool) -> None:
+        """It is over. A completed turn resets the counts of failures; a completed `say` resets that of the voice."""
+        speech = self._floor.get(event.speech_id)
         if speech is None:
             return
+        self._floor.forget(speech, event.outcome)
         if event.outcome == "failed":
             self._failures[event.component] += 1
             if self._failures[event.component] >= self._max_errors and is_open and not self._has_given_up:

@@ -159,7 +159,7 @@ class TurnCommit:
                 attempt_id=self._preemption.adopt(turn) if self._preemption is not None else "",
             )
         )
-        self._interruption.caller.turn_committed(turn, self._out)
+        self._interruption.caller.turn_committed(turn)
         self._interruption.let_go_on()
         guess = self._await_final(turn, speech_id, now, is_remote=is_remote, item_id=item_id)
         if self._options.hears_audio and not self._options.remote_decides and turn.settles_audio:

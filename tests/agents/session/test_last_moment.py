@@ -6,11 +6,8 @@ import anyio.lowlevel
 import pytest
 
 from vivavoce.agents import Agent
-from vivavoce.agents.core.inbox import Inbox
 from vivavoce.agents.events import TurnCompleted
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness
-from vivavoce.agents.turn import inputs as i
-from vivavoce.pipelines.core.clock import LoopClock
 
 
 @pytest.mark.parametrize("steps", range(12))
@@ -29,12 +26,3 @@ def test_words_typed_in_the_moment_in_which_an_answer_ends_are_of_its_turn_or_of
     completed = [event.record.turn_id for event in harness.recording.of(TurnCompleted)]
     users = [text for role, text in harness.messages if role == "user"]
     assert (users, completed) in ((["one two"], ["turn_1"]), (["one", "two"], ["turn_1", "turn_2"]))
-
-
-async def test_that_a_speech_is_over_goes_before_what_is_undecided_and_after_what_speeches_told() -> None:
-    inbox = Inbox(LoopClock())
-    typed, played = i.TextReceived("one"), i.PlayoutFinished("a", 1.0, True)
-    ended, asked = i.SpeechEnded("a", "completed"), i.InterruptRequested()
-    for entry in (typed, played, asked, ended):
-        inbox.put(entry)
-    assert [inbox.take() for _ in range(4)] == [typed, played, ended, asked]

@@ -390,6 +390,8 @@ class TurnLaws(RuleBasedStateMachine):
             self._come_to_rest()
         self._feed(i.SessionClosing())
         assert self.floor.unfinished in ([], ["ghost"]), "a speech was never ended"
+        self._end_cut(set())
+        self.floor.check_all_forgotten()
         assert self.attempts.alive is None, "an attempt outlived the conversation"
         assert (self.floor.handoff, self.floor.handoffs) == ("", []), "a handoff was neither done nor dropped"
         self.words.check_all_kept()
@@ -447,7 +449,7 @@ class TurnLaws(RuleBasedStateMachine):
             assert self._feed(late) == []
         assert self._feed(i.ParticipantLeft(1.0)) == []
         refused = self._feed(i.SpeechRequested(speech_id="late", kind="say"))
-        assert refused == [fx.CancelSpeech("late", "discarded")]
+        assert refused == [fx.CancelSpeech("late", "discarded"), fx.ForgetSpeech("late", "discarded")]
         assert self._feed(i.RemoteReplyStarted("late")) == [fx.RefuseRemoteReply("late")]
         assert self._feed(i.HandoffRequested("late")) == [fx.DropHandoff("late")]
         assert (self.machine.agent_state, self.machine.next_deadline()) == (AgentState.CLOSED, None)

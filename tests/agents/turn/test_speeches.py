@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kit.turn import Conversation
+from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
 
 
@@ -189,3 +190,34 @@ def test_an_unheard_answer_that_is_protected_is_not_taken_back_by_further_words(
     talk.at(2.1, i.SpeechProtected(answer)).take()
     assert talk.says("for two", 2.5, 3.5).until(5.0).take() == []
     assert [entry[1] for entry in talk.plays(5.5).played(6.5).take()] == ["commit", "grant"]
+
+
+# --- the end of a speech
+
+
+def test_a_speech_is_forgotten_once_it_has_reported_its_end() -> None:
+    talk = Conversation().speaking()
+    talk.at(2.0, i.InterruptRequested())
+    assert (talk.take(), talk.forgotten) == ([(2.0, "interrupted", "talk")], [])
+    talk.at(2.1, i.SpeechEnded("talk", "interrupted")).at(2.2, i.SpeechEnded("talk", "interrupted"))
+    assert talk.forgotten == [(2.1, "talk", "interrupted")]
+
+
+def test_a_speech_that_has_not_begun_is_over_as_it_is_cancelled() -> None:
+    talk = Conversation().speaking().asks(1.5, "later").asks(1.6, "now or never", when_busy="discard")
+    talk.at(2.0, i.InterruptRequested())
+    assert talk.forgotten == [(1.6, "now or never", "discarded"), (2.0, "later", "cancelled")]
+
+
+def test_words_that_come_before_the_end_of_an_unheard_answer_go_on_with_its_turn_whatever_its_outcome() -> None:
+    talk = Conversation().at(1.0, i.TextReceived("one")).at(1.5, i.TextReceived("two"))
+    talk.at(1.5, i.SpeechEnded("answer_1", "completed"))
+    assert talk.take()[2:] == [
+        (1.5, "withdraw", "answer_1"),
+        (1.5, "merge", "turn_1", "one two"),
+        (1.5, "grant", "answer_2"),
+    ]
+    assert talk.forgotten == [(1.5, "answer_1", "cancelled")]
+    assert fx.ForgetSpeech("answer_1", "cancelled", is_withdrawn=True) in talk.effects
+    talk.at(2.0, i.SpeechEnded("answer_2", "completed"), i.TextReceived("three"))
+    assert talk.take()[0] == (2.0, "commit", "turn_2", "three")

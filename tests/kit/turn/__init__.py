@@ -46,6 +46,8 @@ class Conversation:
         self.now = 0.0
         self.log: list[tuple[Any, ...]] = []
         self.effects: list[fx.Effect] = []
+        self.forgotten: list[tuple[float, str, str]] = []
+        """The speeches that are over: time, id and outcome."""
         self.agent_states: list[tuple[str, float]] = []
         self.user_states: list[tuple[str, float]] = []
         if is_started:
@@ -138,6 +140,8 @@ class Conversation:
                     self.user_states.append((effect.state.value, round(effect.at, 6)))
                 case fx.TakeFloorBack():  # what a speech reports has led to it
                     pass
+                case fx.ForgetSpeech():
+                    self.forgotten.append((round(self.now, 6), effect.speech_id, effect.outcome))
                 case _:
                     self.log.append((round(self.now, 6), *_short(effect)))
 

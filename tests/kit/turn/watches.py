@@ -24,6 +24,10 @@ class FloorWatch:
         self.paused = ""
         self.is_playing = False
         self.hooks: set[str] = set()
+        self._begun: set[str] = set()
+        self._withdrawn: set[str] = set()
+        self._forgotten: set[str] = set()
+        self._reported = ""
         self.handoff = ""
         self.handoffs: list[str] = []
         self._is_forced = False
@@ -36,6 +40,7 @@ class FloorWatch:
 
     def sees_input(self, event: i.TurnInput) -> None:
         """Follow what a speech reports of itself."""
+        self._reported = event.speech_id if isinstance(event, i.SpeechEnded) else ""
         self._is_forced = isinstance(event, i.SessionClosing | i.SessionClosed) or (
             isinstance(event, i.InterruptRequested) and event.force
         )
@@ -68,6 +73,7 @@ class FloorWatch:
                 assert not self.holder, "two speeches have the floor"
                 assert not self.handoff or speech in self.hooks, "a speech gets the floor that a handoff holds"
                 assert speech not in self.over, "a speech that is over got the floor"
+                self._begun.add(speech)
                 self.holder, self.is_playing = speech, False
             case fx.BeginHandoff(handoff_id=handoff):
                 assert not self.holder, "a handoff begins while somebody speaks"
@@ -83,6 +89,17 @@ class FloorWatch:
                 assert speech not in self.over, "a speech ends twice"
                 assert self._is_forced or speech not in self.protected or effect.outcome == "discarded"
                 self._end(speech)
+                if effect.is_withdrawn:
+                    self._withdrawn.add(speech)
+            case fx.PrepareSpeech(speech_id=speech):
+                self._begun.add(speech)
+            case fx.ForgetSpeech(speech_id=speech):
+                assert speech in self.over, "a speech that goes on is forgotten"
+                assert speech not in self._forgotten, "a speech is forgotten twice"
+                assert speech == self._reported or speech not in self._begun, "a speech at work is forgotten"
+                assert effect.is_withdrawn == (speech in self._withdrawn)
+                assert effect.outcome == "cancelled" or not effect.is_withdrawn
+                self._forgotten.add(speech)
             case fx.PauseSpeech(speech_id=speech):
                 assert (speech, "") == (self.holder, self.paused)
                 assert speech not in self.protected or self._is_nobody_there
@@ -96,6 +113,11 @@ class FloorWatch:
         """The floor is where it was given, and a pause does not outlast its speech."""
         assert machine.current_speech_id == self.holder
         assert self.paused in ("", self.holder)
+        assert self.over - self._begun - {"ghost"} <= self._forgotten, "a speech that never began outlives its end"
+
+    def check_all_forgotten(self) -> None:
+        """Each speech is forgotten once it has reported its end."""
+        assert self._forgotten == self.over - {"ghost"}, "a speech that is over is remembered"
 
     def _end(self, speech: str) -> None:
         self.over.add(speech)
@@ -281,9 +303,6 @@ class SilenceWatch:
                 self._phase = "closing"
             case i.SpeechRequested(speech_id=speech):
                 self._speeches.add(speech)
-            case i.SpeechEnded(speech_id=speech) if speech in self._speeches:
-                self._speeches.remove(speech)
-                self._quiet_since = now
             case i.HandoffEnded(handoff_id=handoff) if handoff == self._handoff != "":
                 self._handoff, self._quiet_since = "", now
             case i.ToolsRunning(is_any=is_any):
@@ -316,8 +335,10 @@ class SilenceWatch:
             case fx.CommitUserTurn():
                 self._act(now)
                 self._speeches.add(effect.speech_id)
-            case fx.CancelSpeech(speech_id=speech, outcome="discarded") if speech == self._requested:
-                self._speeches.discard(speech)  # one that has waited is over when it says so
+            case fx.ForgetSpeech(speech_id=speech):
+                self._speeches.remove(speech)
+                if speech != self._requested or effect.outcome != "discarded":  # else it has never waited
+                    self._quiet_since = now
             case fx.BeginHandoff(handoff_id=handoff):
                 self._handoff = handoff
             case fx.WakeUser() | fx.CloseSession(reason="user_away") | fx.HangUp():
