@@ -3,7 +3,8 @@
 The product's own session, cascading pipeline, playout and room-less transport around the harness's simulated providers.
 
 Run by hand: `python run.py --peers null vivavoce` from the benchmark's folder. With BENCH_DEFAULTS=1 the session keeps
-its default waits instead of the lowest that it accepts.
+its default waits instead of the lowest that it accepts. M3 measures a server process: it freezes its heap after a call,
+as the process of a worker does after its prewarm.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from importlib.metadata import version
 
@@ -20,6 +22,7 @@ import harness as h  # type: ignore[import-not-found]  # stands in the benchmark
 from vivavoce.agents import Agent, AgentSession, EndpointingOptions, InterruptionOptions, SessionOptions
 from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.agents.transports.pacing import PacedQueue
+from vivavoce.agents.worker.process import freeze_heap
 from vivavoce.pipelines import CascadingPipeline
 from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.io import AudioSink, SinkCapabilities
@@ -177,5 +180,15 @@ async def open_session(delays: h.Delays, probe: h.Probe) -> BenchSession:
     return BenchSession(session, transport)
 
 
+async def warm_up() -> None:
+    """Hold one call, so that everything is loaded that a call needs, and freeze the heap."""
+    session = await open_session(h.Delays(), h.Probe())
+    await session.say("Hello.")
+    await session.close()
+    freeze_heap()
+
+
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["m3"]:
+        asyncio.run(warm_up())
     h.main(open_session, {"peer": "vivavoce", "version": version("vivavoce")})
