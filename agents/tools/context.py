@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from vivavoce.agents.agent import Session, Speech
+from vivavoce.agents.agent import Session
+from vivavoce.agents.core.speech_handle import SpeechHandle
 from vivavoce.pipelines.core.checks import check_text
 from vivavoce.pipelines.core.errors import SessionError
 from vivavoce.pipelines.llm.tools import ToolContext
@@ -28,7 +29,7 @@ class RunContext(ToolContext):
     """
 
     session: Session
-    speech: Speech
+    speech: SpeechHandle
     call_id: str
     note_update: Callable[[str], bool] = field(default=_runs_on, repr=False)
 
@@ -37,7 +38,7 @@ class RunContext(ToolContext):
         """The session's userdata."""
         return self.session.userdata
 
-    def update(self, text: str) -> Speech:
+    def update(self, text: str) -> SpeechHandle:
         """Tell the caller how it goes while the tool works on: spoken as it is, in its turn, and cut as any speech.
 
         It waits for what is being said, so that a call which is over soon may be answered first: then await it.

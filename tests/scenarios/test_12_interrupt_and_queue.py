@@ -298,7 +298,7 @@ class Searcher(Agent):
     @function_tool
     async def search(self, context: RunContext) -> str:
         """Search."""
-        self.filler = self.session.say(TEN_WORDS)  # type: ignore[assignment]
+        self.filler = self.session.say(TEN_WORDS)
         await anyio.sleep(1.0)
         if self.how == "say":
             _ = self.session.say("Here.", when_busy="interrupt")
