@@ -6,11 +6,13 @@ import ast
 import re
 from collections.abc import Iterator
 from functools import lru_cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
 
 MAX_FILE_LINES = 500
 MAX_FUNCTION_LINES = 80
-MAX_PUBLIC_METHODS = 15
-MAX_ATTRIBUTES = 20
+MAX_IMPORTED_MODULES = 25
 MAX_CONSTRUCTOR_PARAMETERS = 8
 MAX_EXAMPLE_LINES = 80
 
@@ -45,28 +47,32 @@ def long_functions(source: str) -> list[str]:
     """A function has at most `MAX_FUNCTION_LINES` lines, docstring and nested functions included."""
     return [
         f"{node.lineno}: {node.name} has {lines} lines, at most {MAX_FUNCTION_LINES}"
-        for node in _functions(_parsed(source))
-        if (lines := (node.end_lineno or node.lineno) - node.lineno + 1) > MAX_FUNCTION_LINES
+        for node in _nodes(source)
+        if isinstance(node, Function)
+        and (lines := (node.end_lineno or node.lineno) - node.lineno + 1) > MAX_FUNCTION_LINES
     ]
 
 
-def large_classes(source: str) -> list[str]:
-    """A class has few public methods (properties aside) and few attributes (public and private, fields included)."""
-    broken = []
-    for node in _classes(_parsed(source)):
-        methods = {f.name for f in _methods(node) if not f.name.startswith("_") and not _is_property(f)}
-        if len(methods) > MAX_PUBLIC_METHODS:
-            broken.append(f"{node.lineno}: {node.name} has {len(methods)} public methods, at most {MAX_PUBLIC_METHODS}")
-        attributes = _attributes(node)
-        if len(attributes) > MAX_ATTRIBUTES and not _is_enumeration(node):
-            broken.append(f"{node.lineno}: {node.name} has {len(attributes)} attributes, at most {MAX_ATTRIBUTES}")
-    return broken
+def wide_imports(source: str) -> list[str]:
+    """A module imports few modules of this repository; imports under `if TYPE_CHECKING` do not count."""
+    modules: set[str] = set()
+    for node in _at_run_time(_parsed(source)):
+        if isinstance(node, ast.Import):
+            modules.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            inner = {f"{node.module}.{alias.name}" for alias in node.names}
+            found = {name for name in inner if _is_module(name)}
+            modules.update(found)
+            if found != inner:
+                modules.add(node.module)
+    count = sum(name.split(".")[0] == "vivavoce" for name in modules)
+    return [f"imports {count} modules, at most {MAX_IMPORTED_MODULES}"] if count > MAX_IMPORTED_MODULES else []
 
 
 def long_constructors(source: str) -> list[str]:
     """A written `__init__` takes at most `MAX_CONSTRUCTOR_PARAMETERS` parameters; an options object has the rest."""
     broken = []
-    for node in _classes(_parsed(source)):
+    for node in (node for node in _nodes(source) if isinstance(node, ast.ClassDef)):
         for method in _methods(node):
             parameters = _parameter_count(method.args) - 1
             if method.name == "__init__" and parameters > MAX_CONSTRUCTOR_PARAMETERS:
@@ -78,12 +84,12 @@ def long_constructors(source: str) -> list[str]:
 
 
 def missing_docstring(source: str) -> list[str]:
-    """A module's docstring says in its first line what the module owns."""
+    """The first line of a module's docstring names the module's responsibility."""
     docstring = ast.get_docstring(_parsed(source), clean=False)
     if docstring is None:
-        return ["1: no module docstring; its first line says what the module owns"]
+        return ["1: no module docstring; its first line names the module's responsibility"]
     if len(docstring.split("\n", 1)[0].split()) < 3:
-        return ["1: the docstring's first line must say what the module owns, in three words or more"]
+        return ["1: the first line of the docstring must name the module's responsibility, in three words or more"]
     return []
 
 
@@ -91,7 +97,7 @@ def unreasoned_excepts(source: str) -> list[str]:
     """What catches everything raises it again or carries `# noqa: BLE001 - reason`; a bare `except:` is never right."""
     broken = []
     lines = source.splitlines()
-    for node in ast.walk(_parsed(source)):
+    for node in _nodes(source):
         if not isinstance(node, ast.ExceptHandler):
             continue
         if node.type is None:
@@ -119,7 +125,7 @@ def unreasoned_marks(source: str) -> list[str]:
 def spawned_tasks(source: str) -> list[str]:
     """Every place that makes an asyncio task outside a task group (a receiver named …tasks, …group or tg)."""
     found = []
-    for node in ast.walk(_parsed(source)):
+    for node in _nodes(source):
         if not isinstance(node, ast.Call):
             continue
         name, receiver = _called(node.func)
@@ -128,7 +134,7 @@ def spawned_tasks(source: str) -> list[str]:
     return found
 
 
-PARSING = (long_functions, large_classes, long_constructors, missing_docstring, unreasoned_excepts, spawned_tasks)
+PARSING = (long_functions, wide_imports, long_constructors, missing_docstring, unreasoned_excepts, spawned_tasks)
 """The rules that need a syntax tree."""
 
 
@@ -158,47 +164,30 @@ def _parsed(source: str) -> ast.Module:
     return ast.parse(source)
 
 
-def _functions(tree: ast.AST) -> Iterator[Function]:
-    return (node for node in ast.walk(tree) if isinstance(node, Function))
-
-
-def _classes(tree: ast.AST) -> Iterator[ast.ClassDef]:
-    return (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+@lru_cache(maxsize=1)
+def _nodes(source: str) -> list[ast.AST]:
+    """Return every node of that tree: a walk takes as long as parsing."""
+    return list(ast.walk(_parsed(source)))
 
 
 def _methods(node: ast.ClassDef) -> Iterator[Function]:
     return (child for child in node.body if isinstance(child, Function))
 
 
-def _is_property(function: Function) -> bool:
-    names = {ast.unparse(decorator).rsplit(".", 1)[-1] for decorator in function.decorator_list}
-    return bool(names & {"property", "cached_property", "setter", "deleter"})
+def _at_run_time(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes below this one, but for the bodies of `if TYPE_CHECKING`."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and ast.unparse(child.test).endswith("TYPE_CHECKING"):
+            for other in child.orelse:
+                yield from _at_run_time(other)
+        else:
+            yield child
+            yield from _at_run_time(child)
 
 
-def _is_enumeration(node: ast.ClassDef) -> bool:
-    return any(re.search(r"(Enum|Flag|TypedDict)$", ast.unparse(base)) for base in node.bases)
-
-
-def _attributes(node: ast.ClassDef) -> set[str]:
-    names: set[str] = set()
-    for child in node.body:
-        if isinstance(child, ast.Assign):
-            names.update(target.id for target in child.targets if isinstance(target, ast.Name))
-        elif isinstance(child, ast.AnnAssign) and "ClassVar" not in ast.unparse(child.annotation):
-            names.add(ast.unparse(child.target))
-    names.discard("__slots__")
-    for method in _methods(node):
-        if method.args.args or method.args.posonlyargs:
-            me = (method.args.posonlyargs + method.args.args)[0].arg
-            names.update(
-                target.attr
-                for target in ast.walk(method)
-                if isinstance(target, ast.Attribute)
-                and isinstance(target.ctx, ast.Store)
-                and isinstance(target.value, ast.Name)
-                and target.value.id == me
-            )
-    return names
+def _is_module(name: str) -> bool:
+    place = ROOT.joinpath(*name.split(".")[1:])
+    return name.startswith("vivavoce.") and (place.is_dir() or place.with_suffix(".py").is_file())
 
 
 def _parameter_count(arguments: ast.arguments) -> int:

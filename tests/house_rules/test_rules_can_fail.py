@@ -14,13 +14,8 @@ def _function(lines: int) -> str:
     return "async def f():\n" + "    pass\n" * (lines - 1)
 
 
-def _class(methods: int = 0, attributes: int = 0, properties: int = 0) -> str:
-    body = "".join(f"    def m{i}(self): ...\n" for i in range(methods))
-    body += "".join(f"    @property\n    def p{i}(self): ...\n" for i in range(properties))
-    body += (
-        "    def __init__(self):\n" + "".join(f"        self.a{i} = 0\n" for i in range(attributes)) + "        pass\n"
-    )
-    return "class C:\n" + body
+def _imports(modules: int) -> str:
+    return "".join(f"from vivavoce.agents.m{i} import a, b\n" for i in range(modules))
 
 
 def _constructor(parameters: int) -> str:
@@ -30,9 +25,9 @@ def _constructor(parameters: int) -> str:
 BREAKS: list[tuple[Rule, str]] = [
     (rules.long_file, "\n" * 501),
     (rules.long_functions, _function(81)),
-    (rules.large_classes, _class(methods=16)),
-    (rules.large_classes, _class(attributes=21)),
-    (rules.large_classes, "class C:\n" + "".join(f"    a{i}: int\n" for i in range(21))),
+    (rules.wide_imports, _imports(26)),
+    (rules.wide_imports, _imports(25) + "def f():\n    import vivavoce.pipelines.core.clock\n"),
+    (rules.wide_imports, _imports(24) + "from vivavoce.agents.turn import machine, inputs\n"),
     (rules.long_constructors, _constructor(9)),
     (rules.missing_docstring, "x = 1\n"),
     (rules.missing_docstring, '"""Helpers."""\n'),
@@ -56,10 +51,11 @@ BREAKS: list[tuple[Rule, str]] = [
 KEEPS: list[tuple[Rule, str]] = [
     (rules.long_file, "\n" * 500),
     (rules.long_functions, _function(80)),
-    (rules.large_classes, _class(methods=15, attributes=20, properties=30)),
-    (rules.large_classes, "class C(StrEnum):\n" + "".join(f"    A{i} = '{i}'\n" for i in range(21))),
+    (rules.wide_imports, _imports(25) + "import asyncio\nfrom anyio import sleep\n"),
+    (rules.wide_imports, _imports(25) + "if TYPE_CHECKING:\n    from vivavoce.agents.events import SessionEvent\n"),
+    (rules.wide_imports, _imports(24) + "from vivavoce.agents.turn.machine import TurnMachine, Deadline\n"),
     (rules.long_constructors, _constructor(8)),
-    (rules.missing_docstring, '"""Owns the clock."""\n'),
+    (rules.missing_docstring, '"""The clock of a session."""\n'),
     (rules.unreasoned_excepts, "try: ...\nexcept (OSError, ValueError): ...\n"),
     (rules.unreasoned_excepts, "try: ...\nexcept BaseException:\n    undo()\n    raise\n"),
     (rules.unreasoned_excepts, "try: ...\nexcept Exception:  # noqa: BLE001 - a tool may raise anything\n    ...\n"),

@@ -14,6 +14,14 @@ pytestmark = pytest.mark.timeout(90)  # the first rule asked for parses everythi
 
 EVERYWHERE = (*PRODUCT, "tests", "examples")
 
+STILL_WIDE = {
+    "agents/session/runtime.py",
+    "agents/session/session.py",
+    "agents/speech/reply.py",
+    "agents/testing/harness.py",
+}
+"""Modules that still import too many. This list may only shrink."""
+
 
 def _assert_kept(places: list[str]) -> None:
     assert not places, "\n" + "\n".join(places)
@@ -34,15 +42,18 @@ def test_no_function_is_longer_than_80_lines() -> None:
     _assert_kept(broken(rules.long_functions, python(*EVERYWHERE)))
 
 
-def test_no_class_has_too_many_methods_or_attributes() -> None:
-    _assert_kept(broken(rules.large_classes, python(*EVERYWHERE)))
+def test_no_module_imports_more_than_25_modules_of_ours() -> None:
+    # A package's __init__ names its public face; parts.py builds a session, so it knows every part.
+    building = Path("agents/session/parts.py")
+    modules = [path for path in python(*PRODUCT) if path.name != "__init__.py" and path != building]
+    _assert_kept([place for place in broken(rules.wide_imports, modules) if place.split(":")[0] not in STILL_WIDE])
 
 
 def test_no_constructor_takes_more_than_8_parameters() -> None:
     _assert_kept(broken(rules.long_constructors, python(*EVERYWHERE)))
 
 
-def test_every_module_says_what_it_owns() -> None:
+def test_every_module_names_its_responsibility() -> None:
     _assert_kept(broken(rules.missing_docstring, python(*PRODUCT, "examples")))
 
 

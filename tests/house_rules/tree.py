@@ -11,7 +11,7 @@ from house_rules import rules
 
 Rule = Callable[[str], list[str]]
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = rules.ROOT
 PRODUCT = ("agents", "pipelines", "plugins")
 
 

@@ -1,14 +1,14 @@
 """Mutation testing of the turn machine: changes one thing at a time in a copy of the tree, to see a test fail for it.
 
 `make mutate` (or `python tests/mutation/mutate.py --minutes 60`) draws mutants of `agents/turn` in an order decided by
-`--seed` and tests them until the time is up. Each is held against the example tests of `tests/agents/turn`, and where
-they notice nothing against its laws. It prints how many were killed and every survivor as a diff; status 1 below
-`--needed` percent.
+`--seed` and tests them until the time is up. The example tests of `tests/agents/turn` run first, and the laws run when
+the examples pass. The output is every survivor as a diff, and the killed share of each module and of all. The status is
+1 below `--needed` percent.
 
-It is cosmic-ray's mutation with a loop of our own, which takes a sample within a time. mutmut was tried and cannot work
-here: it tells mutants by the path of their file, `agents.turn.machine`, while the package is called
-`vivavoce.agents.turn.machine`, so that no test is found to reach any. Left out are operators whose mutants mean the
-same, or which only repeat another one's: `|` between types, which nothing evaluates; `is` for `==` of short strings;
+The mutation is cosmic-ray's; the loop is our own, since it takes a sample within a time. mutmut cannot work here: it
+names a mutant after the path of its file, `agents.turn.machine`, while the package is called
+`vivavoce.agents.turn.machine`, so it finds no test for any mutant. Some operators are left out, since their mutants
+mean the same or repeat another operator's: `|` between types, which nothing evaluates; `is` for `==` of short strings;
 and all arithmetic for each operator but one.
 """
 
@@ -39,12 +39,10 @@ LEFT_OUT = re.compile(
     r"|ReplaceBinaryOperator_(Add_Mul|Sub_Mul|Mul_Sub|Div_Add|Div_Sub)$"
     r"|ReplaceComparisonOperator_\w+_(Is|IsNot)$(?<!Is_IsNot)(?<!IsNot_Is))"
 )
-LIMIT = 30.0
-"""Seconds for the tests of one mutant; more is an endless loop, which counts as killed."""
 
 
 def test_command() -> str:
-    """Return the tests that a mutant is held against: quick ones first."""
+    """Return the shell command that tests a mutant, the quick tests first."""
     pytest = f"{Path(sys.executable).parent / 'pytest'} -q -x -p no:cacheprovider"
     tests, laws = "tests/agents/turn", "tests/agents/turn/test_laws.py"
     # The same draws each time, and no memory of earlier failures: else one rare failure would kill every mutant.
@@ -53,7 +51,7 @@ def test_command() -> str:
 
 
 def copy_tree(place: Path) -> None:
-    """Copy what git knows, as it is in the working tree, so that mutants never touch it."""
+    """Copy the files that git tracks from the working tree, so that mutants never touch the tree itself."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True, text=True).stdout
     for name in filter(None, listed.split("\0")):
         target = place / name
@@ -63,7 +61,7 @@ def copy_tree(place: Path) -> None:
 
 def mutants() -> list[MutationSpec]:
     """Return every mutant of the package in the current folder."""
-    modules = [path for path in sorted(Path(PACKAGE).glob("*.py")) if path.name not in NOT_DECISIONS]
+    modules = [path for path in sorted(Path(PACKAGE).rglob("*.py")) if path.name not in NOT_DECISIONS]
     with use_db("mutants.sqlite") as database:
         init(modules, database, {})
         found = [mutation for item in database.pending_work_items for mutation in item.mutations]
@@ -73,9 +71,12 @@ def mutants() -> list[MutationSpec]:
 def main() -> int:
     """Run as the module's docstring says."""
     parser = argparse.ArgumentParser(description="Mutation testing of agents/turn.")
-    parser.add_argument("--minutes", type=float, default=60.0, help="stop after so long")
+    parser.add_argument("--minutes", type=float, default=60.0, help="stop after this time")
     parser.add_argument("--seed", default="1", help="which mutants come first")
-    parser.add_argument("--only", default="", help="only modules whose path holds this")
+    parser.add_argument("--only", action="append", help="only modules whose path holds this text; may be repeated")
+    parser.add_argument(
+        "--limit", type=float, default=30.0, help="seconds for one mutant; more is an endless loop: killed"
+    )
     parser.add_argument("--needed", type=float, default=90.0, help="percent that must be killed")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="vivavoce-mutants-") as place:
@@ -90,22 +91,37 @@ def main() -> int:
 
 
 def test(options: argparse.Namespace) -> int:
-    """Test mutants until there are no more or the time is up, and print what came of them."""
-    todo = [mutation for mutation in mutants() if options.only in str(mutation.module_path)]
+    """Test mutants until none is left or the time is up; print the survivors and the figures."""
+    parts = options.only or [""]
+    todo = [mutation for mutation in mutants() if any(part in str(mutation.module_path) for part in parts)]
     random.Random(options.seed).shuffle(todo)
     until = time.monotonic() + options.minutes * 60
-    results: Counter[str] = Counter()
+    tested: Counter[str] = Counter()
+    survived: Counter[str] = Counter()
+    late = 0
     for mutation in todo:
         if time.monotonic() > until:
             break
-        result = mutate_and_test([mutation], test_command(), LIMIT)
-        results[(result.test_outcome or result.worker_outcome).value] += 1
+        result = mutate_and_test([mutation], test_command(), options.limit)
+        module = str(mutation.module_path)
+        tested[module] += 1
+        late += result.output == "timeout"
         if result.test_outcome is TestOutcome.SURVIVED:
+            survived[module] += 1
             print(f"--- survivor: {mutation.operator_name}\n{result.diff}", flush=True)
-    tested = results["killed"] + results["survived"] + results["incompetent"]
-    killed = 100 * (tested - results["survived"]) / max(1, tested)
-    print(f"{tested} of {len(todo)} mutants tested, seed {options.seed}: {dict(results)}; killed {killed:.1f} %")
-    return 0 if killed >= options.needed else 1
+    for module in sorted(tested):
+        print(f"{module}: {_figures(tested[module], survived[module])}")
+    figures = _figures(tested.total(), survived.total())
+    print(f"seed {options.seed}, of {len(todo)}: {figures}, {late} of them by the limit")
+    return 0 if _killed(tested.total(), survived.total()) >= options.needed else 1
+
+
+def _killed(tested: int, survived: int) -> float:
+    return 100 * (tested - survived) / max(1, tested)
+
+
+def _figures(tested: int, survived: int) -> str:
+    return f"{tested} tested, {survived} survived, killed {_killed(tested, survived):.1f} %"
 
 
 if __name__ == "__main__":

@@ -1,0 +1,152 @@
+"""The house rule about setters, as a mypy plugin: no object sets an attribute of another one after its construction.
+
+mypy knows the type of each receiver, so the rule sees every `receiver.attribute = …` on a class of `vivavoce`.
+Allowed are `self`, the records (dataclasses) of the package that sets them, private attributes of an object of the same
+class (a copy that a method makes), and the fields of `context.live`, whose one writer each `test_house.py` checks.
+Classes of other libraries, such as protobuf messages, are not this rule's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mypy.checker import TypeChecker
+from mypy.errorcodes import ErrorCode
+from mypy.nodes import MemberExpr, NameExpr, TypeInfo
+from mypy.plugin import AttributeContext, Plugin
+from mypy.types import Instance, Type, get_proper_type
+
+CODE = ErrorCode("setter", "An attribute of another object is set", "House")
+LIVE = "vivavoce.agents.core.context.Live"
+
+STILL_SET: dict[str, set[str]] = {
+    "vivavoce.agents.audio.playout": {"Utterance.started_at", "Utterance.taken_back_at"},
+    "vivavoce.agents.audio.recording.session_recording": {"RecordedSink.listener", "Recorder.is_paused"},
+    "vivavoce.agents.cli.dev.run": {"AgentProcess.is_ending", "PageServer.agent_name"},
+    "vivavoce.agents.cli.dev.stage": {"AgentSession.userdata", "Call.context"},
+    "vivavoce.agents.core.emitter": {"Run.awaits_close"},
+    "vivavoce.agents.core.hooks": {"Run.error", "Run.is_awaiting_close"},
+    "vivavoce.agents.core.log": {"SessionEmitter.on_frame_error"},
+    "vivavoce.agents.dev_room.ice": {"IceEndpoint.address", "IceEndpoint.last_seen", "UdpMux.address"},
+    "vivavoce.agents.dev_room.room": {"Participant.is_gone", "Participant.timer"},
+    "vivavoce.agents.dev_room.signalling": {"Participant.link", "Participant.timer"},
+    "vivavoce.agents.dev_room.worker_door": {"WorkerLink.is_json"},
+    "vivavoce.agents.session.handoff": {"HandoffControl.is_answer", "HandoffControl.record"},
+    "vivavoce.agents.session.hang_ups": {
+        "HangUp.begun",
+        "HangUp.closing",
+        "HangUp.error",
+        "HangUp.is_running",
+        "HangUp.waits_for_own",
+        "WakeUpCall.hang_up",
+    },
+    "vivavoce.agents.session.lifecycle.task": {
+        "Caller.is_muted",
+        "Caller.is_waiting",
+        "Handoffs.prepare",
+        "PipelineSwitch.on_closing_error",
+        "Starting.has_entered",
+    },
+    "vivavoce.agents.session.pipelines.switch": {"AttachedPipeline.failure", "PipelineChangeControl.is_urgent"},
+    "vivavoce.agents.session.runtime": {
+        "LiveConnection.agent",
+        "LiveConnection.capabilities",
+        "LiveConnection.connection",
+        "PipelineSwitch.on_taken",
+        "Reply.is_withdrawn",
+        "ReplyContext.links",
+        "SessionHistory.model",
+        "SessionLog.on_noted",
+        "ToolCalls.tell",
+        "TurnRecordBuilder.answered_turn",
+        "TurnRecordBuilder.user_text",
+        "WakeUpCall.watch",
+    },
+    "vivavoce.agents.session.session": {
+        "Handoffs.on_changed",
+        "SessionLog.observer",
+        "SessionRuntime.pipelines",
+        "SessionRuntime.tell",
+    },
+    "vivavoce.agents.session.waking": {"WakeUpCall.callback"},
+    "vivavoce.agents.session.wiring": {"SessionLog.job_id"},
+    "vivavoce.agents.speech.flow": {"ConversationFlow._control", "_Held.cleaned"},
+    "vivavoce.agents.speech.reply": {
+        "Heard.generated",
+        "Heard.played",
+        "ToolBatch.is_interrupted",
+        "TurnRecordBuilder.error",
+        "TurnRecordBuilder.is_empty",
+        "TurnRecordBuilder.llm_first_token",
+        "TurnRecordBuilder.preemptive",
+        "Utterance.is_last",
+    },
+    "vivavoce.agents.speech.voice": {"TextChannel.on_close", "TurnRecordBuilder.tts_first_byte"},
+    "vivavoce.agents.telemetry.export.otlp": {"LightTracer.is_light", "_Tracers.light"},
+    "vivavoce.agents.telemetry.session_telemetry": {"TurnSpans.session"},
+    "vivavoce.agents.telemetry.tracing.leaves": {"Leaf.ended"},
+    "vivavoce.agents.testing.harness": {"Recording.is_ended_by_test"},
+    "vivavoce.agents.transports.livekit.transport": {"ParticipantLink.is_suspended"},
+    "vivavoce.agents.turn.floor.queue": {"Floor.handoff", "Floor.last_ended_at", "Floor.was_handoff_heard"},
+    "vivavoce.agents.turn.machine": {"CallerFloor.options", "UserTurns.options"},
+    "vivavoce.agents.worker.job": {"_Join.error"},
+    "vivavoce.agents.worker.server": {"_Connection.is_open"},
+    "vivavoce.pipelines.testing.scripted_realtime": {"ScriptedRealtimeModel.script_error"},
+    "vivavoce.plugins.google.wire": {"Answer.is_cancelled", "Answer.usage"},
+    "vivavoce.plugins.openai.realtime_wire": {
+        "RealtimeAnswer.is_cancelled",
+        "RealtimeAnswer.is_unwanted",
+        "RealtimeAnswer.response_id",
+    },
+}
+"""The attributes that a module still sets from outside. This list may only shrink."""
+
+
+def package_of(module: str) -> str:
+    """Return the package of a module: `vivavoce.agents.turn` for `vivavoce.agents.turn.user.turn`."""
+    return ".".join(module.split(".")[:3])
+
+
+def plugin(version: str) -> type[Plugin]:
+    """Return the plugin; mypy calls this function by its name."""
+    return SettersPlugin
+
+
+class SettersPlugin(Plugin):
+    """Checks every assignment to an attribute of a class in `vivavoce`."""
+
+    def get_attribute_hook(self, fullname: str) -> Callable[[AttributeContext], Type] | None:
+        """Return the check, for the attributes of our own classes."""
+        return _checked if fullname.startswith("vivavoce.") else None
+
+
+def _checked(context: AttributeContext) -> Type:
+    target = context.context
+    receiver = get_proper_type(context.type)
+    assert isinstance(context.api, TypeChecker)
+    module = context.api.tree.fullname
+    if (
+        module.startswith("vivavoce.")
+        and context.is_lvalue
+        and isinstance(target, MemberExpr)
+        and isinstance(receiver, Instance)
+    ):
+        inside = context.api.scope.enclosing_class()
+        if not _is_allowed(target, receiver.type, module, inside):
+            attribute = f"{receiver.type.name}.{target.name}"
+            if attribute not in STILL_SET.get(module, ()):
+                context.api.fail(
+                    f"sets {attribute} from outside; give the value to the constructor or to open(), or call a method",
+                    target,
+                    code=CODE,
+                )
+    return context.default_attr_type
+
+
+def _is_allowed(target: MemberExpr, owner: TypeInfo, module: str, inside: TypeInfo | None) -> bool:
+    if isinstance(target.expr, NameExpr) and target.expr.name in ("self", "cls"):
+        return True
+    if owner is inside and target.name.startswith("_"):
+        return True
+    is_record = "dataclass" in owner.metadata or "dataclass_tag" in owner.metadata
+    return owner.fullname == LIVE or (is_record and package_of(owner.module_name) == package_of(module))
