@@ -72,12 +72,12 @@ class Mind(Protocol):
 
 
 class Line:
-    """For every 20 ms heard, decides and gives back the 20 ms to send. Both go into the recording, side by side.
+    """For every 20 ms heard, decides and returns the 20 ms to send. Both go into the recording, side by side.
 
     Args:
-        vad, stt: Streams of the caller's own ears; without `stt` it hears that the agent speaks, and no words.
+        vad, stt: Streams of the caller's own ears; without `stt` it detects the agent's speech, but hears no words.
         voice: PCM of each line that the caller may say.
-        report: Told what happens, for whoever watches.
+        report: Called with each event of the call.
     """
 
     def __init__(
@@ -98,12 +98,12 @@ class Line:
         self._sent = bytearray()
         self.hung_up: HangUp | None = None
         self.left_at: int | None = None
-        """Where the agent left; None while it is there."""
+        """Position at which the agent left; None while it is there."""
         self._is_lost = False
 
     @property
     def ended_by(self) -> EndedBy:
-        """Who ended the call."""
+        """The side that ended the call."""
         if self.hung_up is None:
             return "limit"
         if self._is_lost:
@@ -116,7 +116,7 @@ class Line:
         return len(self._received) // BYTES_PER_SAMPLE
 
     def understood(self, event: STTEvent) -> None:
-        """Take what the recogniser made of the host's speech."""
+        """Take an event of the caller's recogniser."""
         if isinstance(event, STTFinal):
             self._mind.final(event.text)
             if event.text:
@@ -125,12 +125,12 @@ class Line:
             self._mind.interim(event.text, self.position)
 
     def host_left(self, *, may_return: bool) -> None:
-        """The agent is gone: what it said last may still be understood, and no line is begun."""
+        """The agent has gone: its last words may still be recognised, and no line is begun."""
         self.left_at = self.position
         self._mind.host_left(self.position, may_return=may_return)
 
     def host_returned(self) -> None:
-        """There is an agent again."""
+        """An agent is present again."""
         self.left_at = None
         self._mind.host_returned(self.position)
 

@@ -1,4 +1,4 @@
-"""The typer app: which commands there are, and what becomes of their errors."""
+"""The typer app: its commands, and the handling of their errors."""
 
 from __future__ import annotations
 

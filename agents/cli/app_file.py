@@ -1,4 +1,4 @@
-"""Owns loading an app's file: finding its Worker, its entrypoint or its Agent."""
+"""Loads an app's file: finds its Worker, its entrypoint or its Agent."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ RULE_QUESTION = "Give me a language model, and I will answer."
 
 @dataclass(frozen=True, slots=True)
 class App:
-    """What an app's file holds.
+    """The content of an app's file.
 
     Args:
         agents: The Agent classes of the file's own, by name.
-        note: What to tell whoever develops it; empty: nothing.
+        note: A note for the developer; empty: none.
     """
 
     worker: Worker
@@ -45,13 +45,13 @@ def load_worker(file: Path) -> Worker:
 
 
 def load_app(file: Path, *, has_default: bool = False) -> App:
-    """Return what an app's file describes.
+    """Return the app in a file.
 
     For the worker, a `Worker` comes first, then a function `entrypoint`, then one Agent class of the file's own that
     has a method `pipeline()`, which returns a pipeline for one session.
 
     Args:
-        has_default: Whether an Agent class without `pipeline()` will do: it gets one of the offline plugins.
+        has_default: Whether an Agent class without `pipeline()` is accepted: it gets a pipeline of the offline plugins.
     Raises:
         ConfigurationError: There is no such file, it cannot be imported, or it holds none of these, or several.
     """
@@ -88,7 +88,7 @@ def with_options(
     agent_name: str | None,
     health_port: int | None,
 ) -> Worker:
-    """Return the worker with what the command line says; None leaves what the file says."""
+    """Return the worker with the options of the command line; None keeps the file's option."""
     given = {"url": url, "api_key": api_key, "api_secret": api_secret, "health_port": health_port}
     changed: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     return Worker(
@@ -114,8 +114,8 @@ def _import(file: Path) -> ModuleType:
     if spec is None or spec.loader is None:
         raise ConfigurationError(f"{str(file)!r} is not a Python file; its name must end in .py")
     module = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, str(file.resolve().parent))  # as `python app.py` does, so that it can import its neighbours
-    sys.modules[file.stem] = module  # dataclasses and pickles look their module up
+    sys.path.insert(0, str(file.resolve().parent))  # as `python app.py` does, so that the app can import its neighbours
+    sys.modules[file.stem] = module  # dataclasses and pickles look up their module there
     try:
         spec.loader.exec_module(module)
     except SyntaxError as error:
@@ -123,7 +123,7 @@ def _import(file: Path) -> ModuleType:
     except ModuleNotFoundError as error:
         raise ConfigurationError(f"{_importer(error, file)} imports {error.name!r}, which is not installed") from error
     except ImportError as error:
-        raise ConfigurationError(f"{_importer(error, file)} imports what is not there: {error.msg}") from error
+        raise ConfigurationError(f"{_importer(error, file)} has an import that fails: {error.msg}") from error
     except VoiceError:
         raise
     except Exception as error:  # noqa: BLE001 - whatever the app raises while it loads is shown to whoever wrote it
@@ -132,7 +132,9 @@ def _import(file: Path) -> ModuleType:
 
 
 def _importer(error: ImportError, file: Path) -> str:
-    """Return the place of the import that failed: in the app's file, in a neighbour of it, or in what is installed."""
+    """Return the place of the import that failed: in the app's file, in a neighbour of it, or in an installed
+    package.
+    """
     lines = [
         (frame.f_code.co_filename, number)
         for frame, number in traceback.walk_tb(error.__traceback__)
@@ -187,7 +189,7 @@ async def _converse_offline(kind: type[Agent], ctx: JobContext) -> None:
 
 
 def offline_pipeline(ctx: JobContext) -> CascadingPipeline:
-    """Return a pipeline that needs no key and no server, and understands next to nothing; it lives as long as the job.
+    """Return a pipeline that needs no key and no server, and understands very little; it lives as long as the job.
 
     Raises:
         ConfigurationError: The extra `demo` is missing.

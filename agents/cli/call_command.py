@@ -17,29 +17,29 @@ DEVELOPMENT_URL = "ws://127.0.0.1:7880"
 
 
 def call(
-    script: Annotated[Path, typer.Argument(help="What the caller says and expects: a .toml or .json file.")],
+    script: Annotated[Path, typer.Argument(help="The call's script: a .toml or .json file.")],
     room: Annotated[str, typer.Option(help="The room to call; without it, a new one.")] = "",
     agent_name: Annotated[str, typer.Option(help="Dispatch the agent of this name into the room.")] = "",
     url: Url = None,
     api_key: ApiKey = None,
     api_secret: ApiSecret = None,
-    repeat: Annotated[int, typer.Option(min=1, max=10_000, help="Place so many calls.")] = 1,
-    parallel: Annotated[int, typer.Option(min=1, max=64, help="So many at a time.")] = 1,
+    repeat: Annotated[int, typer.Option(min=1, max=10_000, help="Number of calls.")] = 1,
+    parallel: Annotated[int, typer.Option(min=1, max=64, help="Number of calls at a time.")] = 1,
     out: Annotated[Path, typer.Option(help="Folder of the recordings and result.json.")] = Path("call"),
     answer_limit: Annotated[float, typer.Option(min=0.1, max=600.0, help="Seconds for the agent to come.")] = 20.0,
 ) -> None:
-    """Call any LiveKit agent as a script says, and check what it hears.
+    """Call any LiveKit agent as a script says, and check its answers.
 
-    The caller joins the room, speaks the script's sentences, interrupts where the script says so, and holds what it
-    hears against what the script expects. Without --url (or LIVEKIT_URL) it calls the development room on this
-    machine, that of `vivavoce room` or `vivavoce dev`. In the recordings, left is the caller and right the agent.
+    The caller joins the room, speaks the script's sentences, interrupts at the script's marks, and compares the answers
+    with the script's expectations. Without --url (or LIVEKIT_URL) it calls the development room on this machine, the
+    room of `vivavoce room` or `vivavoce dev`. In the recordings, left is the caller and right the agent.
 
-    A call in which the agent leaves before the script is over fails at once, unless another one takes over within the
-    script's `takeover` seconds, as at a save under `vivavoce dev`. A step's `expect` may say that it may hang up
-    (`may_leave = true`) or that it must (`leaves_within = 5`, of the last step). result.json says of each call by whom
-    it was `ended_by`: caller, agent, room (the connection was lost) or limit (the script's seconds for the whole call).
+    A call in which the agent leaves before the end of the script fails at once, unless another agent takes over within
+    the script's `takeover` seconds, for example at a save under `vivavoce dev`. A step's `expect` may allow the agent
+    to hang up (`may_leave = true`), and the last step's may require it (`leaves_within = 5`). result.json names for
+    each call who ended it (`ended_by`): caller, agent, room (the connection was lost) or limit (the script's `limit`).
 
-    Exit status: 0 when every call passed, 1 when one did not or none could be placed.
+    Exit status: 0 if every call passed, 1 if one did not or none could be placed.
     """
     from rich.console import Console
 

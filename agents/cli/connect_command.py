@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from vivavoce.agents.cli.demo.place import Place
 
 END_LIMIT = 20.0
-"""Seconds for the job to end at Ctrl-C, over what its own limits say."""
+"""Seconds for the job to end at Ctrl-C, beyond its own limits."""
 
 
 def connect(
@@ -33,11 +33,11 @@ def connect(
     api_key: ApiKey = None,
     api_secret: ApiSecret = None,
     identity: Annotated[str | None, typer.Option(help="The agent's identity in the room.")] = None,
-    metadata: Annotated[str, typer.Option(help="What the job's metadata says.")] = "",
+    metadata: Annotated[str, typer.Option(help="The job's metadata.")] = "",
 ) -> None:
     """Have an agent join one room by its name, without a worker and without dispatch, until the call ends or Ctrl-C.
 
-    Good for looking at one call: the room may be there already, with people in it. Status 1 if the agent's code failed.
+    Useful to examine one call: the room may exist already, with people in it. Status 1 if the agent's code failed.
     """
     from rich.console import Console
 

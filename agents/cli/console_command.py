@@ -19,9 +19,9 @@ def console(
     ] = None,
     text: Annotated[bool, typer.Option("--text", help="Type instead of speaking; answers come in writing.")] = False,
     wav: Annotated[Path | None, typer.Option(help="Say this file instead of listening to a microphone.")] = None,
-    out: Annotated[Path | None, typer.Option(help="With --wav: write what the agent says to this file.")] = None,
+    out: Annotated[Path | None, typer.Option(help="With --wav: write the agent's speech to this file.")] = None,
     input: Annotated[str | None, typer.Option(help="The microphone: a number or a part of its name.")] = None,
-    output: Annotated[str | None, typer.Option(help="The speakers, likewise.")] = None,
+    output: Annotated[str | None, typer.Option(help="The speakers: a number or a part of their name.")] = None,
     devices: Annotated[bool, typer.Option("--devices", help="List the audio devices and end.")] = False,
     no_echo_cancellation: Annotated[
         bool, typer.Option("--no-echo-cancellation", help="For headphones: leave the microphone's sound as it is.")
@@ -30,7 +30,7 @@ def console(
     """Talk to an agent right here, by microphone and speakers, without any room or server.
 
     Keys: m mutes the microphone, space interrupts the agent, q ends. With --text you type; with --wav a file speaks for
-    you, and the command ends when all is answered.
+    you, and the command ends when everything is answered.
     """
     from rich.console import Console
 

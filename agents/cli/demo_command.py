@@ -24,19 +24,19 @@ ApiSecret = Annotated[
 
 
 class Answerer(StrEnum):
-    """Who answers the caller."""
+    """The answerer of the caller."""
 
     RULES = "rules"
     OPENAI = "openai"
 
 
 def _answerer(given: str) -> Answerer:
-    """Return who is to answer; what serves models itself is asked for by its address."""
+    """Return the answerer; an option that names its server's address implies a language model."""
     try:
         return Answerer(given)
     except ValueError:
         raise typer.BadParameter(
-            f"needed rules or openai, got {given!r}; what speaks OpenAI's API, such as Ollama, is reached by "
+            f"needed rules or openai, got {given!r}; reach another server with OpenAI's API, such as Ollama, by "
             "--llm-base-url http://127.0.0.1:11434/v1 --llm-model NAME"
         ) from None
 
@@ -44,15 +44,15 @@ def _answerer(given: str) -> Answerer:
 def demo(
     once: Annotated[bool, typer.Option("--once", help="End after the call; status 0 only if all went well.")] = False,
     no_call: Annotated[bool, typer.Option("--no-call", help="Place no call, only keep room and agent there.")] = False,
-    report: Annotated[Path, typer.Option(help="Where the call's report goes.")] = Path("demo/report.json"),
-    wav: Annotated[Path, typer.Option(help="Where the caller's recording goes.")] = Path("demo/call.wav"),
+    report: Annotated[Path, typer.Option(help="Path of the call's report.")] = Path("demo/report.json"),
+    wav: Annotated[Path, typer.Option(help="Path of the caller's recording.")] = Path("demo/call.wav"),
     port: Annotated[int, typer.Option(help="Port of the embedded room; 0 takes a free one.")] = 7880,
     url: Url = None,
     api_key: ApiKey = None,
     api_secret: ApiSecret = None,
     llm: Annotated[
         Answerer,
-        typer.Option(parser=_answerer, metavar="[rules|openai]", help="Who answers: local rules, or a language model."),
+        typer.Option(parser=_answerer, metavar="[rules|openai]", help="Source of answers: rules or a language model."),
     ] = Answerer.RULES,
     llm_base_url: Annotated[
         str | None, typer.Option(help="A server with OpenAI's API, such as http://127.0.0.1:11434/v1; implies openai.")
@@ -61,9 +61,9 @@ def demo(
 ) -> None:
     """A whole call on this machine: a room, a table-booking agent, and a simulated caller who speaks to it.
 
-    Needs no key, server, microphone or browser. With --url (or LIVEKIT_URL), the same call is placed on that server.
-    A language model answers only when asked for; then no call is placed, since the simulated caller knows only the
-    rules: join with the token that is printed.
+    Needs no key, server, microphone or browser. With --url (or LIVEKIT_URL), the same call is placed on that server. A
+    language model answers only on request. Then no call is placed, since the simulated caller knows only the rules:
+    join with the printed token.
     """
     from rich.console import Console
 
@@ -95,7 +95,7 @@ def demo(
 
 
 def _model(llm: Answerer, base_url: str | None, name: str | None) -> LanguageModel | None:
-    """Return the language model that was asked for; a key in the environment asks for none."""
+    """Return the requested language model, if any; a key in the environment alone requests none."""
     from vivavoce.agents.cli.demo.agent import LanguageModel
     from vivavoce.pipelines.core.errors import ConfigurationError
 

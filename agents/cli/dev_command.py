@@ -31,9 +31,9 @@ def dev(
 ) -> None:
     """Talk to an agent while you write it: a room, a page, a live log, and new code at every save.
 
-    Without --url (or LIVEKIT_URL) it runs a room on this machine; for a given server it serves the page alone. A save
-    replaces the agent's code in the middle of the call: the caller stays in the room and the conversation goes on.
-    Code that does not load is shown, and the old code goes on. A process that dies is started again.
+    Without --url (or LIVEKIT_URL) it runs a room on this machine; for a given server it serves only the page. A save
+    replaces the agent's code in the middle of the call: the caller stays in the room and the conversation continues.
+    The error of code that does not load is shown, and the old code continues. A process that dies is started again.
     """
     from rich.console import Console
 

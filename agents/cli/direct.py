@@ -1,4 +1,4 @@
-"""Direct jobs: an agent joins one named room without being dispatched there, by a token that we make ourselves."""
+"""Direct jobs: an agent joins one named room without dispatch, by a token that we make ourselves."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TOKEN_HOURS = 6
 
 
 def agent_token(place: Place, room: str, identity: str, permissions: AgentPermissions) -> str:
-    """Return a token with which `identity` joins `room` as an agent, as a dispatched job's would."""
+    """Return a token with which `identity` joins `room` as an agent, like the token of a dispatched job."""
     from livekit import api
 
     grants = api.VideoGrants(
@@ -41,9 +41,9 @@ class DirectJob:
     """One job of a worker in a named room, run here and now.
 
     Args:
-        worker: Whose entrypoint, options and prewarmed components it uses; the worker itself does not run.
+        worker: Supplies entrypoint, options and prewarmed components; the worker itself does not run.
         place: The room's server.
-        watch: Looks after the job's sessions.
+        watch: Follows the job's sessions.
     """
 
     def __init__(self, worker: Worker, place: Place, watch: SessionWatch) -> None:
@@ -57,7 +57,7 @@ class DirectJob:
         self._is_started = False
 
     async def run(self, room: str, identity: str, metadata: str = "") -> str:
-        """Run it to its end and return what it failed with, empty if it went well."""
+        """Run the job to its end and return its error, empty if it succeeded."""
         await self._worker.prewarm()
         job = JobInfo(id=self._id, room=room, agent_name=self._worker.agent_name, metadata=metadata)
         token = agent_token(self._place, room, identity, self._worker.options.permissions)
@@ -79,7 +79,7 @@ class DirectJob:
         return errors[0]
 
     def end(self, reason: str) -> None:
-        """End it; a second time, its entrypoint is given no more time."""
+        """End the job; a second call cancels its entrypoint at once."""
         is_forced, self._reason = bool(self._reason) and self._is_started, reason
         if self._is_started:
             self._executor.end(self._id, reason, is_forced=is_forced)

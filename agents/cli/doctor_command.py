@@ -19,9 +19,9 @@ def doctor(
     api_secret: ApiSecret = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Look at what agents need here: Python, extras, audio, LiveKit, clock, provider keys, OTLP; say what to do.
+    """Check the requirements of agents: Python, extras, audio, LiveKit, clock, provider keys, OTLP; print remedies.
 
-    Status 0: nothing is broken, though things may be absent; 1: something is. Secrets are never printed.
+    Status 0: nothing is broken, though parts may be absent; 1: something is broken. Secrets are never printed.
     """
     from rich.console import Console
 

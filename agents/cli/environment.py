@@ -1,6 +1,6 @@
-"""Environment: the `.env` file beside whoever calls, and how secrets are shown: never.
+"""Environment: the `.env` file of the working directory, and the masking of secrets.
 
-What a command is told comes from its flags, then from the environment, then from `.env`; the first one wins.
+A command takes its settings from its flags, then from the environment, then from `.env`; the first one wins.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from vivavoce.pipelines.core.errors import ConfigurationError
 
 ENV_FILE = ".env"
 SHOWN = 4
-"""Characters at the end of a long secret that are shown, to tell two of them apart."""
+"""Characters at the end of a long secret that are shown, to distinguish secrets."""
 LONG = 20
 
 
 def load_env_file(path: Path | None = None) -> Path | None:
-    """Take what the environment does not say from a file; return it, None where there is none.
+    """Load variables that the environment lacks from a file; return it, None if there is none.
 
     Args:
-        path: None: `.env` in the working directory, if it is there.
+        path: None: `.env` in the working directory, if it exists.
     Raises:
         ConfigurationError: It cannot be read.
     """
@@ -43,7 +43,7 @@ def load_env_file(path: Path | None = None) -> Path | None:
 
 
 def masked(secret: str) -> str:
-    """Return how a secret is shown: whether it is there, and the end of a long one."""
+    """Return the text shown for a secret: whether it is set, and the end of a long one."""
     if not secret:
         return "not set"
     return f"set (…{secret[-SHOWN:]})" if len(secret) >= LONG else "set"

@@ -1,4 +1,4 @@
-"""A LiveKit server that somebody else runs, as the command line and the environment name it."""
+"""The LiveKit server in the command line and the environment."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def no_server() -> ConfigurationError:
-    """Return what to tell who named no server, where one is needed."""
+    """Return the error for a command that needs a server and got none."""
     return ConfigurationError(
         "needed a LiveKit server: give --url, or set LIVEKIT_URL. Without one, `vivavoce dev FILE` brings a room of "
         "its own, and `vivavoce room` runs one on this machine and prints its URL, key and secret"
@@ -22,7 +22,7 @@ def given_server(url: str, api_key: str | None, api_secret: str | None) -> Place
     """Return the server.
 
     Raises:
-        ConfigurationError: The URL is none, or key or secret are missing.
+        ConfigurationError: The URL is malformed, or key or secret are missing.
     """
     from vivavoce.agents.cli.demo.place import Place
     from vivavoce.agents.worker.options import websocket_url

@@ -1,4 +1,4 @@
-"""The command `vivavoce replay`: a recorded conversation as a timeline, and whether it would go the same way again."""
+"""The command `vivavoce replay`: a recorded conversation as a timeline, and a check that replay gives the same."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ if TYPE_CHECKING:
     from vivavoce.agents.turn.trace.replay import Trace
 
 NARROWEST = 140
-"""Columns of the timeline where there is no terminal."""
+"""Columns of the timeline if there is no terminal."""
 
 
 def replay(
-    path: Annotated[Path, typer.Argument(help="A trace: what a session wrote for VIVAVOCE_TRACE or trace_path.")],
+    path: Annotated[Path, typer.Argument(help="A trace: a file of VIVAVOCE_TRACE or trace_path.")],
     check: Annotated[bool, typer.Option("--check", help="Only replay; show no timeline.")] = False,
 ) -> None:
     """Show a recorded conversation, replay it through a fresh turn machine, and check that it decides the same.
 
-    To record one, set VIVAVOCE_TRACE to a folder and run the agent: each session writes a file there. It holds what
-    the user said.
+    To record one, set VIVAVOCE_TRACE to a folder and run the agent: each session writes a file there. It holds the
+    user's words.
 
-    Status 0: the same effects at the same times; 1: it went another way, or the file cannot be replayed.
+    Status 0: the same effects at the same times; 1: a difference, or the file cannot be replayed.
     """
     from rich.console import Console
 
@@ -52,7 +52,7 @@ def _read(path: Path) -> Trace:
     """Return the trace in that file.
 
     Raises:
-        TraceError: It cannot be read, or is none.
+        TraceError: It cannot be read, or is no trace.
     """
     from vivavoce.agents.turn.trace.replay import read_trace
     from vivavoce.pipelines.core.errors import TraceError
@@ -74,7 +74,7 @@ def _read(path: Path) -> Trace:
 
 
 def _notes(trace: Trace) -> list[str]:
-    """Return what is to be known of the trace, beside its steps."""
+    """Return facts about the trace, beside its steps."""
     from importlib.metadata import PackageNotFoundError, version
 
     notes = []
@@ -87,7 +87,7 @@ def _notes(trace: Trace) -> list[str]:
     if trace.cut_line:
         notes.append(f"Line {trace.cut_line} is cut off: the process ended while it was written.")
     elif trace.damaged_line:
-        notes.append(f"Line {trace.damaged_line} is damaged; what stands behind it is not shown.")
+        notes.append(f"Line {trace.damaged_line} is damaged; the lines after it are not shown.")
     elif not trace.end:
         notes.append("The trace has no end: the session is still running, or its process was killed.")
     elif trace.end != "closed":

@@ -22,8 +22,8 @@ def report(
 ) -> None:
     """Make one HTML page of a call: timeline, transcripts, latencies, tools, errors.
 
-    The page needs no network and can be sent to a colleague; it holds what the report holds, so that
-    only you may read it.
+    The page needs no network and can be sent to a colleague. It has the same content as the report, so only you may
+    read the file.
     """
     from vivavoce.agents.reports.read import read_report
 

@@ -1,4 +1,4 @@
-"""The command `vivavoce room`: the embedded development room, for agents of one's own."""
+"""The command `vivavoce room`: the embedded development room, for agents of your own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands share: running a coroutine, saying in words what went wrong, logging, missing extras."""
+"""Helpers that the commands share: running a coroutine, printing errors, logging, checking extras."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def run(main: Callable[[], Awaitable[int]]) -> int:
     """Run a command's coroutine and return its exit status.
 
     Raises:
-        VoiceError: What the coroutine raised, out of any exception groups around it.
+        VoiceError: The coroutine's error, taken out of any exception groups around it.
     """
     try:
         return anyio.run(main)
@@ -31,7 +31,7 @@ def run(main: Callable[[], Awaitable[int]]) -> int:
 
 
 def complain(error: VoiceError) -> None:
-    """Tell the user on stderr what went wrong."""
+    """Print an error on stderr."""
     label = typer.style("error:", fg="red", bold=True) if sys.stderr.isatty() else "error:"
     typer.echo(f"{label} {error}", err=True)
 
@@ -53,10 +53,10 @@ def need_packages(extra: str, packages: Sequence[str]) -> None:
 def configure_logging(level: int = logging.WARNING, form: str | None = None) -> None:
     """Log to stderr, from `level` on; LOG_LEVEL in the environment wins.
 
-    Where `OTEL_*` has logs sent, what `vivavoce` tells at INFO is made too, for the backend only.
+    If `OTEL_*` exports logs, `vivavoce`'s records of level INFO are made too, for the backend only.
 
     Args:
-        form: `text`, or `json` for a JSON object a line; None: what LOG_FORMAT in the environment says.
+        form: `text`, or `json` for a JSON object a line; None: the value of LOG_FORMAT in the environment.
     Raises:
         ConfigurationError: There is no such form.
     """
@@ -78,12 +78,12 @@ def configure_logging(level: int = logging.WARNING, form: str | None = None) -> 
 
 
 def ignore_short_secrets() -> None:
-    """Have PyJWT be silent about short keys: which secret a LiveKit server has is not for its caller to choose."""
+    """Silence PyJWT's warnings about short keys: the secret of a LiveKit server is not the caller's choice."""
     warnings.filterwarnings("ignore", message="The HMAC key is", module="jwt")
 
 
 class _StderrHandler(logging.Handler):
-    """Writes to whatever stderr is when a record comes: a live display redirects it to keep itself whole."""
+    """Writes to the stderr of the moment: a live display redirects it to stay intact."""
 
     def emit(self, record: logging.LogRecord) -> None:
         print(self.format(record), file=sys.stderr, flush=True)

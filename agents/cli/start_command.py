@@ -18,11 +18,11 @@ Text = str | None
 def start(
     file: Annotated[Path, typer.Argument(help="A Python file with a Worker, an entrypoint, or an Agent.")],
     url: Annotated[Text, typer.Option(help="LiveKit server; else the file's own, else LIVEKIT_URL.")] = None,
-    api_key: Annotated[Text, typer.Option(help="Likewise, LIVEKIT_API_KEY.")] = None,
-    api_secret: Annotated[Text, typer.Option(help="Likewise, LIVEKIT_API_SECRET.")] = None,
+    api_key: Annotated[Text, typer.Option(help="Else the file's own, else LIVEKIT_API_KEY.")] = None,
+    api_secret: Annotated[Text, typer.Option(help="Else the file's own, else LIVEKIT_API_SECRET.")] = None,
     agent_name: Annotated[Text, typer.Option(help="Take only jobs dispatched to this name.")] = None,
     health_port: Annotated[int | None, typer.Option(help="Answer health checks on this port.")] = None,
-    log_format: Annotated[Text, typer.Option(help="Of the log: text, or json; else LOG_FORMAT.")] = None,
+    log_format: Annotated[Text, typer.Option(help="Format of the log: text or json; else LOG_FORMAT.")] = None,
 ) -> None:
     """Run an agent worker: it registers with a LiveKit server and takes calls until Ctrl-C.
 
@@ -32,7 +32,7 @@ def start(
     from vivavoce.agents.worker.process import run_worker
 
     configure_logging(logging.INFO, log_format)
-    logging.getLogger("livekit").setLevel(logging.WARNING)  # its native part tells of every connection
+    logging.getLogger("livekit").setLevel(logging.WARNING)  # its native part logs every connection
     worker = with_options(
         load_worker(file),
         url=url,

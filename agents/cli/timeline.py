@@ -1,4 +1,4 @@
-"""Timeline: a trace as people read it: when, who, what came in, what was wanted, the states, the next deadline."""
+"""Timeline: a trace as a table for people: time, source, input, effects, states, next deadline."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def timeline(trace: Trace) -> Table:
 
 
 def who(step: RecordedStep) -> str:
-    """Return who an input comes from, by the words in its name."""
+    """Return the source of an input, by the words in its name."""
     name = str(step.event["is"])
     for word, source in (
         ("Tick", "clock"),
@@ -62,7 +62,7 @@ def describe(plain: Plain, *, zero: float) -> str:
     """Return a value in short: `UserFinal(text='hello')`; fields with their default value are left out.
 
     Args:
-        zero: What times count from.
+        zero: The beginning of time.
     """
     if isinstance(plain, list):
         return f"({', '.join(describe(item, zero=zero) for item in plain)})"
@@ -84,7 +84,7 @@ def describe(plain: Plain, *, zero: float) -> str:
 
 
 def difference_lines(difference: Difference, trace: Trace) -> Iterator[Text]:
-    """Yield what the first difference is: the input, what was recorded (-) and what the replay wanted (+)."""
+    """Yield the first difference: the input, the recorded effects (-) and those of the replay (+)."""
     step = difference.step
     yield Text(f"The first difference is at line {step.line}, {_seconds(step.at, trace)} s, in the {difference.what}:")
     yield Text(f"  {describe(step.event, zero=_zero(trace))}")

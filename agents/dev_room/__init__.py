@@ -5,15 +5,15 @@ production; production differs in URL and keys only. No code of it is on the pro
 
 Decisions:
 
-* Signalling is LiveKit's `/rtc/v1` (one peer connection) and nothing else: the browser page and the SDKs of today speak
-  it. Older clients get 404 on `/rtc` and belong to a real server.
-* Audio is forwarded as it came, never decoded: a packet costs 12-50 microseconds instead of 220, and adds no delay.
+* Signalling is only LiveKit's `/rtc/v1` (one peer connection), which the browser page and the present SDKs speak.
+  Older clients get 404 on `/rtc` and need a real server.
+* Audio is forwarded unchanged, never decoded: a packet costs 12-50 microseconds instead of 220, and no delay is added.
 * ICE-lite on one UDP socket for everyone; the DTLS and SCTP parts are aiortc's, used below its peer connection.
 * It runs as a child process (`RoomProcess`): a busy Python thread beside it would cost 200 ms of audio delay.
   In-process (`RoomServer`) is for unit tests.
 * Loopback with public keys, or own keys: nothing in between. No TURN, TCP, IPv6, video, clustering or recording.
-* Dispatch is a real server's: a worker that registers late is not asked, one that stays silent loses the call.
-* After a restart of the server, agents and callers come back by themselves; a room to which somebody wants back waits
+* Dispatch works as on a real server: a worker that registers late gets no offer, one that stays silent loses the call.
+* After a restart of the server, agents and callers come back by themselves. A room with a returning participant waits
   `restart_wait` seconds for its agent before another one is dispatched, or two agents would answer.
 """
 

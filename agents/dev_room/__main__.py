@@ -1,7 +1,7 @@
-"""Owns the room server's own process: `python -m vivavoce.agents.dev_room --port 0`.
+"""The room server's own process: `python -m vivavoce.agents.dev_room --port 0`.
 
-One line of JSON on stdout says that it is ready, or why it is not. It ends at SIGTERM, at SIGINT, and, when stdin is a
-pipe, at its end: so it never outlives the parent that holds the other end, not even one killed by SIGKILL.
+One line of JSON on stdout reports that it is ready, or why it is not. It ends at SIGTERM, at SIGINT, and, if stdin is a
+pipe, at the end of stdin. So it never outlives the parent that holds the other end, not even one killed by SIGKILL.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SECRET_VARIABLE = "VIVAVOCE_ROOM_API_SECRET"
 
 
 def _parse(argv: list[str] | None) -> tuple[argparse.Namespace, argparse.ArgumentParser]:
-    # argparse, not the house's typer: this process starts before every demo and test, and typer with rich takes 0.15 s.
+    # argparse and not typer: this process starts before every demo and test, and typer with rich takes 0.15 s.
     parser = argparse.ArgumentParser(
         prog="python -m vivavoce.agents.dev_room",
         description="Run the development room server. The API secret of your own key is read from the environment "
@@ -51,7 +51,7 @@ def _options(arguments: argparse.Namespace) -> RoomServerOptions:
 
 
 def _read_line(descriptor: int) -> bytes:
-    # Byte by byte: what a buffered reader took more would be missing from the pipe that is watched later.
+    # Byte by byte: bytes in the buffer of a reader would be missing from the pipe that is watched later.
     line = b""
     while not line.endswith(b"\n") and (byte := os.read(descriptor, 1)):
         line += byte
@@ -99,7 +99,7 @@ async def _serve(options: RoomServerOptions) -> None:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run until told to end; 0 after a regular end, 2 when it could not start."""
+    """Run until a signal or the end of stdin; 0 after a regular end, 2 if it could not start."""
     arguments, _ = _parse(argv)
     logging.basicConfig(
         level=logging.DEBUG if arguments.verbose else logging.INFO,

@@ -1,4 +1,4 @@
-"""Owns what the server API does to a participant: its permissions, and muting its tracks."""
+"""Effects of the server API on a participant: changing its permissions, and muting its tracks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def mute_track(track: PublishedTrack, *, muted: bool) -> None:
-    """Mute a track on somebody else's behalf; its publisher is told, and mutes its side too."""
+    """Mute a track by request of another side; its publisher receives a message and mutes its side too."""
     if track.info.muted != muted:
         track.info.muted = muted
         mute = rtc.MuteTrackRequest(sid=track.info.sid, muted=muted)
@@ -23,7 +23,7 @@ def mute_track(track: PublishedTrack, *, muted: bool) -> None:
 
 
 def set_permission(participant: Participant, permission: models.ParticipantPermission) -> None:
-    """Change what a participant may do; what it may no longer do ends now."""
+    """Change the permissions of a participant; actions that it may no longer do end now."""
     grants, room = participant.grants, participant.room
     grants.can_subscribe, grants.can_publish = permission.can_subscribe, permission.can_publish
     grants.can_publish_data = permission.can_publish_data

@@ -1,4 +1,4 @@
-"""Owns the server API (Twirp): the calls that tests and agents make to look after rooms and dispatches."""
+"""The server API (Twirp): calls of tests and agents that manage rooms and dispatches."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _STATUS = {"invalid_argument": 400, "malformed": 400, "unauthenticated": 401, "p
 
 
 class TwirpError(Exception):
-    """A refused call, in Twirp's own words."""
+    """A refused call, with Twirp's code."""
 
     def __init__(self, code: str, text: str) -> None:
         super().__init__(text)
@@ -74,7 +74,7 @@ class ApiDoor:
         router.add_post("/twirp/livekit.{service}/{method}", self.call)
 
     async def call(self, request: web.Request) -> web.Response:
-        """Answer one call in the form (protobuf or JSON) that it came in."""
+        """Answer one call in the encoding (protobuf or JSON) of its request."""
         is_json = request.content_type == "application/json"
         try:
             reply = await self._call(request, is_json)

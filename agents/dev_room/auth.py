@@ -1,4 +1,4 @@
-"""Owns access tokens: verifying them, and the refusal texts that a developer gets to read."""
+"""Access tokens: verifying them, and the texts of refusals, which developers read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Refused(Exception):
 
     Args:
         status: HTTP status.
-        text: What was needed, what came, what to do; never a token or a secret.
+        text: The need, the given value and the remedy; never a token or a secret.
     """
 
     def __init__(self, status: int, text: str) -> None:
@@ -38,7 +38,7 @@ class Authority:
         """Return the claims of the token in the header, or else in the query.
 
         Raises:
-            Refused: 401 with a text that says what is wrong with it.
+            Refused: 401 with a text that names the fault.
         """
         scheme, _, token = authorization.partition(" ")
         token = token.strip() if scheme.lower() == "bearer" else query_token

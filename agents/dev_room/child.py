@@ -1,4 +1,4 @@
-"""Owns the room server as a child process: starting it, waiting until it is ready, ending it."""
+"""The room server as a child process: starting it, waiting until it is ready, ending it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ KEPT_LINES = 20
 class RoomProcess:
     """A development room server in a process of its own; `async with RoomProcess(options) as room: room.url`.
 
-    The child ends with the block, and also when this process dies in any way: it watches the pipe that this holds.
+    The child ends with the block, and also when this process dies in any way: it watches a pipe that this process
+    holds.
     """
 
     def __init__(self, options: RoomServerOptions | None = None) -> None:
@@ -80,7 +81,7 @@ class RoomProcess:
         check_room_extra()
         if self._process is not None:
             raise RoomError("the room process has been started already")
-        # A session of its own: Ctrl-C in the terminal must not end the room before the calls in it are closed.
+        # A process session of its own: Ctrl-C in the terminal must not end the room before the calls in it are closed.
         self._process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", "vivavoce.agents.dev_room", "--options-from-stdin",
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
@@ -141,7 +142,7 @@ class RoomProcess:
             await asyncio.wait({self._reader}, timeout=END_LIMIT)
 
     def kill(self) -> None:
-        """End the child as a crash would, without a word to its clients: for tests of reconnecting."""
+        """End the child as a crash would, without a message to its clients: for tests of reconnecting."""
         if self._process is not None and self._process.returncode is None:
             self._process.kill()
 

@@ -1,4 +1,6 @@
-"""Owns data packets between participants: true senders' names and destinations; all else in them is opaque."""
+"""Data packets between participants: sets the sender's name and resolves the receivers; the rest of a packet is
+opaque.
+"""
 
 from __future__ import annotations
 
@@ -23,17 +25,17 @@ _STREAM_PARTS = ("stream_header", "stream_chunk", "stream_trailer")
 
 
 def forward_data(sender: Participant, label: str, packet: models.DataPacket) -> None:
-    """Send a data packet on, under its sender's true name, to those it is meant for or to all others.
+    """Forward a data packet, under its sender's true name, to its receivers or to all others.
 
     Args:
-        sender: Who sent it.
-        label: The channel it came on, and goes out on.
+        sender: The participant that sent it.
+        label: The channel on which it came and is forwarded.
         packet: Changed in place.
     """
     kind = packet.WhichOneof("value")
     if kind is None or kind == "speaker":
         return
-    # Agents publish captions on behalf of the caller: in streams the name they set stays.
+    # Agents publish captions on behalf of the caller: in streams the given name stays.
     if not (sender.is_agent and kind in _STREAM_PARTS and packet.participant_identity):
         packet.participant_identity = sender.info.identity
     packet.participant_sid = sender.info.sid
@@ -47,7 +49,7 @@ def forward_data(sender: Participant, label: str, packet: models.DataPacket) -> 
 
 
 def send_from_server(room: Room, request: SendDataRequest) -> None:
-    """Send data of the server API to those it names, by identity or sid, or to everyone in the room."""
+    """Send data of the server API to the named participants, by identity or sid, or to everyone in the room."""
     user = models.UserPacket(
         payload=request.data,
         topic=request.topic if request.HasField("topic") else None,

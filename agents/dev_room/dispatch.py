@@ -1,4 +1,4 @@
-"""Owns agent dispatch: which worker gets the job of a room, and what becomes of the job."""
+"""Agent dispatch: chooses a worker for the job of a room, and follows the job to its end."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ENDED = (agent.JS_SUCCESS, agent.JS_FAILED)
 
 
 class WorkerSocket(Protocol):
-    """Where a worker's messages go."""
+    """Receives a worker's messages."""
 
     def send(self, message: agent.ServerMessage) -> None: ...
 
@@ -43,7 +43,7 @@ class RegisteredWorker:
 
 @dataclass(slots=True)
 class _RoomState:
-    """What the dispatcher remembers of one room."""
+    """The dispatcher's memory of one room."""
 
     dispatches: dict[str, agent_dispatch.AgentDispatch] = field(default_factory=dict)
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
@@ -51,7 +51,7 @@ class _RoomState:
 
 
 class Dispatcher:
-    """The workers, the jobs, and the rules that bring them together."""
+    """Keeps workers and jobs, and applies the rules of dispatch."""
 
     def __init__(self, options: RoomServerOptions, authority: Authority, tasks: TaskSet) -> None:
         self._options = options
@@ -59,12 +59,12 @@ class Dispatcher:
         self._tasks = tasks
         self._workers: dict[str, RegisteredWorker] = {}
         self._jobs: dict[str, agent.Job] = {}
-        """Jobs that run: the very messages that stand in their dispatches."""
+        """Running jobs: the same messages as in their dispatches."""
         self._rooms: dict[str, _RoomState] = {}
         self._answers: dict[str, tuple[str, asyncio.Future[agent.AvailabilityResponse | None]]] = {}
         self._migrated_at: float | None = None
 
-    # What workers say
+    # Reports of workers
 
     def add_worker(self, request: agent.RegisterWorkerRequest, socket: WorkerSocket) -> RegisteredWorker:
         worker = RegisteredWorker(new_sid("AW"), request, socket)
@@ -73,7 +73,7 @@ class Dispatcher:
         return worker
 
     def remove_worker(self, worker: RegisteredWorker) -> None:
-        """Forget a worker; its running jobs go on, offers to it pass to the next."""
+        """Remove a worker; its running jobs continue, offers to it pass to the next."""
         self._workers.pop(worker.id, None)
         for worker_id, answer in list(self._answers.values()):
             if worker_id == worker.id and not answer.done():
@@ -115,11 +115,11 @@ class Dispatcher:
             self._migrated_at = asyncio.get_running_loop().time()
 
     def expects_returning_agents(self) -> bool:
-        """Tell whether a worker came with jobs that this server never gave: they are of before a restart."""
+        """Return whether a worker came with jobs that this server never assigned: they are from before a restart."""
         now = asyncio.get_running_loop().time()
         return self._migrated_at is not None and now - self._migrated_at < MIGRATION_MEMORY
 
-    # What rooms say
+    # Reports of rooms
 
     def on_join(
         self,
@@ -130,7 +130,7 @@ class Dispatcher:
         is_first_caller: bool,
         is_restarted: bool,
     ) -> None:
-        """Dispatch into a room that gets its first caller: the agents its token names, or one without a name."""
+        """Dispatch into a room that gets its first caller: the agents that its token names, or one without a name."""
         if participant.kind == models.ParticipantInfo.AGENT:
             if not any(job.state.participant_identity == participant.identity for job in self._jobs.values()):
                 self._room(room.name).agent_returned.set()
@@ -164,7 +164,7 @@ class Dispatcher:
         return list(state.dispatches.values()) if state is not None else []
 
     def delete_dispatch(self, room_name: str, dispatch_id: str) -> agent_dispatch.AgentDispatch | None:
-        """Forget a dispatch and have its running jobs ended; None if there is none of that id."""
+        """Remove a dispatch and have its running jobs ended; None if there is none of that id."""
         state = self._rooms.get(room_name)
         dispatch = state.dispatches.pop(dispatch_id, None) if state is not None else None
         if dispatch is None:
@@ -178,7 +178,7 @@ class Dispatcher:
         return dispatch
 
     def end_room(self, room_name: str) -> None:
-        """Forget the jobs of a closed room and stop offering new ones for it.
+        """Remove the jobs of a closed room and stop offering new ones for it.
 
         As from a real server, workers learn it from the room: their agents are disconnected.
         """
@@ -196,7 +196,7 @@ class Dispatcher:
         self, state: _RoomState, dispatch: agent_dispatch.AgentDispatch, room: models.Room, wait_for_return: bool
     ) -> None:
         if wait_for_return:
-            # The caller is back first and the agent on its way: a second agent beside it would answer too.
+            # The caller has returned first and its agent may follow: a second agent beside that one would answer too.
             try:
                 async with asyncio.timeout(self._options.restart_wait):
                     await state.agent_returned.wait()
@@ -222,7 +222,7 @@ class Dispatcher:
                 answer = await self._ask(worker, job)
             except TimeoutError:
                 logger.warning(
-                    "worker %s did not answer the offer of job %s within %g s: nobody else is asked, as in production",
+                    "worker %s did not answer the offer of job %s within %g s: no other one is asked, as in production",
                     worker.id,
                     job.id,
                     self._options.availability_timeout,
@@ -236,7 +236,7 @@ class Dispatcher:
                 return
         if job.agent_name or tried:
             logger.warning(
-                "room %s gets no agent: %s; as on a real server, one that comes later is not asked",
+                "room %s gets no agent: %s; as on a real server, a later one gets no offer",
                 job.room.name,
                 f"{len(tried)} workers refused" if tried else f"no worker {job.agent_name!r} is registered",
             )
@@ -288,7 +288,7 @@ class Dispatcher:
         job.state.status, job.state.worker_id = agent.JS_RUNNING, worker.id
         job.state.participant_identity, job.state.agent_id = identity, worker.id
         job.state.started_at = int(LoopClock().wall() * 1e9)
-        dispatch.state.jobs.append(job)  # copies it
+        dispatch.state.jobs.append(job)  # makes a copy
         self._jobs[job.id] = dispatch.state.jobs[-1]
         worker.socket.send(agent.ServerMessage(assignment=agent.JobAssignment(job=job, token=token)))
         logger.info("job %s of room %s went to worker %s", job.id, job.room.name, worker.id)

@@ -1,4 +1,4 @@
-"""Owns the check for the extra `room`: the packages that only the development room needs."""
+"""The check for the extra `room`: the packages that only the development room needs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PACKAGES = ("aiortc", "aioice", "av", "pylibsrtp", "OpenSSL", "cryptography")
 
 @contextmanager
 def needs_room_extra() -> Iterator[None]:
-    """Turn a failing import of one of the extra's packages into advice.
+    """Turn a failing import of one of the extra's packages into an error with advice.
 
     Raises:
         ConfigurationError: The extra is not installed.

@@ -1,4 +1,4 @@
-"""Owns what the rooms share: the registry of rooms, admission, the socket, the certificate and the tasks."""
+"""The parts that rooms share: the registry of rooms, admission, the socket, the certificate and the tasks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from vivavoce.agents.dev_room.tasks import TaskSet
 logger = logging.getLogger(__name__)
 
 RESTART_MEMORY = 15.0
-"""Seconds for which a refused resume marks its room as one of before a restart."""
+"""Seconds for which a refused resume marks its room as one from before a restart."""
 
 
 class Hub:
@@ -37,7 +37,7 @@ class Hub:
         self._refused_resumes: dict[str, float] = {}
 
     def check_admission(self, room_name: str, identity: str) -> None:
-        """Raise Refused when the room, or the server, is full."""
+        """Raise Refused if the room, or the server, is full."""
         room = self.rooms.get(room_name)
         if room is None:
             if len(self.rooms) >= self.options.max_rooms:
@@ -48,7 +48,7 @@ class Hub:
             raise Refused(503, f"the room holds {limit} participants already")
 
     def open_room(self, name: str, *, empty_timeout: float = 0.0, departure_timeout: float = 0.0) -> Room:
-        """Return the room of that name, made now if there is none; timeouts of 0 take the server's."""
+        """Return the room of that name; make it if there is none. Timeouts of 0 take the server's."""
         room = self.rooms.get(name)
         if room is None:
             room = Room(self, name, empty_timeout=empty_timeout, departure_timeout=departure_timeout)
@@ -58,26 +58,26 @@ class Hub:
         return room
 
     def forget(self, room: Room) -> None:
-        """Take a closed room off the list and end its jobs."""
+        """Remove a closed room from the registry and end its jobs."""
         if self.rooms.get(room.name) is room:
             del self.rooms[room.name]
         self.dispatcher.end_room(room.name)
 
     def note_refused_resume(self, room_name: str) -> None:
-        """Remember that somebody wanted back into a room that this server never had: it was restarted."""
+        """Remember that a participant wanted to resume in an unknown room: the server was restarted."""
         now = asyncio.get_running_loop().time()
         self._refused_resumes = {n: t for n, t in self._refused_resumes.items() if now - t < RESTART_MEMORY}
         self._refused_resumes[room_name] = now
 
     def is_restarted(self, room_name: str) -> bool:
-        """Tell whether an agent of before a restart may be on its way back into that room."""
+        """Return whether an agent from before a restart may be on its way back into that room."""
         noted = self._refused_resumes.get(room_name)
         if noted is not None and asyncio.get_running_loop().time() - noted < RESTART_MEMORY:
             return True
         return self.dispatcher.expects_returning_agents()
 
     async def linger(self, seconds: float) -> None:
-        """Wait, but not once the server is closing."""
+        """Wait; return at once if the server is closing."""
         try:
             async with asyncio.timeout(seconds):
                 await self._is_closing.wait()
@@ -85,7 +85,7 @@ class Hub:
             return
 
     async def aclose(self) -> None:
-        """Tell everyone that the server ends, then close all transports."""
+        """Notify everyone that the server ends, then close all transports."""
         rooms = list(self.rooms.values())
         links = [p.link for room in rooms for p in room.participants.values() if p.link is not None]
         for room in rooms:

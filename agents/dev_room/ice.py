@@ -1,4 +1,4 @@
-"""Owns the one UDP socket: ICE-lite, and sorting datagrams to the participants' transports."""
+"""The one UDP socket: ICE-lite, and sorting datagrams to the participants' transports."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ MAX_QUEUED_DTLS = 4_096
 
 
 class IceEndpoint:
-    """One participant's end of the socket, in the shape that aiortc wants of an ICE transport.
+    """One participant's end of the socket, in the shape of aiortc's ICE transport.
 
-    Only the agent that offered checks connectivity (ICE-lite): an address is ours to send to once it has shown, with
+    Only the agent that made the offer checks connectivity (ICE-lite): we send to an address once it has proved, with
     our password, that it belongs to the participant.
     """
 
@@ -48,7 +48,7 @@ class IceEndpoint:
 
     @property
     def credentials(self) -> tuple[str, str]:
-        """The user name fragment and password to put into the next answer."""
+        """The user name fragment and password for the next answer."""
         return list(self.ufrags.items())[-1]
 
     def restart(self) -> None:
@@ -70,7 +70,7 @@ class IceEndpoint:
         self._on_media(data)
 
     def send(self, data: bytes) -> None:
-        """Send one datagram, or drop it when the participant has no address yet or the socket is full."""
+        """Send one datagram; drop it if the participant has no address yet or the socket is full."""
         if self.address is not None and not self.is_closed:
             self._mux.send(data, self.address)
 

@@ -1,4 +1,4 @@
-"""Owns what is told of a participant: ids, the public description made from a token, Opus parameters."""
+"""Descriptions of participants: ids, the public description made from a token, Opus parameters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vivavoce.pipelines.core.clock import LoopClock
 
 
 def new_sid(prefix: str) -> str:
-    """Return an id such as `PA_x1Y…`; clients check the prefix."""
+    """Return an id, for example `PA_x1Y…`; clients check the prefix."""
     return f"{prefix}_{secrets.token_hex(6)}"
 
 
@@ -50,13 +50,13 @@ def text_size(info: models.ParticipantInfo, name: str, metadata: str, attributes
 
 
 def may_publish(grants: VideoGrants, source: models.TrackSource) -> bool:
-    """Tell whether a participant may publish from a source, such as its microphone."""
+    """Return whether a participant may publish from a source, for example its microphone."""
     sources = grants.can_publish_sources
     return bool(grants.can_publish) and (not sources or models.TrackSource.Name(source).lower() in sources)
 
 
 def receive_fmtp(info: models.TrackInfo) -> str:
-    """Return the Opus parameters with which the room takes a published track in."""
+    """Return the Opus parameters with which the room receives a published track."""
     fmtp = "minptime=10;useinbandfec=1"
     if not info.disable_dtx:
         fmtp += ";usedtx=1"

@@ -1,4 +1,4 @@
-"""Owns one websocket's sending half: a bounded queue, so that a client which never reads costs only itself."""
+"""The sending half of a websocket: a bounded queue, so that a client which never reads harms only itself."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class SocketLink:
             self._enqueue(frame)
 
     def finish(self) -> None:
-        """Close the websocket once all that was queued has gone out."""
+        """Close the websocket once the queue has been sent."""
         if not self._is_finishing:
             self._is_finishing = True
             self._enqueue(None)
@@ -52,7 +52,7 @@ class SocketLink:
             self._transport.abort()
 
     async def aclose(self) -> None:
-        """End with the reading half: what `finish()` still has to send gets a moment, all else is dropped."""
+        """End with the reading half: the queue of `finish()` gets a moment, all else is dropped."""
         if self._is_finishing:
             await asyncio.wait({self.finished}, timeout=FINISH_LIMIT)
         self._is_finishing = True

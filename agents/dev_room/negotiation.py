@@ -1,4 +1,4 @@
-"""Owns one client's media sections: which track is on which, and when the client must offer again.
+"""One client's media sections: the track of each, and when the client must offer again.
 
 The client always offers and the room always answers. A track stays on its section until it is unsubscribed; then the
 section is free for another one.
@@ -50,7 +50,7 @@ class Negotiation:
             subscription.mid = None
 
     def place(self, offer: Offer) -> None:
-        """Take an offer in: note what the client publishes and put waiting tracks on free sections."""
+        """Take an offer: record the client's published tracks and put waiting tracks on free sections."""
         self._is_requested, self._has_offer = False, True
         self._stale.clear()
         sections = {s.mid: s for s in offer.sections if s.kind == "audio" and s.is_bundled and s.codec is not None}
@@ -82,8 +82,8 @@ class Negotiation:
 
         Args:
             offer: The same offer.
-            offer_id: Its number, given back to the client.
-            receive_fmtp: Opus parameters by client track id, for what the client sends.
+            offer_id: Its number, returned to the client.
+            receive_fmtp: Opus parameters by client track id, for the client's own tracks.
             end: Our endpoint, the socket's address and our certificate's fingerprint.
         """
         answers = {

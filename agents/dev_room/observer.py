@@ -1,4 +1,4 @@
-"""Owns what the room tells without being asked: who is speaking, and how good each connection is."""
+"""Reports of the room to its participants: active speakers, and the quality of each connection."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from vivavoce.agents.dev_room.room import Room
 
 SPEAKER_INTERVAL = 0.4
 MIN_LOUD_PACKETS = 8
-"""Of 20 ms each in one interval: 40 %, as a real server has it."""
+"""Loud packets of 20 ms in one interval that make a speaker: 40 %, as on a real server."""
 QUALITY_INTERVAL = 5.0
 MAX_STUN_SILENCE = 6.0
-"""Clients check the path about every 2.5 s; after two missed checks it is called lost."""
+"""Clients check the path about every 2.5 s; after two missed checks it counts as lost."""
 _SCORES = {models.EXCELLENT: 5.0, models.GOOD: 4.0, models.POOR: 2.0, models.LOST: 0.0}
 
 
@@ -26,7 +26,7 @@ class RoomObserver:
         self._room = room
         self._speaking: dict[str, float] = {}
         self._told: dict[str, object] = {}
-        """The websocket on which each participant, by sid, knows the speakers."""
+        """The websocket over which each participant, by sid, received the present speakers."""
 
     async def run(self) -> None:
         loop = asyncio.get_running_loop()
@@ -48,7 +48,7 @@ class RoomObserver:
         self._speaking = {sid: level for sid, level in levels.items() if level > 0}
         everyone = [models.SpeakerInfo(sid=sid, level=level, active=level > 0) for sid, level in levels.items()]
         for participant in self._room.participants.values():
-            # Who came, or came back, since the last change has missed all changes before.
+            # A participant that came, or came back, since the last change has missed all changes before.
             is_new = participant.link is not None and self._told.get(participant.info.sid) is not participant.link
             if speakers := everyone if is_new else changed:
                 participant.send(rtc.SignalResponse(speakers_changed=rtc.SpeakersChanged(speakers=speakers)))

@@ -1,4 +1,4 @@
-"""Owns the room server's options, its development keys and its fixed bounds."""
+"""The room server's options, its development keys and its fixed bounds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ DEV_API_KEY = "devkey"
 DEV_API_SECRET = "vivavoce-development-secret-never-for-production"
 MIN_SECRET_LENGTH = 32
 
-# Sizes are bytes. They bound what one client can make the server hold; ordinary clients stay far below.
+# Sizes are bytes. They bound the memory that one client can use in the server; ordinary clients stay far below.
 MAX_REQUEST_LINE = 65_536
 MAX_JOIN_REQUEST = 262_144
 MAX_SIGNAL_MESSAGE = 262_144
@@ -34,7 +34,7 @@ LEAVE_LINGER = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoomServerOptions:
-    """How the development room listens and how long it keeps what has gone quiet; times are seconds."""
+    """Addresses and timeouts of the development room; times are seconds."""
 
     host: str = "127.0.0.1"
     """A concrete IPv4 address; anything but loopback needs own keys."""
@@ -47,13 +47,13 @@ class RoomServerOptions:
     join_timeout: float = 20.0
     """How long a participant may take from joining to a media transport that is up."""
     departure_timeout: float = 20.0
-    """How long a room outlives its last caller, counted anew at each leave; agents do not hold it."""
+    """How long a room outlives its last caller, counted anew at each leave; agents do not keep it open."""
     empty_timeout: float = 300.0
-    """How long a room that nobody joined is kept."""
+    """How long a room without any participant so far is kept."""
     availability_timeout: float = 3.0
     """How long a worker may take to answer a job offer."""
     restart_wait: float = 3.0
-    """How long to wait for an agent of before a restart to come back, before another one is dispatched."""
+    """How long to wait for the return of an agent from before a restart, until another one is dispatched."""
     max_rooms: int = 100
     max_participants: int = 50
     """In one room."""
@@ -85,7 +85,7 @@ class RoomServerOptions:
 
     @property
     def address(self) -> str:
-        """The IPv4 address behind `host`, as it stands in the media candidate."""
+        """The IPv4 address behind `host`, as the media candidate has it."""
         return str(_address(self.host))
 
 
@@ -96,6 +96,6 @@ def _address(host: str) -> ipaddress.IPv4Address:
         raise ConfigurationError(f"host must be an IPv4 address, for example '127.0.0.1', got {host!r}") from exc
     if address.is_unspecified:
         raise ConfigurationError(
-            f"host must be the one address that callers reach (it is told to them as the media address), got {host!r}"
+            f"host must be the one address that callers reach (they receive it as the media address), got {host!r}"
         )
     return address

@@ -1,4 +1,4 @@
-"""Owns one participant: its place in the room, its websocket's messages, its media transport and tracks."""
+"""One participant: its place in the room, its websocket's messages, its media transport and tracks."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SILENT_START = 1.0
-"""Seconds after which a negotiated track counts as sending, though no packet has come."""
+"""Seconds after which a negotiated track counts as sending even without packets."""
 
 
 class Participant:
-    """One member of a room, from the join to the leave; websockets may come and go meanwhile."""
+    """One member of a room, from the join to the leave; its websockets may change in between."""
 
     def __init__(self, room: Room, claims: Claims, client: models.ClientInfo, *, auto_subscribe: bool) -> None:
         self.room = room
@@ -48,7 +48,7 @@ class Participant:
         self.subscriptions: dict[str, Subscription] = {}
         self.last_sequence = 0
         self.timer: asyncio.TimerHandle | None = None
-        """Runs out when the participant must go: no transport after joining, or no websocket for too long."""
+        """Ends the participant when it expires: no transport after joining, or no websocket for too long."""
         self._by_ssrc: dict[int, PublishedTrack] = {}
         self._remote_ufrag = ""
 
@@ -57,7 +57,7 @@ class Participant:
             self.link.send(response)
 
     def touch(self) -> models.ParticipantInfo:
-        """Bring the public description up to date; each one that goes out has a higher version."""
+        """Bring the public description up to date; each one that is sent has a higher version."""
         self.info.version += 1
         del self.info.tracks[:]
         self.info.tracks.extend(track.info for track in self.tracks.values())
@@ -72,7 +72,7 @@ class Participant:
     # Messages of the websocket
 
     def handle(self, request: rtc.SignalRequest) -> None:
-        """Act on one message; what needs no action in a room for audio is ignored.
+        """Handle one message; messages without a meaning in an audio room are ignored.
 
         Raises:
             SdpError: An offer that cannot be answered.
@@ -100,7 +100,7 @@ class Participant:
                 self.room.remove(self, models.CLIENT_INITIATED)
 
     def take_offer(self, description: rtc.SessionDescription) -> None:
-        """Answer an offer, start the transport with the first one, restart ICE when the client did."""
+        """Answer an offer, start the transport with the first one, restart ICE if the client did."""
         offer = parse_offer(description.sdp)
         hub = self.room.hub
         if self.peer is None:
@@ -140,7 +140,7 @@ class Participant:
             self.send(request)
 
     def announce_served(self) -> None:
-        """Let publishers know that this participant hears them."""
+        """Inform publishers that this participant hears them."""
         for subscription in self.subscriptions.values():
             subscription.track.announce_if_heard()
 
@@ -188,14 +188,14 @@ class Participant:
         return None
 
     def _bind_tracks(self) -> bool:
-        """Tie tracks to the sections that carry them; tell whether one got a new section."""
+        """Bind tracks to the sections that carry them; return whether one got a new section."""
         changed = False
         for track in self.tracks.values():
             section = self.negotiation.published.get(track.cid)
             if section is None or section.ssrc is None:
                 continue
             if track.ssrc is None:
-                # A client that is muted or has nothing to say yet sends no packet that would show that it is there.
+                # A client that is muted or silent so far sends no packet that would show its presence.
                 asyncio.get_running_loop().call_later(SILENT_START, track.assume_media)
             track.ssrc, track.level_extension = section.ssrc, section.level_extension
             if track.info.mid != section.mid:
@@ -229,7 +229,7 @@ class Participant:
         self.update_subscriptions([*request.track_sids, *of_participants], request.subscribe)
 
     def update_subscriptions(self, sids: list[str], subscribe: bool) -> None:
-        """Begin or end hearing tracks; of one that is not there, this participant is told."""
+        """Begin or end hearing tracks; for a missing track, this participant gets an error."""
         for sid in sids:
             track = self.room.find_track(sid)
             if not subscribe:
@@ -257,7 +257,7 @@ class Participant:
         self.send(rtc.SignalResponse(request_response=response))
 
     def set_description(self, name: str, metadata: str, attributes: dict[str, str]) -> None:
-        """Change what is given; an attribute set to "" is deleted."""
+        """Change the given fields; an attribute set to "" is deleted."""
         self.info.name = name or self.info.name
         self.info.metadata = metadata or self.info.metadata
         for key, value in attributes.items():
@@ -269,7 +269,7 @@ class Participant:
     # Events of the media transport
 
     def on_connected(self) -> None:
-        if self.link is not None:  # else the timer is that of the lost websocket, and still counts
+        if self.link is not None:  # otherwise the timer belongs to the lost websocket, and still counts
             self.cancel_timer()
         self.info.state = models.ParticipantInfo.ACTIVE
         self.room.announce(self)

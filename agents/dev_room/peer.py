@@ -1,7 +1,7 @@
-"""Owns one participant's transports: DTLS, data channels, and SRTP on a path that never awaits.
+"""One participant's transports: DTLS, data channels, and SRTP on a path that never awaits.
 
 Built on four parts of aiortc (DTLS, SCTP, data channels, certificates). Its senders, receivers, jitter buffers and
-codecs are not used: audio is forwarded as it came. That needs some private names, checked by `check_aiortc()`.
+codecs are not used, since audio is forwarded unchanged. That needs some private names, checked by `check_aiortc()`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _DTLS_PRIVATE = ("_rx_srtp", "_tx_srtp", "_task", "_role")
 
 
 class PeerEvents(Protocol):
-    """What a peer tells its owner; every call is made from the event loop and must not raise."""
+    """Callbacks of a peer to its owner; every call comes from the event loop and must not raise."""
 
     def on_connected(self) -> None: ...
 
@@ -66,7 +66,7 @@ class Peer:
         self.endpoint = IceEndpoint(mux, self._on_media)
         self.is_connected = False
         self._events = events
-        # aiortc wants its own ICE transport but uses only the four names that the endpoint has.
+        # aiortc expects its own ICE transport but uses only four names of it, which the endpoint has.
         self._dtls: Any = RTCDtlsTransport(self.endpoint, [certificate])  # type: ignore[arg-type]
         self._dtls._set_role("server")
         self._sctp: Any = RTCSctpTransport(self._dtls)
@@ -102,7 +102,7 @@ class Peer:
             raise RoomError(f"the transport ended: {type(error).__name__}: {error}") from error
 
     async def aclose(self) -> None:
-        """End data channels and DTLS, then give the address up; safe to repeat."""
+        """End data channels and DTLS, then free the address; safe to repeat."""
         if self.endpoint.is_closed:
             return
         self.is_connected = False
@@ -137,11 +137,11 @@ class Peer:
         """Queue one message on the channel of that label.
 
         Returns:
-            False when the client takes nothing in any more, and should be let go.
+            False if the client reads nothing any more and should be disconnected.
         """
         channel = self._channels.get(label)
         if channel is None or channel.readyState != "open" or not self.is_connected:
-            # A client's channels open a moment after it has joined: what was said to it meanwhile waits.
+            # A client's channels open a moment after it has joined: earlier messages to it wait.
             if label == RELIABLE and len(self._early[label]) == MAX_EARLY_MESSAGES:
                 logger.warning("a participant without data channel missed a message: %d wait", MAX_EARLY_MESSAGES)
             self._early[label].append(data)

@@ -1,4 +1,4 @@
-"""Owns one room: who is in it, who hears whom, data between them, and when the room ends."""
+"""One room: its participants and their subscriptions, data between them, and its end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 class Room:
-    """Participants by identity, and everything that one of them causes at the others."""
+    """Participants by identity, and the effects of each on the others."""
 
     def __init__(self, hub: Hub, name: str, *, empty_timeout: float = 0.0, departure_timeout: float = 0.0) -> None:
         now = LoopClock().wall()
@@ -47,14 +47,14 @@ class Room:
         return self.info.name
 
     def describe(self) -> models.Room:
-        """Return the room as clients and the server API see it."""
+        """Return the description of the room for clients and the server API."""
         visible = [p for p in self.participants.values() if not p.info.permission.hidden]
         self.info.num_participants = len(visible)
         self.info.num_publishers = sum(1 for p in visible if p.tracks)
         return self.info
 
     def set_metadata(self, metadata: str) -> None:
-        """Change the room's metadata; everyone is told."""
+        """Change the room's metadata; everyone receives it."""
         if metadata == self.info.metadata:
             return
         self.info.metadata = metadata
@@ -65,7 +65,7 @@ class Room:
     # Members
 
     def join(self, participant: Participant) -> None:
-        """Take a participant in; one of the same identity is thrown out first."""
+        """Add a participant; one of the same identity is removed first."""
         previous = self.participants.get(participant.info.identity)
         if previous is not None:
             self.remove(previous, models.DUPLICATE_IDENTITY)
@@ -84,7 +84,7 @@ class Room:
         return [p for p in self.participants.values() if p is not participant]
 
     def remove(self, participant: Participant, reason: models.DisconnectReason) -> None:
-        """Let a participant go: the others learn it now, its transports close a little later."""
+        """Remove a participant: the others learn it now, its transports close a little later."""
         if participant.is_gone:
             return
         participant.is_gone = True
@@ -115,7 +115,7 @@ class Room:
         await participant.peer.aclose()
 
     def lose_link(self, participant: Participant) -> None:
-        """Keep a participant whose websocket is gone for a while: it may resume."""
+        """Keep a participant without a websocket for a while: it may resume."""
         if not participant.is_gone:
             participant.cancel_timer()
             participant.timer = asyncio.get_running_loop().call_later(
@@ -130,7 +130,7 @@ class Room:
             self.send_update([participant.touch()], to=self.participants.values())
 
     def send_update(self, infos: list[models.ParticipantInfo], *, to: Iterable[Participant]) -> None:
-        """Send descriptions; those of hidden participants go to nobody but themselves."""
+        """Send descriptions; those of hidden participants go only to themselves."""
         for participant in to:
             seen = [i for i in infos if not i.permission.hidden or i.sid == participant.info.sid]
             if seen:
@@ -142,14 +142,14 @@ class Room:
         return next((p.tracks[sid] for p in self.participants.values() if sid in p.tracks), None)
 
     def offer_track(self, track: PublishedTrack) -> None:
-        """Subscribe everyone else who subscribes automatically to a new track."""
+        """Subscribe all others that subscribe automatically to a new track."""
         for participant in self.others(track.publisher):
             if participant.auto_subscribe:
                 self.subscribe(participant, track)
                 participant.ask_for_offer()
 
     def subscribe(self, participant: Participant, track: PublishedTrack) -> None:
-        """Add a subscription; nothing happens if it exists, or if the token does not allow it."""
+        """Add a subscription; no effect if it exists, or if the token does not allow it."""
         sid = track.info.sid
         if sid in participant.subscriptions or track.publisher is participant or not participant.grants.can_subscribe:
             return
@@ -165,7 +165,7 @@ class Room:
             participant.negotiation.unsubscribe(subscription)
 
     def unpublish(self, track: PublishedTrack) -> None:
-        """Take a track away from its publisher and from all who hear it."""
+        """Remove a track from its publisher and all its subscribers."""
         track.publisher.drop_track(track)
         for subscription in list(track.subscriptions.values()):
             self.unsubscribe(subscription.subscriber, track.info.sid)
@@ -174,7 +174,7 @@ class Room:
     # End
 
     def close(self, reason: models.DisconnectReason) -> None:
-        """Throw everyone out and end the room's jobs; safe to repeat."""
+        """Remove everyone and end the room's jobs; safe to repeat."""
         if self.is_closed:
             return
         self.is_closed = True

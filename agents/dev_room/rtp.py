@@ -1,4 +1,4 @@
-"""Owns RTP and RTCP headers: what the forwarding path reads and rewrites, nothing of payloads."""
+"""RTP and RTCP headers: the fields that forwarding reads and rewrites; payloads stay opaque."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SENDER_REPORT_LENGTH = 28
 
 
 def is_rtcp(packet: bytes) -> bool:
-    """Tell RTCP from RTP on one port. Source: RFC 5761, section 4."""
+    """Return whether a packet is RTCP and not RTP. Source: RFC 5761, section 4."""
     return len(packet) >= 2 and 192 <= packet[1] <= 223
 
 
@@ -35,7 +35,7 @@ def payload_offset(packet: bytes) -> int:
 def rewritten(packet: bytes, offset: int, ssrc: int, payload_type: int) -> bytes:
     """Return the packet under another source and payload type, without header extension.
 
-    Sequence number, timestamp, marker and padding stay, so that sender reports stay true.
+    Sequence number, timestamp, marker and padding stay, so that sender reports stay correct.
     """
     first, second, sequence, timestamp, _ = RTP_HEADER.unpack_from(packet)
     header = RTP_HEADER.pack(0x80 | (first & 0x20), (second & 0x80) | payload_type, sequence, timestamp, ssrc)

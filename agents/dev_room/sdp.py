@@ -1,4 +1,4 @@
-"""Owns session descriptions: what the room reads from a client's offer, and how it writes the answer."""
+"""Session descriptions: reads a client's offer, and writes the answer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ AUDIO_LEVEL_URI = "urn:ietf:params:rtp-hdrext:ssrc-audio-level"
 
 Kind = Literal["audio", "video", "application"]
 Direction = Literal["sendrecv", "sendonly", "recvonly", "inactive"]
-# aiortc's parser reports what it does not understand by whatever its expressions raise.
+# aiortc's parser has no error of its own for unknown input; its expressions raise these.
 _PARSE_ERRORS = (ValueError, AssertionError, LookupError, AttributeError, TypeError, RuntimeError, StopIteration)
 _KINDS = get_args(Kind)
 _DIRECTIONS = get_args(Direction)
@@ -54,7 +54,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SectionAnswer:
-    """How one audio section is answered; the others need no choice."""
+    """The answer for one audio section; the others need no choice."""
 
     direction: Direction
     ssrc: int | None = None
@@ -64,7 +64,7 @@ class SectionAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalTransport:
-    """What the answer says of our end."""
+    """Our end, as the answer describes it."""
 
     address: str
     port: int
@@ -80,7 +80,7 @@ def parse_offer(text: str) -> Offer:
     """Read an offer.
 
     Raises:
-        SdpError: It is malformed, or lacks what an answer needs.
+        SdpError: It is malformed, or lacks a part that the answer needs.
     """
     try:
         parsed = aiortc_sdp.SessionDescription.parse(text)
@@ -179,7 +179,7 @@ def _answer_lines(section: OfferedSection, answer: SectionAnswer, transport: Loc
     if section.kind == "audio":
         lines.append(f"a=fmtp:{payload_type} {answer.fmtp}")
         if section.level_extension is not None:
-            # In every section of every answer: what the first answer leaves out is never offered again.
+            # In every section of every answer: parts that the first answer omits are never offered again.
             lines.append(f"a=extmap:{section.level_extension} {AUDIO_LEVEL_URI}")
     if answer.msid is not None and answer.ssrc is not None:
         lines += [f"a=msid:{answer.msid}", f"a=ssrc:{answer.ssrc} cname:vivavoce"]

@@ -1,4 +1,4 @@
-"""Owns the development room server: its sockets, its doors, and starting and ending them."""
+"""The development room server: its sockets, its HTTP handlers, and starting and ending them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ logger = logging.getLogger(__name__)
 class RoomServer:
     """A LiveKit-compatible room server for one machine, for development and tests.
 
-    `await start()`, then join `url` with any LiveKit client; `await aclose()` tells everyone and leaves no task.
+    `await start()`, then join `url` with any LiveKit client; `await aclose()` notifies everyone and leaves no task.
     """
 
     def __init__(self, options: RoomServerOptions | None = None) -> None:
@@ -72,7 +72,7 @@ class RoomServer:
         ApiDoor(hub, authority).add_routes(app.router)
         if ipaddress.ip_address(self.options.address).is_loopback:
             PageDoor(mint_with(self.options.api_key, self.options.api_secret)).add_routes(app.router)
-        else:  # the page hands out tokens, and only this machine may have them
+        else:  # the page serves tokens, and only this machine may have them
             app.router.add_get("/", _home)
         # Join requests carry a whole SDP offer in the request line: aiohttp's 8 kB are too few.
         runner = web.AppRunner(
@@ -103,7 +103,7 @@ class RoomServer:
         return f"cannot listen on {self.options.host}:{self.options.port}: {error.strerror or error}"
 
     async def aclose(self) -> None:
-        """Tell everyone that the server ends and close all that is open; safe to repeat."""
+        """Notify everyone that the server ends and close all connections; safe to repeat."""
         runner, hub, self._runner = self._runner, self._hub, None
         if runner is None or hub is None:
             return

@@ -1,4 +1,4 @@
-"""Owns the signalling door `/rtc/v1`: join and resume requests, and the websocket of one participant."""
+"""The signalling endpoint `/rtc/v1`: join and resume requests, and the websocket of one participant."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class SignalDoor:
         return claims, join
 
     async def validate(self, request: web.Request) -> web.Response:
-        """Say why a join was refused; this text is what a developer reads."""
+        """Return why a join was refused; developers read this text."""
         try:
             self._check(request)
         except Refused as exc:
@@ -136,7 +136,7 @@ class SignalDoor:
 
     async def _read(self, ws: web.WebSocketResponse, participant: Participant, link: SignalLink) -> None:
         while True:
-            # Buffered messages are received without a pause: one client's burst must not hold all others up.
+            # Buffered messages are received without a pause: one client's burst must not delay all others.
             await anyio.lowlevel.checkpoint()
             try:
                 message = await ws.receive(timeout=PING_TIMEOUT)
@@ -180,7 +180,7 @@ class SignalDoor:
             try:
                 participant.take_offer(join.publisher_offer)
             except SdpError as exc:
-                logger.warning("%s offered what cannot be answered: %s", participant.info.identity, exc)
+                logger.warning("%s sent an offer that cannot be answered: %s", participant.info.identity, exc)
                 room.remove(participant, models.JOIN_FAILURE)
         hub.dispatcher.on_join(room.describe(), participant.info, config, is_first_caller=is_first_caller,
                                is_restarted=hub.is_restarted(room.name))  # fmt: skip

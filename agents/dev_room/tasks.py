@@ -1,4 +1,4 @@
-"""Owns the tasks of the room server: each has a name, none outlives `aclose()`."""
+"""The tasks of the room server: each has a name, none outlives `aclose()`."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ CLOSE_LIMIT = 1.0
 
 
 class TaskSet:
-    """Tasks that run beside each other: one that fails is logged and harms no other."""
+    """Tasks that run beside each other: one that fails is logged and does not affect the others."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def spawn(self, coro: Coroutine[Any, Any, None], *, name: str) -> None:
-        """Run it to its end; nobody waits for it but `aclose()`."""
+        """Run it to its end; only `aclose()` waits for it."""
         _ = self._add(coro, name)
 
     def spawn_task(self, coro: Coroutine[Any, Any, None], *, name: str) -> asyncio.Task[None]:
@@ -38,7 +38,7 @@ class TaskSet:
             logger.error("task %s failed", task.get_name(), exc_info=error)
 
     async def aclose(self) -> None:
-        """Cancel what still runs and wait for it, at most `CLOSE_LIMIT` seconds."""
+        """Cancel running tasks and wait for them, at most `CLOSE_LIMIT` seconds."""
         tasks = self._tasks - {asyncio.current_task()}
         for task in tasks:
             task.cancel()

@@ -1,4 +1,4 @@
-"""Owns published tracks and their subscriptions: forwarding of packets, loudness and loss."""
+"""Published tracks and their subscriptions: forwarding of packets, loudness and loss."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LOUD_DBOV = 35
 
 @dataclass(slots=True)
 class LevelMeter:
-    """Collects the audio levels that a client states, between two looks at it."""
+    """Collects the audio levels in a client's packets, between two readings."""
 
     loud_packets: int = 0
     loudest_dbov: int = 127
@@ -42,7 +42,7 @@ class LevelMeter:
 
 @dataclass(slots=True)
 class LossMeter:
-    """Counts received packets against their sequence numbers, between two looks at it."""
+    """Counts received packets against their sequence numbers, between two readings."""
 
     received: int = 0
     expected: int = 0
@@ -92,14 +92,14 @@ class PublishedTrack:
     level_extension: int | None = None
     has_media: bool = False
     is_announced: bool = False
-    """Whether its publisher was told that somebody hears it."""
+    """Whether the publisher has been informed that the track has a listener."""
     subscriptions: dict[str, Subscription] = field(default_factory=dict)
     """By the subscriber's sid."""
     levels: LevelMeter = field(default_factory=LevelMeter)
     losses: LossMeter = field(default_factory=LossMeter)
 
     def forward(self, packet: bytes) -> None:
-        """Send one decrypted RTP packet to everyone who is served; malformed and muted ones are dropped."""
+        """Forward one decrypted RTP packet to all served subscribers; malformed and muted ones are dropped."""
         try:
             offset = rtp.payload_offset(packet)
         except ValueError as exc:
@@ -120,15 +120,15 @@ class PublishedTrack:
                 peer.send_rtp(rtp.rewritten(packet, offset, subscription.ssrc, subscription.payload_type))
 
     def assume_media(self) -> None:
-        """Take it that the publisher is sending, from its first packet on."""
+        """Treat the publisher as sending, as its first packet would."""
         self.has_media = True
         self.announce_if_heard()
 
     def announce_if_heard(self) -> None:
-        """Tell the publisher, once, that somebody hears the track; agents wait for it before they speak.
+        """Inform the publisher, once, that the track has a listener; agents wait for it before they speak.
 
-        Not before media flows, as on a real server: the Python SDK loses the message, and with it the agent's voice,
-        when it comes before the publishing call has returned.
+        Not before media flows, as on a real server: the Python SDK loses the message, and with it the agent's voice, if
+        it comes before the publishing call has returned.
         """
         if self.has_media and not self.is_announced and any(s.is_served for s in self.subscriptions.values()):
             self.is_announced = True
@@ -136,7 +136,7 @@ class PublishedTrack:
             self.publisher.send(rtc_messages.SignalResponse(track_subscribed=subscribed))
 
     def forward_report(self, information: bytes) -> None:
-        """Send the publisher's sender report on: timestamps are forwarded unchanged, so it stays true."""
+        """Forward the publisher's sender report: timestamps are forwarded unchanged, so it stays correct."""
         for subscription in self.subscriptions.values():
             peer = subscription.subscriber.peer
             if subscription.mid is not None and peer is not None:

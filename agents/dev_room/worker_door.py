@@ -1,4 +1,4 @@
-"""Owns the door `/agent`: the websocket of one worker, in protobuf or in JSON as the worker likes."""
+"""The endpoint `/agent`: the websocket of one worker, in protobuf or in JSON, as the worker chooses."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class WorkerDoor:
         link.send(agent.ServerMessage(register=reply))
         try:
             while True:
-                await anyio.lowlevel.checkpoint()  # as at the signalling door
+                await anyio.lowlevel.checkpoint()  # as at the signalling endpoint
                 received = await ws.receive()
                 if received.type not in (WSMsgType.BINARY, WSMsgType.TEXT):
                     return

@@ -25,7 +25,7 @@ def summary(report: SessionReport) -> Element:
     failed = sum(tool.is_error for tool in tools)
     figures: list[tuple[str, str, str]] = [
         ("length", clock(report.seconds), ""),
-        ("answered turns", str(len(latencies)), f"{len(report.turns)} with what the agent said by itself"),
+        ("answered turns", str(len(latencies)), f"{len(report.turns)} with the agent's own speech"),
         ("median latency", milliseconds(percentile(latencies, 50)) if latencies else "–", "last sound to first sound"),
         ("95th percentile", milliseconds(percentile(latencies, 95)) if latencies else "–", ""),
         ("interruptions", str(decisions["interrupted"]), f"{decisions['resumed']} pauses for nothing"),

@@ -27,7 +27,7 @@ def turns(report: SessionReport) -> Element:
         _card(number, turn, longest, _kind(turn, *ordered.get(turn.answers_turn_id, (0, None))))
         for number, turn in enumerate(in_order(report.turns), start=1)
     ]
-    body: list[Child] = [el("ol", *cards, class_="turns")] if cards else [el("p", "Nobody said anything.")]
+    body: list[Child] = [el("ol", *cards, class_="turns")] if cards else [el("p", "Nothing was said.")]
     return el("section", el("h2", "Turns"), _owners(report), *body, id="turns")
 
 
@@ -46,7 +46,7 @@ def _kind(turn: TurnRecord, number: int, answered: TurnRecord | None) -> str:
     if answered is None:
         return {"turn": "", "say": "said by the application", "reply": "asked for by the application"}[turn.kind]
     if turn.tools or answered.tools:
-        return f"answers turn {number} late: what its tools came to"
+        return f"answers turn {number} late: the results of its tools"
     return f"answers turn {number} in its stead"
 
 

@@ -161,7 +161,7 @@ class Expect(ExpectMoments):
         for entry in of_kind(self._log.rest(), kind):
             if fits(entry):
                 return entry
-        raise self._failed(f"{wanted} in what is left", "none like it")
+        raise self._failed(f"{wanted} in the rest", "none like it")
 
 
 class ExpectEntry(Expect):

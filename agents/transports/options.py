@@ -87,7 +87,7 @@ class RoomOptions:
                 f"participant_kinds must be of {sorted(PARTICIPANT_KINDS)}, got {sorted(unknown)!r} too"
             )
         if not self.participant_kinds:
-            raise ConfigurationError("participant_kinds is empty, so that nobody could ever be linked; name one")
+            raise ConfigurationError("participant_kinds is empty, so no participant could ever be linked; name one")
         for name in ("input_rate", "output_rate"):
             check_whole(name, getattr(self, name), at_least=1)
         if self.input_rate not in INPUT_RATES_HZ:

@@ -175,7 +175,7 @@ class JobContext:
                 finally:
                     self._news.discard(news)
         whom = "a participant" if identity is None else f"the participant {identity!r}"
-        raise RoomError(f"{whom} had to join room {self._job.room!r} within {limit} s, nobody did; mind `limit`")
+        raise RoomError(f"{whom} had to join room {self._job.room!r} within {limit} s, none did; mind `limit`")
 
     def attach_session(self, close: SessionClose) -> None:
         """Register `close`: the job's end calls `close(reason)` before the shutdown callbacks and before leaving the

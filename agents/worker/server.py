@@ -172,7 +172,7 @@ class WorkerServer:
             case TellRetry():
                 logger.warning("%s; try %d in %.1f s", effect.reason, effect.attempt, effect.delay)
             case TellDraining():
-                logger.info("draining: %d jobs may go on for %.0f s", effect.job_count, effect.limit)
+                logger.info("draining: %d jobs may continue for %.0f s", effect.job_count, effect.limit)
             case Finish():
                 raise AssertionError("ends the loop")
             case _:

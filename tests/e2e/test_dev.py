@@ -89,12 +89,12 @@ async def test_a_broken_save_is_shown_and_the_old_code_goes_on(dev: Running, fol
         for number, (before, problem) in enumerate(BROKEN.values(), 1):
             write_app(folder, "v2", "The broken code booked", before=before)
             await seen(dev, problem)
-            await seen(dev, "The old code goes on.", times=number)
+            await seen(dev, "The old code continues.", times=number)
         # It loads, and fails only when it is to take the call over.
         text = (folder / "app.py").read_text().removeprefix(before)
         (folder / "app.py").write_text(text.replace("    tts = espeak.TTS()\n", "    raise KeyError('late')\n"))
         await seen(dev, "late")
-        await seen(dev, "The old code goes on.", times=len(BROKEN) + 1)
+        await seen(dev, "The old code continues.", times=len(BROKEN) + 1)
         assert caller.agents == agents
         await caller.room.local_participant.send_text("on friday at seven", topic="lk.chat")
         await hears(caller, "The old code booked friday at seven")

@@ -93,7 +93,7 @@ def load_tts(name: str, options: dict[str, Any]) -> TTS:
     """Return the TTS of a plugin.
 
     Raises:
-        ConfigurationError: There is no such plugin, it has no TTS, or the TTS does not take these options.
+        ConfigurationError: There is no such plugin, it has no TTS, or the TTS does not accept these options.
     """
     try:
         plugin = importlib.import_module(f"vivavoce.plugins.{name}")

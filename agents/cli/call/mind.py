@@ -1,4 +1,4 @@
-"""ScriptMind: when a scripted caller says its next line, decided from what it hears. Pure; time is received samples."""
+"""ScriptMind: decides when a scripted caller says its next line, by its own hearing. Pure; time is received samples."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from vivavoce.agents.cli.call.script import DEFAULT_PAUSE, CallScript, Expectati
 
 @dataclass(slots=True)
 class Answer:
-    """What the agent said after a line."""
+    """The agent's words after a line."""
 
     heard: list[str] = field(default_factory=list)
-    """Utterances as the caller's ears made them out."""
+    """Utterances as the caller's recogniser understood them."""
     captions: dict[str, str] = field(default_factory=dict)
     """The agent's own transcription, by segment."""
 
@@ -25,7 +25,7 @@ class Answer:
 
 @dataclass(slots=True)
 class SaidLine:
-    """A line of the caller and what it heard after it; samples on the call's clock."""
+    """A line of the caller and the answer that it heard; positions are samples on the call's clock."""
 
     start: int
     end: int
@@ -34,22 +34,22 @@ class SaidLine:
 
 @dataclass(slots=True)
 class ScriptMind:
-    """Feed it what was heard, in order, and ask it once a frame.
+    """Decides for a scripted caller: it receives events in order, and is asked for a decision once a frame.
 
     Args:
-        script: What to say, and when.
-        has_ears: Each utterance of the agent is followed by its words, which are waited for.
+        script: The lines, and when to say them.
+        has_ears: Each utterance of the agent is followed by its recognised words; the caller waits for them.
     """
 
     script: CallScript
     has_ears: bool
     said_lines: list[SaidLine] = field(default_factory=list)
     greeting: Answer = field(default_factory=Answer)
-    """What was heard before the first line."""
+    """The agent's words before the first line."""
     _begun: deque[int] = field(default_factory=deque)
     _interim: str = ""
     _agent_since: int | None = None
-    """Where the agent began to speak after the last line."""
+    """Position at which the agent began to speak after the last line."""
     _is_agent_speaking: bool = False
     _quiet_since: int = 0
     _left_at: int | None = None
@@ -83,7 +83,7 @@ class ScriptMind:
             self._answer_of(begun).append(text)
 
     def captions(self) -> dict[str, str]:
-        """Return where the transcription of what the agent begins to say now belongs."""
+        """Return the dict for the transcription of the agent's next words."""
         return (self.said_lines[-1].answer if self.said_lines else self.greeting).captions
 
     def _answer_of(self, begun: int) -> list[str]:
@@ -113,12 +113,14 @@ class ScriptMind:
 
     @property
     def _expected(self) -> Expectation:
-        """What is expected of the agent now."""
+        """The expectation of the agent's present words."""
         number = len(self.said_lines)
         return self.script.steps[number - 1].expect if number else self.script.greeting_expect
 
     def _alone(self, left_at: int, position: int) -> HangUp | None:
-        """End the call that the agent left, once its last words are understood, or nobody has taken over in time."""
+        """End the call when the agent has left and its last words are recognised, or no agent has taken over in
+        time.
+        """
         expected = self._expected
         is_answered = self._agent_since is not None and expected.silent_for is None
         is_last = len(self.said_lines) == len(self.script.steps)
@@ -137,7 +139,7 @@ class ScriptMind:
         return HangUp(f"the agent left before the script was over, {where}")
 
     def _is_time(self, step: Step | None, position: int) -> bool:
-        """Whether the agent's turn is over, or what stood instead of it."""
+        """Return whether the agent's turn is over, or the condition that replaces it is met."""
         pause = (step.pause if step is not None else DEFAULT_PAUSE) * SAMPLE_RATE
         if not self.said_lines and not self.script.greeting:
             return position >= pause

@@ -1,4 +1,4 @@
-"""Runs `vivavoce call`: as many calls as asked, some at a time, each judged, and one report of them all."""
+"""Runs `vivavoce call`: the requested number of calls, some at a time, each judged, and one report of them all."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SHOWN = {
     "left": "agent leaves",
     "returned": "agent is back",
 }
-"""The caller's events that are shown, and as what."""
+"""The caller's events that are shown → their label."""
 CALLER_IDENTITY = "caller"
 
 
@@ -42,7 +42,7 @@ class CallOptions:
     """Whom to call, how often, and where the results go.
 
     Args:
-        room: Its name; with `repeat` the calls' numbers are added to it. Empty takes a name nobody has.
+        room: Name of the room; with `repeat` the calls' numbers are added to it. Empty takes an unused name.
         agent_name: Dispatched into the room; empty leaves it to the server, or to an agent that is there already.
         out: Folder of the recordings and `result.json`.
         answer_limit: Seconds for the agent to come.
@@ -106,7 +106,7 @@ async def place_calls(script: CallScript, options: CallOptions, console: Console
 
 
 async def _place(script: CallScript, options: CallOptions, room: str, number: int, console: Console) -> CallReport:
-    """Place one call; one that could not be placed is a failed one."""
+    """Place one call; a call that could not be placed counts as failed."""
     name = "call.wav" if options.repeat == 1 else f"call-{number + 1}.wav"
     path = options.out / name
     request = {
@@ -144,7 +144,7 @@ def _token(options: CallOptions, room: str) -> str:
 
 
 def summary(reports: Sequence[CallReport]) -> dict[str, Any]:
-    """Return all calls as plain data, with the spread of their latencies in seconds."""
+    """Return all calls as plain data, with the distribution of their latencies in seconds."""
     latencies = [line.latency for each in reports for line in each.lines if line.end and line.latency is not None]
     silenced = [line.silenced for each in reports for line in each.lines if line.silenced is not None]
     return {

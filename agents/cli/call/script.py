@@ -1,4 +1,4 @@
-"""Owns the script of a call: what its file may hold, and saying in words what is wrong with it."""
+"""The script of a call: its format, and error messages for its mistakes."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class _Part(BaseModel):
 
 
 class Expectation(_Part):
-    """What must be true of the agent after a line of the caller; what is left out is not looked at."""
+    """Requirements for the agent after a line of the caller; omitted ones are not checked."""
 
     words: tuple[str, ...] = ()
-    """Each must be heard: words in this order, whatever their case and punctuation."""
+    """Each must be heard: words in this order, in any case and with any punctuation."""
     not_words: tuple[str, ...] = ()
     """None of these may be heard."""
     within: Seconds | None = None
@@ -37,11 +37,11 @@ class Expectation(_Part):
     silent_within: Seconds | None = None
     """Seconds from the onset of a line that interrupts until the agent is silent."""
     silent_for: Seconds | None = None
-    """Seconds for which the agent must say nothing after the line; the next step follows then."""
+    """Seconds of the agent's silence after the line; the next step follows then."""
     may_leave: bool = False
-    """Whether the agent may hang up: the call is over then, and the lines that were to follow are not missed."""
+    """Whether the agent may hang up: the call is over then, and the remaining lines do not count as missed."""
     leaves_within: Seconds | None = None
-    """Seconds from the caller's last sound until the agent must have hung up; of the last step."""
+    """Seconds from the caller's last sound until the agent must have hung up; only in the last step."""
 
     @field_validator("words", "not_words", mode="before")
     @classmethod
@@ -50,7 +50,7 @@ class Expectation(_Part):
 
     @property
     def needs_words(self) -> bool:
-        """Whether somebody must understand the agent."""
+        """Whether the caller needs to recognise the agent's words."""
         return bool(self.words or self.not_words)
 
 
@@ -64,7 +64,7 @@ class Step(_Part):
     pause: Annotated[float, Field(ge=0, le=60)] = DEFAULT_PAUSE
     """Seconds of silence after which the agent's turn is over and the line begins."""
     barge_in_after: Annotated[float, Field(ge=0, le=600)] | None = None
-    """Instead: seconds into the agent's speech at which the line interrupts it."""
+    """Instead of `pause`: seconds into the agent's speech at which the line interrupts it."""
     expect: Expectation = Expectation()
 
     @model_validator(mode="after")
@@ -86,7 +86,7 @@ class Step(_Part):
 
 
 class Voice(_Part):
-    """Who speaks for the caller."""
+    """The caller's voice."""
 
     tts: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")] = "espeak"
     """A plugin with a TTS: `espeak`, `openai` …"""
@@ -95,10 +95,10 @@ class Voice(_Part):
 
 
 class Ears(_Part):
-    """Who understands the agent."""
+    """How the caller recognises the agent's words."""
 
     words: Literal["grammar", "general", "transcription", "none"] = "none"
-    """By a JSGF grammar, by the general model (poor on many voices), or as the agent's transcription stream says."""
+    """By a JSGF grammar, by the general model (poor on many voices), or from the agent's transcription stream."""
     grammar: str | None = None
     """The grammar's file, beside the script."""
 
@@ -115,12 +115,12 @@ class CallScript(_Part):
     greeting: bool = True
     """Whether the agent speaks first."""
     greeting_expect: Expectation = Expectation()
-    """Of the greeting; `within` counts from when the agent's voice is connected."""
+    """Expectation of the greeting; `within` counts from when the agent's voice is connected."""
     steps: tuple[Step, ...] = Field(min_length=1, max_length=MAX_STEPS)
     patience: Seconds = 10.0
     """Seconds to wait for an answer before the call has failed."""
     takeover: Annotated[float, Field(ge=0, le=600)] = 3.0
-    """Seconds in which another agent may take over from one that left, as at a save under `vivavoce dev`."""
+    """Seconds in which another agent may take over from one that left, for example at a save under `vivavoce dev`."""
     limit: Annotated[float, Field(gt=0, le=3600)] = 300.0
     """Seconds of the whole call."""
     voice: Voice = Voice()
@@ -130,7 +130,9 @@ class CallScript(_Part):
     def _has_ears_for_words(self) -> CallScript:
         wants = self.greeting_expect.needs_words or any(step.expect.needs_words for step in self.steps)
         if wants and self.ears.words == "none":
-            raise ValueError('the script expects words: say in [ears] who hears them, such as words = "transcription"')
+            raise ValueError(
+                'the script expects words: set in [ears] how the caller hears them, for example words = "transcription"'
+            )
         of_lines = ("silent_within", "silent_for", "leaves_within")
         if any(getattr(self.greeting_expect, name) is not None for name in of_lines):
             raise ValueError("greeting_expect takes words, not_words, within and may_leave")
@@ -148,14 +150,14 @@ _PARTS: dict[str, type[_Part]] = {
     "voice": Voice,
     "ears": Ears,
 }
-"""What stands under a key."""
+"""The model of a key's value."""
 
 
 def read_script(path: Path) -> CallScript:
-    """Read a script, TOML or JSON by its name; files in it are taken from its own folder.
+    """Read a script, TOML or JSON by its name; paths in it are relative to its own folder.
 
     Raises:
-        ConfigurationError: It cannot be read, or is no script; the text says where and what is needed.
+        ConfigurationError: It cannot be read, or is no script; the text names the place and the need.
     """
     try:
         data = path.read_bytes()
@@ -182,7 +184,7 @@ def read_script(path: Path) -> CallScript:
 
 def _explain(path: Path, error: ValidationError) -> str:
     mistakes = error.errors(include_url=False, include_context=False)
-    # A step with a mistake is no step, which makes too few of them: that is no mistake of its own.
+    # A step with a mistake is left out, which may make too few steps: that is no mistake of its own.
     inner = {mistake["loc"][0] for mistake in mistakes if len(mistake["loc"]) > 1}
     mistakes = [each for each in mistakes if not (each["type"] == "too_short" and each["loc"][0] in inner)]
     lines = [f"the script {str(path)!r} has {len(mistakes)} mistake{'s' if len(mistakes) > 1 else ''}:"]
@@ -193,18 +195,18 @@ def _explain(path: Path, error: ValidationError) -> str:
 
 
 def _in_words(mistake: ErrorDetails) -> str:
-    """Return what is wrong, and what was given or may be."""
+    """Return the mistake as text, with the given value or the allowed ones."""
     if mistake["type"] == "extra_forbidden":
         parts = [part for part in mistake["loc"][:-1] if isinstance(part, str)]
         allowed = _PARTS[parts[-1]] if parts else CallScript
-        return f"there is no such key here; there are {', '.join(allowed.model_fields)}"
+        return f"unknown key; known ones are {', '.join(allowed.model_fields)}"
     text = mistake["msg"].removeprefix("Value error, ")
     given = mistake["input"]
     return f"{text}, got {given!r}" if isinstance(given, str | int | float) else text
 
 
 def _with_paths(script: CallScript, folder: Path) -> CallScript:
-    """Return the script with its files' full paths, each of which is there."""
+    """Return the script with the full paths of its files, after checking that each exists."""
 
     def find(name: str, what: str) -> str:
         found = (folder / name).resolve()

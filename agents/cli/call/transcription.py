@@ -1,4 +1,4 @@
-"""Owns hearing the agent by its own transcription stream (`lk.transcription`), for agents that send one."""
+"""Hears the agent by its own transcription stream (`lk.transcription`), for agents that send one."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ SEGMENT_ID = "lk.segment_id"
 
 
 class Transcription:
-    """Have `listen_to(room)` called before the room connects, and `run()` beside the call."""
+    """Collects transcriptions: call `listen_to(room)` before the room connects, and `run()` beside the call."""
 
     def __init__(self, mind: ScriptMind) -> None:
         self._mind = mind
         self._places: dict[str, dict[str, str]] = {}
-        """Where each segment belongs: a second stream of it, which corrects the first, may come a line later."""
+        """The dict of each segment: a second stream of it, which corrects the first, may come a line later."""
         # Unbounded: the SDK's callback cannot wait, and a stream is opened once a segment.
         self._opened, self._to_read = anyio.create_memory_object_stream["rtc.TextStreamReader"](math.inf)
 
     def listen_to(self, room: rtc.Room) -> None:
-        """Take the streams under any name but the caller's own: those are what the agent understood of the caller."""
+        """Register for the streams; streams in the caller's own name are skipped: they hold the caller's words."""
 
         def on_stream(reader: rtc.TextStreamReader, identity: str) -> None:
             if identity != room.local_participant.identity:
@@ -36,7 +36,7 @@ class Transcription:
         room.register_text_stream_handler(TOPIC, on_stream)
 
     async def run(self) -> None:
-        """Read what was opened, until cancelled."""
+        """Read opened streams until cancelled."""
         async with self._opened, self._to_read, anyio.create_task_group() as tasks:
             async for reader in self._to_read:
                 tasks.start_soon(self._read, reader)

@@ -1,4 +1,4 @@
-"""Owns what became of a scripted call: the script's expectations against its recording and what was heard."""
+"""The verdict on a scripted call: compares its recording and the heard words with the script's expectations."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class LineReport:
     """One line of the caller, or the greeting before the first one.
 
     Args:
-        start, end: Seconds of the recording between which the line was played out.
+        start, end: Seconds of the recording between which the line was played.
         latency: Seconds from the caller's last sound to the agent's first one.
         silenced: Seconds from a barge-in's onset to the agent's silence.
     """
@@ -46,8 +46,8 @@ class CallReport:
     """One call.
 
     Args:
-        problem: Why it came to an early end.
-        ended_by: None where it could not be placed.
+        problem: Why it ended early.
+        ended_by: None if it could not be placed.
     """
 
     room: str
@@ -63,7 +63,7 @@ class CallReport:
 
     @property
     def failures(self) -> list[str]:
-        """What was not as it had to be, in words."""
+        """The unmet requirements, as text."""
         found = [
             f"{line.line}: {check.name}: {check.found}"
             for line in self.lines
@@ -78,10 +78,10 @@ class CallReport:
 
 
 def judge(script: CallScript, result: Mapping[str, Any], recording: AudioFrame, room: str, path: str) -> CallReport:
-    """Measure a call and hold it against its script.
+    """Measure a call and compare it with its script.
 
     Args:
-        result: What the caller's process brought home.
+        result: The result of the caller's process.
         recording: The call in stereo: caller left, agent right.
         room, path: For the report.
     """
@@ -156,6 +156,6 @@ def _words(text: str) -> list[str]:
 
 
 def _holds(said: Sequence[str], wanted: Sequence[str]) -> bool:
-    """Whether the wanted words stand in the said ones, side by side."""
+    """Whether the wanted words occur in the said ones, side by side."""
     size = len(wanted)
     return any(list(said[at : at + size]) == list(wanted) for at in range(len(said) - size + 1))

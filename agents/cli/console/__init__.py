@@ -1,4 +1,4 @@
-"""What `vivavoce console` runs.
+"""The parts of `vivavoce console`.
 
-`job` stands for a room, `keys` and `lines` read the keyboard, `view` shows the call, `run` puts it together.
+`job` replaces a room, `keys` and `lines` read the keyboard, `view` shows the call, `run` joins the parts.
 """

@@ -1,4 +1,4 @@
-"""ConsoleJob: the job of a conversation without a room, so that an app's entrypoint runs as it is."""
+"""ConsoleJob: the job of a conversation without a room, so that an app's entrypoint runs unchanged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vivavoce.pipelines.io import Transport
 
 @dataclass(frozen=True, slots=True)
 class ConsoleParticipant:
-    """Whoever sits at the console, with what apps ask of a participant."""
+    """The person at the console, with the attributes of a participant that apps use."""
 
     identity: str = "console"
     name: str = "console"
@@ -24,10 +24,10 @@ class ConsoleParticipant:
 
 
 class ConsoleJob(JobContext):
-    """A job whose room is a transport: sessions start in it, everything else of a room is not there.
+    """A job whose room is a transport: sessions start in it, and there is nothing else of a room.
 
     Args:
-        transport: The conversation's.
+        transport: Transport of the conversation.
     """
 
     def __init__(self, job: JobInfo, transport: Transport, *, shared: dict[str, Any], tasks: TaskGroup) -> None:
@@ -36,14 +36,14 @@ class ConsoleJob(JobContext):
 
     @property
     def room(self) -> Any:
-        """The transport, where a room would be."""
+        """The transport, in place of a room."""
         return self._transport
 
     async def connect(self, *, auto_subscribe: bool = True) -> None:
-        """There is nothing to join."""
+        """Do nothing: there is no room to join."""
 
     async def wait_for_participant(self, identity: str | None = None, **_: Any) -> Any:
-        """Return whoever sits here."""
+        """Return the person at the console."""
         return ConsoleParticipant()
 
     async def leave(self) -> None:

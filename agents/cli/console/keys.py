@@ -1,4 +1,4 @@
-"""Keys: single keys of a terminal while it goes on showing things."""
+"""Keys: reads single keys of a terminal that shows output at the same time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def keys(on_key: Callable[[str], None]) -> Iterator[bool]:
         except OSError as error:
             logger.debug("the terminal cannot be read any more: %s", error)
             pressed = b""
-        if not pressed:  # it is gone, which would be told again and again
+        if not pressed:  # stdin has ended, and would report that again and again
             loop.remove_reader(descriptor)
         for key in pressed.decode(errors="ignore"):
             on_key(key)

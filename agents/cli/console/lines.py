@@ -1,7 +1,7 @@
-"""Lines: what comes in on stdin, line by line, from a terminal, a pipe, a file or nothing at all.
+"""Lines: reads stdin line by line, from a terminal, a pipe, a file or nothing at all.
 
-A terminal stays in its own mode: it collects each line, lets it be corrected, and shows what is typed. Nothing reads
-ahead of whoever asks, and no thread does, since one that waits in a read outlives the conversation.
+A terminal stays in its own mode: it collects each line, allows corrections, and shows typed characters. Nothing is read
+before it is asked for, and no thread reads, since a thread that waits in a read outlives the conversation.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ logger = logging.getLogger(__name__)
 
 READ_SIZE = 65536
 TOGETHER_SECONDS = 0.05
-"""Nobody types two lines within so short a time; whoever pastes does."""
+"""Seconds within which nobody types two lines; pasted lines come so close together."""
 
 
 class Lines:
     """The lines of a file descriptor.
 
     Args:
-        descriptor: Nobody else reads from it; its flags stay as they are. None: there is none, so no line comes.
-        encoding: Of its text.
+        descriptor: Read by this object only; its flags stay unchanged. None: no line comes.
+        encoding: Encoding of its text.
     """
 
     def __init__(self, descriptor: int | None, encoding: str = "utf-8") -> None:
@@ -34,15 +34,15 @@ class Lines:
         self._pending = b""
         self._is_over = descriptor is None
         self.was_waiting = False
-        """Whether the line that came last was there already when it was asked for."""
+        """Whether the last line was available already when it was asked for."""
 
     @property
     def is_terminal(self) -> bool:
-        """Whether somebody types them."""
+        """Whether a person types them."""
         return self._descriptor is not None and os.isatty(self._descriptor)
 
     async def next(self) -> str | None:
-        """Return the next line without what is around it, or None at the end; empty ones are left out."""
+        """Return the next line without surrounding space, or None at the end; empty lines are skipped."""
         asked = anyio.current_time()
         is_there = b"\n" in self._pending or self._has_input()
         while (line := await self._next()) is not None:
@@ -69,7 +69,7 @@ class Lines:
         return line
 
     async def _read(self) -> bytes:
-        """Return some bytes, none at the end of the input."""
+        """Return some bytes; none at the end of the input."""
         assert self._descriptor is not None
         while True:
             try:
@@ -78,7 +78,7 @@ class Lines:
                 await anyio.lowlevel.checkpoint()
             try:
                 return os.read(self._descriptor, READ_SIZE)
-            except BlockingIOError:  # somebody else took it
+            except BlockingIOError:  # another reader took it
                 continue
             except OSError as error:  # the terminal is gone, or stdin is open for writing only
                 logger.warning("nothing can be typed any more: stdin cannot be read (%s)", error)
@@ -87,6 +87,6 @@ class Lines:
 
 def typed_lines() -> Lines:
     """Return the lines of stdin."""
-    if sys.stdin is None:  # closed before the command began: the number may mean another file by now
+    if sys.stdin is None:  # closed before the command began: the number may belong to another file by now
         return Lines(None)
     return Lines(sys.stdin.fileno(), sys.stdin.encoding)

@@ -1,4 +1,4 @@
-"""Runs `vivavoce console`: one job without a room, its display, its keys, and when it is over."""
+"""Runs `vivavoce console`: one job without a room, its display, its keys, and its end."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ logger = logging.getLogger(__name__)
 ROOM = "console"
 METER_SECONDS = 0.1
 SETTLED_SECONDS = 1.0
-"""How long nobody says anything before a conversation whose input has ended is over."""
+"""Seconds of silence on both sides after which a conversation whose input has ended is over."""
 MOST_SECONDS = 120.0
-"""How long that may take at most."""
+"""Limit for that, in seconds."""
 
 
 class Conversation:
     """One conversation at this machine.
 
     Args:
-        app: Whose agent talks.
-        transport: With whom.
-        terminal: Where it is shown.
-        ends: The WAV files in the place of devices, which say when it is over.
+        app: The app of the agent.
+        transport: Transport of the conversation.
+        terminal: The console that shows it.
+        ends: The WAV files in place of devices; their end is the end of the conversation.
     """
 
     def __init__(
@@ -132,13 +132,13 @@ class Conversation:
                 context.end("it cannot be")
 
     async def _end_after(self, is_over: anyio.Event) -> None:
-        """End the conversation when its input has, and everything is answered."""
+        """End the conversation when its input has ended and everything is answered."""
         await is_over.wait()
         await self._settled()
         self.end("the input has ended")
 
     async def _settled(self) -> None:
-        """Wait until nobody has said anything for a while, or for too long."""
+        """Wait until both sides have been silent for a while, or until the limit."""
         await self._has_session.wait()
         session = self._session
         assert session is not None
@@ -157,7 +157,7 @@ class Conversation:
 
     @contextmanager
     def _keyboard(self) -> Iterator[None]:
-        """Obey keys; where lines are typed there are none, and the terminal stays as it is."""
+        """Handle keys; while lines are typed there are none, and the terminal stays unchanged."""
         if self._lines is not None:
             if self._lines.is_terminal:
                 self._view.note("type a line and press Enter; Ctrl-D or Ctrl-C ends")
@@ -172,7 +172,8 @@ class Conversation:
         await self._has_session.wait()
         is_script = not lines.is_terminal
         while (line := await lines.next()) is not None:
-            if is_script or lines.was_waiting:  # what nobody types waits for the answer, else each line would cut it
+            # a line that is not typed waits for the answer, or each line would interrupt the answer before
+            if is_script or lines.was_waiting:
                 await self._settled()
             transport.type(line)
         await self._settled()
@@ -184,7 +185,7 @@ class Conversation:
             return
         try:
             self._obey(key)
-        except SessionError as error:  # it does not take calls yet, or no more
+        except SessionError as error:  # the session takes no calls yet, or no more
             logger.debug("key %r does nothing: %s", key, error)
 
     def _obey(self, key: str) -> None:

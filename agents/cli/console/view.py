@@ -1,4 +1,4 @@
-"""ConsoleView: a conversation at this machine as its terminal shows it, where somebody may be typing."""
+"""ConsoleView: shows a conversation at this machine in its terminal, in which a person may be typing."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ BEFORE_AND_AFTER = frozenset({AgentState.STARTING, AgentState.CLOSING, AgentStat
 
 
 class ConsoleView(View):
-    """Shows one call, from when the agent is there; a call that never began is not shown to have ended.
+    """Shows one call, from the agent's presence on; for a call that never began it shows no end.
 
     Args:
-        console: Where to.
-        room: What the call is called.
-        is_typed_at: Whether somebody types lines into the same terminal. It shows these itself, so they are not
-            repeated, and below them stands nothing that is drawn anew; what comes while a line is being typed gets
-            a line of its own.
+        console: The console to print to.
+        room: Name of the call.
+        is_typed_at: Whether a person types lines into the same terminal. The terminal shows these itself, so they are
+            not repeated, and nothing below them is redrawn; output during typing gets a line of its own.
     """
 
     def __init__(self, console: Console, room: str, *, is_typed_at: bool = False) -> None:
@@ -28,7 +27,7 @@ class ConsoleView(View):
         self._has_begun = False
 
     def agent_state(self, state: AgentState) -> None:
-        """The agent is there, listens, thinks, speaks."""
+        """The agent is present, listens, thinks, speaks."""
         if not self._has_begun and state not in BEFORE_AND_AFTER:
             self._has_begun = True
             self.call_started(self._room)
@@ -40,13 +39,13 @@ class ConsoleView(View):
             super().call_ended(reason)
 
     def caller_said(self, text: str) -> None:
-        """What the caller has said, unless they see it already."""
+        """Show the caller's words, unless the terminal shows them already."""
         if not self._is_typed_at:
             super().caller_said(text)
 
     def _print(self, *shown: RenderableType) -> None:
         if self._is_typed_at and not self._console.is_dumb_terminal:
-            # A line's worth of blanks ends where it began if that was the left edge, and else on the next line: which
-            # column the cursor is in after typing, nobody can say.
+            # A line's worth of blanks ends where it began if that was the left edge, and else on the next line: the
+            # column of the cursor after typing is unknown.
             self._console.file.write(" " * self._console.width + "\r\x1b[K")
         super()._print(*shown)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from vivavoce.plugins import rules
 
 CALLER_GRAMMAR = Path(__file__).with_name("caller_says.gram")
-"""What the host's speech recogniser understands."""
+"""The sentences that the host's speech recogniser understands."""
 
 VOICE = "en-us+f5"
 WORDS_PER_MINUTE = 160
@@ -42,7 +42,7 @@ class Booking:
 
 @dataclass(slots=True)
 class Bookings:
-    """What the tool has stored, newest last; the session's userdata."""
+    """The bookings that the tool has stored, newest last; the session's userdata."""
 
     made: list[Booking] = field(default_factory=list)
 
@@ -81,7 +81,7 @@ class TableHost(Agent):
 
 @cache
 def dialogue() -> rules.Dialogue:
-    """Return the rules by which the host answers."""
+    """Return the rules of the host's answers."""
     from vivavoce.plugins import rules
 
     def guests(value: rules.Value) -> str:
@@ -118,11 +118,11 @@ def dialogue() -> rules.Dialogue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LanguageModel:
-    """A language model to answer instead of the rules.
+    """A language model that answers instead of the rules.
 
     Args:
-        name: The model's; None takes the plugin's default, which only OpenAI has.
-        base_url: Of a server that speaks OpenAI's API; None is OpenAI.
+        name: Name of the model; None takes the plugin's default, which only OpenAI has.
+        base_url: URL of a server with OpenAI's API; None is OpenAI.
     """
 
     name: str | None = None
@@ -131,11 +131,12 @@ class LanguageModel:
 
 @asynccontextmanager
 async def demo_speech(model: LanguageModel | None = None) -> AsyncIterator[Callable[[], CascadingPipeline]]:
-    """Hold the parts (Silero, pocketsphinx, an LLM, espeak), shared by all calls; yields a pipeline's maker.
+    """Open the parts (Silero, pocketsphinx, an LLM, espeak), shared by all calls; yields a function that makes
+    pipelines.
 
     Args:
-        model: Who answers; None takes the rules, and all of it is offline. A language model is told everything that
-            pocketsphinx makes of free English, the rules only what the grammar allows.
+        model: Answers the caller; None takes the rules, and then everything is offline. A language model receives all
+            words that pocketsphinx recognises in free English, the rules only those that the grammar allows.
     Raises:
         ConfigurationError: An extra, a key or a model's name is missing.
     """

@@ -1,9 +1,9 @@
 """The simulated caller, a process of its own: `python -m vivavoce.agents.cli.demo.caller`, a CallRequest on stdin.
 
 It joins a room, speaks synthetic speech in real time, and decides only from the audio that it receives: its own voice
-activity detection, and grammar recognition of what the host may say. Transcriptions are never read. Time that it acts
-on is counted in received samples; the wall clock may only fail the call. Events and the result go to stdout, one JSON
-object a line. It ends when its stdin does, so it never outlives whoever started it.
+activity detection, and recognition by a grammar of the host's sentences. It never reads transcriptions. Its decisions
+use time counted in received samples; the wall clock can only fail the call. Events and the result go to stdout, one
+JSON object a line. It ends when its stdin does, so it never outlives its parent.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CALL_LIMIT = 120.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRequest:
-    """Where to call, and where to leave the recording."""
+    """The server and room to call, and the path of the recording."""
 
     url: str
     token: str = field(repr=False)

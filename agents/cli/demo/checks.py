@@ -1,4 +1,4 @@
-"""Owns what the demo's call must have been like, measured on the recordings of both sides."""
+"""The checks of the demo's call, measured on the recordings of both sides."""
 
 from __future__ import annotations
 
@@ -14,14 +14,17 @@ MIN_ANSWERS = 4
 MAX_SILENCING = 1.0
 """Seconds from the onset of the barge-in until the agent is silent."""
 LATENCY_RANGE = (-0.05, 0.15)
-"""Seconds by which a silence in the agent's own recording may exceed its `e2e_latency`: where a voice ends and begins
-is another matter for a VAD than for a level. Both take the agent's word for when its sound is played; whether that was
-so, the caller's recording tells."""
+"""Seconds by which a silence in the agent's own recording may exceed its `e2e_latency`: a VAD and a level see different
+ends of a voice. Both use the agent's own times of playing; the caller's recording checks those.
+"""
 ROOM_RANGE = (0.0, 1.0)
 """Seconds that the caller may wait longer than the agent's `e2e_latency`: the room, both ways. It takes 0.13 s on a
-quiet machine; on a busy one packets come late, and the jitter buffers of both sides keep what they then grow by."""
+quiet machine. On a busy one packets come late, and the jitter buffers of both sides keep the length that they grow to.
+"""
 ROOM_LEAST = 0.5
-"""Seconds that it may take at best: what takes longer in every turn is no jitter: sound is played late."""
+"""Limit in seconds of the shortest such delay: if every turn takes longer, the cause is not jitter; sound is played
+late.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,8 +32,8 @@ class CallerTurn:
     """A line of the caller on its own recording.
 
     Args:
-        start, end: Samples of the recording between which the line was played out, its silent edges included.
-        answer: What the caller understood afterwards.
+        start, end: Samples of the recording between which the line was played, its silent edges included.
+        answer: The agent's words after it, as the caller recognised them.
     """
 
     line: str
@@ -42,10 +45,10 @@ class CallerTurn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallResult:
-    """What the caller brings home.
+    """The result of the caller's process.
 
     Args:
-        problem: Why the call failed; empty when it hung up as planned.
+        problem: Why the call failed; empty if it hung up as planned.
     """
 
     sample_rate: int
@@ -58,7 +61,7 @@ class CallResult:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> CallResult:
-        """Return what `to_json` was called on."""
+        """Return the result from the data of `to_json`."""
         return cls(**{**data, "turns": tuple(CallerTurn(**turn) for turn in data["turns"])})
 
 
@@ -68,11 +71,11 @@ def check_call(
     bookings: Sequence[Mapping[str, Any]],
     wanted: tuple[Mapping[str, Any], Mapping[str, Any]],
 ) -> list[Check]:
-    """Return whether the call was as it must be: answers heard, the agent cut, a table booked and then corrected.
+    """Return the checks of the call: answers heard, the agent cut, a table booked and then corrected.
 
     Args:
-        bookings: What the agent's tool stored, oldest first; the last one counts.
-        wanted: What the caller asked for first, and what it was corrected to.
+        bookings: The bookings that the agent's tool stored, oldest first; the last one counts.
+        wanted: The caller's first wish, and the corrected one.
     """
     first, corrected = wanted
     heard = [
@@ -95,7 +98,8 @@ def check_call(
 
 
 def check_latencies(silences: Sequence[float] | str, waits: Sequence[float], latencies: Sequence[float]) -> list[Check]:
-    """Return whether the agent's reported latencies are true where it speaks and, but for the room, where it is heard.
+    """Return the checks of the agent's reported latencies: against its own recording and, apart from the room, the
+    caller's.
 
     Args:
         silences: For each answered turn, the gap in the agent's own recording; or why there are none.
@@ -120,7 +124,7 @@ def _check_excess(
     *,
     least: float = inf,
 ) -> Check:
-    """Return whether each time exceeds its latency by `low` to `high`, and one of them by no more than `least`."""
+    """Return a check that each time exceeds its latency by `low` to `high`, and one of them by no more than `least`."""
     if isinstance(seconds, str):
         return Check(name, False, seconds)
     if len(seconds) != len(latencies) or not seconds:
@@ -131,7 +135,7 @@ def _check_excess(
 
 
 def _bookings(bookings: Sequence[Mapping[str, Any]]) -> str:
-    """Return bookings in words."""
+    """Return bookings as text."""
     if not bookings:
         return "nothing booked"
     return " and ".join(", ".join(str(value) for value in booking.values()) for booking in bookings)

@@ -1,4 +1,4 @@
-"""CallerMind: what the simulated caller says next, decided from what it hears. Pure; time is received samples."""
+"""CallerMind: decides the simulated caller's next line, by its own hearing. Pure; time is received samples."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ from dataclasses import dataclass, field
 from vivavoce.agents.caller.line import SAMPLE_RATE, Decision, HangUp, Say
 
 REPLY_PAUSE = 0.6
-"""Seconds of silence after which the caller takes the host's turn to be over."""
+"""Seconds of silence after which the host's turn counts as over."""
 PATIENCE = 6.0
-"""Seconds of silence after which it says its last line again."""
+"""Seconds of silence after which the caller repeats its last line."""
 MAX_REPEATS = 2
 TAKEOVER = 3.0
 """Seconds in which another host may take over from one that left."""
 BARGE_IN_AFTER = 0.3
-"""Seconds for which the words that make it interrupt must have stood in the transcript."""
+"""Seconds for which the words that trigger an interruption must have been in the transcript."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """What the caller wants.
+    """The caller's plan.
 
     Args:
-        opening: What it says when it understood nothing of the greeting.
-        answers: What it says to a question; the question is known by the words that it ends with or holds.
-        barge_in: `(heard, line)`: the words upon which it interrupts the host, and how.
-        correction: `(question, line)`: what it says to that question the first time, instead of the answer.
-        read_back: What the corrected booking must be read back with, and what it says to one that lacks a word of it.
-        booked: The host's word that reads a booking back; before it, `correction`'s question is one misheard.
-        changed: The host's word that reads a changed booking back.
-        farewell: The host's word upon which it hangs up.
-        first_booking: What must be booked before the correction.
-        booking: What must be booked in the end.
+        opening: Line for a greeting that was not understood.
+        answers: Answers to questions; a question is recognised by words at its end or in it.
+        barge_in: `(heard, line)`: words that trigger an interruption of the host, and the line for it.
+        correction: `(question, line)`: the first answer to that question, in place of the regular one.
+        read_back: Words that the host must repeat for the corrected booking, and the line for a missing word.
+        booked: The host's word for a booking; before it, `correction`'s question is a misheard one.
+        changed: The host's word for a changed booking.
+        farewell: The host's word after which the caller hangs up.
+        first_booking: The booking that must exist before the correction.
+        booking: The booking that must exist in the end.
     """
 
     opening: str
@@ -48,7 +48,7 @@ class Script:
 
     @property
     def lines(self) -> list[str]:
-        """Everything that the caller may say."""
+        """All lines that the caller may say."""
         objections = (line for _, line in self.read_back)
         answers = (line for _, line in self.answers)
         return list(dict.fromkeys([self.opening, *answers, self.barge_in[1], self.correction[1], *objections]))
@@ -60,7 +60,7 @@ DEMO_SCRIPT = Script(
         ("which day", "table for friday please"),
         ("what time", "at seven"),
         ("how many", "four people"),
-        ("booking right", "yes thank you goodbye"),  # in one breath: parts by themselves are easily misheard
+        ("booking right", "yes thank you goodbye"),  # in one breath: single parts are easily misheard
     ),
     barge_in=("house rules", "stop please"),
     correction=("booking right", "no, at eight"),
@@ -75,7 +75,7 @@ DEMO_SCRIPT = Script(
 
 @dataclass(slots=True)
 class Turn:
-    """One line of the caller and what it heard after it; samples on the call's clock."""
+    """One line of the caller and the answer that it heard; positions are samples on the call's clock."""
 
     line: str
     start: int
@@ -86,7 +86,7 @@ class Turn:
 
 @dataclass(slots=True)
 class CallerMind:
-    """Feed it what was heard, in order, and ask it once a frame.
+    """Decides for the simulated caller: it receives events in order, and is asked for a decision once a frame.
 
     Times are positions in samples of `SAMPLE_RATE` since the first one received.
     """
@@ -94,7 +94,7 @@ class CallerMind:
     script: Script = DEMO_SCRIPT
     turns: list[Turn] = field(default_factory=list)
     heard: list[str] = field(default_factory=list)
-    """Settled words of what the host began to say after the last line."""
+    """Final transcripts of the host's speech after the last line."""
     _begun: deque[int] = field(default_factory=deque)
     _interim: str = ""
     _cue_since: int | None = None
@@ -122,11 +122,11 @@ class CallerMind:
         self._left_at = position
 
     def host_returned(self, position: int) -> None:
-        """There is a host again."""
+        """A host is present again."""
         self._left_at = None
 
     def interim(self, text: str, position: int) -> None:
-        """The utterance sounds like this so far."""
+        """The present transcript of the utterance."""
         self._has_heard_booking |= self.script.booked in text
         cue = self.script.barge_in[0]
         if cue not in text:
@@ -136,7 +136,9 @@ class CallerMind:
         self._interim = text
 
     def final(self, text: str) -> None:
-        """An utterance is settled; empty when no words were understood, or it was cut in the middle of a sentence."""
+        """The final transcript of an utterance; empty if no words were understood, or it was cut in the middle of a
+        sentence.
+        """
         begun = self._begun.popleft()
         text = text or self._interim
         self._interim, self._cue_since = "", None
@@ -150,7 +152,7 @@ class CallerMind:
             self.heard.append(text)
 
     def decide(self, position: int) -> Decision | None:
-        """Return what to do now, at `position`."""
+        """Return the next action at `position`, if any."""
         if self._left_at is not None:
             is_over = position - self._left_at >= TAKEOVER * SAMPLE_RATE
             return HangUp("the host left before the call was over") if is_over else None
@@ -189,7 +191,7 @@ class CallerMind:
         return Say(self.script.barge_in[1], is_barge_in=True)
 
     def _answer(self, words: str) -> str:
-        """Return what to say to the question that came last."""
+        """Return the answer to the last question."""
         about_booking, correction = self.script.correction
         found = [
             (words.rfind(question), question, line)
@@ -204,7 +206,9 @@ class CallerMind:
         return (self._objection(words) or line) if self._has_corrected else correction
 
     def _objection(self, words: str) -> str:
-        """Return what to say to a changed booking that is read back wrong, a few times at most: it may be misheard."""
+        """Return the objection to a changed booking that is read back wrong, a few times at most: it may be
+        misheard.
+        """
         if self.script.changed not in words or self._objections >= MAX_REPEATS:
             return ""
         return next((line for word, line in self.script.read_back if word not in words.split()), "")

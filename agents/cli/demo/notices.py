@@ -1,4 +1,4 @@
-"""What the demo prints before and after its call: where the room is, tokens, the table of turns, checks, files."""
+"""The demo's texts before and after its call: the room's address, tokens, the table of turns, checks, files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def show_place(console: Console, place: Place) -> None:
-    """Say where the room is."""
+    """Print the room's address."""
     kind = "embedded development room" if place.is_embedded else "LiveKit server"
     _line(console, "room", f"{escape(place.url)}   [dim]{kind}[/dim]")
     if place.is_embedded:
@@ -29,23 +29,23 @@ def show_place(console: Console, place: Place) -> None:
 
 
 def show_registered(console: Console, agent_name: str) -> None:
-    """Say that the server knows the worker."""
+    """Print that the server has registered the worker."""
     _line(console, "worker", f"registered{f' as [bold]{agent_name}[/bold]' if agent_name else ' for every new room'}")
 
 
 def show_token(console: Console, room: str, token: str) -> None:
-    """Print what lets somebody else join."""
+    """Print a token with which another client can join."""
     _line(console, "token", f"[dim]joins room {room}; for any LiveKit client[/dim]")
     console.print(token, soft_wrap=True, markup=False, highlight=False)
 
 
 def show_page(console: Console, url: str) -> None:
-    """Print where the embedded room serves the browser page."""
+    """Print the address of the browser page on the embedded room."""
     _line(console, "page", f"{escape(url.replace('ws', 'http', 1))}/   [dim]open it in a browser and talk[/dim]")
 
 
 def show_waiting(console: Console) -> None:
-    """Say that nothing more happens by itself."""
+    """Print that the demo now waits."""
     console.print("\nThe room stays open for callers with the token above. [bold]Ctrl-C[/bold] ends it.")
 
 
@@ -53,7 +53,7 @@ def show_summary(console: Console, turns: Sequence[TurnRecord], waits: Sequence[
     """Print the turns, one line each.
 
     Args:
-        waits: What the caller's own recording shows, for each answered turn.
+        waits: Times from the caller's own recording, for each answered turn.
     """
     table = Table(title="turns", title_justify="left", title_style="bold", header_style="dim", box=None)
     for heading in ("caller said", "agent was heard to say", "outcome"):
@@ -77,7 +77,7 @@ def show_summary(console: Console, turns: Sequence[TurnRecord], waits: Sequence[
 
 
 def show_checks(console: Console, checks: Sequence[Check]) -> None:
-    """Print what was measured on the recordings."""
+    """Print the values measured on the recordings."""
     console.print("\n[bold]measured on the recordings[/bold]")
     for check in checks:
         mark = "[green]✓[/green]" if check.is_met else "[bold red]✗[/bold red]"
@@ -85,7 +85,7 @@ def show_checks(console: Console, checks: Sequence[Check]) -> None:
 
 
 def show_files(console: Console, paths: Mapping[str, str]) -> None:
-    """Say what was written where."""
+    """Print the paths of the written files."""
     console.print()
     for what, path in paths.items():
         _line(console, what, escape(path))

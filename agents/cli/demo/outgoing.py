@@ -1,4 +1,4 @@
-"""Owns placing the demo's call: the simulated caller in a process of its own."""
+"""Places the demo's call: the simulated caller in a process of its own."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ async def place_call(request: CallRequest, tell: Callable[[str, dict[str, Any]],
     """Run the simulated caller to the end of its call.
 
     Args:
-        tell: Gets each of its events, by name.
+        tell: Called with each of its events, by name.
     Raises:
         VoiceError: The call could not be placed, or the process died.
     """

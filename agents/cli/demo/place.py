@@ -1,4 +1,4 @@
-"""Place: the LiveKit server that the demo runs on, embedded or given, and the tokens that let callers in."""
+"""Place: the LiveKit server of the demo, embedded or given, and the tokens for its callers."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ DEPARTURE_TIMEOUT = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A LiveKit server and the name under which the demo's agent is called there.
+    """A LiveKit server and the name of the demo's agent there.
 
     Args:
         agent_name: Empty on the embedded room, where every new room gets the agent; a name of its own elsewhere, so
-            that it never answers anybody else's room.
+            that it never answers in a room of others.
     """
 
     url: str
@@ -34,7 +34,7 @@ class Place:
         return not self.agent_name
 
     def join_token(self, room: str, identity: str) -> str:
-        """Return a token with which `identity` joins `room` and meets the agent there."""
+        """Return a token with which `identity` joins `room`; joining dispatches the agent there."""
         from livekit import api
 
         token = (
@@ -51,10 +51,10 @@ class Place:
 
 
 def given_place(url: str, api_key: str, api_secret: str) -> Place:
-    """Return a server that somebody else runs, with an agent name of our own.
+    """Return a server that another party runs, with an agent name of our own.
 
     Raises:
-        ConfigurationError: The URL is none.
+        ConfigurationError: The URL is malformed.
     """
     from vivavoce.agents.worker.options import websocket_url
 
@@ -76,5 +76,5 @@ async def embedded_place(port: int) -> AsyncIterator[Place]:
         await room.start()
         yield Place(url=room.url, api_key=room.api_key, api_secret=room.api_secret)
     finally:
-        with anyio.CancelScope(shield=True):  # bounded by the room's own limits
+        with anyio.CancelScope(shield=True):  # the room's own limits bound it
             await room.aclose()

@@ -1,4 +1,4 @@
-"""Runs the demo: room, worker, call, report, checks; then the room stays open until it is told to end."""
+"""Runs the demo: room, worker, call, report, checks; then the room stays open until a signal."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ from vivavoce.pipelines.media.wav import read_wav
 
 PAGE = "call.html"
 RECORDING = "session.wav"
-"""Beside the report."""
+"""Name of the session's recording, beside the report."""
 
 INTERRUPTED = 130
-"""Exit status after Ctrl-C, where it cut something short."""
+"""Exit status after a Ctrl-C that cut something short."""
 
 STOP_LIMIT = 1.5
 """Seconds for the worker to end its calls."""
@@ -50,14 +50,14 @@ SESSION_END_LIMIT = 8.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoOptions:
-    """What to do.
+    """Options of the demo.
 
     Args:
         place: A LiveKit server; None starts the embedded room.
-        port: Of the embedded room; 0 takes a free one.
+        port: Port of the embedded room; 0 takes a free one.
         is_once: End after the call instead of keeping the room open.
         has_call: Place the simulated call.
-        model: Who answers; None is the rules, the only one that the simulated caller can talk to.
+        model: Answers the caller; None is the rules, the only answers that the simulated caller understands.
     """
 
     place: Place | None = None
@@ -73,8 +73,8 @@ class Demo:
     """One run of the demo.
 
     Args:
-        options: What to do.
-        console: Where it is shown.
+        options: Options of the demo.
+        console: Shows the run.
     """
 
     def __init__(self, options: DemoOptions, console: Console) -> None:
@@ -88,7 +88,7 @@ class Demo:
         """Run to the end and return the exit status.
 
         Raises:
-            VoiceError: Something that the user can mend: a taken port, a wrong key, a missing extra.
+            VoiceError: An error that the user can fix: a taken port, a wrong key, a missing extra.
         """
         async with anyio.create_task_group() as tasks:
             await tasks.start(self._obey_signals)
@@ -110,7 +110,7 @@ class Demo:
             yield place
 
     def _check_targets(self) -> None:
-        """Say at once where a file cannot be; folders are made once there is a call to write of."""
+        """Report paths that cannot be written at once; folders are made only when there is a call to report."""
         for path in (self._options.wav, self._options.report):
             there = next(place for place in (path, *path.absolute().parents) if place.exists())
             if path.is_dir() or not (there is path or there.is_dir()) or not os.access(there, os.W_OK):
@@ -127,7 +127,7 @@ class Demo:
                 raise ConfigurationError(_cannot_write(path, error.strerror or str(error))) from error
 
     async def _work(self, place: Place, board: Switchboard) -> None:
-        """Run the worker. A signal ends what goes on beside it first, then its calls, in good order."""
+        """Run the worker. A signal first ends the work beside it, then its calls, in order."""
         options = WorkerOptions(
             url=place.url, api_key=place.api_key, api_secret=place.api_secret, max_retry=2, entrypoint_timeout=1.0
         )
@@ -157,11 +157,11 @@ class Demo:
             await anyio.sleep_forever()
 
     async def _call(self, place: Place, board: Switchboard) -> int:
-        """Place the call and return the exit status that it deserves."""
+        """Place the call and return its exit status."""
         await self._make_folders()
         room = new_id("demo")
         recording = self._options.report.with_name(RECORDING)
-        await anyio.Path(recording).unlink(missing_ok=True)  # of the last demo, as its other files
+        await anyio.Path(recording).unlink(missing_ok=True)  # from the last demo, like its other files
         call = board.expect(room, recording=recording)
         request = CallRequest(url=place.url, token=place.join_token(room, "caller"), wav=str(self._options.wav))
         result = await place_call(request, self._caller_event)
@@ -199,7 +199,7 @@ class Demo:
 
     @contextmanager
     def _stoppable(self) -> Iterator[None]:
-        """What is in the block ends at the next signal, unless a block inside it is there to end first."""
+        """Cancel the block at the next signal, unless a block inside it takes the signal first."""
         with CancelScope() as scope:
             self._stops.append(scope)
             try:
@@ -221,7 +221,7 @@ def _cannot_write(path: Path, reason: str) -> str:
 
 
 def _silences(report: SessionReport) -> list[float] | str:
-    """Return the gaps before the agent's answers in its own recording, or why there is nothing to be measured."""
+    """Return the gaps before the agent's answers in its own recording, or the reason why there are none."""
     if not report.recordings:
         return "the agent has recorded nothing"
     record = report.recordings[0]
@@ -235,5 +235,5 @@ def _silences(report: SessionReport) -> list[float] | str:
 
 
 def latencies(turns: tuple[TurnRecord, ...]) -> list[float]:
-    """Return what the agent measured for the user turns that it answered, in order."""
+    """Return the agent's own measurements of the user turns that it answered, in order."""
     return [turn.e2e_latency for turn in turns if turn.e2e_latency is not None]

@@ -1,4 +1,4 @@
-"""Switchboard: the demo worker's entrypoint; one session of the table host a call, shown as it goes."""
+"""Switchboard: the demo worker's entrypoint; one session of the table host for each call, shown live."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from vivavoce.pipelines.pipeline import Pipeline
 
 PARTICIPANT_GRACE = 0.5
-"""Seconds for a caller who has left to come back; short, so that the demo's report follows the call at once."""
+"""Seconds for the return of a caller who has left; short, so that the demo's report follows the call at once."""
 
 
 @dataclass(slots=True)
@@ -34,16 +34,16 @@ class Call:
     bookings: Bookings = field(default_factory=Bookings)
     report: SessionReport | None = None
     recording: Path | None = None
-    """Where the agent's side records it."""
+    """Path of the agent's own recording."""
     is_over: anyio.Event = field(default_factory=anyio.Event)
 
 
 class Switchboard:
-    """Takes the calls.
+    """Answers the calls.
 
     Args:
         make_pipeline: Returns a pipeline for one session.
-        view: Shows them.
+        view: Shows the calls.
     """
 
     def __init__(self, make_pipeline: Callable[[], Pipeline], view: View) -> None:

@@ -1,4 +1,4 @@
-"""AgentProcess: the handle on one child: starting it, telling it what to do, hearing what happens, ending it."""
+"""AgentProcess: the handle on one child: starts it, sends it commands, receives its messages, ends it."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ class AgentProcess:
     """One child with one version of the app's code.
 
     Args:
-        number: Which version; counts from 1.
-        request: What it runs.
-        on_message: Gets whatever it tells.
-        on_line: Gets each line that the app prints or logs.
+        number: Number of the version; counts from 1.
+        request: The app to run.
+        on_message: Called with each of its messages.
+        on_line: Called with each line that the app prints or logs.
     """
 
     def __init__(self, number: int, request: ChildRequest, on_message: OnMessage, on_line: OnLine) -> None:
         self.number = number
         self.jobs: dict[str, dict[str, Any]] = {}
-        """The jobs that it has, by room."""
+        """Its jobs, by room."""
         self._request = request
         self._on_message = on_message
         self._on_line = on_line
@@ -47,7 +47,7 @@ class AgentProcess:
         self._news = anyio.Event()
         self._over = anyio.Event()
         self.is_ending = False
-        """Whether its end is wanted."""
+        """Whether its end is intended."""
         self._is_loaded = False
 
     @property
@@ -62,7 +62,7 @@ class AgentProcess:
             stdin=PIPE,
             stdout=PIPE,
             stderr=PIPE,
-            start_new_session=True,  # Ctrl-C is for whoever started it; it ends when its stdin does
+            start_new_session=True,  # Ctrl-C is for the parent; the child ends when its stdin does
         )
         self._process = process
         assert process.stdout is not None
@@ -82,7 +82,7 @@ class AgentProcess:
             self._take({"is": "died", "status": process.returncode})
 
     async def tell(self, what: str, **fields: Any) -> None:
-        """Tell it something; one that has ended does not hear."""
+        """Send it a message; a process that has ended does not receive it."""
         await self._send(encode(what, **fields))
 
     async def answer(self, *names: str, room: str | None = None, limit: float) -> Message:
@@ -102,7 +102,7 @@ class AgentProcess:
         raise WorkerError(f"the agent's process said nothing of {' or '.join(names)!r} within {limit:g} s")
 
     def forget(self, room: str) -> None:
-        """Drop what it has said of a room."""
+        """Drop its messages about a room."""
         self._heard = [message for message in self._heard if message.get("room") != room]
 
     async def stop(self) -> None:
@@ -111,7 +111,8 @@ class AgentProcess:
         await self.tell("stop")
         if self._process is not None and self._process.stdin is not None:
             await self._process.stdin.aclose()
-        with anyio.move_on_after(END_LIMIT if self._is_loaded else 0):  # what is still being imported does not listen
+        # a child that is still importing reads no messages
+        with anyio.move_on_after(END_LIMIT if self._is_loaded else 0):
             await self._over.wait()
             return
         if self._process is not None and not self.is_over:
@@ -124,7 +125,7 @@ class AgentProcess:
         try:
             await self._process.stdin.send(data)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            return  # its end is told by `died`
+            return  # the message `died` reports its end
 
     def _take(self, message: Message) -> None:
         match message["is"]:

@@ -1,7 +1,7 @@
 """The agent's own process: `python -m vivavoce.agents.cli.dev.child`, a ChildRequest as the first line of its stdin.
 
-It loads the app's file, takes jobs as a worker and as it is told, and tells on stdout what happens. It ends when it is
-told to and when its stdin does, so it never outlives whoever started it.
+It loads the app's file, takes jobs as a worker and on command, and reports events on stdout. It ends on command and at
+the end of its stdin, so it never outlives its parent.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from vivavoce.pipelines.core.errors import VoiceError, describe, first_error, ow
 from vivavoce.pipelines.core.process_end import run_process
 
 ENTRYPOINT_LIMIT = 1.0
-"""Seconds for an entrypoint to return when its job has ended; who develops does not wait for more."""
+"""Seconds for an entrypoint to return when its job has ended; a developer does not want to wait longer."""
 JOBS_END_LIMIT = 4.0
 """Seconds for the jobs that were taken over to end."""
 STATUS_FAILED = 3
@@ -40,14 +40,14 @@ STATUS_FAILED = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildRequest:
-    """What to run, and on which server."""
+    """The app to run, and its server."""
 
     file: str
     url: str
     api_key: str
     api_secret: str = field(repr=False)
     agent_name: str | None = None
-    """None: as the file says."""
+    """None: as in the file."""
 
 
 class Child:
@@ -72,7 +72,7 @@ class Child:
         self._taken: dict[str, anyio.Event] = {}
 
     async def run(self, lines: asyncio.StreamReader) -> None:
-        """Obey until told to stop.
+        """Follow commands until one says stop.
 
         Raises:
             VoiceError: The worker cannot do its work.
@@ -123,7 +123,7 @@ class Child:
 
 @contextmanager
 def _told(speaker: Speaker, stage: str) -> Iterator[None]:
-    """Tell of an error and end the process."""
+    """Report an error and end the process."""
     try:
         yield
     except BaseExceptionGroup as group:
@@ -150,7 +150,7 @@ async def _run(speaker: Speaker) -> None:
 
 def main() -> None:
     """Run the process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started it decides: closing stdin ends it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides: closing stdin ends this process
     speaker = Speaker()
     configure_logging(logging.WARNING)
     ignore_short_secrets()

@@ -16,19 +16,19 @@ from vivavoce.agents.worker.options import AgentPermissions
 from vivavoce.pipelines.core.errors import WorkerError
 
 ANSWER_LIMIT = 5.0
-"""Seconds for what a process does at once."""
+"""Seconds for a process to answer a request that takes no waiting."""
 READY_LIMIT = 30.0
 """Seconds for the new code to join, to open its pipeline and to publish its track."""
 QUIET_LIMIT = 15.0
-"""Seconds to wait for a moment in which nobody speaks and nothing is being answered."""
+"""Seconds to wait for a moment in which both sides are silent and no answer is due."""
 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """What became of one call.
+    """The result of moving one call.
 
     Args:
-        error: Why it stayed where it was; empty: it has moved.
+        error: Why it did not move; empty: it has moved.
     """
 
     room: str
@@ -36,7 +36,7 @@ class Moved:
 
 
 async def move_calls(old: AgentProcess, new: AgentProcess, place: Place, note: Callable[[str], None]) -> list[Moved]:
-    """Move every call of `old` to `new`; what cannot be moved stays."""
+    """Move every call of `old` to `new`; calls that cannot move stay."""
     moved: list[Moved] = []
     while left := [room for room in old.jobs if room not in {one.room for one in moved}]:
         try:
@@ -49,7 +49,7 @@ async def move_calls(old: AgentProcess, new: AgentProcess, place: Place, note: C
 
 
 async def begin_anew(room: str, job: dict[str, Any], new: AgentProcess, place: Place) -> None:
-    """Have `new` join a room whose agent died; the conversation begins anew."""
+    """Have `new` join a room whose agent died; the conversation begins again from nothing."""
     await new.tell("take", **_taking(job, new, place), is_takeover=False)
 
 
@@ -64,7 +64,7 @@ async def _move(room: str, old: AgentProcess, new: AgentProcess, place: Place, n
     await new.tell("take", **_taking(job, new, place), is_takeover=True, preview=preview)
     _check(await new.answer("ready", "call_failed", "call_over", room=room, limit=READY_LIMIT))
     await old.tell("hand_over", room=room, quiet_limit=QUIET_LIMIT)
-    with anyio.CancelScope(shield=True):  # between the two nobody has the call
+    with anyio.CancelScope(shield=True):  # between the two steps no process has the call
         given = await old.answer("handed_over", room=room, limit=QUIET_LIMIT + ANSWER_LIMIT)
         conversation = preview if given["is"] == "died" else given["conversation"]
         await new.tell("go_on", room=room, conversation=conversation)
@@ -72,7 +72,7 @@ async def _move(room: str, old: AgentProcess, new: AgentProcess, place: Place, n
 
 
 def _taking(job: dict[str, Any], new: AgentProcess, place: Place) -> dict[str, Any]:
-    # Another identity than before: the same one would throw the old agent out of the room before its time.
+    # Another identity than before: with the same one the server would remove the old agent from the room too early.
     token = agent_token(place, job["room"], f"agent-{job['id']}-{new.number}", AgentPermissions())
     return {"job": job, "token": token}
 

@@ -1,4 +1,4 @@
-"""Restarts: how long to wait before an agent's process that died is started again. No I/O."""
+"""Restarts: the pauses before an agent's process that died is started again. No I/O."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ FIRST_PAUSE = 1.0
 """Seconds."""
 MAX_PAUSE = 30.0
 STEADY_AFTER = 60.0
-"""Seconds that a process must have run for its end to count as the first one."""
+"""Seconds of running after which the end of a process counts as the first one again."""
 
 
 class Restarts:

@@ -39,7 +39,7 @@ TURN_RECORD = TypeAdapter(TurnRecord)
 
 
 def death(status: int) -> str:
-    """Return what a process' status says of its end: `status 3`, `killed by SIGKILL`."""
+    """Return the end of a process as text: `status 3`, `killed by SIGKILL`."""
     try:
         return f"killed by {signal.Signals(-status).name}" if status < 0 else f"status {status}"
     except ValueError:
@@ -48,11 +48,11 @@ def death(status: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DevOptions:
-    """What to run and where.
+    """Options of `vivavoce dev`.
 
     Args:
         place: A LiveKit server; None starts the embedded room.
-        port: Of the embedded room, or of the page for `place`; 0 takes a free one, None the usual one.
+        port: Port of the embedded room, or of the page for `place`; 0 takes a free one, None the usual one.
         watched: Folders whose Python files are watched.
         reloads: Whether a save reloads.
     """
@@ -69,8 +69,8 @@ class Dev:
     """One run of the command.
 
     Args:
-        options: What to do.
-        console: Where it is shown.
+        options: Options of the command.
+        console: Shows the run.
     """
 
     def __init__(self, options: DevOptions, console: Console) -> None:
@@ -82,7 +82,7 @@ class Dev:
         self._current: AgentProcess | None = None
         self._page: PageServer | None = None
         self._due = anyio.Event()
-        """A save, or a crash."""
+        """Set by a save or a crash."""
         self._is_over = anyio.Event()
         """Ends the watch of the files: its thread ignores a cancellation for up to 5 s."""
         self._has_saved = False
@@ -90,17 +90,17 @@ class Dev:
         self._crash_pause = 0.0
         self._began = 0.0
         self._children: list[AgentProcess] = []
-        """Those that run: the current one, one that is being loaded, and old ones with calls that could not move."""
+        """Running processes: the current one, one that is being loaded, and old ones with calls that could not move."""
         self._orphans: dict[str, dict[str, Any]] = {}
         """Jobs whose process died, by room."""
 
     async def run(self) -> int:
-        """Run until told to end.
+        """Run until a signal.
 
         Raises:
-            VoiceError: What no save could mend: a taken port, a wrong key, a missing extra.
+            VoiceError: An error that no save could fix: a taken port, a wrong key, a missing extra.
         """
-        # A stop must not cut the children, which are ended in good order: so their group is around what it cancels.
+        # A stop must not cancel the children, which end in order: so their group is outside the cancelled one.
         async with anyio.create_task_group() as children:
             try:
                 with CancelScope() as serving:
@@ -150,7 +150,7 @@ class Dev:
             self._note("Mend it and save: it is loaded again.")
 
     async def _load(self, place: Place, children: TaskGroup) -> AgentProcess | None:
-        """Start the code as it is now; None: it does not load, which is shown."""
+        """Start the present code; None: it does not load, and the error is shown."""
         self._count += 1
         request = ChildRequest(
             file=str(self._options.file),
@@ -180,12 +180,12 @@ class Dev:
         Args:
             is_first: Whether no other code is registered, so that the registration is worth a line.
         Raises:
-            WorkerError: The server does not take it.
+            WorkerError: The server does not accept it.
         """
         await child.tell("register")
         answer = await child.answer("registered", "failed", limit=REGISTER_LIMIT)
         if answer["is"] == "died":
-            return None  # it is started again
+            return None  # the restart follows
         if answer["is"] != "registered":
             raise WorkerError(answer["error"])
         if is_first:
@@ -209,7 +209,7 @@ class Dev:
             self._due = anyio.Event()
             pause, self._crash_pause = self._crash_pause, 0.0
             if not self._has_saved and self._current is not None:
-                continue  # what died has been replaced meanwhile
+                continue  # the dead process has been replaced meanwhile
             if not self._has_saved:
                 with anyio.move_on_after(pause):
                     await self._due.wait()  # a save
@@ -217,7 +217,7 @@ class Dev:
             await self._reload(place, children)
 
     async def _watch(self) -> None:
-        """Note every save; from before the first load on, so that none is missed."""
+        """Record every save; from before the first load on, so that none is missed."""
         folders = [self._options.file.resolve().parent, *self._options.watched]
         async for changes in awatch(
             *folders, watch_filter=PythonFilter(), raise_interrupt=False, stop_event=self._is_over
@@ -230,14 +230,14 @@ class Dev:
         old = self._current
         new = await self._load(place, children)
         if new is None:
-            self._note("The old code goes on." if old is not None else "Mend it and save: it is loaded again.")
+            self._note("The old code continues." if old is not None else "Mend it and save: it is loaded again.")
             return
         moved = [] if old is None else await move_calls(old, new, place, self._note)
         for one in moved:
             if one.error:
                 self._problem(f"the new code cannot go on with the call in {one.room}: {one.error}")
         if moved and all(one.error for one in moved):
-            self._note("The old code goes on.")
+            self._note("The old code continues.")
             await new.stop()
             return
         have_moved = {one.room for one in moved if not one.error}
@@ -254,17 +254,17 @@ class Dev:
         if old is not None:
             self._note(f"The new code talks now ({len(have_moved)} calls moved).")
         else:
-            self._note("It runs now." + (f" Begun anew: the call in {', '.join(orphans)}." if orphans else ""))
+            self._note("It runs now." + (f" Begun again: the call in {', '.join(orphans)}." if orphans else ""))
 
     async def _retire(self, old: AgentProcess, *, has_calls: bool) -> None:
-        """End the old code, or let it finish what could not be moved."""
+        """End the old code, or let it finish the calls that could not be moved."""
         old.is_ending = True
         if has_calls:
             await old.tell("drain")
         else:
             await old.stop()
 
-    # --- what children say
+    # --- messages of the children
 
     def _on_message(self, child: AgentProcess, message: Message) -> None:
         match message["is"]:
@@ -300,7 +300,7 @@ class Dev:
             case "turn":
                 view.turn(TURN_RECORD.validate_python(arguments["record"]))
             case "call_ended" if arguments["reason"] == "replaced":
-                pass  # the call goes on
+                pass  # the call continues
             case "interim" | "caller_said" | "agent_said" | "tool" | "problem" | "call_ended" as what:
                 getattr(view, what)(**arguments)
 

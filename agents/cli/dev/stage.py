@@ -1,4 +1,4 @@
-"""Stage: the calls of one child process: shown to the other process, handed over and taken over."""
+"""Stage: the calls of one child process: shown in the other process, handed over and taken over."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from vivavoce.pipelines.core.errors import ConfigurationError, SessionError, des
 logger = logging.getLogger(__name__)
 
 GO_ON_LIMIT = 60.0
-"""Seconds that a new session waits, ready, for the conversation."""
+"""Seconds that a new session, when ready, waits for the conversation."""
 
 
 class RemoteDisplay:
@@ -71,9 +71,9 @@ class Call:
     """One call of this process; the watch over its session.
 
     Args:
-        has_conversation: Whether the first session goes on with another one's conversation.
-        preview: That conversation as it was when the new code was asked whether it can; None: it is not known.
-        agents: The app's agents by name, for a conversation that is not with the first one.
+        has_conversation: Whether the first session continues the conversation of another one.
+        preview: That conversation at the time of the check whether the new code can continue it; None: unknown.
+        agents: The app's agents by name, for a conversation whose agent is not the first one.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Call:
 
     @property
     def publishes_turns(self) -> bool:
-        """The development page shows them."""
+        """Whether the caller gets turn records: the development page shows them."""
         return True
 
     def session_begins(self, session: AgentSession[Any]) -> None:
@@ -118,7 +118,7 @@ class Call:
         """Wait, ready, for the conversation.
 
         Raises:
-            ConfigurationError: The new code cannot go on with it.
+            ConfigurationError: The new code cannot continue it.
             SessionError: It did not come.
         """
         self.has_conversation = False
@@ -136,7 +136,7 @@ class Call:
         self._came.set()
 
     def _cast(self, session: AgentSession[Any], name: str) -> None:
-        """Have the conversation go on with the agent it was with, where the app has it and it needs no arguments."""
+        """Have the conversation continue with its own agent, if the app has it and it needs no arguments."""
         if session.agent.id == name:
             return
         kind = self._agents.get(name)
@@ -147,7 +147,7 @@ class Call:
             why = "the new code has no such agent"
         except TypeError as error:
             why = str(error)
-        self._display.problem(f"{session.agent.id} goes on, not {name}: {why}")
+        self._display.problem(f"{session.agent.id} continues, not {name}: {why}")
 
     def _fitting(self, conversation: Conversation) -> Conversation:
         assert self.session is not None
@@ -156,7 +156,7 @@ class Call:
     # --- handing over
 
     def preview(self) -> tuple[Conversation | None, str]:
-        """Return the conversation as it is, and what of it cannot move."""
+        """Return the present conversation, and the parts of it that cannot move."""
         session = self.session
         if session is None or session.agent_state is AgentState.CLOSED:
             return None, ""
@@ -170,7 +170,7 @@ class Call:
                 session.userdata = kept
 
     async def hand_over(self, quiet_limit: float) -> None:
-        """Let go of the conversation as soon as nobody speaks, tell it, and leave the room without `on_exit`."""
+        """Release the conversation in the next silence, report it, and leave the room without `on_exit`."""
         conversation: Conversation | None = None
         session = self.session
         async with anyio.create_task_group() as tasks:
@@ -181,7 +181,7 @@ class Call:
                     await session.interrupt(force=True)
                     conversation, _ = self.preview()
                     tasks.start_soon(partial(session.close, CloseReason.REPLACED))
-                except SessionError as error:  # it closed by itself meanwhile
+                except SessionError as error:  # it has closed by itself meanwhile
                     logger.debug("nothing to hand over: %s", describe(error))
             self._speaker.tell("handed_over", room=self.room, conversation=conversation)
         if self.context is not None:
@@ -199,7 +199,7 @@ class Stage:
     """All calls of this process.
 
     Args:
-        entrypoint: The app's.
+        entrypoint: The app's entrypoint.
         agents: Its agents by name.
     """
 
@@ -210,7 +210,7 @@ class Stage:
         self._calls: dict[str, Call] = {}
 
     def expect(self, message: Message) -> None:
-        """A job comes that goes on with another process's conversation, if `is_takeover`."""
+        """Expect a job; if `is_takeover`, it continues the conversation of another process."""
         room = message["job"]["room"]
         self._calls[room] = Call(
             room,
@@ -245,7 +245,7 @@ class Stage:
         self._speaker.tell("call_over", room=call.room)
 
     def obey(self, message: Message, tasks: TaskGroup) -> None:
-        """Do what the other process asks of a call; one that is over has nothing to give."""
+        """Carry out a command of the other process for a call; a call that is over has nothing to return."""
         call = self._calls.get(message["room"])
         match message["is"], call:
             case "preview", None:
@@ -262,7 +262,7 @@ class Stage:
 
 
 def plain_job(job: JobInfo) -> dict[str, Any]:
-    """Return a job as JSON data; `JobInfo(**data)` undoes it."""
+    """Return a job as JSON data; `JobInfo(**data)` reverses it."""
     return {
         field.name: dict(value) if isinstance(value := getattr(job, field.name), Mapping) else value
         for field in fields(job)

@@ -1,8 +1,8 @@
-"""Wire: what the processes of `vivavoce dev` say to each other, one JSON object a line over the child's stdin, stdout.
+"""Wire: messages between the processes of `vivavoce dev`, one JSON object a line over the child's stdin and stdout.
 
-To the child: `register`, `take` (run a job in a room, going on with a conversation or not), `preview`, `hand_over`,
-`go_on`, `drain`, `stop`. From it: `loaded` or `failed`, `registered`, `call`, `call_over`, `call_failed`, `ready`,
-`preview`, `handed_over`, `resumed`, `show` (what its display is to show).
+To the child: `register`, `take` (run a job in a room, with or without a conversation to continue), `preview`,
+`hand_over`, `go_on`, `drain`, `stop`. From it: `loaded` or `failed`, `registered`, `call`, `call_over`, `call_failed`,
+`ready`, `preview`, `handed_over`, `resumed`, `show` (output for the display).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def encode(what: str, **fields: Any) -> bytes:
 
 
 async def messages(stream: ByteReceiveStream) -> AsyncIterator[Message]:
-    """Yield the messages of a stream until its end; a line that is cut off by it is none."""
+    """Yield the messages of a stream until its end; a line that the end cuts off is dropped."""
     rest = b""
     async for data in stream:
         *lines, rest = (rest + data).split(b"\n")
@@ -35,7 +35,7 @@ async def messages(stream: ByteReceiveStream) -> AsyncIterator[Message]:
 
 
 class Speaker:
-    """Writes a child's messages, from any thread, in order. What the app itself prints goes to stderr from now on."""
+    """Writes a child's messages, from any thread, in order. From now on the app's own prints go to stderr."""
 
     def __init__(self) -> None:
         self._descriptor = os.dup(sys.stdout.fileno())
@@ -43,7 +43,7 @@ class Speaker:
         self._lock = threading.Lock()
 
     def tell(self, what: str, **fields: Any) -> None:
-        """Write one message; once nobody reads any more, nothing."""
+        """Write one message; without a reader it is dropped."""
         line = encode(what, **fields)
         with self._lock:
             try:

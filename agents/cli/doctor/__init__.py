@@ -1,3 +1,4 @@
-"""What `vivavoce doctor` looks at: `machine` (Python, extras, audio devices), `servers` (LiveKit, OTLP), and how a
-`Finding` is shown and judged. It only looks: nothing is installed, no room is made, no audio is played.
+"""The checks of `vivavoce doctor`: `machine` (Python, extras, audio devices), `servers` (LiveKit, OTLP), `findings`.
+
+The checks only look: they install nothing, make no room, play no audio.
 """

@@ -1,4 +1,4 @@
-"""Finding: one thing that was looked at, how it is, and what to do."""
+"""Finding: the result of one check, with its remedy."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from rich.text import Text
 
 
 class Health(StrEnum):
-    """How something is."""
+    """State of a checked thing."""
 
     OK = "ok"
     ABSENT = "absent"
-    """Not there, and fine without: what needs it is not used."""
+    """Missing without harm: no part in use needs it."""
     WARNING = "warning"
-    """It works, and will not always."""
+    """It works, but not always."""
     PROBLEM = "problem"
     """It does not work."""
 
@@ -33,11 +33,11 @@ MARKS = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing.
+    """The result of one check.
 
     Args:
-        found: How it is; secrets only masked.
-        remedy: What to do; empty where nothing is.
+        found: The state as text; secrets are masked.
+        remedy: The remedy; empty if none is needed.
     """
 
     name: str
@@ -56,7 +56,7 @@ def is_healthy(findings: Sequence[Finding]) -> bool:
 
 
 def as_table(findings: Sequence[Finding]) -> Table:
-    """Return them as people read them, remedies below."""
+    """Return them as a table for people, with the remedies below."""
     table = Table.grid(padding=(0, 1))
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)

@@ -1,4 +1,4 @@
-"""What this machine has: Python, the packages of the core and of each extra, audio devices, provider keys."""
+"""The checks of this machine: Python, the packages of the core and of each extra, audio devices, provider keys."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from vivavoce.agents.cli.running import own_version
 
 OLDEST_PYTHON = (3, 11)
 FOR_DEVELOPERS = frozenset({"dev", "mutate"})
-"""Extras that users have no use for."""
+"""Extras without a use for users."""
 
 PROVIDER_KEYS: Mapping[str, tuple[str, ...]] = {
     "openai": ("OPENAI_API_KEY",),
     "google": ("GOOGLE_API_KEY", "GEMINI_API_KEY"),
 }
-"""For each provider, the variables that its plugin reads its key from."""
+"""For each provider, the variables from which its plugin reads its key."""
 
 _REQUIREMENT = re.compile(
     r"^(?P<name>[A-Za-z0-9._-]+)(?:\[(?P<extras>[^\]]*)\])?.*?(?:extra == [\"'](?P<extra>[^\"']+))?[\"']?$"
@@ -28,7 +28,7 @@ _REQUIREMENT = re.compile(
 
 
 def python() -> Iterator[Finding]:
-    """Look at the interpreter and at our own version."""
+    """Check the interpreter and our own version."""
     found = f"{platform.python_version()} ({sys.executable})"
     if sys.version_info < OLDEST_PYTHON:
         yield Finding("python", Health.PROBLEM, found, "install Python 3.11 or newer")
@@ -38,7 +38,7 @@ def python() -> Iterator[Finding]:
 
 
 def packages() -> Iterator[Finding]:
-    """Look at what the core and each extra need."""
+    """Check the packages of the core and of each extra."""
     needed = needs()
     if not needed:
         yield Finding("packages", Health.WARNING, "vivavoce is not installed here", "pip install vivavoce")
@@ -57,7 +57,7 @@ def packages() -> Iterator[Finding]:
 
 
 def needs() -> dict[str, list[str]]:
-    """Return what is needed, by extra; the core's own come first, under the empty name."""
+    """Return the required packages by extra; the core's come first, under the empty name."""
     try:
         lines = requires("vivavoce") or []
     except PackageNotFoundError:
@@ -79,7 +79,7 @@ def _version(name: str) -> str | None:
 
 
 def native_library() -> Iterator[Finding]:
-    """Load livekit's native library, which is where an unfit system shows."""
+    """Load livekit's native library; on an unfit system this fails."""
     try:
         from livekit import rtc
 
@@ -92,7 +92,7 @@ def native_library() -> Iterator[Finding]:
 
 
 def audio_devices() -> Iterator[Finding]:
-    """Look for a microphone and speakers, which only `vivavoce console` uses."""
+    """Check for a microphone and speakers, which only `vivavoce console` uses."""
     name = "audio devices"
     if _version("sounddevice") is None:
         yield Finding(name, Health.ABSENT, "not looked for", "for vivavoce console: pip install 'vivavoce[console]'")
@@ -124,7 +124,7 @@ def audio_devices() -> Iterator[Finding]:
 
 
 def provider_keys(environment: Mapping[str, str]) -> Iterator[Finding]:
-    """Look whether the providers' keys are there; whether they are right only the provider knows."""
+    """Check that the providers' keys are present; only the provider knows whether they are valid."""
     for provider, names in PROVIDER_KEYS.items():
         given = next((name for name in names if environment.get(name)), None)
         if given is None:

@@ -1,4 +1,4 @@
-"""What is to be reached: the LiveKit server (URL, key, secret, clock) and the OTLP endpoint."""
+"""The checks of servers: LiveKit (URL, key, secret, clock) and the OTLP endpoint."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ LIMIT = 5.0
 """Seconds for each server to answer."""
 SKEW_WARNING = 5.0
 SKEW_PROBLEM = 60.0
-"""Seconds by which our clock may be off: tokens are refused beyond what servers forgive (a minute)."""
+"""Seconds by which our clock may differ: beyond a minute, servers refuse tokens."""
 MIN_SECRET = 32
-"""Characters below which a secret is one that can be guessed."""
+"""Characters below which a secret can be guessed."""
 
 
 async def livekit(url: str | None, api_key: str | None, api_secret: str | None) -> AsyncIterator[Finding]:
-    """Look at the server that commands would use."""
+    """Check the server that commands would use."""
     from vivavoce.agents.worker.options import websocket_url
 
     name = "LiveKit server"
@@ -69,7 +69,7 @@ def _secret(secret: str) -> Finding:
 
 
 def _skew(date: str | None) -> float | None:
-    """Return by how many seconds our clock is ahead of the server's; None: it does not say."""
+    """Return by how many seconds our clock is ahead of the server's; None: the server sends no time."""
     if date is None:
         return None
     try:
@@ -80,7 +80,7 @@ def _skew(date: str | None) -> float | None:
 
 def _clock(skew: float | None) -> Finding:
     if skew is None:
-        return Finding("clock", Health.ABSENT, "the server does not tell its time")
+        return Finding("clock", Health.ABSENT, "the server does not send its time")
     found = f"{abs(skew):.0f} s {'ahead of' if skew > 0 else 'behind'} the server's"
     if abs(skew) < SKEW_WARNING:
         return Finding("clock", Health.OK, f"within {SKEW_WARNING:g} s of the server's")
@@ -89,7 +89,7 @@ def _clock(skew: float | None) -> Finding:
 
 
 async def _account(http: str, api_key: str, api_secret: str) -> Finding:
-    """Ask the server something that needs the key."""
+    """Send the server a request that needs the key."""
     from livekit import api
 
     name = "key and secret"
@@ -111,7 +111,7 @@ async def _account(http: str, api_key: str, api_secret: str) -> Finding:
 
 
 async def otlp(environment: Mapping[str, str]) -> AsyncIterator[Finding]:
-    """Look at where traces would go."""
+    """Check the endpoint of traces."""
     name = "OTLP endpoint"
     own, common = environment.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"), environment.get("OTEL_EXPORTER_OTLP_ENDPOINT")
     if not own and not common:
@@ -142,7 +142,7 @@ async def otlp(environment: Mapping[str, str]) -> AsyncIterator[Finding]:
 
 
 async def _post(url: str, shown: str, environment: Mapping[str, str]) -> Finding:
-    """Send no spans at all, which every collector takes."""
+    """Send an empty list of spans, which every collector accepts."""
     name = "OTLP endpoint"
     headers = {"Content-Type": "application/x-protobuf", **_headers(environment)}
     async with aiohttp.ClientSession() as session, session.post(url, data=b"", headers=headers) as response:
@@ -163,7 +163,7 @@ async def _dial(shown: str, host: str, port: int) -> Finding:
 
 
 def _place(url: str, *, needs_scheme: bool) -> tuple[str, int | None] | None:
-    """Return host and port; None if it is no URL."""
+    """Return host and port; None if the URL is malformed."""
     has_scheme = url.lower().startswith(SCHEMES)
     if not has_scheme and (needs_scheme or "://" in url):
         return None

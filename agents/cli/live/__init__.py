@@ -1,1 +1,1 @@
-"""What commands share that show calls as they go on: the view, and what feeds it."""
+"""The live display of calls that several commands share: the view, and the events that feed it."""

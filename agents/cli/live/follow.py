@@ -1,4 +1,4 @@
-"""Follow: a session's events as calls of a display, which may be in another process."""
+"""Follow: converts a session's events to calls of a display, which may be in another process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Display(Protocol):
-    """What shows a call."""
+    """Shows a call."""
 
     def user_state(self, state: UserState) -> None: ...
     def agent_state(self, state: AgentState) -> None: ...
@@ -30,7 +30,7 @@ class Display(Protocol):
 
 
 class LocalWatch:
-    """Looks after the sessions of one call of this process: a display shows them.
+    """Follows the sessions of one call of this process: a display shows them.
 
     Args:
         publishes_turns: Whether the caller gets the turn records, as a development page shows them.
@@ -57,7 +57,7 @@ class LocalWatch:
             self._on_session(session)
 
     async def take_over(self, check: Callable[[Conversation], object]) -> Conversation | None:
-        """There is nothing to go on with."""
+        """Return None: there is no conversation to continue."""
         return None
 
 

@@ -1,4 +1,4 @@
-"""Groups: words that belong together, on as few lines as the terminal's width allows; none is broken in two."""
+"""Groups: texts that stay unbroken, on as few lines as the terminal's width allows."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from rich.text import Text
 
 
 class Groups:
-    """Shows texts one after the other, and goes on below where the next one does not fit.
+    """Shows texts one after the other, and continues on a new line if the next one does not fit.
 
     Args:
-        texts: What belongs together; one that is wider than the terminal is broken nevertheless.
-        indent: Cells that every line begins with.
+        texts: The unbroken texts; one that is wider than the terminal is broken nevertheless.
+        indent: Cells at the beginning of every line.
     """
 
     def __init__(self, texts: Iterable[Text], *, indent: int = 0) -> None:

@@ -1,4 +1,4 @@
-"""View: a call as a person sees it in the terminal while it goes on; plain lines where there is no terminal."""
+"""View: shows a call in the terminal while it runs; plain lines if there is no terminal."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ GLYPHS = "█▓▒░"
 
 
 class View:
-    """Prints what happens; below it, on a terminal, who speaks just now.
+    """Prints the events of a call; below them, on a terminal, the present speaker.
 
     Args:
-        console: Where to.
-        is_live: Whether who speaks is shown where it can be.
+        console: The console to print to.
+        is_live: Whether to show the present speaker if the terminal can.
     """
 
     def __init__(self, console: Console, *, is_live: bool = True) -> None:
@@ -64,11 +64,11 @@ class View:
         self.hide()
 
     def note(self, text: str) -> None:
-        """Say something that belongs to nobody."""
+        """Print a text without a speaker."""
         self._print(Text(text, style="dim"))
 
     def problem(self, text: str) -> None:
-        """Say what went wrong."""
+        """Print an error."""
         self._print(Text(text, style="bold red"))
 
     # --- the call
@@ -82,7 +82,7 @@ class View:
             self._live.start()
 
     def ending(self, why: str) -> None:
-        """Whoever looks on ends the calls; the first reason counts."""
+        """The user of the command ends the calls; the first reason counts."""
         self._why = self._why or why
 
     def call_ended(self, reason: str) -> None:
@@ -91,7 +91,7 @@ class View:
         self.note(f"call ended: {self._why if self._why and reason == CloseReason.JOB_ENDED else reason}")
 
     def hide(self) -> None:
-        """Take the live part off the screen."""
+        """Remove the live part from the screen."""
         if self._live.is_started:
             self._live.stop()
 
@@ -106,23 +106,23 @@ class View:
         self._refresh()
 
     def level(self, decibels: float | None) -> None:
-        """How loud the microphone is, in decibels of full scale; None: it is muted."""
+        """Show the microphone's level, in decibels of full scale; None: it is muted."""
         self._has_level, self._level = True, decibels
         self._refresh()
 
     def interim(self, text: str) -> None:
-        """What the caller's words sound like so far."""
+        """Show the present transcript of the caller's words."""
         self._interim = text
         self._refresh()
 
     def caller_said(self, text: str) -> None:
-        """What the caller has said."""
+        """Show the caller's words."""
         self._interim = ""
         self._said("caller", text)
         self._refresh()
 
     def agent_said(self, text: str, *, interrupted: bool) -> None:
-        """What the caller has heard of the agent."""
+        """Show the agent's words that the caller has heard."""
         self._was_heard = True
         self._said("agent", text, " ✂ cut off" if interrupted else "")
 
@@ -135,7 +135,7 @@ class View:
         self._said("tool", f"{name}({arguments}) → {output}", " failed" if is_error else "")
 
     def turn(self, record: TurnRecord) -> None:
-        """A turn is over: where its latency went; and that it was cut, if no word of it was heard whole."""
+        """A turn is over: show the parts of its latency; and that it was cut, if no word of it was heard whole."""
         if record.interrupted and record.played_seconds > 0 and not self._was_heard:
             self._said("agent", "…", f" ✂ cut off after {record.played_seconds:.2f} s")
         self._was_heard = False
@@ -147,7 +147,7 @@ class View:
     # --- inside
 
     def _said(self, who: str, text: str, suffix: str = "") -> None:
-        line = Table.grid()  # so that what is too long goes on under itself
+        line = Table.grid()  # long text wraps under itself
         line.add_column(width=LABEL_WIDTH)
         line.add_column()
         line.add_row(Text(who, WHO_STYLES[who]), Text.assemble(text, (suffix, "italic dim")))
@@ -162,7 +162,7 @@ class View:
             self._live.update(self._now(), refresh=True)
 
     def _now(self) -> Text:
-        """Return the line that shows who speaks."""
+        """Return the line that shows the present speaker."""
         user = ("● " if self._user is UserState.SPEAKING else "○ ") + f"caller {self._user.value}"
         agent = ("● " if self._agent is AgentState.SPEAKING else "○ ") + f"agent {self._agent.value}"
         line = Text(no_wrap=True, overflow="ellipsis")

@@ -159,12 +159,12 @@ async def _keep_going(output: _Stream, source: _Stream, exchange: Exchange, erro
     while True:
         await anyio.sleep(STALLED)
         for stream in [stream for stream in (output, source) if stream.has_stalled()]:
-            logger.warning("the %s stopped for %g s; opening them anew", stream.name, STALLED)
+            logger.warning("the %s stopped for %g s; opening them again", stream.name, STALLED)
             try:
                 with anyio.fail_after(REOPEN_LIMIT):
                     await anyio.to_thread.run_sync(stream.open_anew, abandon_on_cancel=True)
             except (error_kind, ValueError, TimeoutError) as error:
-                logger.warning("the %s cannot be opened anew: %s", stream.name, error or "too slow")
+                logger.warning("the %s cannot be opened again: %s", stream.name, error or "too slow")
                 return
             exchange.delay(output.latency + source.latency)
 

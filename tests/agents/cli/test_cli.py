@@ -197,7 +197,7 @@ def test_another_file_can_be_named_for_the_environment(apps: Path, vivavoce: InP
             ["start", "uses_imports.py"],
             "/imports.py, line 1, which uses_imports.py loads, imports 'nosuchmodule', which is not installed",
         ),
-        (["start", "wrong_name.py"], "wrong_name.py, line 1, imports what is not there: cannot import name 'Agents'"),
+        (["start", "wrong_name.py"], "wrong_name.py, line 1, has an import that fails: cannot import name 'Agents'"),
         (["start", "empty.py"], "no Worker, no `async def entrypoint(ctx)` and no Agent"),
         (["start", "two.py"], "2 workers (first, second); keep one"),
         (["start", "sync.py"], "must be an async function"),

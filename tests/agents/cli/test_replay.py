@@ -126,7 +126,7 @@ def test_a_damaged_line_is_told_and_not_taken_for_the_same(trace: Path) -> None:
     trace.write_text("\n".join([*lines[:5], "~", *lines[5:]]))
     status, printed = run(trace)
     assert status == 1
-    assert "Line 6 is damaged; what stands behind it is not shown." in printed
+    assert "Line 6 is damaged; the lines after it are not shown." in printed
 
 
 def test_another_version_is_told(trace: Path) -> None:
@@ -206,5 +206,5 @@ def test_a_mistake_is_answered_in_words(arguments: list[str], words: str, tmp_pa
 def test_help_tells_how_to_record_one() -> None:
     status, printed = run("--help")
     assert status == 0
-    for word in ("VIVAVOCE_TRACE", "--check", "path", "what the user said"):
+    for word in ("VIVAVOCE_TRACE", "--check", "path", "the user's words"):
         assert word in " ".join(printed.split())

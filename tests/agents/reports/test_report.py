@@ -152,7 +152,7 @@ def test_the_page_counts_turns_as_they_began_and_names_a_late_answer() -> None:
         assert heads == [
             ("1", ""),
             ("2", "said by the application"),
-            ("3", "answers turn 1 late: what its tools came to"),
+            ("3", "answers turn 1 late: the results of its tools"),
             ("4", "asked for by the application"),
         ]
         named = re.findall(r"in traces and logs </b><code>([^<]*)<", page)
@@ -161,7 +161,7 @@ def test_the_page_counts_turns_as_they_began_and_names_a_late_answer() -> None:
 
 def test_a_call_without_a_turn_has_a_page_too() -> None:
     page = render(SessionReport(session_id="s", started_at=0.0))
-    assert "Nobody said anything" in page
+    assert "Nothing was said" in page
     assert "still running" in page
 
 

@@ -147,7 +147,7 @@ Expectation = Callable[[SessionHarness], object]
         ),
         (lambda h: h.expect.skip(2).tool_call("book", people=None), r"expected a tool call book\(people=None\)"),
         (lambda h: h.expect.handoff(to="Sales"), r"expected a handoff \(to='Sales'\)"),
-        (lambda h: h.expect.contains_handoff(to="Sales"), "in what is left\ncame instead: none like it"),
+        (lambda h: h.expect.contains_handoff(to="Sales"), "in the rest\ncame instead: none like it"),
         (lambda h: h.expect.no_tool_call("book"), r"expected no tool call book\(\)\ncame instead: tool call book\("),
         (lambda h: h.expect.no_more(), "expected nothing more\ncame instead: 8 more, first assistant"),
         (lambda h: h.expect.skip(9), "expected 9 more to skip\ncame instead: 8"),
@@ -365,7 +365,7 @@ def test_calls_with_one_id_that_run_one_after_the_other_are_two() -> None:
 def test_a_handoff_is_expected_by_class_or_by_id() -> None:
     expect = conversation().expect
     expect.contains_handoff(to=Billing)
-    with pytest.raises(AssertionError, match=r"expected a handoff \(to='Desk'\) in what is left"):
+    with pytest.raises(AssertionError, match=r"expected a handoff \(to='Desk'\) in the rest"):
         expect.contains_handoff(to=Desk)
     expect.skip(6).handoff(to=Billing, by=Desk)
 

@@ -18,7 +18,7 @@ from vivavoce.pipelines.core.errors import ConfigurationError
         ("audible_limit", -0.1, r"need audible_limit >= 0 \(s\), got -0.1"),
         ("publish_limit", 0.0, r"need publish_limit > 0 \(s\), got 0.0"),
         ("participant_kinds", frozenset({"human"}), r"participant_kinds must be of .*got \['human'\] too"),
-        ("participant_kinds", frozenset(), "nobody could ever be linked"),
+        ("participant_kinds", frozenset(), "no participant could ever be linked"),
         ("input_rate", 44100, "input_rate must be one of .*got 44100"),
         ("output_rate", 11025, "output_rate must be one of .*got 11025"),
     ],
