@@ -29,7 +29,6 @@ from vivavoce.agents.session.handoff import Handoff, HandoffControl, Handoffs
 from vivavoce.agents.session.hang_ups import HangUps
 from vivavoce.agents.session.input import SessionInput
 from vivavoce.agents.session.lifecycle.task import SessionLifecycle, TakeOver
-from vivavoce.agents.session.livekit_names import explains_livekit_arguments, unknown_attribute
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.pipelines.change import PipelineChange
 from vivavoce.agents.session.pipelines.switch import PipelineSwitch
@@ -91,7 +90,6 @@ class AgentSession(EventSource, SessionSpeaking, SessionWaking, SessionView, Gen
         ConfigurationError: Agent and pipeline do not fit.
     """
 
-    @explains_livekit_arguments
     def __init__(
         self,
         agent: Agent,
@@ -184,7 +182,7 @@ class AgentSession(EventSource, SessionSpeaking, SessionWaking, SessionView, Gen
             if name in vars(self):
                 raise AttributeError(f"{name!r} of a session cannot be set; {', '.join(SETTABLE)} can")
             if type(self) is AgentSession and not hasattr(AgentSession, name):
-                raise unknown_attribute(self, name)
+                raise AttributeError(f"'AgentSession' object has no attribute {name!r}", name=name, obj=self)
         super().__setattr__(name, value)
 
     def __repr__(self) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
-
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.audio.recording.session_recording import SessionRecording
 from vivavoce.agents.core.log import SessionLog
@@ -11,7 +9,6 @@ from vivavoce.agents.core.speech_handle import SpeechHandle
 from vivavoce.agents.records import SessionReport, TurnRecord, UsageRecord
 from vivavoce.agents.session.handoff import Handoffs
 from vivavoce.agents.session.lifecycle.task import SessionLifecycle
-from vivavoce.agents.session.livekit_names import unknown_attribute
 from vivavoce.agents.session.pipelines.switch import PipelineSwitch
 from vivavoce.agents.session.runtime import SessionRuntime
 from vivavoce.agents.speech.flow import ConversationFlow
@@ -29,11 +26,6 @@ class SessionView:
     _runtime: SessionRuntime
     _lifecycle: SessionLifecycle
     _pipelines: PipelineSwitch
-
-    if not TYPE_CHECKING:  # type checkers would take any name as one of the session's
-
-        def __getattr__(self, name: str) -> NoReturn:
-            raise unknown_attribute(self, name)
 
     @property
     def agent(self) -> Agent:
