@@ -203,6 +203,18 @@ class ForgetSpeech:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerHistory:
+    """Have the model answer the history as it is, by a `reply` of this id.
+
+    Args:
+        turn_id: The turn, or the speech, that the reply answers late.
+    """
+
+    speech_id: str
+    turn_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class InterruptCalls:
     """The caller took the floor while that speech waits for its tools: cancel those calls whose tools want it."""
 
@@ -344,6 +356,7 @@ Effect = (
     | TakeFloorBack
     | CancelSpeech
     | ForgetSpeech
+    | AnswerHistory
     | InterruptCalls
     | PauseSpeech
     | ResumeSpeech

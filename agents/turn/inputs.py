@@ -23,6 +23,7 @@ from vivavoce.pipelines.events import (
 )
 
 __all__ = [
+    "AnswerOwed",
     "EndedAs",
     "FloorYielded",
     "HandoffEnded",
@@ -39,6 +40,7 @@ __all__ = [
     "RecogniserLost",
     "RemoteReplyCancelled",
     "RemoteReplyStarted",
+    "ResultsCarried",
     "SessionClosed",
     "SessionClosing",
     "SessionStarted",
@@ -250,6 +252,26 @@ class ToolsRunning:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerOwed:
+    """The results of tools are in the history, and no model answers them: their speech was cut or has failed.
+
+    Args:
+        results_id: The id of the results.
+        turn_id: The turn, or the speech, whose tools they are of.
+    """
+
+    results_id: str
+    turn_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResultsCarried:
+    """The request of another answer has these results, so that no answer is owed for them any more."""
+
+    results_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class SpeechEnded:
     """That speech is over and everything it started is played out or dropped.
 
@@ -369,6 +391,8 @@ TurnInput = (
     | ToolsFinished
     | ToolCallSettled
     | ToolsRunning
+    | AnswerOwed
+    | ResultsCarried
     | SpeechEnded
     | HandoffRequested
     | HandoffEnded

@@ -13,6 +13,7 @@ from vivavoce.agents.turn.deadlines import Deadline
 from vivavoce.agents.turn.effects import CloseSession, Effect, RefuseRemoteReply
 from vivavoce.agents.turn.floor.caller_floor import CallerFloor
 from vivavoce.agents.turn.floor.floor import Floor
+from vivavoce.agents.turn.floor.late_answers import LateAnswers
 from vivavoce.agents.turn.floor.pipeline_switch import PipelineChange
 from vivavoce.agents.turn.floor.preemption import Preemption
 from vivavoce.agents.turn.floor.queue import SpeechQueue
@@ -57,6 +58,7 @@ class TurnMachine:
         self._speeches = SpeechQueue(
             self._floor, caller, self._interruption, hush, self._out, max_errors=options.max_errors
         )
+        self._late_answers = LateAnswers(self._floor, self._user, self._out)
         self._wake_ups = WakeUps(options, self._floor, self._user, self._out)
         self._change = PipelineChange(
             options,
@@ -151,7 +153,7 @@ class TurnMachine:
 
     def _begin_next(self, now: float) -> bool:
         """Let begin what waits and may begin; report whether anything was done."""
-        if self._speeches.grant_next(now) or self._speeches.prepare_answer():
+        if self._late_answers.ask() or self._speeches.grant_next(now) or self._speeches.prepare_answer():
             return True
         return self._preemption is not None and self._preemption.update()
 
@@ -206,6 +208,11 @@ class TurnMachine:
                 self._speeches.tools_finished(event)
             case i.ToolCallSettled():
                 self._floor.lapse(event.call_id)
+            case i.AnswerOwed():
+                if self._is_open:
+                    self._late_answers.owed(event)
+            case i.ResultsCarried():
+                self._late_answers.carried(event.results_id)
             case i.SpeechEnded():
                 self._speeches.ended(event, is_open=self._is_open)
             case i.HandoffRequested():
@@ -321,6 +328,7 @@ class TurnMachine:
         self._phase = "closing"
         self._gone_until = None
         self._hush.end()
+        self._late_answers.clear()
         if hears_out:
             self._hearing_out.begin(now)
         if hears_out and self._hearing_out.until is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -191,7 +191,7 @@ class Floor:
         self._out.append(ForgetSpeech(speech.speech_id, outcome, speech.is_withdrawn))
 
     @property
-    def speeches(self) -> Iterable[Speech]:
+    def speeches(self) -> Collection[Speech]:
         """All that are not over."""
         return self._speeches.values()
 

@@ -15,7 +15,7 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from kit.turn.draws import DECISIONS, DELAYS, OPTIONS, TELLING, Obedient
-from kit.turn.watches import AttemptWatch, FloorWatch, SilenceWatch, StateWatch, WordWatch
+from kit.turn.watches import AttemptWatch, FloorWatch, LateAnswerWatch, SilenceWatch, StateWatch, WordWatch
 from vivavoce.agents.states import AgentState, UserState
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
@@ -101,6 +101,7 @@ class TurnLaws(RuleBasedStateMachine):
         self.floor, self.words, self.states = FloorWatch(), WordWatch(), StateWatch()
         self.attempts = AttemptWatch(0 if options.remote_decides else options.max_attempts)
         self.silence = SilenceWatch(options)
+        self.late_answers = LateAnswerWatch()
         self.over_caller: set[str] = set()
         self.caller = CallerWatch(options, self._may_speak_over)
         self._feed(i.SessionStarting())
@@ -113,6 +114,7 @@ class TurnLaws(RuleBasedStateMachine):
         self.floor.sees_input(event)
         self.states.sees_input(event)
         self.silence.sees_input(event, self.now)
+        self.late_answers.sees_input(event)
         effects = self.machine.handle(event, now=self.now)
         assert self.shadow is None or self.shadow.handle(event, now=self.now) == effects
         if isinstance(event, i.RecogniserLost | i.RecogniserBack | i.PipelineChangeDue):
@@ -124,6 +126,8 @@ class TurnLaws(RuleBasedStateMachine):
             self.attempts.sees_effect(effect)
             self.states.sees_effect(effect, self.now)
             self.silence.sees_effect(effect, self.now)
+            self.late_answers.sees_effect(effect)
+            assert not isinstance(effect, fx.AnswerHistory) or not self.machine.open_turn_id
         self.caller.sees(event, effects, self.machine.open_turn_id, self.now)
         if self.machine.is_change_due and not isinstance(event, i.PipelineChangeDue):
             taken = self._feed(i.PipelineChangeDue())
@@ -337,6 +341,15 @@ class TurnLaws(RuleBasedStateMachine):
         if pick % 7 == 0:
             self._feed(i.PipelineChangeWithdrawn(change))
 
+    @rule(pick=st.integers(0, 99), is_carried=st.booleans())
+    def owe_an_answer(self, pick: int, is_carried: bool) -> None:
+        """Tools of a speech that was cut have ended, or a request carries their results."""
+        known = self.late_answers.known
+        if is_carried and known:
+            self._feed(i.ResultsCarried(known[-1 - pick % len(known)]))
+        else:
+            self._feed(i.AnswerOwed(f"results_{self._number()}", self._pick(pick)))
+
     @rule(
         pick=st.integers(0, 99),
         outcome=st.sampled_from(["completed", "failed", "discarded"]),
@@ -374,6 +387,7 @@ class TurnLaws(RuleBasedStateMachine):
         self.attempts.check(self.machine, holder=holder)
         self.states.check(self.machine, is_playing=self.floor.is_playing, may_wait=may_wait, now=self.now)
         self.silence.check(self.machine, is_user_speaking=self.states.is_user_speaking)
+        self.late_answers.check(self.machine)
         if self.machine.open_turn_id and self._words_tell_noise and not may_wait:
             assert self.machine.next_deadline() is not None, "sound keeps a turn open for ever"
 

@@ -220,4 +220,4 @@ def test_words_that_come_before_the_end_of_an_unheard_answer_go_on_with_its_turn
     assert talk.forgotten == [(1.5, "answer_1", "cancelled")]
     assert fx.ForgetSpeech("answer_1", "cancelled", is_withdrawn=True) in talk.effects
     talk.at(2.0, i.SpeechEnded("answer_2", "completed"), i.TextReceived("three"))
-    assert talk.take()[0] == (2.0, "commit", "turn_2", "three")
+    assert talk.take()[0] == (2.0, "commit", "turn_3", "three")

@@ -160,6 +160,8 @@ def _short(effect: fx.Effect) -> tuple[str | int, ...]:
             return ("drop", effect.turn_id, effect.reason)
         case fx.CancelSpeech():
             return ("withdraw", effect.speech_id) if effect.is_withdrawn else (effect.outcome, effect.speech_id)
+        case fx.AnswerHistory():
+            return ("AnswerHistory", effect.speech_id, effect.turn_id)
         case fx.ResumeSpeech():
             return ("resume", effect.speech_id, "false interruption" if effect.is_false_interruption else "")
         case fx.InterruptCalls():

@@ -69,6 +69,9 @@ class FloorWatch:
             case fx.CommitUserTurn(speech_id=speech):
                 assert speech not in self.known
                 self.known.append(speech)
+            case fx.AnswerHistory(speech_id=speech):
+                assert speech not in self.known
+                self.known.append(speech)
             case fx.GrantFloor(speech_id=speech):
                 assert not self.holder, "two speeches have the floor"
                 assert not self.handoff or speech in self.hooks, "a speech gets the floor that a handoff holds"
@@ -125,6 +128,54 @@ class FloorWatch:
             self.paused = ""
         if speech == self.holder:
             self.holder, self.is_playing = "", False
+
+
+class LateAnswerWatch:
+    """Results without an answer are answered once, when no speech is live and no turn is open, and never before."""
+
+    def __init__(self) -> None:
+        self.known: list[str] = []
+        self._owed: dict[str, str] = {}
+        self._live: set[str] = set()
+        self._changes: set[str] = set()
+        self._is_open = True
+
+    def sees_input(self, event: i.TurnInput) -> None:
+        """Follow what is owed."""
+        match event:
+            case i.AnswerOwed():
+                self.known.append(event.results_id)
+                if self._is_open:
+                    self._owed[event.results_id] = event.turn_id
+            case i.ResultsCarried():
+                self._owed.pop(event.results_id, None)
+            case i.SpeechRequested():
+                self._live.add(event.speech_id)
+            case i.PipelineChangeRequested():
+                self._changes.add(event.change_id)
+            case i.SessionClosing() | i.SessionClosed():
+                self._is_open = False
+                self._owed.clear()
+
+    def sees_effect(self, effect: fx.Effect) -> None:
+        """Check a late answer."""
+        match effect:
+            case fx.CommitUserTurn():
+                self._live.add(effect.speech_id)
+            case fx.ForgetSpeech():
+                self._live.discard(effect.speech_id)
+            case fx.TakePipeline() | fx.DropPipeline():
+                self._changes.discard(effect.change_id)
+            case fx.AnswerHistory():
+                assert self._owed, "results are answered that need no answer"
+                assert effect.turn_id == next(iter(self._owed.values()))
+                assert not self._live, "a late answer comes beside another speech"
+                self._live.add(effect.speech_id)
+                self._owed.clear()
+
+    def check(self, machine: TurnMachine) -> None:
+        """Nothing is owed in silence, unless another pipeline takes over first."""
+        assert not self._owed or self._live or machine.open_turn_id or self._changes, "results are never answered"
 
 
 class WordWatch:
@@ -334,6 +385,8 @@ class SilenceWatch:
         match effect:
             case fx.CommitUserTurn():
                 self._act(now)
+                self._speeches.add(effect.speech_id)
+            case fx.AnswerHistory():
                 self._speeches.add(effect.speech_id)
             case fx.ForgetSpeech(speech_id=speech):
                 self._speeches.remove(speech)

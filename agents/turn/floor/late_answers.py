@@ -1,0 +1,54 @@
+"""LateAnswers: when the model answers the results of tools whose own speech was cut, or has failed.
+
+They are answered as soon as no speech is live and no user turn is open, by one reply for all of them. Results that the
+request of another answer carries meanwhile, such as that to the user's next words, need no answer of their own.
+"""
+
+from __future__ import annotations
+
+from vivavoce.agents.turn.effects import AnswerHistory, Effect
+from vivavoce.agents.turn.floor.floor import Floor
+from vivavoce.agents.turn.inputs import AnswerOwed, SpeechRequested
+from vivavoce.agents.turn.user.turn import UserSide
+
+
+class LateAnswers:
+    """Keeps the results that no answer has, by their ids.
+
+    Args:
+        out: Effects go here.
+    """
+
+    def __init__(self, floor: Floor, user: UserSide, out: list[Effect]) -> None:
+        self._floor = floor
+        self._user = user
+        self._out = out
+        self._owed: dict[str, str] = {}
+        self._count = 0
+
+    def owed(self, event: AnswerOwed) -> None:
+        """No model answers these results."""
+        self._owed[event.results_id] = event.turn_id
+
+    def carried(self, results_id: str) -> None:
+        """A model answers these results."""
+        self._owed.pop(results_id, None)
+
+    def clear(self) -> None:
+        """The session closes: nothing is answered any more."""
+        self._owed.clear()
+
+    def ask(self) -> bool:
+        """Queue a reply if one is owed and its moment has come; return whether one was queued."""
+        if not self._owed or self._floor.speeches or self._user.turn is not None:
+            return False
+        self.answer(next(iter(self._owed.values())))
+        self._owed.clear()
+        return True
+
+    def answer(self, turn_id: str) -> None:
+        """Queue a reply that answers the history."""
+        self._count += 1
+        asked = SpeechRequested(speech_id=f"late_answer_{self._count}", kind="reply")
+        self._floor.add(asked.speech_id, "reply", asked=asked).asked_at = self._floor.now
+        self._out.append(AnswerHistory(asked.speech_id, turn_id))
