@@ -20,7 +20,6 @@ from vivavoce.agents.core.speech_handle import SpeechControl, SpeechHandle
 from vivavoce.agents.history.history import SessionHistory
 from vivavoce.agents.session.effect_notes import note_agent_state, note_turn_limit, note_user_state
 from vivavoce.agents.session.handoff import Handoffs
-from vivavoce.agents.session.late_answers import LateAnswers
 from vivavoce.agents.session.lifecycle.last_words import LastWords
 from vivavoce.agents.session.live_replies import LiveReplies
 from vivavoce.agents.session.options import SessionOptions
@@ -39,7 +38,6 @@ from vivavoce.agents.speech.transcripts import TranscriptFeed
 from vivavoce.agents.speech.warm_task import WarmTask
 from vivavoce.agents.states import AgentState, CloseReason
 from vivavoce.agents.tools.calls import ToolCalls
-from vivavoce.agents.tools.executor import ToolBatch
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.machine import TurnMachine
@@ -100,7 +98,6 @@ class SessionRuntime:
         self.turn_book = TurnBook(log, options)
         self._replies = LiveReplies(machine.heard_before)
         self._held = ""
-        self._late_answers = LateAnswers(self._answer_history)
         self._guard = StepGuard(self.report_error, lambda error: request_close(CloseReason.ERROR, error))
         self.tell: Callable[[i.TurnInput], None] = self.post
         """As `post`, from any thread; the session, which knows its loop, sets it."""
@@ -235,12 +232,10 @@ class SessionRuntime:
         if self.wake_up_call.is_running:
             self.wake_up_call.agent_is(busy=bool(self._replies))
         self.last_words.agent_is(busy=bool(self._replies))
-        if self._late_answers.are_owed:
-            self._answer_late()
 
     def _fail_speech(self, effect: fx.Effect, error: Exception) -> None:
         """End the speech that an effect which raised was for, or the turn machine would wait for it."""
-        if isinstance(effect, fx.CommitUserTurn | fx.GrantFloor | fx.PrepareSpeech | fx.CancelSpeech):
+        if isinstance(effect, _OF_SPEECHES):
             reply = self._replies.get(effect.speech_id)
             if reply is None:
                 self.post(i.SpeechEnded(effect.speech_id, "failed"))
@@ -251,31 +246,27 @@ class SessionRuntime:
 
     def request_speech(self, speech: SpeechControl, request: SpeechRequest, asked: i.SpeechRequested) -> None:
         """Register a `say` or `reply` and ask for the floor."""
-        record = self.turn_book.begin(speech.handle, self._links.agent.id)
+        reply = self._register(speech, request)
         if request.by_hook:
-            record.answered_turn = self.handoffs.turn
-        self._replies[speech.id] = Reply(self._host, speech, request, record)
-        self.log.observer.asked(speech.id, speech.kind)
-        self.log.note(ev.SpeechCreated, speech_id=speech.id, kind=speech.kind)
+            reply.record.answered_turn = self.handoffs.turn
         self.post(asked)
         self._replies.hook_speaks(asked.hook_of)
+
+    def _register(self, speech: SpeechControl, request: SpeechRequest) -> Reply:
+        record = self.turn_book.begin(speech.handle, self._links.agent.id)
+        self._replies[speech.id] = reply = Reply(self._host, speech, request, record)
+        self.log.observer.asked(speech.id, speech.kind)
+        self.log.note(ev.SpeechCreated, speech_id=speech.id, kind=speech.kind)
+        return reply
+
+    def _answer_late(self, effect: fx.AnswerHistory) -> None:
+        speech = SpeechControl(effect.speech_id, "reply", interruptible=True, post=self.tell)
+        self._register(speech, SpeechRequest()).record.answers(effect.turn_id)
 
     @property
     def replies(self) -> LiveReplies:
         """The speeches that are not over."""
         return self._replies
-
-    def answer_late(self, batch: ToolBatch) -> None:
-        """Have the model answer, once nobody speaks, what tools of an interrupted speech came to.
-
-        Not if the answer to the user's next words has it by then.
-        """
-        self._late_answers.add(batch)
-        self._answer_late()
-
-    def _answer_late(self) -> None:
-        is_closing = self._machine.agent_state in (AgentState.CLOSING, AgentState.CLOSED)
-        self._late_answers.give(is_closing=is_closing, is_silent=not (self._replies or self._machine.open_turn_id))
 
     def _answer_history(self, turn_id: str) -> None:
         """Have the model answer what is in the history, that turn's words or what its tools came to."""
@@ -458,6 +449,8 @@ class SessionRuntime:
             self._links.transcripts.turn(self.turn_book.discard(handle, self._links.agent.id))
 
 
+_OF_SPEECHES = (fx.CommitUserTurn, fx.AnswerHistory, fx.GrantFloor, fx.PrepareSpeech, fx.CancelSpeech)
+
 _APPLY: dict[type, Callable[[SessionRuntime, Any], None]] = {
     fx.SetAgentState: SessionRuntime._set_agent_state,
     fx.SetUserState: lambda runtime, effect: note_user_state(runtime.log, effect),
@@ -476,6 +469,7 @@ _APPLY: dict[type, Callable[[SessionRuntime, Any], None]] = {
     fx.InterruptCalls: lambda runtime, effect: runtime._replies.interrupt_calls(effect),
     fx.CancelSpeech: SessionRuntime._cancel_speech,
     fx.ForgetSpeech: SessionRuntime._forget_speech,
+    fx.AnswerHistory: SessionRuntime._answer_late,
     fx.PauseSpeech: SessionRuntime._pause_speech,
     fx.ResumeSpeech: SessionRuntime._resume_speech,
     fx.BeginHandoff: lambda runtime, effect: runtime.handoffs.begin(effect.handoff_id),

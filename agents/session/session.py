@@ -131,7 +131,6 @@ class AgentSession(EventSource, SessionSpeaking, SessionWaking, SessionView, Gen
             log=self._log,
             report_error=self._report_error,
             hand_off=lambda agent, turn_id: self._handoffs.from_tool(agent, turn_id),
-            answer_late=lambda batch: self._runtime.answer_late(batch),
         )
         self._handoffs: Handoffs = Handoffs(
             self,

@@ -17,7 +17,7 @@ from vivavoce.agents.records import ToolRecord
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.tools.context import RunContext
 from vivavoce.agents.tools.executor import PendingHandoff, ToolBatch, ToolExecutor
-from vivavoce.agents.turn.inputs import ToolCallSettled, ToolsRunning, TurnInput
+from vivavoce.agents.turn.inputs import AnswerOwed, ResultsCarried, ToolCallSettled, ToolsRunning, TurnInput
 from vivavoce.pipelines.core.errors import SessionError
 from vivavoce.pipelines.llm.chat_context import ChatContext, FunctionCall, FunctionCallOutput
 from vivavoce.pipelines.llm.tools import Tool, ToolCall, ToolOutput
@@ -34,7 +34,6 @@ class ToolCalls:
     Args:
         report_error: Told of what tools raise.
         hand_off: Begins a handoff to the agent that a tool of that turn returned.
-        answer_late: Asked to have the model answer results whose own speech was cut before a model was sent them.
     """
 
     def __init__(
@@ -46,19 +45,18 @@ class ToolCalls:
         log: SessionLog,
         report_error: Callable[[Exception, str], None],
         hand_off: Callable[[Agent, str], PendingHandoff],
-        answer_late: Callable[[ToolBatch], None],
     ) -> None:
         self._session = session
         self._history = history
         self._log = log
         self._report_error = report_error
         self._hand_off = hand_off
-        self._answer_late = answer_late
         self._is_closing = False
         self._pending: dict[int, tuple[ToolBatch, str]] = {}
         self._uncarried: list[ToolBatch] = []
         self._idle = anyio.Event()
         self._is_running = False
+        self._count = 0
         self.tell: Callable[[TurnInput], None] = _nobody
         """Called with inputs of the turn machine: whether any call is still to be settled, and of each that is."""
         self._executor = ToolExecutor(
@@ -90,7 +88,8 @@ class ToolCalls:
             )
         finally:
             running_tool_of.reset(token)
-        batch.turn_id = turn_id
+        self._count += 1
+        batch.id, batch.turn_id = f"results_{self._count}", turn_id
         self._pending[id(batch)] = (batch, turn_id)
         self._uncarried.append(batch)
         self._note_running()
@@ -110,6 +109,8 @@ class ToolCalls:
         for batch in self._uncarried:
             if batch.is_settled:
                 batch.is_carried = True
+                if batch.is_owed:
+                    self.tell(ResultsCarried(batch.id))
                 records += batch.take_records()
         self._uncarried = [batch for batch in self._uncarried if not batch.is_carried]
         return records
@@ -197,8 +198,9 @@ class ToolCalls:
                 batch.refuse_handoff(index, "it cannot take over")
 
     def _ask_late(self, batch: ToolBatch) -> None:
-        if batch.is_interrupted and batch.has_results and not batch.is_carried and not self._is_closing:
-            self._answer_late(batch)
+        if batch.is_interrupted and batch.has_results and not batch.is_carried and not batch.is_owed:
+            batch.is_owed = True
+            self.tell(AnswerOwed(batch.id, batch.turn_id))
 
 
 def _still_running(update: str | None) -> str:

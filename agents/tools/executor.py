@@ -64,6 +64,7 @@ class ToolBatch:
     calls: tuple[ToolCall, ...]
     outputs: list[ToolOutput | None]
     records: list[ToolRecord | None]
+    id: str = ""
     turn_id: str = ""
     """The turn, or speech, that made the calls."""
     settled: anyio.Event = field(default_factory=anyio.Event)
@@ -74,6 +75,8 @@ class ToolBatch:
     """Whether the caller has taken the floor since: calls of tools with `cancel_on_interrupt` are cancelled."""
     is_spoken: bool = False
     """Whether what the step said before its calls is over: played, cut or dropped."""
+    is_owed: bool = False
+    """Whether the turn machine was told that no speech answers the outputs."""
     is_carried: bool = False
     """Whether a model was sent the outputs."""
     agents: dict[int, Agent] = field(default_factory=dict)
