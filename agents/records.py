@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from vivavoce.agents.turn.effects import EndedBy
+from vivavoce.agents.turn.effects import InterruptedBy as InterruptedBy
 
 REPORT_VERSION = 1
 
@@ -68,9 +69,6 @@ class HandoffRecord:
     new: str
     seconds: float
     error: str = ""
-
-
-InterruptedBy = Literal["voice", "text", "request", "speech", "caller_left", "close"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

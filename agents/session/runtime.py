@@ -350,7 +350,7 @@ class SessionRuntime:
         reply = self._replies.get(effect.speech_id)
         if reply is not None and reply.is_running and reply.outcome is None:
             reply.cancel(effect.outcome)
-            self.turn_book.cut(reply.record, self.playout)
+            self.turn_book.cut(reply.record, self.playout, effect.cause)
         # Only now, or a moment of what was held would be heard.
         if self._held == effect.speech_id:
             self._release_hold()
@@ -362,7 +362,7 @@ class SessionRuntime:
         self.playout.pause(self._host.fade)
         reply = self._replies.get(effect.speech_id)
         if reply is not None:
-            self.turn_book.held(reply.record, self.playout)
+            self.turn_book.held(reply.record, self.playout, effect.cause)
 
     def _resume_speech(self, effect: fx.ResumeSpeech) -> None:
         reply = self._replies.get(effect.speech_id)

@@ -11,11 +11,11 @@ from vivavoce.agents import events as ev
 from vivavoce.agents.audio.playout import Playout
 from vivavoce.agents.core.log import SessionLog
 from vivavoce.agents.core.speech_handle import SpeechHandle
-from vivavoce.agents.records import DropReason, InterruptedBy, TurnOutcome, TurnRecord, UsageRecord
+from vivavoce.agents.records import DropReason, TurnOutcome, TurnRecord, UsageRecord
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
-from vivavoce.agents.turn_records.interruptions import Cause, PolicyName, interrupted_by
+from vivavoce.agents.turn_records.interruptions import PolicyName
 from vivavoce.agents.turn_records.turn_record import TurnFrame, TurnRecordBuilder
 from vivavoce.pipelines.events import PipelineEvent, UserFinal, UserInterim, UserSpeechStarted
 from vivavoce.pipelines.pipeline import PipelineCapabilities
@@ -42,15 +42,10 @@ class TurnBook:
         self._clock = options.clock
         self._log = log
         self._capabilities = PipelineCapabilities()
-        self._by: InterruptedBy = "voice"
-        self._burst_at: float | None = None
-        """Onset of the user's last speech."""
         self._turn_at: float | None = None
         """Onset of the open turn."""
         self._opened_at: float | None = None
         """When the turn was opened that is open: by words or a request, where it has no onset."""
-        self._last_commit: tuple[str, float | None] = ("", None)
-        """The last turn and its onset: one that goes on keeps it."""
         self._heard = UsageRecord()
         self.heard_out = anyio.Event()
         """Set when a session that closes has heard the user's last words."""
@@ -65,16 +60,14 @@ class TurnBook:
         """Take an input."""
         now = self._clock.now()
         if isinstance(event, UserSpeechStarted):
-            self._burst_at = min(event.at, now)
-            self._turn_at = self._burst_at if self._turn_at is None else self._turn_at
+            self._turn_at = min(event.at, now) if self._turn_at is None else self._turn_at
         elif isinstance(event, WORDS):
             if isinstance(event, UserFinal) and event.audio_seconds:
                 heard = UsageRecord(stt_audio_seconds=event.audio_seconds)
                 self._log.add_usage(heard)
                 self._heard = UsageRecord(stt_audio_seconds=self._heard.stt_audio_seconds + event.audio_seconds)
             if event.text.strip() and self._turn_at is None and not self._has_vad:
-                self._turn_at = self._burst_at = now
-        self._by = interrupted_by(event)
+                self._turn_at = now
 
     def decided(self, effects: Sequence[fx.Effect], *, was_open: str, is_open: str) -> None:
         """Take what has been carried out.
@@ -103,24 +96,19 @@ class TurnBook:
         self._log.note_dropped_turn(turn_id, reason, next(known, self._clock.now()))
 
     @property
-    def _cause(self) -> Cause:
-        """Who led to what is decided just now; made where it is asked for, since it is asked for seldom."""
-        return Cause(by=self._by, candidate_at=self._burst_at if self._by == "voice" else None)
-
-    @property
     def _has_vad(self) -> bool:
         return any(kind == "vad" for kind, _, _ in self._capabilities.components)
 
     # --- what is done to the agent, once it is done
 
-    def held(self, record: TurnRecordBuilder, playout: Playout) -> None:
+    def held(self, record: TurnRecordBuilder, playout: Playout, cause: fx.Cause) -> None:
         """The turn's speech is held."""
         current = playout.current
         is_heard = current is not None and current.started_at is not None
         if current is not None and current.taken_back_at is not None:
             record.taken_back(current.taken_back_at)
         stopped_at = playout.silent_at() if is_heard else None
-        record.interruptions.held(self._cause, self._clock.now(), stopped_at=stopped_at)
+        record.interruptions.held(cause, self._clock.now(), stopped_at=stopped_at)
 
     def resumed(self, record: TurnRecordBuilder, playout: Playout) -> None:
         """The turn's speech is to go on, if it was held."""
@@ -128,11 +116,12 @@ class TurnBook:
         played = 0.0 if current is None else playout.position(current) / current.rate
         record.interruptions.resumed(self._clock.now(), position=record.audio.played + played)
 
-    def cut(self, record: TurnRecordBuilder, playout: Playout) -> None:
+    def cut(self, record: TurnRecordBuilder, playout: Playout, cause: fx.Cause | None) -> None:
         """The turn's speech is cut."""
+        assert cause is not None, "a speech that runs was refused"
         was_heard = record.stages.first_played_at is not None
         stopped_at = playout.silent_at() if was_heard else None
-        record.interruptions.cut(self._cause, self._clock.now(), stopped_at=stopped_at, position=record.audio.played)
+        record.interruptions.cut(cause, self._clock.now(), stopped_at=stopped_at, position=record.audio.played)
 
     # --- records
 
@@ -142,12 +131,8 @@ class TurnBook:
 
     def commit(self, effect: fx.CommitUserTurn, handle: SpeechHandle, agent_id: str) -> TurnRecordBuilder:
         """Return what collects the record of a user's turn."""
-        onset, (last_id, last_onset) = self._turn_at, self._last_commit
-        if effect.merged and last_id == effect.turn_id:
-            onset = last_onset if last_onset is not None else onset
-        self._last_commit = (effect.turn_id, onset)
         record = self._builder(effect.turn_id, handle, agent_id)
-        record.committed(effect.timing, effect.text, speech_started_at=onset)
+        record.committed(effect.timing, effect.text, speech_started_at=effect.speech_started_at)
         record.add_usage(self._heard)
         self._heard = UsageRecord()
         return record

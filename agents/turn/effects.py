@@ -68,11 +68,31 @@ class TurnTiming:
     delay: float | None = None
 
 
+InterruptedBy = Literal["voice", "text", "request", "speech", "caller_left", "close"]
+"""Who or what holds or cuts the agent: the caller's voice or typed text, a call of `interrupt()`, another speech, the
+caller's leaving, the close."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why a speech is held or cut.
+
+    Args:
+        candidate_at: The true onset of the user's newest speech (session clock), where the cause is a voice; None where
+            the user has not spoken.
+    """
+
+    by: InterruptedBy
+    candidate_at: float | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitUserTurn:
     """The user's turn is over: `text` goes into the history and a speech of this id answers it.
 
     Args:
+        speech_started_at: The true onset of the turn's speech; without a VAD, when its first words came. None where the
+            user did not speak.
         merged: The turn was committed before and went on: its item is replaced by one with this (joined) text.
         amends: The turn whose answer was heard before a late final changed its words: its item becomes this turn's.
         is_heard: A model that hears the caller has all of it from its audio.
@@ -86,6 +106,7 @@ class CommitUserTurn:
     speech_id: str
     text: str = field(repr=False)
     timing: TurnTiming
+    speech_started_at: float | None = None
     merged: bool = False
     amends: str = ""
     is_heard: bool = False
@@ -181,11 +202,13 @@ class CancelSpeech:
 
     Args:
         is_withdrawn: The turn that it answers goes on under the same id, so that this was not the turn's outcome.
+        cause: None where the speech never had the floor, since it was refused or is out of date.
     """
 
     speech_id: str
     outcome: StoppedAs
     is_withdrawn: bool = False
+    cause: Cause | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +223,7 @@ class ForgetSpeech:
     speech_id: str
     outcome: EndedAs
     is_withdrawn: bool = False
+    cause: Cause | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +250,7 @@ class PauseSpeech:
     """Hold that speech's playout where it is, or before it begins."""
 
     speech_id: str
+    cause: Cause
 
 
 @dataclass(frozen=True, slots=True)

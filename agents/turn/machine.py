@@ -127,6 +127,7 @@ class TurnMachine:
         """
         self._floor.now = now
         self._settling.begin(is_input=not isinstance(event, i.Tick))
+        self._interruption.begin_step(event)
         self._dispatch(event, now)
         if isinstance(event, _TOLD_LATER):
             self._state.update(self._phase, min(event.at, now))

@@ -5,38 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from vivavoce.agents.records import InterruptedBy, InterruptionRecord
-from vivavoce.agents.turn import inputs as i
+from vivavoce.agents.records import InterruptionRecord
+from vivavoce.agents.turn.effects import Cause
 
 PolicyName = Literal["pause", "immediate", "custom"]
-
-_BY: dict[type, InterruptedBy] = {
-    i.InterruptRequested: "request",
-    i.TextReceived: "text",
-    i.SpeechRequested: "speech",
-    i.HandoffRequested: "speech",
-    i.ParticipantLeft: "caller_left",
-    i.ParticipantLinked: "caller_left",
-    i.SessionClosing: "close",
-    i.SessionClosed: "close",
-}
-
-
-def interrupted_by(event: object) -> InterruptedBy:
-    """Return who cut the agent, by the input that led to it; every other one tells of the user's voice."""
-    return _BY.get(type(event), "voice")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cause:
-    """What the session was told as it decided.
-
-    Args:
-        candidate_at: The true onset of the user's speech, where a voice is what it was.
-    """
-
-    by: InterruptedBy
-    candidate_at: float | None = None
 
 
 @dataclass(slots=True)

@@ -26,7 +26,6 @@ from vivavoce.agents.telemetry.tracing.leaves import Leaf, Leaves
 from vivavoce.agents.telemetry.tracing.spans import NO_SPAN, Attributes, SpanMaker
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
-from vivavoce.agents.turn_records.interruptions import interrupted_by
 
 if TYPE_CHECKING:
     from vivavoce.agents.records import InterruptedBy, TurnRecord
@@ -199,7 +198,7 @@ class TurnSpans:
             elif isinstance(effect, fx.ResumeSpeech):
                 self._decide(effect.speech_id, "resumed")
             elif isinstance(effect, fx.CancelSpeech):
-                self._cancel(effect, event)
+                self._cancel(effect)
         for turn_id in dropped:  # opened and dropped in one step, perhaps
             self._open(turn_id, self._maker.now())
         for turn_id, turn in list(self._turns.items()):
@@ -303,10 +302,10 @@ class TurnSpans:
         turn.commits.append((timing.committed_at, effect.merged))
         self._close_parts(turn)
 
-    def _cancel(self, effect: fx.CancelSpeech, event: i.TurnInput) -> None:
+    def _cancel(self, effect: fx.CancelSpeech) -> None:
         if effect.speech_id not in self._interruptions and effect.outcome == "interrupted":
             self._pause(effect.speech_id)
-        self._decide(effect.speech_id, effect.outcome, interrupted_by(event))
+        self._decide(effect.speech_id, effect.outcome, "voice" if effect.cause is None else effect.cause.by)
         if effect.is_withdrawn:  # its turn goes on
             self._end_speech(effect.speech_id)
             for turn in self._turns.values():

@@ -4,16 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.barge_in.guard import InterruptionGuard, is_long_pause
 from vivavoce.agents.turn.barge_in.judge import PolicyRunner
 from vivavoce.agents.turn.barge_in.policy import Decision, InterruptionMoment, Trigger
 from vivavoce.agents.turn.deadlines import NANOSECOND_DIGITS, Deadline
-from vivavoce.agents.turn.effects import Effect, InterruptCalls, PauseSpeech, ResumeSpeech
+from vivavoce.agents.turn.effects import (
+    Cause,
+    Effect,
+    InterruptCalls,
+    InterruptedBy,
+    PauseSpeech,
+    ResumeSpeech,
+    StoppedAs,
+)
 from vivavoce.agents.turn.floor.caller_floor import CallerFloor
 from vivavoce.agents.turn.floor.floor import Floor, Speech
 from vivavoce.agents.turn.options import InterruptionOptions
 from vivavoce.agents.turn.user.turn import Burst, UserSide, UserTurn
 from vivavoce.pipelines.core.words import count_words
+
+_CAUSES: dict[type, InterruptedBy] = {
+    i.InterruptRequested: "request",
+    i.TextReceived: "text",
+    i.SpeechRequested: "speech",
+    i.HandoffRequested: "speech",
+    i.ParticipantLeft: "caller_left",
+    i.ParticipantLinked: "caller_left",
+    i.SessionClosing: "close",
+    i.SessionClosed: "close",
+}
+"""Inputs that hold or cut the agent without a voice."""
 
 
 class Interruption:
@@ -41,10 +62,19 @@ class Interruption:
         self._user = user
         self._out = out
         self._judge = PolicyRunner(options, out)
+        self._by: InterruptedBy = "voice"
         self._words_paused_at = float("-inf")
         self._calls_interrupted: tuple[str, set[str]] = ("", set())  # by the turn of that id
         self.is_caller_gone = False
         """Whether nobody is there to hear, for now: what has the floor is held, whatever it is."""
+
+    def begin_step(self, event: i.TurnInput) -> None:
+        """Take the input that the machine handles now: the cause of all that is held or cut in this step."""
+        self._by = _CAUSES.get(type(event), "voice")
+
+    @property
+    def _cause(self) -> Cause:
+        return Cause(self._by, self._user.onset if self._by == "voice" else None)
 
     # --- judgements
 
@@ -183,7 +213,7 @@ class Interruption:
     def _hold(self, speech: Speech, at: float) -> None:
         if not speech.is_paused:
             speech.paused_at = at
-            self._out.append(PauseSpeech(speech.speech_id))
+            self._out.append(PauseSpeech(speech.speech_id, self._cause))
 
     def caller_left(self, now: float) -> None:
         """Nobody hears: hold what has the floor, a protected speech too, until the caller is back."""
@@ -226,6 +256,7 @@ class Interruption:
             if not turn.past.amended and is_long_pause(answer.turn_ended_at, turn.began_at):
                 turn.past.late_merges += 1
             turn.began_at = min(answer.asked_at, turn.began_at)
+            turn.onset = turn.onset if answer.onset is None else answer.onset
             self.cancel(answer, is_withdrawn=True)
         if self._floor.active is not None and not self.caller.spares(turn, self._floor.active):
             self.cancel(self._floor.active)
@@ -266,7 +297,8 @@ class Interruption:
 
     def cancel(self, speech: Speech, *, is_withdrawn: bool = False) -> None:
         """Stop one speech, wherever it is."""
-        self._floor.stop(speech, "interrupted" if speech.was_audible else "cancelled", is_withdrawn=is_withdrawn)
+        outcome: StoppedAs = "interrupted" if speech.was_audible else "cancelled"
+        self._floor.stop(speech, outcome, is_withdrawn=is_withdrawn, cause=self._cause)
 
     def release(self, speech: Speech) -> None:
         """That speech gives up the floor by itself: a hold must not outlast it."""

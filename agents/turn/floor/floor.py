@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Literal
 
-from vivavoce.agents.turn.effects import CancelSpeech, Effect, ForgetSpeech, StoppedAs
+from vivavoce.agents.turn.effects import CancelSpeech, Cause, Effect, ForgetSpeech, StoppedAs
 from vivavoce.agents.turn.inputs import EndedAs, SpeechKind, SpeechRequested
 
 Phase = Literal["queued", "lapsed", "prepared", "active", "tools", "ending"]
@@ -32,6 +32,7 @@ class Speech:
         audible_since: When its very first frame was played.
         asked: The request; None for the answer to a user turn.
         asked_at: When it came; for the answer to a user turn, the onset of that.
+        onset: The true onset of the user turn that it answers; None where the user did not speak.
         has_begun: It was granted the floor, or let generate: it reports its end itself.
         is_withdrawn: Its turn went on, so that its outcome is not the turn's.
         has_foreword: Other speech was heard since it was asked for, so that its turn does not go on any more.
@@ -56,6 +57,7 @@ class Speech:
     held_for: float = 0.0
     asked: SpeechRequested | None = field(default=None, repr=False)
     asked_at: float = 0.0
+    onset: float | None = None
     has_foreword: bool = False
     has_begun: bool = False
     is_withdrawn: bool = False
@@ -174,11 +176,13 @@ class Floor:
             if speech.phase == "queued" and speech.asked is not None and speech.asked.from_call == call_id:
                 speech.phase = "lapsed"
 
-    def stop(self, speech: Speech, outcome: StoppedAs, *, is_withdrawn: bool = False) -> None:
+    def stop(
+        self, speech: Speech, outcome: StoppedAs, *, is_withdrawn: bool = False, cause: Cause | None = None
+    ) -> None:
         """Cancel a speech; one that has begun reports its end later, one that has not is over now."""
         speech.leave_floor("ending")
         speech.is_withdrawn = is_withdrawn
-        self._out.append(CancelSpeech(speech.speech_id, outcome, is_withdrawn))
+        self._out.append(CancelSpeech(speech.speech_id, outcome, is_withdrawn, cause))
         if not speech.has_begun:
             self.forget(speech, outcome)
 

@@ -138,7 +138,7 @@ class TurnCommit:
         self._answers += 1
         speech_id = f"answer_{self._answers}"
         answer = self._floor.add(speech_id, "turn", turn_id=turn.turn_id, text=turn.text)
-        answer.asked_at = turn.began_at
+        answer.asked_at, answer.onset = turn.began_at, turn.onset
         answer.turn_ended_at = now if turn.is_speech_going_on else turn.silence_since
         answer.late_merges = turn.past.late_merges
         sounding = self._floor.active
@@ -151,6 +151,7 @@ class TurnCommit:
                 speech_id=speech_id,
                 text=turn.text,
                 timing=turn.timing(now, ended_by, delay),
+                speech_started_at=turn.onset,
                 merged=turn.is_merged,
                 amends=turn.past.amends,
                 is_heard=(is_remote or turn.settles_audio) and not turn.typed,

@@ -26,6 +26,7 @@ class Burst:
         emits_interims: Whether words of it come while it sounds (`TurnOptions.emits_interims`).
         voice_lag: Seconds after which silence within it shows (`TurnOptions.voice_lag`).
         voiced_until: When its last voiced frame ended, while the voice pauses; None while it sounds.
+        onset: `started_at` where the VAD reported it; None for the rest of a burst after a commit.
     """
 
     started_at: float
@@ -38,6 +39,7 @@ class Burst:
     emits_interims: bool = True
     voice_lag: float = 0.0
     voiced_until: float | None = None
+    onset: float | None = None
 
     @property
     def is_going_on(self) -> bool:
@@ -54,7 +56,7 @@ class Burst:
 
     def rest(self, now: float) -> Burst:
         """Return what is left of it after a commit, which is of another turn."""
-        rest = replace(self, started_at=now, is_heard=False, has_words=False)
+        rest = replace(self, started_at=now, is_heard=False, has_words=False, onset=None)
         rest.voiced_until = None if self.voiced_until is None else now
         return rest
 
@@ -121,6 +123,7 @@ class UserTurn:
         utterance_at: When the first word of its newest utterance came: where no VAD tells, this is when that began.
         owed: Which final transcripts are still to come.
         over: Somebody said that the turn is over, words of it were typed, or a limit was reached.
+        onset: The true onset of its first speech; without a VAD, when its first words came. None where it has neither.
         began_at: When its first sound or word came.
     """
 
@@ -142,6 +145,7 @@ class UserTurn:
     is_complete: bool | None = None
     predicted_at: float | None = None
     over: Over | None = None
+    onset: float | None = None
     began_at: float = field(init=False)
     utterance_at: float = field(init=False)
 
@@ -218,6 +222,7 @@ class UserTurn:
         """A burst of speech began: whatever was judged of the pause before it is void."""
         burst.is_heard = burst.is_heard or self.is_heard
         self.burst = burst
+        self.onset = burst.onset if self.onset is None else self.onset
         self.owed.burst_began()
         self.is_complete = self.predicted_at = None
 
@@ -325,6 +330,13 @@ class UserSide:
     silence: Silence = field(default_factory=Silence)
     hears_words_since: float | None = float("-inf")
     """Since when the recogniser is connected; None while it is not, so that no word can come."""
+    onset: float | None = None
+    """The true onset of the newest speech; without a VAD, when the first words of the newest turn came."""
+
+    def words_tell_onset(self, now: float) -> None:
+        """Words of the open turn came now: without a VAD, the first ones are its onset."""
+        if self.burst is None and self.turn is not None and self.turn.onset is None:
+            self.turn.onset = self.onset = now
 
     def voice_paused(self, at: float) -> None:
         """The VAD hears no voice since `at`, in speech that may go on."""

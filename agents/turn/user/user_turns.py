@@ -77,8 +77,9 @@ class UserTurns:
         if self._endpointing.is_dynamic:
             self._endpointing.speech_began(at, self._pause_since(at))
         turn = self._open_turn(at)
+        self._user.onset = at
         burst = self._user.burst = Burst(
-            at, voice_lag=self.options.voice_lag, emits_interims=self.options.emits_interims
+            at, voice_lag=self.options.voice_lag, emits_interims=self.options.emits_interims, onset=at
         )
         turn.begin_speech(burst)
         self._interruption.speech_began()
@@ -138,6 +139,7 @@ class UserTurns:
             return
         turn = self._open_turn(now)
         if text:
+            self._user.words_tell_onset(now)
             self._user.word_came()
         if text and not turn.owed_before:
             self._endpointing.words_came()
@@ -155,6 +157,8 @@ class UserTurns:
         if not text and self._user.turn is None:
             return
         turn = self._user.turn or self._open_turn_by_final(now)
+        if text:
+            self._user.words_tell_onset(now)
         if text and not (turn.owed_before and self._user.is_speaking):  # else it is of the speech before
             self._user.word_came()
             self._endpointing.words_came()
@@ -227,6 +231,7 @@ class UserTurns:
                 is_merged=True,
                 segments=turn.segments[: turn.past.amended],
                 past=Past(amended=turn.past.amended),
+                onset=turn.onset,
             )
             if self._is_manual:
                 self._user.turn.over = Over(now)
