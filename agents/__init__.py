@@ -1,7 +1,6 @@
-"""vivavoce.agents: agents, sessions, rooms and workers. The public names are lazy, so that importing this is cheap.
+"""vivavoce.agents: agents, sessions, rooms and workers. Public names load on first use, so importing this is cheap.
 
-Layers, lowest first: `states` → `turn` → `mcp_servers` → (`agent`, `events`, `records`, `job`) →
-(`rooms`, `tools`, `observe`) → `speech` → `session` → `worker` → `cli`; `testing` stands on top.
+The layers are the import contracts in `pyproject.toml`.
 """
 
 from __future__ import annotations

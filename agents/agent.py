@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from vivavoce.agents.session.session import AgentSession
 
 Session: TypeAlias = "AgentSession[Any]"
-"""The session as modules below `agents.session` name its type: the only import upwards, for type checkers alone."""
+"""The session's type for modules below `agents.session`: the only import upwards, for type checkers alone."""
 
 
 class StopResponse(Exception):  # noqa: N818 - a signal, named as the field does
@@ -35,8 +35,8 @@ class CompletedTurn:
     """A user turn that has just been committed. The hook may change `text` and add `instructions`.
 
     Args:
-        text: What the user said; a changed text replaces it in the history.
-        instructions: Given to the model for this answer only, such as passages that were looked up.
+        text: The user's words; a changed text replaces them in the history.
+        instructions: Instructions for this answer only, for example passages that were looked up.
         history: The conversation, the turn's message included; a copy.
     """
 
@@ -49,7 +49,7 @@ class CompletedTurn:
         """Set an attribute.
 
         Raises:
-            ConfigurationError: `text` or `instructions` is to be no str.
+            ConfigurationError: `text` or `instructions` is set to something other than a str.
         """
         if name in ("text", "instructions"):
             value = check_text(f"turn.{name}", value)
@@ -58,11 +58,11 @@ class CompletedTurn:
 
 @dataclass(frozen=True, slots=True)
 class EmptyReply:
-    """The model, or the conversation flow, had nothing to say where an answer was due.
+    """The model, or the conversation flow, gave no words for an answer that was due.
 
     Args:
-        text: What the user had said; empty where the agent was to speak by itself.
-        tools: Those that the reply called before; one may have said all there was to say.
+        text: The user's words; empty if the agent was to speak by itself.
+        tools: Tools that the reply called before; the preamble of one may have been the whole answer.
     """
 
     turn_id: str
@@ -75,8 +75,8 @@ class AgentUpdate:
     """A change of an agent that is in a session.
 
     Args:
-        instructions: The new ones; None where they stayed as they were.
-        tools_added, tools_removed: Names; one whose tool is another one now is in both.
+        instructions: The new ones; None if they did not change.
+        tools_added, tools_removed: Names; a name whose tool has been replaced is in both.
     """
 
     instructions: str | None = field(default=None, repr=False)
@@ -85,16 +85,16 @@ class AgentUpdate:
 
 
 class Agent:
-    """Who talks to the caller. Subclass it, give it tools and hooks.
+    """The side of a conversation that talks to the caller. Subclass it, give it tools and hooks.
 
     Args:
-        instructions: What the model is told to be and do.
+        instructions: The model's instructions: its role and its rules.
         tools: Functions beside the methods marked with `function_tool`.
         mcp_servers: Servers with further tools, connected while the agent is in a session.
         id: For records; the class's name by default.
     Raises:
-        ConfigurationError: An argument is of another kind, two tools have one name, a tool's parameters cannot be told
-            to a model, or an audio hook is async.
+        ConfigurationError: An argument has the wrong type, two tools have one name, a tool's parameters cannot be
+            described to a model, or an audio hook is async.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class Agent:
 
     @property
     def instructions(self) -> str:
-        """What the model is told to be and do. Assigning them is `update_instructions()`."""
+        """The model's instructions: its role and its rules. Assigning them is `update_instructions()`."""
         return self._instructions
 
     @instructions.setter
@@ -133,10 +133,10 @@ class Agent:
         self.update_instructions(instructions)
 
     def update_instructions(self, instructions: str) -> None:
-        """Tell the model to be and do something else from its next step on; the answer that it gives now goes on.
+        """Change the model's instructions from its next step on; its present answer continues.
 
-        A realtime model is told at once, also where its server decides turns. Works before and in a session, and from a
-        thread. While the agent has the conversation, the history notes it (`ConfigChange`).
+        A realtime model receives them at once, also if its server decides turns. Works before and in a session, and
+        from any thread. While the agent has the conversation, the history records the change (`ConfigChange`).
 
         Raises:
             ConfigurationError: They are no str.
@@ -147,13 +147,13 @@ class Agent:
             self._control.report_update(AgentUpdate(instructions=instructions))
 
     def update_tools(self, tools: Sequence[Tool[..., Any] | Callable[..., Any]]) -> None:
-        """Let the model call these tools, and no others, from its next step on; calls that run go on.
+        """Let the model call these tools, and no others, from its next step on; running calls continue.
 
-        They take the place of the methods marked with `function_tool` too: `agent.update_tools([*agent.tools, more])`
-        adds one. Tools of MCP servers stay in any case. A realtime model is told at once, as of instructions.
+        They replace the methods marked with `function_tool` too: `agent.update_tools([*agent.tools, more])` adds one.
+        Tools of MCP servers stay in any case. A realtime model receives the change at once, as with instructions.
 
         Raises:
-            ConfigurationError: As the constructor; the agent keeps the tools that it has.
+            ConfigurationError: As in the constructor; the agent keeps its tools.
         """
         own = _checked_tools([tool for tool in _listed(tools) if tool not in self._control.server_tools])
         if self._control.is_in_session:
@@ -173,7 +173,7 @@ class Agent:
 
     @property
     def server_tools(self) -> tuple[Tool[..., Any], ...]:
-        """The tools of its connected MCP servers, but for those whose name one of its own tools has."""
+        """The tools of its connected MCP servers, except those with the name of one of its own tools."""
         own = {tool.name for tool in self._own_tools}
         return tuple(tool for tool in self._control.server_tools if tool.name not in own)
 
@@ -183,7 +183,7 @@ class Agent:
 
         Raises:
             SessionNotStartedError: It is in none.
-            SessionClosedError: It is in it no more, such as in a sync tool that outlives the session.
+            SessionClosedError: It has left its session, for example in a sync tool that outlives the session.
         """
         return self._control.session
 
@@ -191,7 +191,7 @@ class Agent:
         """The agent takes the conversation over; a good place for a greeting."""
 
     async def on_exit(self) -> None:
-        """The agent gives the conversation up, or the session closes; it may still `say`."""
+        """The agent hands the conversation over, or the session closes; it may still `say`."""
 
     async def on_user_turn_completed(self, turn: CompletedTurn) -> None:
         """A user turn was committed and will be answered; edit it, add to it, or raise `StopResponse`."""
@@ -203,17 +203,17 @@ class Agent:
         """
 
     def on_speech_in(self, frame: AudioFrame) -> None:
-        """20 ms of the caller, as the pipeline gets them. On the audio path: must not block."""
+        """20 ms of the caller, as the pipeline receives them. On the audio path: must not block."""
 
     def on_speech_out(self, frame: AudioFrame) -> None:
-        """A frame as it is written to the room. On the audio path: must not block."""
+        """A frame written to the room. On the audio path: must not block."""
 
     async def cleanup(self) -> None:
-        """The session is over; free what the agent holds."""
+        """The session is over; release the agent's resources."""
 
 
 class Membership:
-    """Which session an object of the application serves: one at a time.
+    """The session that an object of the application serves: one at a time.
 
     Args:
         kind: "agent" or "flow", for messages.
@@ -237,7 +237,7 @@ class Membership:
 
         Raises:
             SessionNotStartedError: It has served none.
-            SessionClosedError: It has served one, and does no longer.
+            SessionClosedError: Its session is over.
         """
         if self._session is not None:
             return self._session

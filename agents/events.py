@@ -1,4 +1,4 @@
-"""What a session tells its listeners: frozen classes, each with a name to listen to."""
+"""The events of a session: frozen classes, each with a name to listen to."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class SessionEvent:
     """Base of all events.
 
     Args:
-        at: When it truly happened, in seconds of the session's clock from the session's start.
+        at: Time of its cause, in seconds of the session's clock from the session's start.
         sequence: Grows by one with each event of a session.
-        turn_id: The turn that it belongs to; empty where there is none.
+        turn_id: Id of its turn; empty if it belongs to none.
     """
 
     name: ClassVar[str] = ""
@@ -29,7 +29,7 @@ class SessionEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Started(SessionEvent):
-    """`start()` is done."""
+    """`start()` is complete."""
 
     name: ClassVar[str] = "started"
 
@@ -54,7 +54,7 @@ class AgentStateChanged(SessionEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentChanged(SessionEvent):
-    """The conversation went from one agent to another: `old` has left, `agent` is about to enter. Both are ids."""
+    """Agent `old` has handed the conversation over, and `agent` is about to enter. Both are ids."""
 
     name: ClassVar[str] = "agent_changed"
     old: str
@@ -63,10 +63,10 @@ class AgentChanged(SessionEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineChanged(SessionEvent):
-    """The session went from one pipeline to another, by their names; `session.pipeline` is the new one.
+    """The session changed its pipeline, from and to these names; `session.pipeline` is the new one.
 
     Args:
-        components: What the new one is made of.
+        components: The parts of the new one.
     """
 
     name: ClassVar[str] = "pipeline_changed"
@@ -77,7 +77,7 @@ class PipelineChanged(SessionEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserTranscript(SessionEvent):
-    """What the user said; an interim is replaced by the next one."""
+    """The user's words; an interim is replaced by the next one."""
 
     name: ClassVar[str] = "user_transcript"
     text: str = field(repr=False)
@@ -93,7 +93,7 @@ class TranscriptMissing(SessionEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserTurnLimitReached(SessionEvent):
-    """The user's turn is over, though the user may talk on: it has `words` and lasted for `seconds`."""
+    """A limit ended the user's turn of `words` words and `seconds` seconds, although the user may still be talking."""
 
     name: ClassVar[str] = "user_turn_limit_reached"
     limit: Literal["max_turn_words", "max_turn_duration"]
@@ -103,7 +103,7 @@ class UserTurnLimitReached(SessionEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeechCreated(SessionEvent):
-    """A speech was asked for, by `say`, `reply` or a user turn."""
+    """A speech was requested, by `say`, `reply` or a user turn."""
 
     name: ClassVar[str] = "speech_created"
     speech_id: str
@@ -112,7 +112,7 @@ class SpeechCreated(SessionEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FalseInterruption(SessionEvent):
-    """The agent was paused by sounds without words and goes on."""
+    """Sounds without words paused the agent, and it continues."""
 
     name: ClassVar[str] = "false_interruption"
     speech_id: str
@@ -128,7 +128,7 @@ class TurnCompleted(SessionEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolStarted(SessionEvent):
-    """A tool call begins; `ToolCalled` follows when it is settled."""
+    """A tool call begins; `ToolCalled` follows when it is complete."""
 
     name: ClassVar[str] = "tool_started"
     tool: str
@@ -138,7 +138,7 @@ class ToolStarted(SessionEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCalled(SessionEvent):
-    """A tool call was settled."""
+    """A tool call is complete."""
 
     name: ClassVar[str] = "tool_called"
     tool: str
@@ -175,7 +175,7 @@ class HistoryItemReplaced(SessionEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryItemRemoved(SessionEvent):
-    """An item was taken out of the history: the hook dropped its turn."""
+    """An item was removed from the history: a hook dropped its turn, or the application removed it."""
 
     name: ClassVar[str] = "history_item_removed"
     item: ChatItem
@@ -183,13 +183,13 @@ class HistoryItemRemoved(SessionEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionReplaced(SessionEvent):
-    """A realtime model's connection gave way to a new one, which was told the conversation.
+    """A new connection of a realtime model replaced the old one, and received the conversation.
 
     Args:
-        component: Whose: "realtime_model".
-        gap: Seconds in which no connection heard the caller, whose audio waited for the new one: from when the old one
-            was left, or its loss was noticed, until the new one took audio.
-        reason: It had come to its `limit`, was `lost` (an `error` event tells of what), or could not take new
+        component: The part that owns it: "realtime_model".
+        gap: Seconds in which no connection heard the caller, whose audio waited for the new one: from the end of the
+            old one, or the moment when its loss was noticed, until the new one took audio.
+        reason: It had reached its `limit`, was `lost` (an `error` event has the cause), or could not take new
             instructions or tools (`update`).
     """
 
@@ -201,13 +201,13 @@ class ConnectionReplaced(SessionEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorOccurred(SessionEvent):
-    """Something failed.
+    """A part of the session failed.
 
     Args:
-        source: Where: a component ("llm", "tts", "stt", "vad", "denoise", "turn_detector", "realtime_model"), "text"
+        source: The part: a component ("llm", "tts", "stt", "vad", "denoise", "turn_detector", "realtime_model"), "text"
             (given to `say`), "tool", "handler", "hook", "policy", "room" (its transport gave no text where text is
             needed), "turn" (a rule of the turn machine is at fault) …
-        is_recovered: The session goes on as if nothing had been.
+        is_recovered: Whether the session continues without any loss.
     """
 
     name: ClassVar[str] = "error"
@@ -226,7 +226,9 @@ class Closed(SessionEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeechIn(SessionEvent):
-    """20 ms of the caller, as the pipeline gets them. Not queued: handlers run on the audio path and must not block."""
+    """20 ms of the caller, as the pipeline receives them. Not queued: handlers run on the audio path and must not
+    block.
+    """
 
     name: ClassVar[str] = "on_speech_in"
     frame: AudioFrame
@@ -234,7 +236,7 @@ class SpeechIn(SessionEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeechOut(SessionEvent):
-    """A frame as it is written to the room. Not queued: handlers run on the audio path and must not block."""
+    """A frame written to the room. Not queued: handlers run on the audio path and must not block."""
 
     name: ClassVar[str] = "on_speech_out"
     frame: AudioFrame

@@ -1,7 +1,7 @@
-"""The job that running code belongs to, as sessions and user code see it: the contract, its facts, how to find it.
+"""The job of the running code, for sessions and user code: the contract, its facts, how to find it.
 
-The worker sets the current job; a session only asks for it. A context variable carries it, so every task started from
-an entrypoint sees the entrypoint's own job, however many run in one process.
+The worker sets the current job; a session only reads it. A context variable carries it, so every task started from an
+entrypoint sees the entrypoint's own job, however many run in one process.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from livekit import rtc
 
 SessionClose = Callable[[str], Awaitable[None]]
-"""Closes one session; its argument says why the job ended. The caller bounds it."""
+"""Closes one session; its argument says why the job ended. The caller sets a limit."""
 
 SessionClosed = Callable[[], Awaitable[CloseReport]]
 """Waits until one session and its handlers of `closed` are over, and returns the report of its close."""
@@ -30,12 +30,12 @@ ShutdownCallback = Callable[[str], Awaitable[None] | None] | Callable[[], Awaita
 
 
 Conversation = Mapping[str, Any]
-"""What `AgentSession.snapshot()` returns."""
+"""The value of `AgentSession.snapshot()`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
-    """Where a LiveKit server is and what proves that we may work for it."""
+    """Address of a LiveKit server, and the key and secret for it."""
 
     url: str
     """With scheme ws or wss, without a trailing slash."""
@@ -45,17 +45,17 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobInfo:
-    """What the server said about a job.
+    """Facts of a job, as the server sent them.
 
     Args:
-        id: Such as `"AJ_…"`.
+        id: For example `"AJ_…"`.
         room: The room's name.
         agent_name: The name the job was dispatched to; empty for automatic dispatch.
-        metadata: What the dispatcher passed along, as it is.
-        dispatch_id: The dispatch that made the job; empty where the server names none.
+        metadata: The dispatcher's metadata, unchanged.
+        dispatch_id: The dispatch that made the job; empty if the server names none.
         room_metadata: The room's own metadata.
-        participant_identity: Whom the job is for, when it is for one participant; else empty.
-        attributes: What the dispatcher passed along as key and value.
+        participant_identity: The participant of the job, if it is for one; else empty.
+        attributes: The dispatcher's keys and values.
     """
 
     id: str
@@ -73,7 +73,7 @@ class CurrentJob(Protocol):
 
     @property
     def job(self) -> JobInfo:
-        """What the server said about it."""
+        """Facts of the job, as the server sent them."""
         ...
 
     @property
@@ -83,7 +83,7 @@ class CurrentJob(Protocol):
 
     @property
     def shared(self) -> dict[str, Any]:
-        """What the worker's prewarm made, one dict for all jobs of the process."""
+        """The dict that the worker's prewarm filled, one for all jobs of the process."""
         ...
 
     @property
@@ -93,11 +93,11 @@ class CurrentJob(Protocol):
 
     @property
     def credentials(self) -> Credentials | None:
-        """For the server's API; None where the worker has no key."""
+        """For the server's API; None if the worker has no key."""
         ...
 
     async def connect(self, *, auto_subscribe: bool = True) -> None:
-        """Join the room; once joined, return at once.
+        """Join the room; a second call returns at once.
 
         Raises:
             RoomError: Joining failed or took too long.
@@ -108,11 +108,12 @@ class CurrentJob(Protocol):
     async def wait_for_participant(
         self, identity: str | None = None, *, kind: rtc.ParticipantKind.ValueType | None = None, limit: float = 60.0
     ) -> rtc.RemoteParticipant:
-        """Join the room if need be and wait for a participant."""
+        """Join the room if necessary and wait for a participant."""
         ...
 
     def attach_session(self, close: SessionClose) -> None:
-        """Have `close(reason)` called when the job ends, before its shutdown callbacks and before it leaves the room.
+        """Register `close`: the job's end calls `close(reason)` before the shutdown callbacks and before leaving the
+        room.
 
         Raises:
             WorkerError: The job has ended; close what was started.
@@ -120,27 +121,29 @@ class CurrentJob(Protocol):
         ...
 
     def session_begins(self, wait_closed: SessionClosed) -> None:
-        """Count a session that starts now: the end of the last one ends the job, unless its conversation moves on."""
+        """Count a session that starts now: the end of the last one ends the job, unless a new session continues its
+        conversation.
+        """
         ...
 
     def add_shutdown_callback(self, callback: ShutdownCallback) -> None:
-        """Have `callback` called when the job has ended and its sessions are closed.
+        """Register `callback`: it is called when the job has ended and its sessions are closed.
 
         The agent is still in the room then, unless the job ended with its last session.
         """
         ...
 
     def shutdown(self, reason: str = "") -> None:
-        """End the job; fine when it has ended already."""
+        """End the job; without effect if it has ended."""
         ...
 
 
 class SessionWatch(Protocol):
-    """Looks after sessions from outside of the code that starts them, as `vivavoce dev` does."""
+    """Follows sessions from outside of the code that starts them, as `vivavoce dev` does."""
 
     @property
     def publishes_turns(self) -> bool:
-        """Whether sessions send their turn records to the caller, whatever their room options say."""
+        """Whether sessions send their turn records to the caller, in spite of their room options."""
         ...
 
     def session_begins(self, session: Any) -> None:
@@ -149,16 +152,16 @@ class SessionWatch(Protocol):
 
     @property
     def has_conversation(self) -> bool:
-        """Whether the next session goes on with somebody else's conversation, instead of greeting."""
+        """Whether the next session continues the conversation of another one, instead of greeting."""
         ...
 
     async def take_over(self, check: Callable[[Conversation], object]) -> Conversation | None:
-        """Return that conversation, once its old session has let go of it; None: there is none after all.
+        """Return that conversation, once its old session has released it; None: there is none after all.
 
         The new session has opened its pipeline and published its track by then, and hears nothing.
 
         Args:
-            check: Raises for what the new session cannot go on with; called while the old one still can.
+            check: Raises if the new session cannot continue the conversation; called while the old one still can.
         """
         ...
 
@@ -188,7 +191,7 @@ def current_job() -> CurrentJob | None:
 
 
 def server_credentials() -> Credentials | None:
-    """Return what calls the API of the server that the calling code works for; None where a part is missing.
+    """Return the credentials for the API of the calling code's server; None if a part is missing.
 
     In a job they are the job's, else those of the environment.
     """
@@ -216,13 +219,13 @@ def job_scope(job: CurrentJob) -> Iterator[None]:
 
 
 def current_watch() -> SessionWatch | None:
-    """Return what looks after sessions started by the calling code, if anything does."""
+    """Return the watch over sessions that the calling code starts, if there is one."""
     return _watch.get()
 
 
 @contextmanager
 def watch_scope(watch: SessionWatch) -> Iterator[None]:
-    """Have `watch` look after the sessions that are started in this context and in the tasks started from it."""
+    """Have `watch` follow the sessions that are started in this context and in the tasks started from it."""
     token = _watch.set(watch)
     try:
         yield

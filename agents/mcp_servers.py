@@ -1,6 +1,6 @@
-"""MCP servers as values: where an agent's further tools come from, how to reach them, and which of them it takes.
+"""MCP servers as values: the sources of an agent's further tools, how to reach them, and which tools the agent takes.
 
-A server is only described here, so that agents and sessions may share one; each session that has such an agent opens a
+These classes only describe a server, so agents and sessions may share one; each session with such an agent opens a
 connection of its own (`agents.tools.mcp`). The SDK (extra `mcp`) is loaded when the first one connects.
 """
 
@@ -25,25 +25,28 @@ if TYPE_CHECKING:
     """Opens the streams to a server; entered and left in one task."""
 
 HTTP_TIMEOUT = 30.0
-"""Seconds for connecting and writing, as the SDK has them."""
+"""Seconds for connecting and writing, the SDK's own default."""
 
 HTTP_READ_TIMEOUT = 300.0
-"""Seconds between two events of an open stream, as the SDK has them."""
+"""Seconds between two events of an open stream, the SDK's own default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MCPServer(ABC):
-    """What all kinds of servers have. Subclass it for a transport of your own: `connectors()` opens the streams."""
+    """The settings of all kinds of servers. Subclass it for a transport of your own: `connectors()` opens the
+    streams.
+    """
 
     name: str = ""
     """For logs, errors and the close report; made of the command or address if not given."""
     allowed_tools: Collection[str] | None = None
     """The server's own names of those tools that the model may call; None for all of them."""
     prefix: str = ""
-    """Put before every tool's name. Where two tools have one name the first is taken: the agent's own, then the
-    servers' in their order; the other is left out with an `error` event (and fails the start if `required`)."""
+    """Prefix of every tool's name. Of two tools with one name the first is taken: the agent's own, then the servers' in
+    their order; the other is left out with an `error` event (and fails the start if `required`).
+    """
     required: bool = False
-    """Whether the session's start fails when this server does; else it goes on without its tools."""
+    """Whether a failure of the server fails the session's start; else the session starts without its tools."""
     start_timeout: float = 10.0
     """Seconds for connecting and listing the tools, at the start and whenever a lost server is called again."""
     call_timeout: float | None = None
@@ -62,16 +65,16 @@ class MCPServer(ABC):
     @property
     @abstractmethod
     def label(self) -> str:
-        """What to call the server: `name`, or something without secrets that tells it from others."""
+        """The server's name in messages: `name`, or a text without secrets that identifies it."""
 
     @abstractmethod
     def connectors(self) -> Sequence[Connector]:
-        """Return the ways to reach it; the next one is tried when the server does not answer to the one before."""
+        """Return the ways to reach it; the next one is tried if the server does not answer to the one before."""
 
 
 @dataclass(frozen=True, slots=True)
 class MCPServerStdio(MCPServer):
-    """A server that runs as a child process and is talked to over its stdin and stdout; its stderr goes to ours.
+    """A server that runs as a child process and communicates over its stdin and stdout; its stderr goes to ours.
 
     It ends with the session: stdin is closed, 2 s later it is terminated, 2 s later killed, with its own children.
 
@@ -79,7 +82,7 @@ class MCPServerStdio(MCPServer):
         command: The program.
         args: Its arguments.
         env: Environment variables beside the few harmless ones that it inherits (PATH, HOME, USER …).
-        cwd: Where it runs.
+        cwd: Its working directory.
     """
 
     command: str
@@ -112,7 +115,7 @@ class MCPServerStdio(MCPServer):
         parameters = StdioServerParameters(
             command=self.command, args=list(self.args), env=dict(self.env or {}), cwd=self.cwd
         )
-        inherited = cast("TextIO", None)  # as subprocess has it: file descriptor 2, whatever sys.stderr is
+        inherited = cast("TextIO", None)  # as in subprocess: file descriptor 2, even if sys.stderr is replaced
         async with stdio_client(parameters, errlog=inherited) as streams:
             yield streams
 
@@ -122,8 +125,8 @@ class MCPServerHTTP(MCPServer):
     """A server at a URL.
 
     Args:
-        url: Its endpoint, such as `"http://127.0.0.1:8000/mcp"`.
-        headers: Sent with every request, such as `{"Authorization": "Bearer …"}`.
+        url: Its endpoint, for example `"http://127.0.0.1:8000/mcp"`.
+        headers: Sent with every request, for example `{"Authorization": "Bearer …"}`.
         transport: `auto` tries streamable HTTP first, then SSE, the older one.
     """
 

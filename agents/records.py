@@ -1,4 +1,6 @@
-"""What is kept of a call: one TurnRecord a turn, and the SessionReport. Version 1; later versions only add fields."""
+"""The records of a call: one TurnRecord for each turn, and the SessionReport. Version 1; later versions only add
+fields.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +23,11 @@ class StageRecord:
     Args:
         name: `vad_silence`, `transcript_wait`, `end_of_turn_decision`, `endpointing_wait`, `hook`,
             `model_first_token` (with a conversation flow `flow_first_text`), `first_sentence`, `tts_first_byte`,
-            `tools`, `handoff` (what agents that come and go do and say first), `queue`, `playout` or `unattributed`
-            (the session's own code and what held its event loop up before a provider was asked). Of a turn that a
-            realtime model's server ended: `server_vad_silence` (until it told of the silence), `server_end_of_turn`
-            (until it announced its answer), `server_first_output`, then as above.
-        owner: Who could make it shorter.
+            `tools`, `handoff` (hooks and speech of the two agents before the answer), `queue`, `playout` or
+            `unattributed` (the session's own code, and delays of its event loop before the request to a provider). Of
+            a turn that a realtime model's server ended: `server_vad_silence` (until it reported the silence),
+            `server_end_of_turn` (until it announced its answer), `server_first_output`, then as above.
+        owner: The part that could make it shorter.
         seconds: Time on the critical path, not the provider's own duration.
     """
 
@@ -40,7 +42,7 @@ class ToolRecord:
 
     Args:
         arguments, output: Text as the model saw it; empty without `capture_content`.
-        call_id: The model's.
+        call_id: The id that the model gave.
         started_at: Seconds from the session's start.
         is_known: Whether there is such a tool; if not, `name` is the model's words, `_unknown` without
             `capture_content`.
@@ -58,11 +60,11 @@ class ToolRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandoffRecord:
-    """The conversation went from agent `old` to agent `new`, named by their ids.
+    """Agent `old` handed the conversation to agent `new`; both are ids.
 
     Args:
-        seconds: From the beginning of `on_exit` to the end of `on_enter`, what they said included.
-        error: What a hook failed with, without content.
+        seconds: From the beginning of `on_exit` to the end of `on_enter`, with their speech.
+        error: The error of a failed hook, without content.
     """
 
     old: str
@@ -73,16 +75,16 @@ class HandoffRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterruptionRecord:
-    """The agent was held, and then went on or was cut. All times in seconds from the session's start.
+    """The agent was held, and then continued or was cut. All times in seconds from the session's start.
 
     Args:
         by: The caller's voice or typed text, a call of `interrupt()`, another speech, the caller's leaving, the close.
-        policy: `InterruptionOptions.mode`, `custom` where an object decides; empty where no voice was judged.
+        policy: `InterruptionOptions.mode`, `custom` if an object decides; empty if no voice was judged.
         decision: `resumed`: a false interruption; `interrupted`: the speech was cut.
-        candidate_at: The true onset of the user's speech that began it; None where there was none.
-        paused_at: When the playout was held, in the middle or before it began; None where it was cut at once.
+        candidate_at: The true onset of the user's speech that began it; None if there was none.
+        paused_at: When the playout was held, in the middle or before it began; None if it was cut at once.
         decided_at: When it was decided.
-        stopped_at: When the agent was silent, its fade included; None where it was not heard before.
+        stopped_at: When the agent was silent, its fade included; None if it was not heard before.
         heard_position: Seconds of the speech that had been heard by then.
     """
 
@@ -101,8 +103,8 @@ class RetryRecord:
     """A provider failed and was asked again, within the turn.
 
     Args:
-        attempt: Of the try that failed, from 1.
-        error: Without content.
+        attempt: Number of the failed try, from 1.
+        error: Its text, without content.
         at: Seconds from the session's start.
     """
 
@@ -114,12 +116,12 @@ class RetryRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitRecord:
-    """What a configured wait cost the caller in this turn.
+    """The cost of a configured wait for the caller in this turn.
 
     Args:
-        option: Such as `endpointing.min_delay`; `endpointing.dynamic` is a learned one.
+        option: For example `endpointing.min_delay`; `endpointing.dynamic` is a learned one.
         configured: Seconds, as set or learned; from the true end of speech.
-        seconds: What of it was on the critical path.
+        seconds: The part of it on the critical path.
     """
 
     option: str
@@ -129,7 +131,7 @@ class WaitRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageRecord:
-    """What a session, or a turn, used of its providers, summed."""
+    """The usage of providers by a session, or a turn, summed."""
 
     llm_input_tokens: int = 0
     llm_output_tokens: int = 0
@@ -141,21 +143,22 @@ class UsageRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnMeasures:
-    """What is measured of every turn; the fields stand beside those of `TurnRecord`.
+    """Measurements of every turn; the fields are part of `TurnRecord`.
 
     Args:
-        session_id, speech_id, agent_id: Whose turn it is, the speech that answers it, the agent that had the floor.
-        answers_turn_id: Of a `reply` that the application did not ask for: the turn that it answers, whose tools came
-            to something after it was cut, or whose pipeline was lost. Empty for every other one.
-        trace_id: Of the turn's span, 32 hexadecimal digits; empty where the session was not traced.
-        user_started_at, user_ended_at: The user's speech: its true onset and end. None where the user did not speak.
+        session_id, speech_id, agent_id: Ids of the session, of the speech that answers the turn, of the agent that had
+            the conversation.
+        answers_turn_id: For a `reply` that the application did not request: the turn that it answers, whose tools had
+            results after it was cut, or whose pipeline was lost. Empty for every other one.
+        trace_id: Of the turn's span, 32 hexadecimal digits; empty if the session was not traced.
+        user_started_at, user_ended_at: The user's speech: its true onset and end. None if the user did not speak.
         committed_at: When the user's turn was over.
         first_audio_at: When the agent's first frame was played.
         played_seconds, generated_seconds: Audio of the agent that was heard, and that was made.
         interruptions: How often the agent was held or cut.
-        waits: What the configured waits cost.
-        usage: What this turn used. What an answer that was begun ahead and thrown away used is with the turn that threw
-            it away, if a turn did, else only in the session's.
+        waits: The cost of the configured waits.
+        usage: The usage of this turn. The usage of an unused preemptive answer belongs to the turn that discarded it,
+            if a turn did, else only to the session.
     """
 
     session_id: str = ""
@@ -177,26 +180,26 @@ class TurnMeasures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnRecord(TurnMeasures):
-    """One turn: what the user said, if anything, and what became of the agent's answer.
+    """One turn: the user's words, if any, and the fate of the agent's answer.
 
     Every turn has exactly one record: also one that failed, was interrupted, cancelled or discarded, each `say` and
-    `reply`, and what a session cut as it closed. Texts are empty without `SessionOptions.capture_content`.
+    `reply`, and a turn that the close of its session cut. Texts are empty without `SessionOptions.capture_content`.
 
     Args:
-        agent_text: What was generated; `heard_text`: what the caller heard of it.
-        e2e_latency: Seconds from the true end of the user's speech to the first frame played; None where no user turn
-            was answered audibly. The `stages` sum to it.
-        kind: What made the agent speak.
+        agent_text: The generated text; `heard_text`: the part of it that the caller heard.
+        e2e_latency: Seconds from the true end of the user's speech to the first frame played; None if no user turn was
+            answered audibly. The `stages` sum to it.
+        kind: The cause of the agent's speech.
         started_at, ended_at: Seconds from the session's start.
-        error: The failure's text without content, where the outcome is `failed`.
-        is_empty: The model's last words were none, so that the caller heard nothing where an answer was due.
-        ended_by: What ended the user's turn; None where there was none.
-        endpointing_delay: The seconds of silence that did, as configured or learned, where `ended_by` says a pause or a
-            timeout. The stages from `vad_silence` to `endpointing_wait` show which of it was on the critical path.
+        error: The failure's text without content, if the outcome is `failed`.
+        is_empty: Whether the model ended without words, so that the caller heard nothing although an answer was due.
+        ended_by: The cause of the end of the user's turn; None if there was none.
+        endpointing_delay: Seconds of silence that ended the turn, configured or learned, if `ended_by` is a pause or a
+            timeout. The stages from `vad_silence` to `endpointing_wait` show its part on the critical path.
         preemptive: Whether the answer was begun before the turn was over.
         llm_first_token, tts_first_byte: The providers' own durations of the first step, from the request to the first
-            word (or call) and to the first audio: unlike a stage, also what went by while something else was waited
-            for. None where nothing came.
+            word (or call) and to the first audio. Unlike a stage they include time in which the caller waited for
+            something else. None if nothing came.
     """
 
     turn_id: str
@@ -227,7 +230,7 @@ class TurnRecord(TurnMeasures):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateRecord:
-    """`who` ("user" or "agent") went to `state` at `at` seconds from the session's start."""
+    """`who` ("user" or "agent") changed to `state` at `at` seconds from the session's start."""
 
     who: Literal["user", "agent"]
     state: str
@@ -236,7 +239,7 @@ class StateRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloseStep:
-    """One step of closing: how long it took, and what went wrong (empty if nothing)."""
+    """One step of closing: its duration, and its error (empty if none)."""
 
     name: str
     seconds: float
@@ -265,8 +268,8 @@ class ErrorRecord:
     Args:
         at: Seconds from the session's start.
         source: The component, as in the event.
-        is_recovered: Whether the session went on as if nothing had been.
-        times: How often it happened, where code that is called for each frame raises: a handler of `on_speech_in` or
+        is_recovered: Whether the session continued without any loss.
+        times: How often it happened, for code that is called for each frame: a handler of `on_speech_in` or
             `on_speech_out`, and the agent's hooks of these names. The `error` event comes the first time only.
     """
 
@@ -282,13 +285,12 @@ DropReason = Literal["noise", "transcript_missing", "cleared", "backchannel", "m
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DroppedTurnRecord:
-    """A turn of the user's that was not answered: it has no outcome, no `TurnRecord` and no `turn_completed`.
+    """A turn of the user without an answer: it has no outcome, no `TurnRecord` and no `turn_completed`.
 
     Args:
         turn_id: The id of its span, whose outcome is `dropped`.
-        reason: No word came (`noise`, or `transcript_missing` where a transcript was due), `clear_turn()` was called,
-            it was a sign of listening (`backchannel`), its words went on with the turn before (`merged`), or the
-            session closed.
+        reason: No word came (`noise`, or `transcript_missing` if a transcript was due), `clear_turn()` was called, it
+            was a sign of listening (`backchannel`), its words joined the turn before (`merged`), or the session closed.
         at: Seconds from the session's start; the onset of its sound, else the arrival of its first words or of the
             request to commit it.
     """
@@ -300,10 +302,10 @@ class DroppedTurnRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarkRecord:
-    """Something that happened beside the turns: the event `name` (`wake_up`, `transcript_missing` …) at `at`.
+    """An event beside the turns: `name` (`wake_up`, `transcript_missing` …) at `at`.
 
     Args:
-        detail: Such as the agent that came, without content.
+        detail: For example the agent that came; without content.
     """
 
     at: float
@@ -313,7 +315,7 @@ class MarkRecord:
 
 @dataclass(frozen=True, slots=True)
 class ComponentRecord:
-    """A part of the session's pipeline, such as `stt`."""
+    """A part of the session's pipeline, for example `stt`."""
 
     kind: str
     provider: str
@@ -325,10 +327,10 @@ class RecordingRecord:
     """A stereo file of the call, the caller on the left, the agent on the right.
 
     Args:
-        path: As it was given, where the session ran.
+        path: The given path, on the machine of the session.
         started_at: Seconds from the session's start to the file's first sample.
         seconds: Its length.
-        error: What ended it early, if anything did.
+        error: The error that ended it early, if any.
     """
 
     path: str
@@ -340,14 +342,14 @@ class RecordingRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionReport:
-    """Everything kept of a session, version 1. Its JSON schema: `vivavoce.agents.reports.schema()`.
+    """All records of a session, version 1. Its JSON schema: `vivavoce.agents.reports.schema()`.
 
     Args:
         seconds: How long the session has lasted.
-        agent_id: Who has the conversation, or had it last.
-        pipeline, components: The pipeline's name and what it is made of.
+        agent_id: The agent that has the conversation, or had it last.
+        pipeline, components: The pipeline's name and its parts.
         errors: The first `error` events; `errors_left_out` counts those beyond them.
-        dropped_turns: The first turns of the user's that were not answered, such as noises.
+        dropped_turns: The first turns of the user that were not answered, for example noises.
     """
 
     session_id: str
@@ -371,5 +373,5 @@ class SessionReport:
     dropped_turns: tuple[DroppedTurnRecord, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain data, as `report.json` holds it."""
+        """Return plain data, as in `report.json`."""
         return asdict(self)

@@ -1,4 +1,4 @@
-"""The states of agent and user, why a session closed, and which changes are legal."""
+"""The states of agent and user, the reasons of a close, and the legal changes."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from enum import StrEnum
 
 
 class AgentState(StrEnum):
-    """What the agent is doing."""
+    """The agent's activity."""
 
     STARTING = "starting"
     """`start()` is not done yet."""
     IDLE = "idle"
-    """Nobody holds the floor."""
+    """Neither side has the floor."""
     LISTENING = "listening"
     """A user turn is open: speech, or an undecided end of turn."""
     THINKING = "thinking"
@@ -23,7 +23,7 @@ class AgentState(StrEnum):
 
 
 class UserState(StrEnum):
-    """What the user is doing."""
+    """The user's activity."""
 
     IDLE = "idle"
     """Silent, and the agent is not audible."""
@@ -32,7 +32,7 @@ class UserState(StrEnum):
     LISTENING = "listening"
     """Silent while the agent is audible."""
     AWAY = "away"
-    """Idle for long, without meaningful activity; only such activity ends it, not what the agent says."""
+    """Idle for long, without meaningful activity; only such activity ends it, not the agent's speech."""
 
 
 class CloseReason(StrEnum):
@@ -44,7 +44,7 @@ class CloseReason(StrEnum):
     PARTICIPANT_LEFT = "participant_left"
     ROOM_CLOSED = "room_closed"
     REPLACED = "replaced"
-    """Another session goes on with the conversation (a hot reload); `on_exit` is not called."""
+    """Another session continues the conversation (a hot reload); `on_exit` is not called."""
     USER_AWAY = "user_away"
     """The wake-ups brought no answer, and `then="close"`."""
     ERROR = "error"
@@ -60,8 +60,9 @@ AGENT_TRANSITIONS: dict[AgentState, frozenset[AgentState]] = {
     AgentState.CLOSING: frozenset({AgentState.CLOSED}),
     AgentState.CLOSED: frozenset(),
 }
-"""From each agent state, those that may follow. Before `start()` the state is idle, without an event; only
-that idle goes to starting."""
+"""From each agent state, the states that may follow. Before `start()` the state is idle, without an event; only that
+idle changes to starting.
+"""
 
 USER_TRANSITIONS: dict[UserState, frozenset[UserState]] = {state: frozenset(UserState) - {state} for state in UserState}
-"""From each user state, those that may follow."""
+"""From each user state, the states that may follow."""

@@ -14,7 +14,7 @@ QUESTIONS = ("How many tickets?", "Do you want to sit together?", "Shall I book 
 
 
 class BoxOffice(ConversationFlow):
-    """Takes an order: what it heard so far decides what it says next."""
+    """Takes an order: the answers so far decide its next question."""
 
     def __init__(self) -> None:
         self.answers: list[str] = []

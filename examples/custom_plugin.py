@@ -1,7 +1,7 @@
-"""Providers of one's own, a voice and a model, without keys: `vivavoce dev examples/custom_plugin.py`.
+"""Providers of your own, a voice and a model, without keys: `vivavoce dev examples/custom_plugin.py`.
 
 The agent repeats in Morse what it hears. A provider is a class behind a port; the conformance checks of
-`vivavoce.pipelines.testing` hold it to its promises: `await check_tts(MorseTTS)`, `await check_llm(EchoLLM, request)`.
+`vivavoce.pipelines.testing` test its promises: `await check_tts(MorseTTS)`, `await check_llm(EchoLLM, request)`.
 """
 
 import math
@@ -39,7 +39,7 @@ class MorseTTS(TTS):
             end = at + len(pcm) / 2 / RATE
             yield AudioChunk(AudioFrame(pcm, RATE), (Word(word, at, end),), heading)
             at, heading = end, ""
-            await anyio.lowlevel.checkpoint()  # making sound is work: let the others have their turn
+            await anyio.lowlevel.checkpoint()  # making sound is work: let other tasks run
 
 
 def beeps(word: str) -> Iterator[bytes]:
@@ -55,7 +55,7 @@ def tone(seconds: float) -> bytes:
 
 
 class EchoLLM(LLM):
-    """Says what the user said last."""
+    """Repeats the user's last words."""
 
     provider = "echo"
 

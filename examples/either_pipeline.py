@@ -1,7 +1,7 @@
 """One agent on either pipeline: `PIPELINE=realtime vivavoce dev examples/either_pipeline.py`, or `cascading`.
 
-Its author writes nothing twice: tools, hooks, greeting, wake-up and interruptions are the session's. With an
-OPENAI_API_KEY the parts are OpenAI's; without one they are scripted, so that it runs, and shows how, on any machine.
+The author writes nothing twice: tools, hooks, greeting, wake-up and interruptions belong to the session. With an
+OPENAI_API_KEY the parts are OpenAI's; without one they are scripted, so that the example runs on any machine.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def make_pipeline(kind: str) -> Pipeline:
     if os.environ.get("OPENAI_API_KEY"):
         from vivavoce.plugins import openai, silero
 
-        if kind == "realtime":  # the vad has the session decide when a turn is over; without it OpenAI's server does
+        if kind == "realtime":  # with a vad the session decides when a turn is over; without it OpenAI's server does
             return RealtimePipeline(openai.RealtimeModel(), vad=silero.VAD())
         return CascadingPipeline(stt=openai.STT(), llm=openai.LLM(), tts=openai.TTS(), vad=silero.VAD())
     call = ToolCall(call_id="call_1", name="book", arguments='{"day": "friday"}')

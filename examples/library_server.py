@@ -1,4 +1,4 @@
-"""An MCP server in one file, for `tools_and_mcp.py`: it tells on which shelf a book is."""
+"""An MCP server in one file, for `tools_and_mcp.py`: it knows the shelf of each book."""
 
 from mcp.server.mcpserver import MCPServer
 

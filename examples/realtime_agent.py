@@ -1,6 +1,6 @@
 """An agent on a speech-to-speech model: `OPENAI_API_KEY=… vivavoce dev examples/realtime_agent.py`.
 
-One model hears, thinks and speaks; its server tells when the caller's turn is over. `OPENAI_BASE_URL` and
+One model hears, thinks and speaks; its server decides when the caller's turn is over. `OPENAI_BASE_URL` and
 `REALTIME_MODEL` name another server that speaks OpenAI's Realtime protocol: Azure, or a test's.
 """
 

@@ -1,8 +1,8 @@
-"""A speech-to-speech service of one's own on a plain WebSocket: `RealtimePipeline(SpeechModel("ws://…"), vad=…)`.
+"""A speech-to-speech service of your own on a plain WebSocket: `RealtimePipeline(SpeechModel("ws://…"), vad=…)`.
 
 The service takes JSON: setup, audio (base64 of 16 kHz PCM), commit, clear, item, answer or say, cancel; it sends
-committed, text and audio of an answer by its id, done. Methods enqueue and return, two tasks move messages, a `Feed`
-hands on what comes and how it ends. Its test holds it to the port's promises: `await check_realtime_model(…)`.
+committed, text and audio of an answer by its id, done. Methods enqueue and return; two tasks move messages; a `Feed`
+delivers messages and the end of an answer. Its test runs the port's checks: `await check_realtime_model(…)`.
 """
 
 import asyncio
@@ -110,7 +110,7 @@ class SpeechConnection(rt.RealtimeConnection):
 
     def take(self, message: dict[str, Any]) -> None:
         kind, item = message["type"], message.get("item", "")
-        answer = self.answers.get(message.get("id", ""), Feed[Any]())  # one that was given up: nobody reads it
+        answer = self.answers.get(message.get("id", ""), Feed[Any]())  # the answer was given up: it has no reader
         if kind == "committed":
             self.reported.put(rt.RealtimeInputCommitted(item))
         elif kind == "text":

@@ -1,7 +1,7 @@
 """Saying, replying and interrupting from an agent's own code, without keys: `python examples/speaking.py`.
 
-A script stands in for the model and time is virtual, so that it runs anywhere, at once; it prints what is heard.
-With a real model and voice: `AgentSession(Guide(), CascadingPipeline(stt=…, llm=openai.LLM(), tts=…, vad=…))`.
+A script replaces the model and time is virtual, so it runs anywhere, at once; it prints the heard text. With a real
+model and voice: `AgentSession(Guide(), CascadingPipeline(stt=…, llm=openai.LLM(), tts=…, vad=…))`.
 """
 
 from collections.abc import AsyncIterator
@@ -20,7 +20,7 @@ class Guide(Agent):
     async def on_enter(self) -> None:
         # Awaited: played out. Neither the caller's voice nor interrupt() cuts it.
         await self.session.say("Welcome. This call is recorded.", interruptible=False)
-        # The model's own words, by instructions for this one answer; without await, it plays while the code goes on.
+        # The model's own words, by instructions for this one answer; without await, it plays while the code continues.
         _ = self.session.reply("Ask which room the caller stands in.")
 
     @function_tool
@@ -32,8 +32,8 @@ class Guide(Agent):
 
     async def close_museum(self) -> None:
         """Called by the application, at any time."""
-        await self.session.interrupt()  # the audio has stopped, and what was queued is gone
-        _ = self.session.say("We close in ten minutes.", priority=1)  # before whatever else is queued
+        await self.session.interrupt()  # the audio has stopped, and the queue is empty
+        _ = self.session.say("We close in ten minutes.", priority=1)  # before all other queued speech
         _ = self.session.say("Please return the headphones.")
         farewell = self.session.reply("Say goodbye.", when_busy="queue")  # "discard" by default while another one runs
         await farewell
@@ -47,7 +47,7 @@ async def words_of(text: str) -> AsyncIterator[str]:
 MODEL = ScriptedLLM(
     "Which room are you in?",
     [ToolCall(call_id="1", name="tell", arguments='{"room": 4}')],
-    "I have to stop here.",  # to what the tool returned
+    "I have to stop here.",  # for the tool's result
     "Goodbye, and thank you for coming.",
 )
 

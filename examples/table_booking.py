@@ -1,4 +1,4 @@
-"""A table-booking agent with offline speech: no keys, no accounts; the agent of `vivavoce demo`, in small.
+"""A table-booking agent with offline speech: no keys, no accounts; a small form of the agent of `vivavoce demo`.
 
 Needs the extra `demo`. Run it: vivavoce start examples/table_booking.py --url … --api-key … --api-secret …
 """
@@ -13,9 +13,9 @@ from vivavoce.agents import Agent, AgentSession, JobContext, Worker, function_to
 from vivavoce.pipelines import CascadingPipeline
 from vivavoce.plugins import espeak, pocketsphinx, rules, silero
 
-GRAMMAR = Path(vivavoce.agents.cli.demo.__path__[0], "caller_says.gram")  # what a caller may say, as JSGF
+GRAMMAR = Path(vivavoce.agents.cli.demo.__path__[0], "caller_says.gram")  # the caller's possible sentences, as JSGF
 
-# No language model: slots to fill, a tool to call, and what to say on the way.
+# No language model: slots to fill, a tool to call, and the texts in between.
 DIALOGUE = rules.Dialogue(
     slots=(
         rules.Slot(name="day", parser=rules.days(), ask="For which day would you like a table?", heard="On {value}."),
@@ -33,7 +33,7 @@ DIALOGUE = rules.Dialogue(
 
 @dataclass
 class Booking:
-    """What a call came to."""
+    """The result of a call."""
 
     day: str
     time: str
@@ -62,7 +62,7 @@ class TableHost(Agent):
 
 async def entrypoint(ctx: JobContext) -> None:
     tts = espeak.TTS(voice="en-us+f5", rate=160)
-    ctx.add_shutdown_callback(tts.aclose)  # who makes a component closes it
+    ctx.add_shutdown_callback(tts.aclose)  # the maker of a component closes it
     pipeline = CascadingPipeline(
         stt=pocketsphinx.STT(grammar=GRAMMAR), llm=rules.LLM(DIALOGUE), tts=tts, vad=silero.VAD()
     )

@@ -1,4 +1,4 @@
-"""Testing an agent of one's own, without keys, sound or waiting: `pytest examples/test_my_agent.py`.
+"""Tests of an agent of your own, without keys, sound or waiting: `pytest examples/test_my_agent.py`.
 
 Needs pytest and, for its async tests, pytest-asyncio: `pip install pytest pytest-asyncio`.
 """
@@ -51,7 +51,7 @@ def test_it_books_what_the_caller_says() -> None:
 def test_its_greeting_stops_when_the_caller_speaks() -> None:
     harness = SessionHarness(Host(), ScriptedLLM("For how many?"), tts=ScriptedTTS(emits_words=True))
     harness.caller.says("friday please", 0.4, 1.2)
-    harness.run(until=5.0).expect.next_message("Hello, a table").interrupted()  # what was heard of it
+    harness.run(until=5.0).expect.next_message("Hello, a table").interrupted()  # the heard part
 
 
 def test_it_hands_bills_over() -> None:
@@ -63,7 +63,7 @@ def test_it_hands_bills_over() -> None:
 
 
 def test_a_broken_voice_fails_one_turn_only() -> None:
-    voice = ScriptedTTS(faults={1: TTSFault("before")})  # the second thing it says
+    voice = ScriptedTTS(faults={1: TTSFault("before")})  # its second sentence
 
     async def scenario(harness: SessionHarness) -> None:
         (await harness.user("friday")).failure(contains="tts").no_more()
@@ -74,7 +74,7 @@ def test_a_broken_voice_fails_one_turn_only() -> None:
 
 @pytest.mark.asyncio
 async def test_it_greets_politely() -> None:
-    model = ScriptedLLM('{"passed": true, "reason": "It says hello."}')  # here goes a model that can judge
+    model = ScriptedLLM('{"passed": true, "reason": "It says hello."}')  # use a model that can judge here
     async with SessionHarness(Host()) as harness:
         await harness.expect.next_message().judge(model, intent="greets and asks for the day")
     assert not await judge(ScriptedLLM('{"passed": false, "reason": "Rude."}'), "What?", intent="greets politely")

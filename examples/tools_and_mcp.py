@@ -1,7 +1,7 @@
-"""Tools of one's own and of an MCP server, in a conversation without keys: `python examples/tools_and_mcp.py`.
+"""Tools of your own and of an MCP server, in a conversation without keys: `python examples/tools_and_mcp.py`.
 
-A script stands in for the model, so that this runs anywhere (extra `mcp`). With a real one, the agent goes into a
-session: `AgentSession(Librarian(), CascadingPipeline(stt=…, llm=openai.LLM(), tts=…, vad=…))`.
+A script replaces the model, so this runs anywhere (extra `mcp`). With a real one, the agent goes into a session:
+`AgentSession(Librarian(), CascadingPipeline(stt=…, llm=openai.LLM(), tts=…, vad=…))`.
 """
 
 import sys
@@ -22,7 +22,7 @@ SERVER = Path(__file__).with_name("library_server.py")
 
 class Librarian(Agent):
     def __init__(self) -> None:
-        # A child process; MCPServerHTTP(url, headers=…) for one at an address.
+        # A child process; for a server at a URL: MCPServerHTTP(url, headers=…).
         library = MCPServerStdio(sys.executable, [str(SERVER)], name="library", allowed_tools=["shelf_of"])
         super().__init__("You help in a library. Be brief.", mcp_servers=[library])
 
@@ -30,9 +30,9 @@ class Librarian(Agent):
     async def reserve(self, context: RunContext, title: Annotated[str, Field(description="The book's title.")]) -> str:
         "Reserve a book at another branch."
         if title == "Hamlet":
-            raise ToolError("Plays are not lent.")  # for the model; of other errors it is told no more than the kind
-        context.disallow_interruptions()  # what follows has its effect, so the caller hears of it
-        _ = context.update("One moment, I am asking the other branch.")  # spoken while the tool goes on
+            raise ToolError("Plays are not lent.")  # the model sees this text; of other errors it sees only the kind
+        context.disallow_interruptions()  # the next steps have effects, so the caller hears of them
+        _ = context.update("One moment, I am asking the other branch.")  # spoken while the tool continues
         await anyio.sleep(3.0)
         return f"{title} is reserved until friday"
 
@@ -59,7 +59,7 @@ async def main() -> None:
         for words in ("Where is Emma?", "Reserve Persuasion, please."):
             call.session.input.text(words)
             while (await call.next(TurnCompleted)).record.kind != "turn":
-                continue  # what a tool says meanwhile is a turn of its own
+                continue  # speech of a running tool is a turn of its own
 
 
 if __name__ == "__main__":

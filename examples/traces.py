@@ -3,8 +3,8 @@
     docker run --rm -p 4318:4318 otel/opentelemetry-collector    # or any OTLP endpoint: Jaeger, Phoenix, a vendor's
     OTEL_EXPORTER_OTLP_ENDPOINT=http://127.0.0.1:4318 python examples/traces.py
 
-Without the variable it goes to OTLP's own default, http://localhost:4318. The call here is scripted, so that neither
-keys nor a room are needed; a session in a worker's job reports in the same way, within a span of its job.
+Without the variable it goes to OTLP's own default, http://localhost:4318. The call here is scripted, so it needs
+neither keys nor a room; a session in a worker's job reports in the same way, within a span of its job.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Host(Agent):
     @function_tool
     async def free_tables(self, day: str) -> int:
         """How many tables are free on a day."""
-        # What is traced in here (an HTTP client, a database) nests in the tool's span, and is sent too if its
+        # Spans made in here (by an HTTP client, a database) are children of the tool's span, and are sent too if their
         # instrumentation was given telemetry.tracer_provider.
         await anyio.sleep(0.2)
         return 3
@@ -33,12 +33,12 @@ KEPT_BACK = {"gen_ai.tool.call.arguments", "gen_ai.input.messages", "gen_ai.outp
 
 
 def without_days(name: str, value: str | bool | float) -> str | bool | float | None:
-    """Redact: what a tool was asked stays here, also where a model is told of it; everything else may go."""
+    """Redact: arguments of tools stay here, also those in the model's requests; everything else may go."""
     return None if name in KEPT_BACK else value
 
 
 async def main() -> None:
-    """Have one call and say what was sent of it."""
+    """Have one call and print its exported telemetry."""
     # One Telemetry for all sessions of a process; in a worker: WorkerOptions(telemetry=TelemetryOptions(...)).
     telemetry = Telemetry(TelemetryOptions(service_name="tables", attributes={"tenant": "bistro"}, redact=without_days))
     asks = ToolCall(call_id="call_1", name="free_tables", arguments='{"day": "Friday"}')

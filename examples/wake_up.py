@@ -1,4 +1,4 @@
-"""A caller who says nothing is asked twice, then hung up on; offline: `vivavoce dev examples/wake_up.py`."""
+"""A silent caller is asked twice, then disconnected; offline: `vivavoce dev examples/wake_up.py`."""
 
 from vivavoce.agents import Agent, AgentSession, JobContext, WakeUp
 from vivavoce.pipelines import CascadingPipeline
@@ -9,7 +9,7 @@ DIALOGUE = rules.Dialogue(
     slots=(rules.Slot(name="day", parser=rules.days(), ask="For which day?"),),
     done="We will see you on {day}.",
 )
-SILENCE = WakeUp(after=4.0, repeat=3, backoff=1.25)  # after 4, 5 and 6.25 seconds, each from what was said last
+SILENCE = WakeUp(after=4.0, repeat=3, backoff=1.25)  # after 4, 5 and 6.25 seconds, each from the last words on
 
 
 class Patient(Agent):
