@@ -16,7 +16,6 @@ from anyio.abc import TaskGroup
 from pyee import EventEmitter
 
 from vivavoce.agents.events import EVENT_TYPES, ErrorOccurred, SessionEvent, SpeechIn, SpeechOut
-from vivavoce.agents.session.checks import check_handler
 from vivavoce.pipelines.core.checks import shown
 from vivavoce.pipelines.core.errors import ConfigurationError, located
 from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
@@ -54,14 +53,23 @@ class SessionEmitter:
     """Sync handlers run at once; async ones in the session's group, one ordered queue for each handler.
 
     Args:
-        report: Told of a handler's error, so that it becomes an `error` event.
+        report: Called with each error of a handler and its source; makes it an `error` event.
+        report_frame: Called with each error of a handler that is called for each frame; returns whether it is the first
+            one of that handler.
         timeout: Seconds for one run of an async handler.
     """
 
-    def __init__(self, *, report: Callable[[Exception, str], None], timeout: float) -> None:
+    def __init__(
+        self,
+        *,
+        report: Callable[[Exception, str], None],
+        report_frame: Callable[[Hashable, Exception, str], bool],
+        timeout: float,
+    ) -> None:
         self._names = {event.name for event in EVENT_TYPES}
         self._emitter = EventEmitter()
         self._report = report
+        self._report_frame = report_frame
         self._timeout = timeout
         self._group: TaskGroup | None = None
         self._wrapped: dict[tuple[str, Handler], Callable[[SessionEvent], None]] = {}
@@ -69,11 +77,8 @@ class SessionEmitter:
         self._listened_to: set[str] = set()
         self.has_speech_in = False
         self.has_speech_out = False
-        """Whether anybody observes audio: frames are made into events only then."""
+        """Whether audio has handlers: frames are made into events only then."""
         self._idle = anyio.Event()
-        self.on_frame_error: Callable[[Hashable, Exception, str], bool] = lambda who, error, source: True
-        """Takes each error of a handler that is called for each frame, and returns whether it is that handler's first;
-        the log sets it."""
 
     def open(self, group: TaskGroup) -> None:
         """Let async handlers run in `group`."""
@@ -98,7 +103,7 @@ class SessionEmitter:
             ConfigurationError: There is no such event, it has this handler already, or it cannot have an async one.
         """
         name = self.name_of(key)
-        check_handler(handler)
+        _check_handler(handler)
         if name in AUDIO_EVENTS and _is_async(handler):
             raise ConfigurationError(
                 f"a handler of {name!r} is called on the audio path and must be sync, got {shown(handler)}; "
@@ -117,7 +122,7 @@ class SessionEmitter:
         Raises:
             ConfigurationError: There is no such event, or `handler` cannot be called.
         """
-        check_handler(handler)
+        _check_handler(handler)
         listener = self._wrapped.pop((self.name_of(key), handler), None)
         if listener is not None:
             self._emitter.remove_listener(self.name_of(key), listener)
@@ -238,7 +243,7 @@ class SessionEmitter:
             self._idle.set()
 
     def _failed_at_frame(self, error: Exception, name: str, handler: Handler) -> None:
-        if self.on_frame_error((name, handler), error, "handler"):
+        if self._report_frame((name, handler), error, "handler"):
             logger.warning("A handler of %r raised %s; further errors of it are counted", name, located(error))
             logger.debug("A handler of %r raised", name, exc_info=error)
 
@@ -247,6 +252,20 @@ class SessionEmitter:
         logger.debug("A handler of %r raised", name, exc_info=error)
         if name != ErrorOccurred.name:  # an error of the error handler is logged, never handed to it again
             self._report(error, "handler")
+
+
+def _check_handler(handler: Callable[..., Any]) -> None:
+    """Check a handler of events.
+
+    Raises:
+        ConfigurationError: It cannot be called, or cannot be told from others.
+    """
+    if not callable(handler):
+        raise ConfigurationError(f"need a handler that can be called, got {shown(handler)}; give a function")
+    try:
+        hash(handler)
+    except Exception as error:  # noqa: BLE001 - the application's own __hash__
+        raise ConfigurationError(f"need a handler with a hash, got {shown(handler)}; give its method") from error
 
 
 def _check_sync(result: object) -> None:

@@ -1,22 +1,31 @@
-"""Inbox: the inputs of a session's decision loop, in the order in which they came, and what wakes the loop."""
+"""Inbox: the one way into a session's decision loop, from any thread, and the loop's wait for input or deadline."""
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator
-from typing import Any
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from typing import Any, TypeVar
 
 import anyio
 import anyio.lowlevel
 
 from vivavoce.agents.turn import inputs as i
 from vivavoce.pipelines.core.clock import Clock, TimerHandle
-from vivavoce.pipelines.core.errors import SessionError
+from vivavoce.pipelines.core.errors import SessionClosedError, SessionError
+
+T = TypeVar("T")
+
+THREAD_LIMIT = 10.0
+"""Seconds that a thread waits for the loop."""
+ENDED = "the session's event loop has ended"
 
 
 class Barrier:
-    """A place in the inbox: awaiting it means that everything before it is decided, and what `then` waits for is over.
+    """A place in the inbox. Awaiting it waits until all entries before it are decided, and then for `then()`.
 
     Not awaiting it is fine.
     """
@@ -31,7 +40,7 @@ class Barrier:
         return self._wait().__await__()
 
     def reach(self) -> None:
-        """Everything before it is decided."""
+        """Mark that all entries before it are decided."""
         self.reached.set()
 
     async def _wait(self) -> None:
@@ -40,7 +49,10 @@ class Barrier:
 
 
 class LoopCall(Barrier):
-    """Something that the loop's own task is to do, such as to begin other tasks; dropped when the inbox is closed."""
+    """A function that the loop's own task calls in its turn, such as one that begins tasks.
+
+    It is dropped when the inbox is closed.
+    """
 
     __slots__ = ("_do",)
 
@@ -56,7 +68,7 @@ class LoopCall(Barrier):
 
 
 class InterruptedFromThread:
-    """What `interrupt()` returns in a thread: it has acted, but there is no loop to wait for its effect."""
+    """The result of `interrupt()` in a thread: the interruption is under way, but a thread has no loop to wait on."""
 
     def __await__(self) -> Generator[Any, None, None]:
         raise SessionError(
@@ -69,7 +81,11 @@ Entry = i.TurnInput | Barrier
 
 
 class Inbox:
-    """Putting something in is synchronous and decides nothing; `wait()` is the loop's."""
+    """Takes inputs for one session's loop, in order. Posting is synchronous and decides nothing.
+
+    `bind()` ties it to the session's event loop. From then on other threads may post and call too; before, all calls
+    are made where they are asked for.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -77,21 +93,99 @@ class Inbox:
         self._wake = asyncio.Event()
         self._timer: TimerHandle | None = None
         self._timer_at: float | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = 0
+
+    # --- from any thread
+
+    def bind(self) -> None:
+        """Belong to the running event loop; called once, when the session starts."""
+        self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether the session was started."""
+        return self._loop is not None
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the calling code is on the session's event loop, and not in another thread."""
+        return threading.get_ident() == self._thread
+
+    def post(self, entry: Entry) -> None:
+        """Append an input and wake the loop; from another thread, soon.
+
+        Raises:
+            SessionClosedError: The event loop has ended.
+        """
+        if self._loop is None or threading.get_ident() == self._thread:
+            self._put(entry)
+        else:
+            self.on_loop(lambda: self._put(entry))
+
+    def call(self, do: Callable[[], None]) -> None:
+        """Have the loop's own task call `do`, after all entries before it."""
+        self.post(LoopCall(do))
+
+    def barrier(self, then: Callable[[], Awaitable[None]]) -> Barrier:
+        """Append a barrier, which can be awaited: all entries before it are decided, and `then()` has returned."""
+        entry = Barrier(then)
+        self.post(entry)
+        return entry
+
+    def on_loop(self, function: Callable[[], object]) -> None:
+        """Call `function` on the event loop: at once from there, soon from another thread, which does not wait.
+
+        Raises:
+            SessionClosedError: The event loop has ended.
+        """
+        if self._loop is None or self.is_here:
+            function()
+            return
+        try:
+            self._loop.call_soon_threadsafe(function)
+        except RuntimeError as error:
+            raise SessionClosedError(ENDED) from error
+
+    def result_of(self, function: Callable[[], T]) -> T:
+        """Call `function` on the event loop and return its result; another thread waits for it.
+
+        Args:
+            function: Returns at once.
+        Raises:
+            SessionClosedError: The event loop has ended.
+            SessionError: The event loop was held up for `THREAD_LIMIT` seconds.
+        """
+        if self._loop is None or self.is_here:
+            return function()
+        done: Future[T] = Future()
+
+        def make() -> None:
+            if not done.set_running_or_notify_cancel():
+                return
+            try:
+                done.set_result(function())
+            except Exception as error:  # noqa: BLE001 - raised in the thread that waits
+                done.set_exception(error)
+
+        self.on_loop(make)
+        try:
+            return done.result(THREAD_LIMIT)
+        except FutureTimeoutError as error:
+            done.cancel()
+            raise SessionError(f"the session's event loop was held up for {THREAD_LIMIT:g} s") from error
+
+    # --- for the loop
 
     def __bool__(self) -> bool:
         return bool(self._entries)
-
-    def put(self, entry: Entry) -> None:
-        """Append an entry and wake the loop."""
-        self._entries.append(entry)
-        self._wake.set()
 
     def take(self) -> Entry:
         """Return the oldest entry."""
         return self._entries.popleft()
 
     def wake(self) -> None:
-        """Wake the loop, for events that are to be handed out."""
+        """Wake the loop, which then hands out the events that were noted."""
         self._wake.set()
 
     async def wait(self, deadline: float | None) -> None:
@@ -103,12 +197,16 @@ class Inbox:
         await self._wake.wait()
 
     def close(self) -> None:
-        """Drop the timer and what is left; whoever awaits a marker goes on."""
+        """Drop the timer and all entries; a task that awaits a barrier goes on."""
         self._arm(None)
         for entry in self._entries:
             if isinstance(entry, Barrier):
                 entry.reached.set()
         self._entries.clear()
+
+    def _put(self, entry: Entry) -> None:
+        self._entries.append(entry)
+        self._wake.set()
 
     def _arm(self, deadline: float | None) -> None:
         if deadline == self._timer_at:

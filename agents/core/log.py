@@ -1,4 +1,4 @@
-"""SessionLog: what a session keeps of itself, states, turns, usage, and the events it has yet to hand out."""
+"""SessionLog: the only writer of a session's events, and the keeper of its states, turns and usage for the report."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import replace
 from typing import Any, Literal, TypeVar
 
+from anyio.abc import TaskGroup
+
 from vivavoce.agents import events as ev
-from vivavoce.agents.audio.recording.session_recording import SessionRecording
 from vivavoce.agents.core.emitter import SessionEmitter
+from vivavoce.agents.core.inbox import Inbox
 from vivavoce.agents.events import SessionEvent
 from vivavoce.agents.records import (
     CloseReport,
@@ -18,12 +20,12 @@ from vivavoce.agents.records import (
     DropReason,
     ErrorRecord,
     MarkRecord,
+    RecordingRecord,
     SessionReport,
     StateRecord,
     TurnRecord,
     UsageRecord,
 )
-from vivavoce.agents.session.trace_writer import TraceWriter
 from vivavoce.agents.telemetry.observer import NO_OBSERVER, SessionObserver
 from vivavoce.agents.turn_records.turn_record import add_usage
 from vivavoce.pipelines.core.clock import Clock
@@ -39,29 +41,22 @@ MAX_BESIDE = 10_000
 
 
 class SessionLog:
-    """Events are noted when they happen and handed out by `flush()`, after all effects of a step.
+    """Notes events when they happen and hands them out by `flush()`, after all effects of a step.
 
     Args:
         session_id: For the report.
-        recording: The call's sound, where it is kept.
-        trace: Where the turn machine's steps go, when they are recorded.
+        inbox: Woken by each event that has handlers, so that the loop flushes.
+        callback_timeout: Seconds for one run of an async handler.
     """
 
-    def __init__(
-        self,
-        session_id: str,
-        clock: Clock,
-        emitter: SessionEmitter,
-        *,
-        recording: SessionRecording,
-        trace: TraceWriter | None = None,
-    ) -> None:
-        self.recording = recording
-        self.trace = trace
+    def __init__(self, session_id: str, clock: Clock, inbox: Inbox, *, callback_timeout: float) -> None:
         self.session_id = session_id
         self._clock = clock
-        self._emitter = emitter
-        emitter.on_frame_error = self.note_frame_error
+        self._inbox = inbox
+        self.emitter = SessionEmitter(
+            report=self.report_error, report_frame=self.note_frame_error, timeout=callback_timeout
+        )
+        """Hands events to handlers."""
         self._pending: deque[SessionEvent] = deque()
         self._sequence = 0
         self._states: list[StateRecord] = []
@@ -79,15 +74,19 @@ class SessionLog:
         self.started_wall = 0.0
         self.room = ""
         self.observer: SessionObserver = NO_OBSERVER
-        """Who watches the session, from `start()` on."""
-        self.on_noted: Callable[[], None] = _nobody
-        """Called when an event was noted, so that whoever flushes wakes up."""
+        """The session's telemetry; one that does nothing before `start()`."""
 
-    def begin(self, room: str) -> None:
-        """The session starts now, in that room."""
+    def start(self, observer: SessionObserver, *, room: str, job_id: str) -> None:
+        """Note that the session starts now, in that room and job; `observer` watches from now on."""
+        self.observer = observer
         self.started_at = self._clock.now()
         self.started_wall = self._clock.wall()
         self.room = room
+        self.job_id = job_id
+
+    def open(self, group: TaskGroup) -> None:
+        """Let async handlers run in `group`."""
+        self.emitter.open(group)
 
     def note(self, event: type[E], /, *, at: float | None = None, turn_id: str = "", **fields: Any) -> None:
         """Note an event that happened at `at` (session clock), by default now.
@@ -100,11 +99,15 @@ class SessionLog:
         keep = _KEPT.get(event)
         if keep is not None:
             keep(self, (self._clock.now() if at is None else at) - self.started_at, fields)
-        if not self._emitter.is_listened_to(event.name):
+        if not self.emitter.is_listened_to(event.name):
             return
         moment = (self._clock.now() if at is None else at) - self.started_at
         self._pending.append(event(at=moment, sequence=self._sequence, turn_id=turn_id, **fields))
-        self.on_noted()
+        self._inbox.wake()
+
+    def report_error(self, error: Exception, source: str, *, is_recovered: bool = False) -> None:
+        """Note an `error` event."""
+        self.note(ev.ErrorOccurred, error=error, source=source, is_recovered=is_recovered)
 
     def note_frame_error(self, who: Hashable, error: Exception, source: str) -> bool:
         """Note an error of code that is called for each frame: an event the first time, then counted in the report.
@@ -117,7 +120,7 @@ class SessionLog:
         is_first = who not in self._frame_errors
         if is_first:
             kept = len(self._errors)
-            self.note(ev.ErrorOccurred, error=error, source=source)
+            self.report_error(error, source)
             self._frame_errors[who] = kept if kept < len(self._errors) else None
         elif (index := self._frame_errors[who]) is not None:
             before = self._errors[index]
@@ -139,12 +142,12 @@ class SessionLog:
 
     def run_hook(self, name: str, call: Callable[[], Awaitable[None]]) -> None:
         """Run a hook of the application as async handlers are; `call` raises nothing and has a limit."""
-        self._emitter.start(name, call)
+        self.emitter.start(name, call)
 
     def flush(self) -> None:
         """Hand out what has been noted, in order."""
         while self._pending:
-            self._emitter.emit(self._pending.popleft())
+            self.emitter.emit(self._pending.popleft())
 
     def _keep_error(self, at: float, fields: dict[str, Any]) -> None:
         if len(self._errors) >= MAX_ERRORS:
@@ -158,7 +161,14 @@ class SessionLog:
         if len(self._beside) < MAX_BESIDE:
             self._beside.append(MarkRecord(at=at, name=name, detail=detail))
 
-    def report(self, close: CloseReport | None, *, pipeline: Pipeline, agent_id: str) -> SessionReport:
+    def report(
+        self,
+        close: CloseReport | None,
+        *,
+        pipeline: Pipeline,
+        agent_id: str,
+        recordings: tuple[RecordingRecord, ...],
+    ) -> SessionReport:
         """Return everything kept so far."""
         ends = [state.at for state in self._states if state.state == "closed"]
         return SessionReport(
@@ -170,7 +180,7 @@ class SessionLog:
             errors=tuple(self._errors),
             errors_left_out=self._errors_left_out,
             marks=tuple(each for each in self._beside if isinstance(each, MarkRecord)),
-            recordings=self.recording.records,
+            recordings=recordings,
             session_id=self.session_id,
             started_at=self.started_wall,
             room=self.room,
@@ -196,7 +206,3 @@ _KEPT: dict[type[SessionEvent], Callable[[SessionLog, float, dict[str, Any]], No
     ),
 }
 """What the report keeps of events, whether anybody listens to them or not."""
-
-
-def _nobody() -> None:
-    """Before the session has a loop, nobody flushes."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import nullcontext
 
 import anyio
-from anyio.abc import TaskGroup
 
+from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.history.sink import ChangeKind, HistoryChange, HistorySink
 from vivavoce.pipelines.core.errors import SessionError, describe
 from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
@@ -25,6 +25,8 @@ WRITE_LIMIT = 10.0
 """Seconds for one write."""
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 """Seconds from a failed write to the next try; doubled from one to the next."""
+SOURCE = "history_sink"
+"""The source of its `error` events."""
 
 
 class HistoryFeed:
@@ -32,15 +34,11 @@ class HistoryFeed:
 
     A write that fails is tried again, with what has come since, until the close, which tries once more. The
     application gets one `error` event when writing begins to fail, and one when changes are lost.
-
-    Args:
-        report_error: Told of an error; the flag says whether nothing is lost by it.
     """
 
-    def __init__(self, sink: HistorySink, session_id: str, report_error: Callable[[Exception, bool], None]) -> None:
+    def __init__(self, context: SessionContext, sink: HistorySink) -> None:
+        self._context = context
         self._sink = sink
-        self._session_id = session_id
-        self._report_error = report_error
         self._waiting: deque[HistoryChange] = deque()
         self._news = anyio.Event()
         self._ended = anyio.Event()
@@ -51,10 +49,10 @@ class HistoryFeed:
         self.is_open = False
         """Whether it writes."""
 
-    def open(self, group: TaskGroup) -> None:
-        """Write from now on, in `group`, what was noted before too."""
+    def open(self) -> None:
+        """Begin to write, in a task of the session; changes noted before are written too."""
         self.is_open = True
-        group.start_soon(self._run, name="history sink")
+        self._context.group.start_soon(self._run, name="history sink")
 
     def begin_with(self, items: Iterable[ChatItem]) -> None:
         """Note the items of an earlier session, however many."""
@@ -73,7 +71,7 @@ class HistoryFeed:
             if self._lost == 1:
                 error = SessionError(f"the history sink is {self._limit} changes behind; the oldest are lost")
                 logger.error("%s", error)
-                self._report_error(error, False)
+                self._context.report_error(error, SOURCE)
         self._news.set()
 
     async def aclose(self) -> None:
@@ -114,13 +112,13 @@ class HistoryFeed:
         first_lost = self._lost
         try:
             with anyio.move_on_after(WRITE_LIMIT) as scope, strays_as_errors("the history sink"):
-                await self._sink.write(self._session_id, batch)
+                await self._sink.write(self._context.id, batch)
             if scope.cancelled_caught:
                 raise SessionError(f"the history sink did not write {len(batch)} changes within {WRITE_LIMIT:g} s")
         except Exception as error:  # noqa: BLE001 - a sink is foreign code; the conversation goes on without it
             if not self._is_failing:
                 logger.warning("Writing the history failed, it will be tried again: %s", describe(error))
-                self._report_error(error, True)
+                self._context.report_error(error, SOURCE, is_recovered=True)
             logger.debug("Writing the history failed", exc_info=error)
             self._is_failing = True
             return False

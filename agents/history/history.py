@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypedDict, get_args
 
-from vivavoce.agents.core.loop_bound import LoopBound
+from vivavoce.agents import events as ev
+from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.history.feed import HistoryFeed
 from vivavoce.agents.history.sink import ChangeKind
 from vivavoce.pipelines.core.checks import check_choice, check_flag, check_instance, check_items, check_text, shown
-from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import ConfigurationError, SessionError
 from vivavoce.pipelines.core.words import word_end
 from vivavoce.pipelines.llm.chat_context import (
@@ -32,6 +32,13 @@ from vivavoce.pipelines.pipeline import RemoteConversation
 ITEM_KINDS = get_args(ChatItem)
 
 
+_EVENTS: dict[ChangeKind, type[ev.HistoryItemAdded | ev.HistoryItemReplaced | ev.HistoryItemRemoved]] = {
+    "added": ev.HistoryItemAdded,
+    "replaced": ev.HistoryItemReplaced,
+    "removed": ev.HistoryItemRemoved,
+}
+
+
 class _Stamp(TypedDict):
     turn_id: str
     sequence: int
@@ -39,34 +46,13 @@ class _Stamp(TypedDict):
 
 
 class SessionHistory:
-    """Readable during and after the session.
+    """Readable during and after the session. Each change is an event, and goes to the session's sink by `feed`."""
 
-    Args:
-        on_added, on_replaced, on_removed: Told of each change.
-    """
-
-    def __init__(
-        self,
-        clock: Clock,
-        *,
-        on_added: Callable[[ChatItem], None],
-        on_replaced: Callable[[ChatItem], None],
-        on_removed: Callable[[ChatItem], None],
-        feed: HistoryFeed | None = None,
-    ) -> None:
-        self._clock = clock
+    def __init__(self, session: SessionContext, feed: HistoryFeed | None = None) -> None:
+        self._session = session
         self._context = ChatContext()
-        self._told: dict[ChangeKind, Callable[[ChatItem], None]] = {
-            "added": on_added,
-            "replaced": on_replaced,
-            "removed": on_removed,
-        }
         self._sequence = 0
         self._cut: dict[str, tuple[ChatMessage, float]] = {}
-        self.model: RemoteConversation | None = None
-        """Told of what the model has not heard, and is to forget, where it keeps a conversation of its own."""
-        self.loop = LoopBound()
-        """Where changes are made."""
         self.feed = feed
         """Hands the changes to the session's sink."""
 
@@ -152,7 +138,7 @@ class SessionHistory:
             self._add(message, in_model=in_model, said_as=said_as)
             return message
 
-        return self.loop.call(add)
+        return self._session.inbox.result_of(add)
 
     def replace_text(self, item: ChatMessage, text: str, *, turn_id: str = "") -> ChatMessage:
         """Give a message new text under its id; return the new item. One that was taken out stays out.
@@ -211,8 +197,8 @@ class SessionHistory:
             raise ConfigurationError(f"need an item of the history, got {shown(item)}; see history.items")
         if self._has(item):
             self._take_out(item)
-            if self.model is not None:
-                self.model.remove(item)
+            if (model := self._model) is not None:
+                model.remove(item)
 
     def _take_out(self, item: ChatItem) -> None:
         self._context.remove(item.id)
@@ -294,14 +280,20 @@ class SessionHistory:
     def _add(self, item: ChatItem, *, in_model: bool = False, said_as: Sequence[str] = ()) -> None:
         self._context.append(item)
         self._tell("added", item)
-        if self.model is not None and not in_model:
-            self.model.append(item, said_as)
+        if not in_model and (model := self._model) is not None:
+            model.append(item, said_as)
+
+    @property
+    def _model(self) -> RemoteConversation | None:
+        """The conversation that a realtime model keeps; other pipelines ignore its changes."""
+        live = self._session.live
+        return live.connection.conversation if live.is_connected else None
 
     def _tell(self, kind: ChangeKind, item: ChatItem) -> None:
-        self._told[kind](item)
+        self._session.log.note(_EVENTS[kind], turn_id=item.turn_id, item=item)
         if self.feed is not None:
             self.feed.put(kind, item)
 
     def _stamp(self, turn_id: str) -> _Stamp:
         self._sequence += 1
-        return _Stamp(turn_id=turn_id, sequence=self._sequence, created_at=self._clock.wall())
+        return _Stamp(turn_id=turn_id, sequence=self._sequence, created_at=self._session.clock.wall())

@@ -1,4 +1,4 @@
-"""Caller: between a session and its transport: the caller's audio and text in, who is there, when to play."""
+"""Caller: receives the caller's audio, text and presence from the transport, and opens the playout for the caller."""
 
 from __future__ import annotations
 
@@ -7,21 +7,20 @@ from collections.abc import Callable
 
 import anyio
 from anyio import TASK_STATUS_IGNORED
-from anyio.abc import TaskGroup, TaskStatus
+from anyio.abc import TaskStatus
 
 from vivavoce.agents import events as ev
 from vivavoce.agents.agent import Agent, AgentControl
-from vivavoce.agents.core.emitter import SessionEmitter
+from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.session.runtime import SessionRuntime
 from vivavoce.agents.states import CloseReason
 from vivavoce.agents.transports.options import RoomOptions
 from vivavoce.agents.turn import inputs as i
 from vivavoce.pipelines.core.checks import check_text
-from vivavoce.pipelines.core.clock import Clock, TimerHandle
+from vivavoce.pipelines.core.clock import TimerHandle
 from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError, RoomError, VoiceError, describe, located
 from vivavoce.pipelines.io import Transport, TransportEvents
 from vivavoce.pipelines.media.frame import AudioFrame, VideoFrame
-from vivavoce.pipelines.pipeline import PipelineCapabilities, PipelineConnection
 
 logger = logging.getLogger(__name__)
 
@@ -32,29 +31,24 @@ _AudioHook = Callable[[AudioFrame], None]
 
 
 class Caller(TransportEvents):
-    """Takes what the transport reports. Audio goes straight to the pipeline; everything else is an input."""
+    """Receives the events of the transport. Audio goes straight to the pipeline; everything else is an input."""
 
     def __init__(
-        self,
-        transport: Transport,
-        runtime: SessionRuntime,
-        emitter: SessionEmitter,
-        clock: Clock,
-        options: RoomOptions,
-        *,
-        on_closed: Callable[[str, CloseReason], None],
+        self, context: SessionContext, transport: Transport, runtime: SessionRuntime, options: RoomOptions
     ) -> None:
         self.transport = transport
         self.is_muted = False
         self.is_waiting = False
         """Whether another session still has the conversation: this one hears nothing and plays nothing yet."""
+        self._context = context
         self._runtime = runtime
-        self._emitter = emitter
-        self._clock = clock
+        self._emitter = context.log.emitter
+        self._clock = context.clock
         self._options = options
-        self._on_closed = on_closed
         self._close_reason = CloseReason.ROOM_CLOSED
         self._push: Callable[[AudioFrame], None] | None = None
+        self._observing: Agent | None = None
+        """The agent of the two hooks, which observes audio."""
         self._hears: _AudioHook | None = None
         self._is_heard: _AudioHook | None = None
         self._limit: TimerHandle | None = None
@@ -78,30 +72,21 @@ class Caller(TransportEvents):
         finally:
             self._close_reason = CloseReason.ROOM_CLOSED
         if self._options.close_on_disconnect:
-            self._on_closed("the caller was disconnected", reason)
+            self._end("the caller was disconnected", reason)
 
-    def open(
-        self, group: TaskGroup, agent: Agent, connection: PipelineConnection, capabilities: PipelineCapabilities
-    ) -> None:
-        """Link the runtime to this room and to `connection`.
+    def open(self) -> None:
+        """Link the session to its transport and to the pipeline, which is open.
 
         Raises:
             CapabilityError: The room is to be seen, and nothing here sees.
         """
-        if self._options.video_input and not capabilities.takes_video:
+        live = self._context.live
+        if self._options.video_input and not live.capabilities.takes_video:
             remedy = "use a RealtimePipeline with a model that takes video, or leave out RoomOptions.video_input"
             raise CapabilityError("the pipeline", "takes_video", remedy)
-        self._observe_for(agent)
-        self._push = connection.push_audio
-        self._runtime.open(
-            group=group,
-            agent=agent,
-            connection=connection,
-            capabilities=capabilities,
-            transport=self.transport,
-            on_written=self._observe_out,
-        )
-        self._runtime.handoffs.open(group, self._take_agent)
+        live.transport = self.transport
+        self._push = live.connection.push_audio
+        self._runtime.open(self.transport, on_written=self._observe_out)
 
     async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
         """Serve the transport until cancelled."""
@@ -126,15 +111,6 @@ class Caller(TransportEvents):
         """Hear and read nothing from now on."""
         self._push = None
 
-    def _take_agent(self, agent: Agent) -> None:
-        self._observe_for(agent)
-        self._runtime.take_agent(agent)
-
-    def _observe_for(self, agent: Agent) -> None:
-        control = AgentControl.of(agent)
-        self._hears = agent.on_speech_in if control.overrides("on_speech_in") else None
-        self._is_heard = agent.on_speech_out if control.overrides("on_speech_out") else None
-
     # --- TransportEvents
 
     def audio(self, frame: AudioFrame) -> None:
@@ -145,16 +121,18 @@ class Caller(TransportEvents):
         if self.is_muted or self.is_waiting:  # silence, not nothing: speech that was cut by the muting has to end
             frame = AudioFrame(bytes(len(frame.data)), frame.sample_rate, frame.num_channels)
         push(frame)
-        self._runtime.log.recording.heard(frame)
+        self._runtime.recording.heard(frame)
         if self._emitter.has_speech_in:
             self._observe(ev.SpeechIn, frame)
+        if self._context.live.agent is not self._observing:
+            self._observe_for(self._context.live.agent)
         if self._hears is not None:
             self._call_hook("on_speech_in", self._hears, frame)
 
     def audio_stopped(self) -> None:
         """The caller's microphone is gone for now."""
         if self._push is not None:
-            self._runtime.post(i.UserAudioStopped())
+            self._context.inbox.post(i.UserAudioStopped())
 
     def wants_video(self) -> bool:
         """Whether a picture is due, and somebody may see it."""
@@ -168,9 +146,8 @@ class Caller(TransportEvents):
 
     def video(self, frame: VideoFrame) -> None:
         """A picture of what the caller shows."""
-        model = self._runtime.history.model
-        if model is not None and self._push is not None and not self.is_muted:
-            model.show(frame)
+        if self._push is not None and not self.is_muted:
+            self._context.live.connection.conversation.show(frame)
 
     def text(self, text: str) -> None:
         """The caller typed something."""
@@ -179,18 +156,18 @@ class Caller(TransportEvents):
         try:
             text = check_text("TransportEvents.text(text)", text, remedy="mend the transport; the text is left out")
         except ConfigurationError as error:
-            self._runtime.report_error(error, "room")
+            self._context.report_error(error, "room")
             return
-        self._runtime.post(i.TextReceived(text))
+        self._context.inbox.post(i.TextReceived(text))
 
     def interrupt(self) -> None:
         """The caller wants the agent to stop; what may not be interrupted goes on."""
         if self._push is not None:
-            self._runtime.post(i.InterruptRequested(force=False))
+            self._context.inbox.post(i.InterruptRequested(force=False))
 
     def participant_linked(self, identity: str) -> None:
         """The caller is there."""
-        self._runtime.post(i.ParticipantLinked())
+        self._context.inbox.post(i.ParticipantLinked())
         self._runtime.background.hold(False)
         if not self._is_audible and self._limit is None:
             limit = self._clock.now() + self._options.audible_limit
@@ -202,11 +179,15 @@ class Caller(TransportEvents):
         options = self._options
         if options.close_on_disconnect:  # else the room goes on without it
             self._runtime.background.hold(True)
-        self._runtime.post(i.ParticipantLeft(options.participant_grace if options.close_on_disconnect else None))
+        self._context.inbox.post(i.ParticipantLeft(options.participant_grace if options.close_on_disconnect else None))
 
     def closed(self, reason: str) -> None:
         """The room is gone."""
-        self._on_closed(reason, self._close_reason)
+        self._end(reason, self._close_reason)
+
+    def _end(self, why: str, reason: CloseReason) -> None:
+        logger.info("The room is gone: %s", why)
+        self._context.closing.request(reason)
 
     # --- audio out
 
@@ -228,17 +209,25 @@ class Caller(TransportEvents):
     def _observe_out(self, frame: AudioFrame) -> None:
         if self._emitter.has_speech_out:
             self._observe(ev.SpeechOut, frame)
+        if self._context.live.agent is not self._observing:
+            self._observe_for(self._context.live.agent)
         if self._is_heard is not None:
             self._call_hook("on_speech_out", self._is_heard, frame)
+
+    def _observe_for(self, agent: Agent) -> None:
+        control = AgentControl.of(agent)
+        self._observing = agent
+        self._hears = agent.on_speech_in if control.overrides("on_speech_in") else None
+        self._is_heard = agent.on_speech_out if control.overrides("on_speech_out") else None
 
     def _call_hook(self, name: str, hook: _AudioHook, frame: AudioFrame) -> None:
         try:
             hook(frame)
         except Exception as error:  # noqa: BLE001 - a user callback must not break the audio path
-            if self._runtime.log.note_frame_error(hook, error, "hook"):
+            if self._context.log.note_frame_error(hook, error, "hook"):
                 logger.warning("%s raised %s; further errors of it are counted", name, located(error))
                 logger.debug("%s raised", name, exc_info=error)
 
     def _observe(self, kind: type[ev.SpeechIn] | type[ev.SpeechOut], frame: AudioFrame) -> None:
-        log = self._runtime.log
+        log = self._context.log
         self._emitter.emit(kind(at=self._clock.now() - log.started_at, sequence=0, frame=frame))

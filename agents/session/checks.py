@@ -7,7 +7,7 @@ wrong kind comes to the decision loop. Whether agent, pipeline and options fit e
 from __future__ import annotations
 
 import operator
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
 from vivavoce.agents.audio.given_audio import GivenAudio
@@ -161,20 +161,6 @@ def wake_up_of(given: float | WakeUp | None) -> WakeUp | None:
             f"wake_up must be seconds, a WakeUp or None, got {shown(given)}; for example wake_up=10"
         )
     return WakeUp(after=given)
-
-
-def check_handler(handler: Callable[..., Any]) -> None:
-    """Check a handler of events.
-
-    Raises:
-        ConfigurationError: It cannot be called, or cannot be told from others.
-    """
-    if not callable(handler):
-        raise ConfigurationError(f"need a handler that can be called, got {shown(handler)}; give a function")
-    try:
-        hash(handler)
-    except Exception as error:  # noqa: BLE001 - the application's own __hash__
-        raise ConfigurationError(f"need a handler with a hash, got {shown(handler)}; give its method") from error
 
 
 def _check_name(what: str, name: str | None) -> None:

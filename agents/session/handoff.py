@@ -26,20 +26,18 @@ from functools import partial
 from typing import Any, Literal
 
 import anyio
-from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 
 from vivavoce.agents import events as ev
 from vivavoce.agents.agent import Agent, AgentControl, AgentUpdate, Session
+from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.hooks import HookRun, running_hook
-from vivavoce.agents.core.log import SessionLog
 from vivavoce.agents.core.speech_handle import holds_floor
 from vivavoce.agents.history.history import SessionHistory
 from vivavoce.agents.records import HandoffRecord
-from vivavoce.agents.turn.inputs import HandoffEnded, HandoffRequested, TurnInput
+from vivavoce.agents.turn.inputs import HandoffEnded, HandoffRequested
 from vivavoce.agents.turn_records.turn_record import TurnRecordBuilder
 from vivavoce.pipelines.core.checks import awaited
-from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import SessionError, describe, located
 from vivavoce.pipelines.core.ids import new_id
 from vivavoce.pipelines.core.owned_call import OwnedCall
@@ -148,37 +146,18 @@ class HandoffControl:
 
 
 class Handoffs:
-    """Knows who has the conversation and who had it; carries handoffs out when the turn machine says so.
+    """Knows the agents of a session, writes `live.agent`, and carries handoffs out when the turn machine says so.
 
     Args:
-        agent: Who begins.
         limit: Seconds for a hook, besides its speech.
-        post: Enqueues an input of the turn machine.
-        report_error: Told of what hooks raise.
     """
 
-    def __init__(
-        self,
-        session: Session,
-        agent: Agent,
-        *,
-        clock: Clock,
-        limit: float,
-        log: SessionLog,
-        history: SessionHistory,
-        post: Callable[[TurnInput], None],
-        report_error: Callable[[Exception, str], None],
-    ) -> None:
-        self.agent = agent
-        self._session = session
-        self._clock = clock
+    def __init__(self, context: SessionContext, history: SessionHistory, *, limit: float) -> None:
+        self._context = context
+        self._live = context.live
+        self._session = context.session
         self._limit = limit
-        self._log = log
         self._history = history
-        self._post = post
-        self._report_error = report_error
-        self._group: TaskGroup | None = None
-        self._on_taken: Callable[[Agent], None] = _nobody
         self._agents: list[Agent] = []
         self._waiting: dict[str, HandoffControl] = {}
         self._running: HandoffControl | None = None
@@ -189,8 +168,6 @@ class Handoffs:
         self._is_closing = False
         self.prepare: Callable[[Agent], Awaitable[None]] | None = None
         """Connects the servers of the agent that comes, while nobody speaks; within their own limits."""
-        self.on_changed: Callable[[Agent, AgentUpdate], None] = _unheard
-        """Called, in any thread, when instructions or tools of an agent of the session were changed."""
 
     # --- start
 
@@ -200,17 +177,19 @@ class Handoffs:
         Raises:
             SessionError: It is in another session.
         """
-        self._attach(self.agent)
-        self._agents.append(self.agent)
+        self._attach(self._live.agent)
+        self._agents.append(self._live.agent)
 
-    def open(self, group: TaskGroup, on_taken: Callable[[Agent], None]) -> None:
-        """Let hooks run in `group`; `on_taken` gives the session's parts the agent that takes over."""
-        self._group, self._on_taken = group, on_taken
+    def take_over(self, agent: Agent) -> None:
+        """Have `agent` talk from the next model request on."""
+        self._live.agent = agent
+        if self._live.is_connected:
+            self._live.connection.update(agent.instructions, agent.tools)
 
     async def enter(self) -> None:
         """Run the first agent's `on_enter`, however long it takes."""
         self._has_entered = True
-        self._first = HookRun("on_enter", self.agent.on_enter, self._session)
+        self._first = HookRun("on_enter", self._live.agent.on_enter, self._session)
         await self._first.run()
 
     def resume(self) -> None:
@@ -233,10 +212,26 @@ class Handoffs:
             return
         self._attach(handoff.agent)
         self._waiting[handoff.id] = handoff
-        self._post(HandoffRequested(handoff.id))
+        self._context.inbox.post(HandoffRequested(handoff.id))
 
     def _attach(self, agent: Agent) -> None:
-        AgentControl.of(agent).attach(self._session, lambda update: self.on_changed(agent, update))
+        AgentControl.of(agent).attach(self._session, partial(self._on_changed, agent))
+
+    def _on_changed(self, agent: Agent, update: AgentUpdate) -> None:
+        """Take new instructions or tools of an agent; called in any thread."""
+
+        def pass_on() -> None:
+            if agent is self._live.agent:
+                self.take_over(agent)
+                self._history.add_config_change(
+                    agent.id,
+                    instructions=update.instructions,
+                    tools_added=update.tools_added,
+                    tools_removed=update.tools_removed,
+                )
+
+        if self._context.inbox.is_bound and not self._context.closing.is_over:
+            self._context.inbox.call(pass_on)
 
     def from_tool(self, agent: Agent, turn_id: str) -> HandoffControl:
         """A tool of that turn returned `agent`.
@@ -249,13 +244,13 @@ class Handoffs:
         return handoff
 
     def _replace(self, handoff: HandoffControl) -> None:
-        old, self.agent = self.agent, handoff.agent
+        old = self._live.agent
         if self._agents:  # it has been started
             self._attach(handoff.agent)
             self._agents[:] = [handoff.agent]
         if old is not handoff.agent:
             AgentControl.of(old).detach(self._session)
-        self._on_taken(handoff.agent)
+        self.take_over(handoff.agent)
         handoff.set_outcome("completed")
 
     # --- effects
@@ -263,8 +258,7 @@ class Handoffs:
     def begin(self, handoff_id: str) -> None:
         """Nobody speaks: carry it out."""
         self._running = handoff = self._waiting.pop(handoff_id)
-        assert self._group is not None
-        self._group.start_soon(self._run, handoff, name=f"handoff to {handoff.agent.id}")
+        self._context.group.start_soon(self._run, handoff, name=f"handoff to {handoff.agent.id}")
 
     def drop(self, handoff_id: str) -> None:
         """The session closes: nothing comes of one that waits."""
@@ -285,8 +279,8 @@ class Handoffs:
     async def _run(self, handoff: HandoffControl) -> None:
         assert handoff is self._running
         try:
-            if handoff.agent is self.agent:
-                logger.info("Agent %s has the conversation already; nothing is handed off", self.agent.id)
+            if handoff.agent is self._live.agent:
+                logger.info("Agent %s has the conversation already; nothing is handed off", self._live.agent.id)
                 handoff.set_outcome("completed")
             else:
                 await self._change(handoff)
@@ -294,17 +288,17 @@ class Handoffs:
             self._running = None
             self._give_up(handoff)
         await checkpoint()  # a speech that waited for it is over or wants the floor before the floor is free
-        self._post(HandoffEnded(handoff.id))
+        self._context.inbox.post(HandoffEnded(handoff.id))
 
     async def _change(self, handoff: HandoffControl) -> None:
-        observer, new = self._log.observer, handoff.agent
-        with observer.hook("handoff", old=self.agent.id, new=new.id, turn_id=handoff.turn_id) as watch:
+        observer, new = self._context.observer, handoff.agent
+        with observer.hook("handoff", old=self._live.agent.id, new=new.id, turn_id=handoff.turn_id) as watch:
             await self._hand_over(handoff)
             if (error := handoff.error) is not None:
                 watch.failed(error)
 
     async def _hand_over(self, handoff: HandoffControl) -> None:
-        old, new, began = self.agent, handoff.agent, self._clock.now()
+        old, new, began = self._live.agent, handoff.agent, self._context.clock.now()
         if self._first is not None and not self._first.is_over and not await self._first.finish(self._limit):
             self._failed(self._late("on_enter", old))
         if self._is_closing:
@@ -322,18 +316,18 @@ class Handoffs:
         handoff.record = HandoffRecord(
             old=old.id,
             new=new.id,
-            seconds=self._clock.now() - began,
+            seconds=self._context.clock.now() - began,
             error="" if error is None else describe(error),
         )
         handoff.set_outcome("completed" if error is None else "failed", error)
 
     def _take(self, handoff: HandoffControl) -> None:
-        old, self.agent, self._left = self.agent, handoff.agent, None
+        old, self._left = self._live.agent, None
         if handoff.agent not in self._agents:
             self._agents.append(handoff.agent)
-        self._on_taken(handoff.agent)
+        self.take_over(handoff.agent)
         self._history.add_handoff(old.id, handoff.agent.id, turn_id=handoff.turn_id)
-        self._log.note(ev.AgentChanged, turn_id=handoff.turn_id, old=old.id, agent=handoff.agent.id)
+        self._context.log.note(ev.AgentChanged, turn_id=handoff.turn_id, old=old.id, agent=handoff.agent.id)
         logger.info("The conversation went from agent %s to %s", old.id, handoff.agent.id)
 
     async def _call(
@@ -342,9 +336,8 @@ class Handoffs:
         self._hook = hook = HookRun(name, getattr(agent, name), self._session)
         raised: list[BaseException] = []
         call = OwnedCall(f"{name} of agent {agent.id}", hook.run, raised.append)
-        assert self._group is not None
-        with self._log.observer.hook(name, agent=agent.id) as watch:
-            self._group.start_soon(call.run, name=call.what)
+        with self._context.observer.hook(name, agent=agent.id) as watch:
+            self._context.group.start_soon(call.run, name=call.what)
             try:
                 if not await hook.finish(self._limit):
                     raised.append(self._late(name, agent))
@@ -365,7 +358,7 @@ class Handoffs:
     def _failed(self, error: BaseException) -> None:
         logger.warning("A hook failed: %s", located(error))
         logger.debug("It failed here", exc_info=error)
-        self._report_error(error if isinstance(error, Exception) else SessionError(describe(error)), "hook")
+        self._context.report_error(error if isinstance(error, Exception) else SessionError(describe(error)), "hook")
 
     def _give_up(self, handoff: HandoffControl) -> None:
         """Nothing more comes of it; an agent that never had the conversation is free for another session."""
@@ -389,7 +382,7 @@ class Handoffs:
     async def exit(self) -> None:
         """Run the agent's `on_exit`, once: where a handoff has begun it, wait for its end. The caller bounds it."""
         if self._left is None:
-            await awaited("on_exit", self.agent.on_exit())
+            await awaited("on_exit", self._live.agent.on_exit())
         elif self._hook is not None:
             await self._hook.wait()
 
@@ -414,11 +407,3 @@ class Handoffs:
 
 async def _clean_up(agent: Agent) -> None:
     await awaited("cleanup", agent.cleanup())
-
-
-def _unheard(agent: Agent, update: AgentUpdate) -> None:
-    """Before the session has its parts, it takes agents as they are."""
-
-
-def _nobody(agent: Agent) -> None:
-    """Before the session has its parts, there is nobody to tell."""

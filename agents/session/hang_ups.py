@@ -9,10 +9,9 @@ from typing import Any
 import anyio
 
 from vivavoce.agents.audio.playout import Utterance
-from vivavoce.agents.core.emitter import SessionEmitter
+from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.inbox import LoopCall
 from vivavoce.agents.core.speech_handle import SpeechHandle, running_speech, running_tool_of
-from vivavoce.agents.session.door import SessionDoor
 from vivavoce.agents.session.lifecycle.task import SessionLifecycle
 from vivavoce.agents.session.runtime import SessionRuntime
 from vivavoce.agents.states import CloseReason
@@ -74,13 +73,10 @@ class HangUp:
 class HangUps:
     """Takes the requests of one session. Each runs in the session's group; the close waits for it or cuts it."""
 
-    def __init__(
-        self, door: SessionDoor, lifecycle: SessionLifecycle, runtime: SessionRuntime, emitter: SessionEmitter
-    ) -> None:
-        self._door = door
+    def __init__(self, context: SessionContext, lifecycle: SessionLifecycle, runtime: SessionRuntime) -> None:
+        self._context = context
         self._lifecycle = lifecycle
         self._runtime = runtime
-        self._emitter = emitter
         runtime.wake_up_call.hang_up = self.after_silence
 
     def ask(self, *, after_speech: bool) -> HangUp:
@@ -91,12 +87,12 @@ class HangUps:
             ConfigurationError: The transport cannot; the error names the keys that it lacks.
         """
         check_flag("after_speech", after_speech)
-        self._door.check()
+        self._context.check_open()
         self._lifecycle.room_link.transport.check_hangup()
         tool_of, speech = running_tool_of.get(), running_speech.get()
         own = tool_of or ("" if speech is None else speech.id)
-        request = HangUp(own, in_tool=bool(tool_of), is_here=self._door.is_on_loop)
-        self._door.call(lambda: self._begin(request, CloseReason.USER_INITIATED, after_speech=after_speech))
+        request = HangUp(own, in_tool=bool(tool_of), is_here=self._context.inbox.is_here)
+        self._context.inbox.on_loop(lambda: self._begin(request, CloseReason.USER_INITIATED, after_speech=after_speech))
         return request
 
     def after_silence(self) -> None:
@@ -117,7 +113,7 @@ class HangUps:
                     await self._heard(own_words, before)
                 await self._lifecycle.room_link.hang_up(reason)
                 request.error = None
-                if self._lifecycle.is_close_asked:
+                if self._context.closing.is_asked:
                     request.closing = self._runtime.turn_book.heard_out
             except VoiceError as error:
                 request.error = error
@@ -127,10 +123,10 @@ class HangUps:
 
         def begin() -> None:
             request.is_running = True
-            self._emitter.start(NAME, work)
+            self._context.log.emitter.start(NAME, work)
 
         request.begun = LoopCall(begin)
-        self._runtime.post(request.begun)
+        self._context.inbox.post(request.begun)
 
     async def _heard(self, own_words: Utterance | None, before: list[SpeechHandle]) -> None:
         """Wait until the caller has heard them."""
@@ -146,6 +142,6 @@ class HangUps:
 
     def _failed(self, error: VoiceError, reason: CloseReason) -> None:
         logger.warning("The caller could not be disconnected: %s", describe(error))
-        self._runtime.report_error(error, "room")
+        self._context.report_error(error, "room")
         if reason is CloseReason.USER_AWAY:
-            self._lifecycle.request_close(reason)
+            self._context.closing.request(reason)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.turn import inputs as i
 from vivavoce.pipelines.core.checks import check_flag, check_text
 
@@ -12,12 +13,11 @@ class SessionInput:
     """`session.input`.
 
     Args:
-        post: Enqueues an input; raises when the session is not open.
-        mute: Lets the pipeline hear silence instead of the caller; raises likewise.
+        mute: Lets the pipeline hear silence instead of the caller.
     """
 
-    def __init__(self, post: Callable[[i.TurnInput], None], mute: Callable[[bool], None]) -> None:
-        self._post = post
+    def __init__(self, context: SessionContext, mute: Callable[[bool], None]) -> None:
+        self._context = context
         self._mute = mute
 
     def text(self, text: str) -> None:
@@ -40,4 +40,9 @@ class SessionInput:
     def mute(self, is_muted: bool = True) -> None:
         """Hear silence instead of the caller, or hear the caller again; what was said before the silence counts."""
         check_flag("is_muted", is_muted)
-        self._mute(is_muted)
+        self._context.check_open()
+        self._context.inbox.on_loop(lambda: self._mute(is_muted))
+
+    def _post(self, event: i.TurnInput) -> None:
+        self._context.check_open()
+        self._context.inbox.post(event)

@@ -8,14 +8,14 @@ from typing import Any
 
 import anyio
 import anyio.lowlevel
-from anyio.abc import TaskGroup
 
 from vivavoce.agents import events as ev
-from vivavoce.agents.agent import Agent, EmptyReply
+from vivavoce.agents.agent import EmptyReply
 from vivavoce.agents.audio.background_audio import BackgroundAudio
 from vivavoce.agents.audio.playout import Playout, Utterance
-from vivavoce.agents.core.inbox import Barrier, Entry, Inbox, LoopCall
-from vivavoce.agents.core.log import SessionLog
+from vivavoce.agents.audio.recording.session_recording import SessionRecording
+from vivavoce.agents.core.context import SessionContext
+from vivavoce.agents.core.inbox import Barrier, Entry
 from vivavoce.agents.core.speech_handle import SpeechControl, SpeechHandle
 from vivavoce.agents.history.history import SessionHistory
 from vivavoce.agents.session.effect_notes import note_agent_state, note_turn_limit, note_user_state
@@ -23,7 +23,6 @@ from vivavoce.agents.session.handoff import Handoffs
 from vivavoce.agents.session.lifecycle.last_words import LastWords
 from vivavoce.agents.session.live_replies import LiveReplies
 from vivavoce.agents.session.options import SessionOptions
-from vivavoce.agents.session.pipelines.attached import AttachedPipeline
 from vivavoce.agents.session.pipelines.switch import PipelineSwitch
 from vivavoce.agents.session.step_guard import StepGuard
 from vivavoce.agents.session.turn_book import SILENCES, WORDS, TurnBook, turn_of
@@ -45,65 +44,52 @@ from vivavoce.pipelines.core.ids import new_id
 from vivavoce.pipelines.events import UserFinal
 from vivavoce.pipelines.io import Transport
 from vivavoce.pipelines.media.frame import AudioFrame
-from vivavoce.pipelines.pipeline import PipelineCapabilities, PipelineConnection
 
 logger = logging.getLogger(__name__)
 
 
 class SessionRuntime:
-    """Runs a conversation from its first input to its last. All of it happens on the session's event loop.
-
-    Args:
-        request_close: Called when the conversation cannot or need not go on.
-    """
+    """Runs a conversation from its first input to its last. All of it happens on the session's event loop."""
 
     def __init__(
         self,
+        context: SessionContext,
         machine: TurnMachine,
         *,
         options: SessionOptions,
-        log: SessionLog,
         history: SessionHistory,
-        request_close: Callable[[CloseReason, Exception | None], None],
         tools: ToolCalls,
         wake_up_call: WakeUpCall,
         handoffs: Handoffs,
+        recording: SessionRecording,
     ) -> None:
-        clock = options.clock
+        self.context = context
         self.handoffs = handoffs
         self.pipelines: PipelineSwitch
         """Opens and changes pipelines; set by the session."""
-        self.flows = FlowRunner(limit=options.speech.hook_timeout, report_error=self.report_error)
-        self.log = log
+        self.flows = FlowRunner(limit=options.speech.hook_timeout, report_error=context.report_error)
+        self.recording = recording
         self.history = history
         self.tools = tools
         self.wake_up_call = wake_up_call
-        self.background = BackgroundAudio(clock=clock, report=self.report_error)
+        self.background = BackgroundAudio(clock=context.clock, report=context.report_error)
         self._machine = machine
-        self._request_close = request_close
-        self._inbox = Inbox(clock)
+        self._inbox = context.inbox
         self._host = ReplyContext(
-            clock=clock,
+            context,
             options=options,
-            log=log,
             history=history,
             tools=tools,
             flows=self.flows,
-            post=self._inbox.put,
         )
         self._attempts = PreemptiveReplies(self._host, with_voice=options.preemptive_tts)
         self.last_words = LastWords(
-            log, apology=options.apology, limit=options.speech.hook_timeout, report_error=self.report_error
+            context.log, apology=options.apology, limit=options.speech.hook_timeout, report_error=context.report_error
         )
-        self.turn_book = TurnBook(log, options)
+        self.turn_book = TurnBook(context, options)
         self._replies = LiveReplies(machine.heard_before)
         self._held = ""
-        self._guard = StepGuard(self.report_error, lambda error: request_close(CloseReason.ERROR, error))
-        self.tell: Callable[[i.TurnInput], None] = self.post
-        """As `post`, from any thread; the session, which knows its loop, sets it."""
-        log.on_noted = self._inbox.wake
-        wake_up_call.watch = lambda level: log.observer.hook("wake_up", level=level)
-        tools.tell = self._inbox.put
+        self._guard = StepGuard(context)
 
     @property
     def _links(self) -> LiveConnection:
@@ -115,63 +101,30 @@ class SessionRuntime:
         """Where speech goes."""
         return self._links.playout
 
-    def post(self, event: Entry) -> None:
-        """Enqueue an input; nothing is decided on the caller's stack."""
-        self._inbox.put(event)
-
-    def run_soon(self, do: Callable[[], None]) -> None:
-        """Enqueue something that the loop's own task is to do."""
-        self._inbox.put(LoopCall(do))
-
-    def report_error(self, error: Exception, source: str, *, is_recovered: bool = False) -> None:
-        """Emit an `error` event."""
-        self.log.note(ev.ErrorOccurred, error=error, source=source, is_recovered=is_recovered)
-
     # --- set up by the lifecycle
 
-    def open(
-        self,
-        *,
-        group: TaskGroup,
-        agent: Agent,
-        connection: PipelineConnection,
-        capabilities: PipelineCapabilities,
-        transport: Transport,
-        on_written: Callable[[AudioFrame], None] | None,
-    ) -> None:
-        """Take what the session is linked to."""
+    def open(self, transport: Transport, *, on_written: Callable[[AudioFrame], None] | None) -> None:
+        """Link the session to its transport; the pipeline is open by now."""
+        group = self.context.group
         self.flows.open(group)
-        self.turn_book.open(capabilities)
         transcripts = TranscriptFeed(transport)
         playout = Playout(
-            self.log.recording.wrap(transport.sink),
-            self._host.clock,
+            self.recording.wrap(transport.sink),
+            self.context.clock,
             on_started=self._on_played_first,
             on_finished=self._on_played_last,
             on_written=on_written,
             on_progress=transcripts.agent_progress,
         )
-        self.history.model = connection.conversation
         lane = WarmTask(group)
-        things = (transport, playout, transcripts, lane, self._replies.texts_before)
-        self._host.links = LiveConnection(group, agent, connection, capabilities, *things)
-        self.pipelines.on_taken = self._take_pipeline
+        self._host.links = LiveConnection(playout, transcripts, lane, self._replies.texts_before)
         self.background.open(group, playout)
         lane.prepare()
 
-    def take_agent(self, agent: Agent) -> None:
-        """From the next model request on it is that agent who talks."""
-        links = self._links
-        links.agent = agent
-        links.connection.update(agent.instructions, agent.tools)
-
-    def _take_pipeline(self, line: AttachedPipeline, *, owes_answer: bool) -> None:
-        """From here on that one hears, thinks and speaks."""
-        self._links.connection, self._links.capabilities = line.connection, line.capabilities
-        self.turn_book.open(line.capabilities)
-        self.history.model = line.connection.conversation
-        if owes_answer and not self._machine.open_turn_id:
-            self._answer_history(self.log.turns[-1].turn_id)
+    def answer_last_turn(self) -> None:
+        """Have the model answer the last turn, over which a pipeline was lost, unless the user speaks again."""
+        if not self._machine.open_turn_id:
+            self._answer_history(self.context.log.turns[-1].turn_id)
 
     async def run(self) -> None:
         """Take inputs and deadlines until cancelled."""
@@ -182,12 +135,12 @@ class SessionRuntime:
                 self._step(i.PipelineChangeDue())
                 continue
             deadline = None if self._guard.has_given_up else self._machine.next_deadline()
-            if deadline is not None and deadline <= self._host.clock.now():
+            if deadline is not None and deadline <= self.context.clock.now():
                 await anyio.lowlevel.checkpoint()  # what arrives at this very moment goes first
                 if not self._inbox:
                     self._step(i.Tick())
                 continue
-            self.log.flush()
+            self.context.log.flush()
             await self._inbox.wait(deadline)
 
     def step(self, event: i.TurnInput) -> None:
@@ -213,11 +166,11 @@ class SessionRuntime:
             return  # it was held at this very moment
         self.turn_book.told(event)
         if isinstance(event, SILENCES):
-            self._links.connection.audio_stopped()
+            self.context.live.connection.audio_stopped()
         open_before = self._machine.open_turn_id
-        effects = self._machine.handle(event, now=self._host.clock.now())
-        if self.log.observer.is_on:
-            self.log.observer.step(event, effects, self._machine.open_turn_id)
+        effects = self._machine.handle(event, now=self.context.clock.now())
+        if self.context.log.observer.is_on:
+            self.context.log.observer.step(event, effects, self._machine.open_turn_id)
         if isinstance(event, WORDS):
             turn_id = turn_of(effects, fx.AmendUserTurn) or open_before or self._machine.open_turn_id
             turn_id = turn_id or turn_of(effects, fx.CommitUserTurn)
@@ -238,7 +191,7 @@ class SessionRuntime:
         if isinstance(effect, _OF_SPEECHES):
             reply = self._replies.get(effect.speech_id)
             if reply is None:
-                self.post(i.SpeechEnded(effect.speech_id, "failed"))
+                self._inbox.post(i.SpeechEnded(effect.speech_id, "failed"))
             elif reply.is_running:
                 reply.cancel("failed")
             else:
@@ -249,18 +202,18 @@ class SessionRuntime:
         reply = self._register(speech, request)
         if request.by_hook:
             reply.record.answered_turn = self.handoffs.turn
-        self.post(asked)
+        self._inbox.post(asked)
         self._replies.hook_speaks(asked.hook_of)
 
     def _register(self, speech: SpeechControl, request: SpeechRequest) -> Reply:
-        record = self.turn_book.begin(speech.handle, self._links.agent.id)
+        record = self.turn_book.begin(speech.handle, self.context.live.agent.id)
         self._replies[speech.id] = reply = Reply(self._host, speech, request, record)
-        self.log.observer.asked(speech.id, speech.kind)
-        self.log.note(ev.SpeechCreated, speech_id=speech.id, kind=speech.kind)
+        self.context.log.observer.asked(speech.id, speech.kind)
+        self.context.log.note(ev.SpeechCreated, speech_id=speech.id, kind=speech.kind)
         return reply
 
     def _answer_late(self, effect: fx.AnswerHistory) -> None:
-        speech = SpeechControl(effect.speech_id, "reply", interruptible=True, post=self.tell)
+        speech = SpeechControl(effect.speech_id, "reply", interruptible=True, post=self._inbox.post)
         self._register(speech, SpeechRequest()).record.answers(effect.turn_id)
 
     @property
@@ -270,7 +223,7 @@ class SessionRuntime:
 
     def _answer_history(self, turn_id: str) -> None:
         """Have the model answer what is in the history, that turn's words or what its tools came to."""
-        speech = SpeechControl(new_id("speech"), "reply", interruptible=True, post=self.tell)
+        speech = SpeechControl(new_id("speech"), "reply", interruptible=True, post=self._inbox.post)
         self.request_speech(speech, SpeechRequest(), i.SpeechRequested(speech_id=speech.id, kind="reply"))
         self._replies[speech.id].record.answers(turn_id)
 
@@ -292,7 +245,7 @@ class SessionRuntime:
         if not text and not is_final:
             return
         if text:
-            self.log.note(ev.UserTranscript, turn_id=turn_id, text=text, is_final=is_final)
+            self.context.log.note(ev.UserTranscript, turn_id=turn_id, text=text, is_final=is_final)
         self._links.transcripts.user(text, is_final=is_final)
 
     def _on_played_first(self, utterance: Utterance) -> None:
@@ -300,39 +253,39 @@ class SessionRuntime:
         reply = self._replies.get(utterance.speech_id)
         if reply is not None:
             reply.record.played(utterance.started_at)
-        self.post(i.PlayoutStarted(utterance.speech_id, utterance.started_at))
+        self._inbox.post(i.PlayoutStarted(utterance.speech_id, utterance.started_at))
 
     def _on_played_last(self, utterance: Utterance) -> None:
         reply = self._replies.get(utterance.speech_id)
         if reply is not None:
             reply.on_played(utterance)
-        self.post(i.PlayoutFinished(utterance.speech_id, self._host.clock.now(), utterance.is_last))
+        self._inbox.post(i.PlayoutFinished(utterance.speech_id, self.context.clock.now(), utterance.is_last))
 
     # --- effects
 
     def _set_agent_state(self, effect: fx.SetAgentState) -> None:
-        note_agent_state(self.log, effect)
+        note_agent_state(self.context.log, effect)
         self.background.set_agent_state(effect.state)
-        if self._host.links is not None:  # a start that failed before it had a room closes too
-            self._links.transport.send_agent_state(effect.state)
+        if (transport := self.context.live.transport) is not None:  # a start may fail before it has one
+            transport.send_agent_state(effect.state)
 
     def _commit_user_turn(self, effect: fx.CommitUserTurn) -> None:
         if effect.settles_audio:
-            self._links.connection.commit_audio()
-        self._links.connection.conversation.bind_turn(effect.turn_id, effect.remote_reply_id)
+            self.context.live.connection.commit_audio()
+        self.context.live.connection.conversation.bind_turn(effect.turn_id, effect.remote_reply_id)
         item = self.history.user_item(effect.amends or effect.turn_id) if effect.merged or effect.amends else None
         if item is not None:
             item = self.history.replace_text(item, effect.text, turn_id=effect.turn_id)
         else:
             item = self.history.add_message("user", effect.text, turn_id=effect.turn_id, in_model=effect.is_heard)
-        speech = SpeechControl(effect.speech_id, "turn", interruptible=True, post=self.tell)
-        record = self.turn_book.commit(effect, speech.handle, self._links.agent.id)
+        speech = SpeechControl(effect.speech_id, "turn", interruptible=True, post=self._inbox.post)
+        record = self.turn_book.commit(effect, speech.handle, self.context.live.agent.id)
         instructions = AMENDED if effect.amends else ""
         request = SpeechRequest(user_item=item, remote_reply_id=effect.remote_reply_id, instructions=instructions)
         attempt = self._attempts.take(effect.attempt_id) if effect.attempt_id else None
         self._replies[speech.id] = Reply(self._host, speech, request, record, attempt)
         self.handoffs.turn_committed()
-        self.log.note(ev.SpeechCreated, turn_id=effect.turn_id, speech_id=speech.id, kind="turn")
+        self.context.log.note(ev.SpeechCreated, turn_id=effect.turn_id, speech_id=speech.id, kind="turn")
 
     def _amend_user_turn(self, effect: fx.AmendUserTurn) -> None:
         item = self.history.user_item(effect.turn_id)
@@ -342,9 +295,9 @@ class SessionRuntime:
             reply.record.user_text = effect.text
 
     def _drop_user_turn(self, effect: fx.DropUserTurn) -> None:
-        self._links.connection.drop_audio()
+        self.context.live.connection.drop_audio()
         if effect.reason == "transcript_missing":
-            self.log.note(ev.TranscriptMissing, turn_id=effect.turn_id)
+            self.context.log.note(ev.TranscriptMissing, turn_id=effect.turn_id)
 
     def _cancel_speech(self, effect: fx.CancelSpeech) -> None:
         reply = self._replies.get(effect.speech_id)
@@ -367,24 +320,24 @@ class SessionRuntime:
     def _resume_speech(self, effect: fx.ResumeSpeech) -> None:
         reply = self._replies.get(effect.speech_id)
         if reply is not None:
-            reply.record.mark("queue", "runtime", self._host.clock.now())
+            reply.record.mark("queue", "runtime", self.context.clock.now())
             self.turn_book.resumed(reply.record, self.playout)
         self._release_hold()
         if effect.is_false_interruption:
-            self.log.note(ev.FalseInterruption, speech_id=effect.speech_id)
+            self.context.log.note(ev.FalseInterruption, speech_id=effect.speech_id)
 
     def _release_hold(self) -> None:
         self._held = ""
         self.playout.resume()
 
     def _wake_user(self, effect: fx.WakeUser) -> None:
-        self.log.note(ev.WakeUpFired, level=effect.level)
+        self.context.log.note(ev.WakeUpFired, level=effect.level)
         self.wake_up_call.make(effect.level)
 
     def _close_session(self, effect: fx.CloseSession) -> None:
         if effect.reason == "error":
             self.last_words.gave_up(effect.component)
-        self._request_close(CloseReason(effect.reason), None)
+        self.context.closing.request(CloseReason(effect.reason))
 
     def _forget_speech(self, effect: fx.ForgetSpeech) -> None:
         if self._held == effect.speech_id:
@@ -407,17 +360,15 @@ class SessionRuntime:
         if record.is_empty and self._machine.agent_state is not AgentState.CLOSING:
             tools = tuple(tool.name for tool in record.tools)
             self.last_words.reply_was_empty(
-                self._links.agent, EmptyReply(record.turn_id, reply.record.user_text, tools)
+                self.context.live.agent, EmptyReply(record.turn_id, reply.record.user_text, tools)
             )
 
     # --- waiting and the end
 
     def interrupt_all(self, request: i.InterruptRequested) -> Barrier:
         """Enqueue an interruption; the result can be awaited and means that the audio has stopped."""
-        self.post(request)
-        marker = Barrier(self._wait_audio_stopped)
-        self._inbox.put(marker)
-        return marker
+        self._inbox.post(request)
+        return self._inbox.barrier(self._wait_audio_stopped)
 
     async def _wait_audio_stopped(self) -> None:
         """Wait until the sink has played what it holds, a fade included, if nothing else is being played."""
@@ -446,23 +397,23 @@ class SessionRuntime:
     def discard(self, handle: SpeechHandle) -> None:
         """Note a speech that came to nothing before it asked for the floor."""
         if self._host.links is not None:
-            self._links.transcripts.turn(self.turn_book.discard(handle, self._links.agent.id))
+            self._links.transcripts.turn(self.turn_book.discard(handle, self.context.live.agent.id))
 
 
 _OF_SPEECHES = (fx.CommitUserTurn, fx.AnswerHistory, fx.GrantFloor, fx.PrepareSpeech, fx.CancelSpeech)
 
 _APPLY: dict[type, Callable[[SessionRuntime, Any], None]] = {
     fx.SetAgentState: SessionRuntime._set_agent_state,
-    fx.SetUserState: lambda runtime, effect: note_user_state(runtime.log, effect),
+    fx.SetUserState: lambda runtime, effect: note_user_state(runtime.context.log, effect),
     fx.CommitUserTurn: SessionRuntime._commit_user_turn,
     fx.StartAttempt: lambda runtime, effect: runtime._attempts.start(effect),
     fx.DropAttempt: lambda runtime, effect: runtime._attempts.drop(effect),
     fx.AmendUserTurn: SessionRuntime._amend_user_turn,
     fx.AddBackchannel: lambda runtime, effect: runtime._host.keep_backchannel(effect.text, effect.turn_id),
     fx.DropUserTurn: SessionRuntime._drop_user_turn,
-    fx.UserTurnLimitReached: lambda runtime, effect: note_turn_limit(runtime.log, effect),
-    fx.PolicyFailed: lambda runtime, effect: report_turn_error(effect, runtime.report_error),
-    fx.DeadlineDropped: lambda runtime, effect: report_turn_error(effect, runtime.report_error),
+    fx.UserTurnLimitReached: lambda runtime, effect: note_turn_limit(runtime.context.log, effect),
+    fx.PolicyFailed: lambda runtime, effect: report_turn_error(effect, runtime.context.report_error),
+    fx.DeadlineDropped: lambda runtime, effect: report_turn_error(effect, runtime.context.report_error),
     fx.GrantFloor: lambda runtime, effect: runtime._replies.grant(effect, runtime._links.lane),
     fx.PrepareSpeech: lambda runtime, effect: runtime._replies.prepare(effect, runtime._links.lane),
     fx.TakeFloorBack: lambda runtime, effect: runtime._replies.take_floor_back(effect),
@@ -477,10 +428,10 @@ _APPLY: dict[type, Callable[[SessionRuntime, Any], None]] = {
     fx.TakePipeline: lambda runtime, effect: runtime.pipelines.take(effect.change_id),
     fx.DropPipeline: lambda runtime, effect: runtime.pipelines.drop(effect.change_id, effect.reason),
     fx.PredictEndOfTurn: lambda runtime, effect: runtime._host.predict_end_of_turn(effect.text),
-    fx.SettleAudio: lambda runtime, effect: runtime._links.connection.commit_audio(),
+    fx.SettleAudio: lambda runtime, effect: runtime.context.live.connection.commit_audio(),
     fx.HeardOut: lambda runtime, effect: runtime.turn_book.heard_out.set(),
-    fx.ClearAudio: lambda runtime, effect: runtime._links.connection.clear_audio(),
-    fx.RefuseRemoteReply: lambda runtime, effect: runtime._links.connection.refuse(effect.remote_reply_id),
+    fx.ClearAudio: lambda runtime, effect: runtime.context.live.connection.clear_audio(),
+    fx.RefuseRemoteReply: lambda runtime, effect: runtime.context.live.connection.refuse(effect.remote_reply_id),
     fx.WakeUser: SessionRuntime._wake_user,
     fx.HangUp: lambda runtime, effect: runtime.wake_up_call.hang_up(),
     fx.CloseSession: SessionRuntime._close_session,

@@ -12,19 +12,16 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 import anyio
 
-from vivavoce.agents import events as ev
-from vivavoce.agents.agent import Agent, AgentControl, AgentUpdate
+from vivavoce.agents.agent import Agent, AgentControl
 from vivavoce.agents.audio.background_audio import BackgroundAudioSource, checked_config
 from vivavoce.agents.audio.recording.session_recording import SessionRecording
-from vivavoce.agents.core.emitter import SessionEmitter
+from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.event_source import EventSource
-from vivavoce.agents.core.log import SessionLog
 from vivavoce.agents.history.history import SessionHistory
 from vivavoce.agents.history.snapshot import Snapshot, read_snapshot, write_snapshot
 from vivavoce.agents.job import SessionWatch, current_watch, has_job_ended
 from vivavoce.agents.records import CloseReport
 from vivavoce.agents.session.checks import check_session, check_start, checked_reason, wake_up_of
-from vivavoce.agents.session.door import SessionDoor
 from vivavoce.agents.session.handoff import Handoff, HandoffControl, Handoffs
 from vivavoce.agents.session.hang_ups import HangUps
 from vivavoce.agents.session.input import SessionInput
@@ -108,66 +105,49 @@ class AgentSession(EventSource, SessionSpeaking, SessionWaking, SessionView, Gen
         self._wake_up = wake_up_of(wake_up)
         self._telemetry = telemetry_for(options.telemetry)  # made here: it takes 0.5 s that no call is to wait for
         check_flow(conversation_flow, pipeline)
-        self.id = id or new_id("session")
         self.userdata = userdata
-        self._clock = options.clock
-        self.created_at = self._clock.wall()
-        super().__init__(SessionEmitter(report=self._report_error, timeout=options.callback_timeout))
-        trace = make_trace_writer(options.trace_path, self.id, self._clock)
-        recording = SessionRecording(self, options.recording, self._clock, self._report_error)
-        self._log = SessionLog(self.id, self._clock, self._emitter, recording=recording, trace=trace)
-        self.history = SessionHistory(
-            self._clock,
-            on_added=lambda item: self._log.note(ev.HistoryItemAdded, turn_id=item.turn_id, item=item),
-            on_replaced=lambda item: self._log.note(ev.HistoryItemReplaced, turn_id=item.turn_id, item=item),
-            on_removed=lambda item: self._log.note(ev.HistoryItemRemoved, turn_id=item.turn_id, item=item),
-            feed=make_history_feed(options, self.id, self._log),
+        self._context = context = SessionContext(
+            self,
+            id or new_id("session"),
+            options.clock,
+            agent=agent,
+            capabilities=pipeline.capabilities,
+            callback_timeout=options.callback_timeout,
         )
+        self.id = context.id
+        self.created_at = context.clock.wall()
+        super().__init__(context.log.emitter)
+        trace = make_trace_writer(options.trace_path, context.id, context.clock)
+        self.recording = SessionRecording(context, options.recording)
+        self.history = SessionHistory(context, make_history_feed(options, context))
         self._machine = make_machine(options, pipeline, self._wake_up, trace)
+        self._handoffs = Handoffs(context, self.history, limit=options.speech.hook_timeout)
         tools = ToolCalls(
-            self,
-            options=options,
-            history=self.history,
-            log=self._log,
-            report_error=self._report_error,
-            hand_off=lambda agent, turn_id: self._handoffs.from_tool(agent, turn_id),
+            context,
+            self.history,
+            timeout=options.tool_timeout,
+            max_threads=options.max_tool_threads,
+            hand_off=self._handoffs.from_tool,
         )
-        self._handoffs: Handoffs = Handoffs(
-            self,
-            agent,
-            clock=self._clock,
-            limit=options.speech.hook_timeout,
-            log=self._log,
-            history=self.history,
-            post=lambda event: self._runtime.post(event),
-            report_error=self._report_error,
-        )
-        self._pipelines = PipelineSwitch(
-            self, pipeline, options=options, log=self._log, history=self.history, handoffs=self._handoffs
-        )
+        self._pipelines = PipelineSwitch(context, pipeline, self.history, options=options)
         self._runtime: SessionRuntime = SessionRuntime(
+            context,
             self._machine,
             options=options,
-            log=self._log,
             history=self.history,
-            request_close=self._on_close_wanted,
             tools=tools,
-            wake_up_call=WakeUpCall(self._emitter, limit=options.callback_timeout, report_error=self._report_error),
+            wake_up_call=WakeUpCall(context, limit=options.callback_timeout),
             handoffs=self._handoffs,
+            recording=self.recording,
         )
         self._runtime.pipelines = self._pipelines
         self._runtime.flows.set(conversation_flow)
         self._runtime.background.configure(background_audio)
-        self._lifecycle = SessionLifecycle(
-            self, self._pipelines, self._runtime, self._emitter, clock=self._clock, options=options
-        )
-        self._door = SessionDoor(self._lifecycle, self._runtime)
-        self._runtime.tell = self._door.post
-        self._handoffs.on_changed = self._on_agent_changed
-        self._hang_ups = HangUps(self._door, self._lifecycle, self._runtime, self._emitter)
-        self._speech = SpeechDesk(self, self._door, self._runtime, self._pipelines)
-        self.input = SessionInput(self._door.post_checked, self._door.mute)
-        self.wake_up_timer = WakeUpTimer(self._door.post_checked)
+        self._lifecycle = SessionLifecycle(context, self._pipelines, self._runtime, options=options, trace=trace)
+        self._hang_ups = HangUps(context, self._lifecycle, self._runtime)
+        self._speech = SpeechDesk(context, self._runtime, self._pipelines)
+        self.input = SessionInput(context, self._lifecycle.mute)
+        self.wake_up_timer = WakeUpTimer(context)
         self._task: asyncio.Task[None] | None = None
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -213,9 +193,10 @@ class AgentSession(EventSource, SessionSpeaking, SessionWaking, SessionView, Gen
             VoiceError: A step failed; everything is rolled back and the session is closed.
         """
         check_start(room, participant, room_options, resume_from)
-        if self._door.was_opened:
+        context = self._context
+        if context.inbox.is_bound:
             raise SessionError("the session was started before; a session starts once, make another one")
-        if self._door.is_closed:
+        if context.closing.is_over:
             raise SessionClosedError("the session is closed; make another one")
         self._runtime.background.check()
         room_options = room_options or RoomOptions()
@@ -228,35 +209,33 @@ class AgentSession(EventSource, SessionSpeaking, SessionWaking, SessionView, Gen
             if resumed is None and watch.has_conversation:
                 resumed = partial(self._take_over, watch)
         with_job = JobLink(self._close_with_job, self.wait_closed)
-        connect = connecting(
+        place = connecting(
             room,
             participant,
             room_options,
-            self._clock,
-            self._log,
+            context.clock,
             with_job,
             hangs_up=self._wake_up is not None and self._wake_up.then == "hangup",
         )
         if isinstance(resumed, Snapshot):
             self._resume(resumed)
-        self._log.observer = make_observer(self._telemetry, self._options, self.id, self.pipeline)
-        self._door.open()
-        self.history.loop.bind()
+        observer = make_observer(self._telemetry, self._options, self.id, self.pipeline)
+        context.start(observer, room=place.room, job_id=place.job_id)
         # The one task of the session; anyio's groups belong to the task that enters and leaves them, so start() and
         # close() cannot hold one.
-        body = self._lifecycle.main(connect, room_options, resumed)
+        body = self._lifecycle.main(place.connect, room_options, resumed)
         self._task = asyncio.create_task(body, name=f"session {self.id}")
         try:
             await self._lifecycle.ready.wait()
         except BaseException:
-            self._lifecycle.request_close(CloseReason.JOB_ENDED if has_job_ended() else CloseReason.START_FAILED)
+            context.closing.request(CloseReason.JOB_ENDED if has_job_ended() else CloseReason.START_FAILED)
             with anyio.CancelScope(shield=True):  # bounded by close_timeout
                 await self._join()
             raise
         if self._lifecycle.failure is not None:
             await self._join()
             raise self._lifecycle.failure
-        if self._lifecycle.is_close_asked:
+        if context.closing.is_asked:
             await self._join()
 
     async def close(self, reason: CloseReason = CloseReason.USER_INITIATED) -> CloseReport:
@@ -277,9 +256,10 @@ class AgentSession(EventSource, SessionSpeaking, SessionWaking, SessionView, Gen
 
     async def wait_closed(self) -> CloseReport:
         """Wait until the session has closed, for whatever reason."""
-        if not self._door.was_opened and not self._door.is_closed:
+        context = self._context
+        if not context.inbox.is_bound and not context.closing.is_over:
             raise SessionNotStartedError("the session was not started; call start() first")
-        if self._door.was_opened:
+        if context.inbox.is_bound:
             self._check_not_awaited()
             await self._join()
         assert self._lifecycle.report is not None
@@ -307,12 +287,13 @@ class AgentSession(EventSource, SessionSpeaking, SessionWaking, SessionView, Gen
         """
         check_wiring(agent, self.pipeline)
         handoff = HandoffControl(self, agent)
-        if not self._door.was_opened and not self._door.is_closed:
+        context = self._context
+        if not context.inbox.is_bound and not context.closing.is_over:
             self._handoffs.request(handoff)
             return handoff.handoff
-        self._door.check()
+        context.check_open()
         AgentControl.of(agent).attach(self)
-        self._door.call(lambda: self._handoffs.request(handoff))
+        context.inbox.on_loop(lambda: self._handoffs.request(handoff))
         return handoff.handoff
 
     def change_pipeline(self, pipeline: Pipeline, *, within: float = 60.0) -> PipelineChange:
@@ -326,9 +307,9 @@ class AgentSession(EventSource, SessionSpeaking, SessionWaking, SessionView, Gen
             SessionNotStartedError, SessionClosedError: Nothing can be changed now.
             ConfigurationError: It is no pipeline, or does not go with the session's flow or options.
         """
-        self._door.check()
+        self._context.check_open()
         change = self._pipelines.wanted(pipeline, within, self.conversation_flow)
-        self._door.call(lambda: self._pipelines.request(change))
+        self._context.inbox.on_loop(lambda: self._pipelines.request(change))
         return change.change
 
     def set_conversation_flow(self, flow: ConversationFlow | None) -> None:
@@ -341,13 +322,14 @@ class AgentSession(EventSource, SessionSpeaking, SessionWaking, SessionView, Gen
         """
         for pipeline in (self.pipeline, *self._pipelines.to_come):
             check_flow(flow, pipeline)
-        if not self._door.was_opened and not self._door.is_closed:
+        context = self._context
+        if not context.inbox.is_bound and not context.closing.is_over:
             self._runtime.flows.set(flow)
             return
-        self._door.check()
+        context.check_open()
         if flow is not None:
             FlowControl.of(flow).attach(self)
-        self._door.call(lambda: self._runtime.flows.set(flow))
+        context.inbox.on_loop(lambda: self._runtime.flows.set(flow))
 
     def play_background_audio(self, source: BackgroundAudioSource) -> None:
         """Let a file sound under the conversation, in the place of what is of its kind (ambience, or thinking).
@@ -358,14 +340,14 @@ class AgentSession(EventSource, SessionSpeaking, SessionWaking, SessionView, Gen
             ConfigurationError: There is no such file.
             SessionNotStartedError, SessionClosedError: Nothing can be played now.
         """
-        self._door.check()
+        self._context.check_open()
         config = checked_config(source)
-        self._door.call(lambda: self._runtime.run_soon(lambda: self._runtime.background.play(config)))
+        self._context.inbox.call(lambda: self._runtime.background.play(config))
 
     def stop_background_audio(self) -> None:
         """Fade out everything that sounds in the background, for good; fine if nothing does."""
-        self._door.check()
-        self._door.call(lambda: self._runtime.run_soon(self._runtime.background.stop))
+        self._context.check_open()
+        self._context.inbox.call(self._runtime.background.stop)
 
     def snapshot(self) -> dict[str, Any]:
         """Return the conversation so far as JSON data for `start(resume_from=...)`, at any time, also after the close.
@@ -400,40 +382,20 @@ class AgentSession(EventSource, SessionSpeaking, SessionWaking, SessionView, Gen
         self._resume(resumed)
         return resumed
 
-    def _report_error(self, error: Exception, source: str) -> None:
-        self._runtime.report_error(error, source)
-
-    def _on_close_wanted(self, reason: CloseReason, cause: Exception | None) -> None:
-        self._lifecycle.request_close(reason, cause)
-
-    def _on_agent_changed(self, agent: Agent, update: AgentUpdate) -> None:
-        def pass_on() -> None:
-            if agent is self.agent:
-                self._runtime.take_agent(agent)
-                self.history.add_config_change(
-                    agent.id,
-                    instructions=update.instructions,
-                    tools_added=update.tools_added,
-                    tools_removed=update.tools_removed,
-                )
-
-        if self._door.was_opened and not self._door.is_closed:
-            self._door.call(lambda: self._runtime.run_soon(pass_on))
-
     async def _close_with_job(self, reason: str) -> None:
         await self.close(CloseReason.JOB_ENDED)
 
     async def _end(self, reason: CloseReason, *, leave: bool) -> CloseReport:
-        if not self._door.was_opened:
+        if not self._context.inbox.is_bound:
             return await self._lifecycle.close_unstarted(reason)
         self._check_not_awaited()
-        self._lifecycle.request_close(reason, leave=leave)
+        self._context.closing.request(reason, leaves=leave)
         await self._join()
         assert self._lifecycle.report is not None
         return self._lifecycle.report
 
     def _check_not_awaited(self) -> None:
-        if self._lifecycle.is_closing_here and not self._lifecycle.closed.is_set():
+        if self._lifecycle.is_closing_here and not self._context.closing.is_over:
             raise SessionError("the session is closing and waits for this code; return from it instead of closing")
 
     async def _join(self) -> None:
@@ -442,7 +404,7 @@ class AgentSession(EventSource, SessionSpeaking, SessionWaking, SessionView, Gen
         self._handoffs.awaits_close()
         self._runtime.flows.awaits_close()
         with self._emitter.awaiting_close() as is_handler:
-            await self._lifecycle.closed.wait()
+            await self._context.closing.ended.wait()
         if is_handler:  # a part of that task
             return
         with anyio.move_on_after(self._lifecycle.seconds_left):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Sequence
 
 from vivavoce.agents.audio.given_audio import GivenAudio
+from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.inbox import InterruptedFromThread
 from vivavoce.agents.core.speech_handle import SpeechHandle, running_tool_of
 from vivavoce.agents.session.checks import checked_reply, checked_say
-from vivavoce.agents.session.door import SessionDoor
 from vivavoce.agents.session.hang_ups import HangUps
 from vivavoce.agents.session.runtime import SessionRuntime
 from vivavoce.agents.session.speech_desk import SpeechDesk
@@ -21,7 +21,7 @@ from vivavoce.pipelines.media.frame import VideoFrame
 class SessionSpeaking:
     """Calls of an `AgentSession`, which makes the parts they use."""
 
-    _door: SessionDoor
+    _context: SessionContext
     _runtime: SessionRuntime
     _speech: SpeechDesk
     _hang_ups: HangUps
@@ -99,14 +99,14 @@ class SessionSpeaking:
             ConfigurationError: `force` is no bool.
         """
         check_flag("force", force)
-        self._door.check()
+        self._context.check_open()
         hook = self._speech.running_turn_hook()
         request = i.InterruptRequested(
             force=force, from_tool_of=running_tool_of.get(), hook_of="" if hook is None else hook.answer.id
         )
-        if self._door.is_on_loop:
+        if self._context.inbox.is_here:
             return self._runtime.interrupt_all(request)
-        self._door.post(request)
+        self._context.inbox.post(request)
         return InterruptedFromThread()
 
     def hangup(self, *, after_speech: bool = True) -> Awaitable[None]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
 
+from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.hooks import running_hook
 from vivavoce.agents.core.speech_handle import SpeechControl, SpeechHandle, running_tool_of
 from vivavoce.agents.session.checks import check_when_busy, checked_priority
-from vivavoce.agents.session.door import SessionDoor
 from vivavoce.agents.session.pipelines.switch import PipelineSwitch
 from vivavoce.agents.session.runtime import SessionRuntime
 from vivavoce.agents.session.wiring import check_speech
@@ -20,20 +19,14 @@ from vivavoce.agents.turn import inputs as i
 from vivavoce.pipelines.core.checks import check_flag
 from vivavoce.pipelines.core.ids import new_id
 
-if TYPE_CHECKING:
-    from vivavoce.agents.session.session import AgentSession
-
 logger = logging.getLogger(__name__)
 
 
 class SpeechDesk:
     """Makes a handle for each `say` and `reply` and has the runtime ask for the floor."""
 
-    def __init__(
-        self, session: AgentSession[Any], door: SessionDoor, runtime: SessionRuntime, pipelines: PipelineSwitch
-    ) -> None:
-        self._session = session
-        self._door = door
+    def __init__(self, context: SessionContext, runtime: SessionRuntime, pipelines: PipelineSwitch) -> None:
+        self._context = context
         self._runtime = runtime
         self._pipelines = pipelines
 
@@ -56,12 +49,12 @@ class SpeechDesk:
         check_flag("interruptible", interruptible)
         priority = checked_priority(priority)
         check_when_busy(kind, when_busy)
-        self._door.check()
+        self._context.check_open()
         if kind == "reply" and not request.instructions.strip():
             return self._discard(interruptible)
-        check_speech(self._pipelines.capabilities, self._pipelines.pipeline.name, request)
+        check_speech(self._context.live.capabilities, self._pipelines.pipeline.name, request)
         speech = self._speech(kind, interruptible)
-        hook = running_hook(self._session)
+        hook = running_hook(self._context.session)
         if hook is not None:
             hook.take(speech.handle)
             request = replace(request, by_hook=True)
@@ -80,7 +73,7 @@ class SpeechDesk:
         turn_hook = self.running_turn_hook()
 
         def enter() -> None:
-            if self._door.is_closed:  # it closed while the call came over from its thread
+            if self._context.closing.is_over:  # it closed while the call came over from its thread
                 speech.set_outcome("cancelled")
             elif turn_hook is None or turn_hook.is_over:
                 self._runtime.request_speech(speech, request, asked)
@@ -88,7 +81,7 @@ class SpeechDesk:
                 turn_hook.take(speech.handle)
                 self._runtime.request_speech(speech, request, replace(asked, hook_of=turn_hook.answer.id))
 
-        self._door.call(enter)
+        self._context.inbox.on_loop(enter)
         return speech.handle
 
     def running_turn_hook(self) -> TurnHook | None:
@@ -100,8 +93,8 @@ class SpeechDesk:
         logger.warning("reply() was given no instructions; it is discarded")
         speech = self._speech("reply", interruptible)
         speech.set_outcome("discarded")
-        self._door.call(lambda: self._runtime.discard(speech.handle))
+        self._context.inbox.on_loop(lambda: self._runtime.discard(speech.handle))
         return speech.handle
 
     def _speech(self, kind: i.SpeechKind, interruptible: bool) -> SpeechControl:
-        return SpeechControl(new_id("speech"), kind, interruptible=interruptible, post=self._door.post)
+        return SpeechControl(new_id("speech"), kind, interruptible=interruptible, post=self._context.inbox.post)

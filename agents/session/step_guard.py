@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 
+from vivavoce.agents.core.context import SessionContext
+from vivavoce.agents.states import CloseReason
 from vivavoce.pipelines.core.errors import located
 
 logger = logging.getLogger(__name__)
@@ -21,14 +22,11 @@ class StepGuard:
     An input that raises is dropped, and so is an effect; the other effects of the step are carried out. Each is an
     `error` event of the source `decision loop`. A step without a failure begins the count anew.
 
-    Args:
-        report_error: Makes the `error` event.
-        give_up: Called once, with the last error, when more than `MAX_FAILED_STEPS` steps in a row have raised.
+    When more than `MAX_FAILED_STEPS` steps in a row have raised, the session closes.
     """
 
-    def __init__(self, report_error: Callable[[Exception, str], None], give_up: Callable[[Exception], None]) -> None:
-        self._report_error = report_error
-        self._give_up = give_up
+    def __init__(self, context: SessionContext) -> None:
+        self._context = context
         self._failed_steps = 0
         self._error: Exception | None = None
         self.has_given_up = False
@@ -43,7 +41,7 @@ class StepGuard:
         kind = type(at).__name__
         logger.error("The decision loop goes on without %s, which raised %s", kind, located(error))
         logger.debug("It raised here", exc_info=error)
-        self._report_error(error, SOURCE)
+        self._context.report_error(error, SOURCE)
         self._error = error
 
     def step_ended(self) -> None:
@@ -52,4 +50,4 @@ class StepGuard:
         self._failed_steps = 0 if error is None else self._failed_steps + 1
         if error is not None and self._failed_steps > MAX_FAILED_STEPS and not self.has_given_up:
             self.has_given_up = True
-            self._give_up(error)
+            self._context.closing.request(CloseReason.ERROR, error)

@@ -9,7 +9,7 @@ import anyio
 
 from vivavoce.agents import events as ev
 from vivavoce.agents.audio.playout import Playout
-from vivavoce.agents.core.log import SessionLog
+from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.speech_handle import SpeechHandle
 from vivavoce.agents.records import DropReason, TurnOutcome, TurnRecord, UsageRecord
 from vivavoce.agents.session.options import SessionOptions
@@ -18,7 +18,6 @@ from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn_records.interruptions import PolicyName
 from vivavoce.agents.turn_records.turn_record import TurnFrame, TurnRecordBuilder
 from vivavoce.pipelines.events import PipelineEvent, UserFinal, UserInterim, UserSpeechStarted
-from vivavoce.pipelines.pipeline import PipelineCapabilities
 
 logger = logging.getLogger(__name__)
 
@@ -35,13 +34,13 @@ class TurnBook:
         options: The session's.
     """
 
-    def __init__(self, log: SessionLog, options: SessionOptions) -> None:
+    def __init__(self, context: SessionContext, options: SessionOptions) -> None:
         mode = options.interruption.mode
         self._policy: PolicyName = mode if mode == "pause" or mode == "immediate" else "custom"
         self._options = options
-        self._clock = options.clock
-        self._log = log
-        self._capabilities = PipelineCapabilities()
+        self._clock = context.clock
+        self._log = context.log
+        self._live = context.live
         self._turn_at: float | None = None
         """Onset of the open turn."""
         self._opened_at: float | None = None
@@ -49,10 +48,6 @@ class TurnBook:
         self._heard = UsageRecord()
         self.heard_out = anyio.Event()
         """Set when a session that closes has heard the user's last words."""
-
-    def open(self, capabilities: PipelineCapabilities) -> None:
-        """Take what the session's pipeline can do."""
-        self._capabilities = capabilities
 
     # --- what happens
 
@@ -97,7 +92,7 @@ class TurnBook:
 
     @property
     def _has_vad(self) -> bool:
-        return any(kind == "vad" for kind, _, _ in self._capabilities.components)
+        return any(kind == "vad" for kind, _, _ in self._live.capabilities.components)
 
     # --- what is done to the agent, once it is done
 
@@ -144,8 +139,8 @@ class TurnBook:
             agent_id=agent_id,
             trace_id=self._log.observer.trace_id,
             captures_content=self._options.capture_content,
-            has_server_vad=self._capabilities.decides_turns == "remote" and not self._has_vad,
-            vad_silence=self._capabilities.vad_silence,
+            has_server_vad=self._live.capabilities.decides_turns == "remote" and not self._has_vad,
+            vad_silence=self._live.capabilities.vad_silence,
             endpointing=self._options.endpointing,
             policy=self._policy,
         )

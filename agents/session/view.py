@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.audio.recording.session_recording import SessionRecording
-from vivavoce.agents.core.log import SessionLog
+from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.speech_handle import SpeechHandle
 from vivavoce.agents.records import SessionReport, TurnRecord, UsageRecord
-from vivavoce.agents.session.handoff import Handoffs
 from vivavoce.agents.session.lifecycle.task import SessionLifecycle
 from vivavoce.agents.session.pipelines.switch import PipelineSwitch
 from vivavoce.agents.session.runtime import SessionRuntime
@@ -21,8 +20,9 @@ class SessionView:
     """Reads the session's parts, which the session makes."""
 
     _machine: TurnMachine
-    _log: SessionLog
-    _handoffs: Handoffs
+    _context: SessionContext
+    recording: SessionRecording
+    """Records the call."""
     _runtime: SessionRuntime
     _lifecycle: SessionLifecycle
     _pipelines: PipelineSwitch
@@ -30,7 +30,7 @@ class SessionView:
     @property
     def agent(self) -> Agent:
         """Who has the conversation."""
-        return self._handoffs.agent
+        return self._context.live.agent
 
     @property
     def pipeline(self) -> Pipeline:
@@ -60,18 +60,18 @@ class SessionView:
     @property
     def turns(self) -> tuple[TurnRecord, ...]:
         """Records of all turns that have ended."""
-        return tuple(self._log.turns)
-
-    @property
-    def recording(self) -> SessionRecording:
-        """Records the call."""
-        return self._log.recording
+        return tuple(self._context.log.turns)
 
     @property
     def usage(self) -> UsageRecord:
         """What was used so far."""
-        return self._log.usage
+        return self._context.log.usage
 
     def report(self) -> SessionReport:
         """Return everything kept so far."""
-        return self._log.report(self._lifecycle.report, pipeline=self.pipeline, agent_id=self.agent.id)
+        return self._context.log.report(
+            self._lifecycle.report,
+            pipeline=self.pipeline,
+            agent_id=self.agent.id,
+            recordings=self.recording.records,
+        )

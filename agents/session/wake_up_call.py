@@ -13,7 +13,8 @@ from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
-from vivavoce.agents.core.emitter import Run, SessionEmitter
+from vivavoce.agents.core.context import SessionContext
+from vivavoce.agents.core.emitter import Run
 from vivavoce.agents.core.quiet_limit import QuietLimit
 from vivavoce.agents.telemetry.observer import NO_WATCH, Watch
 from vivavoce.pipelines.core.checks import check_function
@@ -33,23 +34,17 @@ class WakeUpCall:
 
     Args:
         limit: Seconds for one of them while no speech is going on.
-        report_error: Told of what it raised, so that it becomes an `error` event.
     """
 
-    def __init__(
-        self, emitter: SessionEmitter, *, limit: float, report_error: Callable[[Exception, str], None]
-    ) -> None:
+    def __init__(self, context: SessionContext, *, limit: float) -> None:
         self.hang_up: Callable[[], None]
         """Disconnects a caller who has answered no level; set by the session's `HangUps`."""
-        self._emitter = emitter
+        self._context = context
         self._limit = limit
-        self._report_error = report_error
         self._callback: OnWakeUp | None = None
         self._run: Run | None = None
         self._run_limit: QuietLimit | None = None
         self._is_over = False
-        self.watch: Callable[[int], Watch] = lambda _: NO_WATCH
-        """Makes what watches a call for a level; set by the session."""
         self._watch: Watch = NO_WATCH
 
     @property
@@ -79,13 +74,13 @@ class WakeUpCall:
     def make(self, level: int) -> None:
         """Call it, if there is anything to call."""
         if self._callback is None or self._is_over:
-            with self.watch(level):
+            with self._context.observer.hook("wake_up", level=level):
                 return
         if self._run is not None and not self._run.ended.is_set():
             logger.warning("on_wake_up is not called for level %d: its call for an earlier one still runs", level)
             return
         self._run_limit = QuietLimit(self._limit)
-        self._run = self._emitter.start(NAME, partial(self._call, self._callback, level, self._run_limit))
+        self._run = self._context.log.emitter.start(NAME, partial(self._call, self._callback, level, self._run_limit))
 
     def agent_is(self, *, busy: bool) -> None:
         """Tell the call at work whether any speech is going on; to be told at every step while it `is_running`."""
@@ -111,7 +106,7 @@ class WakeUpCall:
             if inspect.isawaitable(result):
                 await result
 
-        with self.watch(level) as self._watch:
+        with self._context.observer.hook("wake_up", level=level) as self._watch:
             with limit.limiting() as scope:
                 await OwnedCall(NAME, call, self._failed).run()
             if scope.cancelled_caught:
@@ -121,7 +116,7 @@ class WakeUpCall:
         self._watch.failed(error)
         logger.warning("on_wake_up raised %s", located(error))
         logger.debug("on_wake_up raised", exc_info=error)
-        self._report_error(error if isinstance(error, Exception) else SessionError(describe(error)), NAME)
+        self._context.report_error(error if isinstance(error, Exception) else SessionError(describe(error)), NAME)
 
 
 _running: ContextVar[WakeUpCall | None] = ContextVar("running_wake_up_call", default=None)

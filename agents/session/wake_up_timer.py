@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
+from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.turn import inputs as i
 
 
 class WakeUpTimer:
-    """`session.wake_up_timer`. Without a `wake_up` there is nothing to hold, and all of it does nothing.
+    """`session.wake_up_timer`. Without a `wake_up` there is nothing to hold, and all of it does nothing."""
 
-    Args:
-        post: Enqueues an input; raises when the session is not open.
-    """
-
-    def __init__(self, post: Callable[[i.TurnInput], None]) -> None:
-        self._post = post
+    def __init__(self, context: SessionContext) -> None:
+        self._context = context
 
     def pause(self) -> None:
         """Wake nobody up until `resume()`, such as while the caller looks for something."""
@@ -28,3 +23,7 @@ class WakeUpTimer:
     def reset(self) -> None:
         """Begin anew with the first level; a pause stays."""
         self._post(i.WakeUpReset())
+
+    def _post(self, event: i.TurnInput) -> None:
+        self._context.check_open()
+        self._context.inbox.post(event)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.session.checks import wake_up_of
-from vivavoce.agents.session.door import SessionDoor
 from vivavoce.agents.session.lifecycle.task import SessionLifecycle
 from vivavoce.agents.session.runtime import SessionRuntime
 from vivavoce.agents.session.wake_up_call import OnWakeUp
@@ -14,7 +14,7 @@ from vivavoce.agents.turn.options import WakeUp
 class SessionWaking:
     """Properties of an `AgentSession`, which makes the parts they use."""
 
-    _door: SessionDoor
+    _context: SessionContext
     _lifecycle: SessionLifecycle
     _runtime: SessionRuntime
     _wake_up: WakeUp | None
@@ -46,9 +46,10 @@ class SessionWaking:
     @wake_up.setter
     def wake_up(self, wake_up: float | WakeUp | None) -> None:
         wanted = wake_up_of(wake_up)
-        if self._door.was_opened or self._door.is_closed:
-            self._door.check()
+        context = self._context
+        if context.inbox.is_bound or context.closing.is_over:
+            context.check_open()
         if wanted is not None and wanted.then == "hangup":
             self._lifecycle.check_hangup()
         self._wake_up = wanted
-        self._door.post(i.WakeUpChanged(wanted))
+        context.inbox.post(i.WakeUpChanged(wanted))

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict
 
 from vivavoce.agents.agent import Agent, AgentControl
-from vivavoce.agents.core.log import SessionLog
-from vivavoce.agents.events import ErrorOccurred
+from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.history.feed import HistoryFeed
 from vivavoce.agents.history.sink import HistorySink
 from vivavoce.agents.job import SessionClose, SessionClosed, current_job, get_job_context, server_credentials
@@ -175,7 +174,7 @@ def make_machine(
     return TurnMachine(turn_options) if trace is None else trace.recorded_machine(turn_options)
 
 
-def make_history_feed(options: SessionOptions, session_id: str, log: SessionLog) -> HistoryFeed | None:
+def make_history_feed(options: SessionOptions, context: SessionContext) -> HistoryFeed | None:
     """Return what hands the history to the sink, None where there is no sink.
 
     Raises:
@@ -186,11 +185,7 @@ def make_history_feed(options: SessionOptions, session_id: str, log: SessionLog)
         return None
     if not isinstance(sink, HistorySink):
         raise ConfigurationError(f"history_sink must be a HistorySink, got {sink!r}; for example MemoryHistorySink()")
-
-    def report(error: Exception, is_recovered: bool) -> None:
-        log.note(ErrorOccurred, error=error, source="history_sink", is_recovered=is_recovered)
-
-    return HistoryFeed(sink, session_id, report)
+    return HistoryFeed(context, sink)
 
 
 def make_observer(
@@ -235,6 +230,15 @@ def make_transport(
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """Where a session takes place: the room and the job by name, and the call that returns the connected transport."""
+
+    connect: Callable[[], Awaitable[Transport]]
+    room: str = ""
+    job_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class JobLink:
     """What a job needs of a session: how to close it, and the wait for its end."""
 
@@ -247,12 +251,11 @@ def connecting(
     participant: str | None,
     options: RoomOptions,
     clock: Clock,
-    log: SessionLog,
     with_job: JobLink,
     *,
     hangs_up: bool,
-) -> Callable[[], Awaitable[Transport]]:
-    """Begin the log and, in a job, count there; return what gives or connects the transport.
+) -> Place:
+    """Return where the session takes place; in a job, count the session there.
 
     Raises:
         ConfigurationError: No room was given and the code runs in no job, a participant goes with a transport, or the
@@ -262,7 +265,6 @@ def connecting(
         transport = make_transport(room, participant, options, clock)
         if hangs_up:
             transport.check_hangup()
-        log.begin(getattr(room, "name", ""))
         if (current := current_job()) is not None:
             current.session_begins(with_job.wait_closed)
 
@@ -271,10 +273,8 @@ def connecting(
                 current.attach_session(with_job.close)
             return transport
 
-        return given
+        return Place(given, room=getattr(room, "name", ""))
     job = get_job_context()
-    log.begin(job.job.room)
-    log.job_id = job.job.id
     job.session_begins(with_job.wait_closed)
 
     async def join() -> Transport:
@@ -285,4 +285,4 @@ def connecting(
             transport.check_hangup()
         return transport
 
-    return join
+    return Place(join, room=job.job.room, job_id=job.job.id)

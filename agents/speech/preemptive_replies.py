@@ -21,13 +21,13 @@ class PreemptiveReplies:
 
     def start(self, effect: StartAttempt) -> None:
         """Begin one, where the pipeline lets one begin; a conversation flow's turns have effects, so that none is."""
-        links, host = self._host.links, self._host
-        if links is None or not links.capabilities.can_preempt or host.flows.flow is not None:
+        host = self._host
+        if host.links is None or not host.capabilities.can_preempt or host.flows.flow is not None:
             return
         context = host.context_ahead(effect.turn_id, effect.text)
         request = host.step_request(context, turn_id=effect.turn_id, may_call=host.limits.max_tool_steps > 0)
         self._current = attempt = PreemptiveReply(effect.attempt_id, host, request, with_voice=self._with_voice)
-        links.group.start_soon(attempt.run, name=f"{effect.attempt_id} of {effect.turn_id}")
+        host.group.start_soon(attempt.run, name=f"{effect.attempt_id} of {effect.turn_id}")
 
     def drop(self, effect: DropAttempt) -> None:
         """Throw it away."""

@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 
 from anyio.abc import TaskGroup
 
-from vivavoce.agents import events as ev
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.audio.playout import Playout
-from vivavoce.agents.core.log import SessionLog
+from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.speech_handle import SpeechHandle
 from vivavoce.agents.history.history import SessionHistory
 from vivavoce.agents.records import UsageRecord
@@ -25,8 +24,6 @@ from vivavoce.agents.tools.calls import ToolCalls
 from vivavoce.agents.tools.executor import ToolBatch
 from vivavoce.agents.turn.inputs import TurnInput
 from vivavoce.agents.turn_records.turn_record import TurnRecordBuilder
-from vivavoce.pipelines.core.clock import Clock
-from vivavoce.pipelines.io import Transport
 from vivavoce.pipelines.llm.base import GenerateRequest, Usage
 from vivavoce.pipelines.llm.chat_context import ChatContext, ChatMessage
 from vivavoce.pipelines.llm.tools import ToolCall, ToolChoice
@@ -37,11 +34,6 @@ from vivavoce.pipelines.pipeline import PipelineCapabilities, PipelineConnection
 class LiveConnection:
     """What a running session is linked to."""
 
-    group: TaskGroup
-    agent: Agent
-    connection: PipelineConnection
-    capabilities: PipelineCapabilities
-    transport: Transport
     playout: Playout
     transcripts: TranscriptFeed
     lane: WarmTask
@@ -50,33 +42,26 @@ class LiveConnection:
 
 
 class ReplyContext:
-    """Fills `SpeechHost` for one session.
-
-    Args:
-        post: Enqueues an input of the turn machine.
-    """
+    """Fills `SpeechHost` for one session."""
 
     def __init__(
         self,
+        context: SessionContext,
         *,
-        clock: Clock,
         options: SessionOptions,
-        log: SessionLog,
         history: SessionHistory,
         tools: ToolCalls,
         flows: FlowRunner,
-        post: Callable[[TurnInput], None],
     ) -> None:
-        self.clock = clock
+        self._context = context
+        self.clock = context.clock
         self.limits: SpeechLimits = options.speech
         self.fade = options.interruption.fade
         self.history = history
         self.links: LiveConnection | None = None
-        self._log = log
         self.flows = flows
         self._tools = tools
-        self._post = post
-        self._window = RequestWindow(options.context_window, self.report_error)
+        self._window = RequestWindow(options.context_window, context.report_error)
 
     @property
     def _linked(self) -> LiveConnection:
@@ -86,7 +71,7 @@ class ReplyContext:
     @property
     def observer(self) -> SessionObserver:
         """Who watches the session."""
-        return self._log.observer
+        return self._context.observer
 
     @property
     def playout(self) -> Playout:
@@ -96,21 +81,26 @@ class ReplyContext:
     @property
     def agent(self) -> Agent:
         """Who has the conversation."""
-        return self._linked.agent
+        return self._context.live.agent
 
     @property
     def connection(self) -> PipelineConnection:
         """The session's pipeline."""
-        return self._linked.connection
+        return self._context.live.connection
 
     @property
     def capabilities(self) -> PipelineCapabilities:
         """What the pipeline can do."""
-        return self._linked.capabilities
+        return self._context.live.capabilities
+
+    @property
+    def group(self) -> TaskGroup:
+        """The session's task group."""
+        return self._context.group
 
     def post(self, event: TurnInput) -> None:
         """Enqueue an input; nothing is decided on the caller's stack."""
-        self._post(event)
+        self._context.inbox.post(event)
 
     def context(self) -> ChatContext:
         """Return a copy of the conversation for a model, calls still running included."""
@@ -165,7 +155,7 @@ class ReplyContext:
 
     def run_tools(self, handle: SpeechHandle, calls: Sequence[ToolCall], turn_id: str) -> ToolBatch:
         """Run calls in the session's group, outside the reply's scope."""
-        return self._tools.start(self._linked.group, handle, calls, self.agent.tools, turn_id)
+        return self._tools.start(self._context.group, handle, calls, self.agent.tools, turn_id)
 
     def release_tools(self, batch: ToolBatch) -> None:
         """What was said before the calls is over, or their speech was cut."""
@@ -198,10 +188,10 @@ class ReplyContext:
             tts_characters=characters,
             tts_audio_seconds=audio_seconds,
         )
-        self._log.add_usage(used)
+        self._context.log.add_usage(used)
         if record is not None:
             record.add_usage(used)
 
     def report_error(self, error: Exception, source: str) -> None:
         """Emit an `error` event."""
-        self._log.note(ev.ErrorOccurred, error=error, source=source)
+        self._context.report_error(error, source)

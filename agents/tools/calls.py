@@ -9,15 +9,14 @@ import anyio
 from anyio.abc import TaskGroup
 
 from vivavoce.agents import events as ev
-from vivavoce.agents.agent import Agent, Session
-from vivavoce.agents.core.log import SessionLog
+from vivavoce.agents.agent import Agent
+from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.speech_handle import SpeechHandle, running_tool_of
 from vivavoce.agents.history.history import SessionHistory
 from vivavoce.agents.records import ToolRecord
-from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.tools.context import RunContext
 from vivavoce.agents.tools.executor import PendingHandoff, ToolBatch, ToolExecutor
-from vivavoce.agents.turn.inputs import AnswerOwed, ResultsCarried, ToolCallSettled, ToolsRunning, TurnInput
+from vivavoce.agents.turn.inputs import AnswerOwed, ResultsCarried, ToolCallSettled, ToolsRunning
 from vivavoce.pipelines.core.errors import SessionError
 from vivavoce.pipelines.llm.chat_context import ChatContext, FunctionCall, FunctionCallOutput
 from vivavoce.pipelines.llm.tools import Tool, ToolCall, ToolOutput
@@ -32,24 +31,22 @@ class ToolCalls:
     in the history as they came.
 
     Args:
-        report_error: Told of what tools raise.
+        timeout: Seconds for a call of a tool without a timeout of its own.
+        max_threads: Sync tools that run at a time.
         hand_off: Begins a handoff to the agent that a tool of that turn returned.
     """
 
     def __init__(
         self,
-        session: Session,
-        *,
-        options: SessionOptions,
+        context: SessionContext,
         history: SessionHistory,
-        log: SessionLog,
-        report_error: Callable[[Exception, str], None],
+        *,
+        timeout: float,
+        max_threads: int,
         hand_off: Callable[[Agent, str], PendingHandoff],
     ) -> None:
-        self._session = session
+        self._context = context
         self._history = history
-        self._log = log
-        self._report_error = report_error
         self._hand_off = hand_off
         self._is_closing = False
         self._pending: dict[int, tuple[ToolBatch, str]] = {}
@@ -57,15 +54,13 @@ class ToolCalls:
         self._idle = anyio.Event()
         self._is_running = False
         self._count = 0
-        self.tell: Callable[[TurnInput], None] = _nobody
-        """Called with inputs of the turn machine: whether any call is still to be settled, and of each that is."""
         self._executor = ToolExecutor(
-            options.clock,
-            timeout=options.tool_timeout,
-            max_threads=options.max_tool_threads,
-            watch=lambda call, is_known: log.observer.tool(call, is_known=is_known),
+            context.clock,
+            timeout=timeout,
+            max_threads=max_threads,
+            watch=lambda call, is_known: context.observer.tool(call, is_known=is_known),
             on_settled=self._on_settled,
-            on_error=lambda error: report_error(error, "tool"),
+            on_error=lambda error: context.report_error(error, "tool"),
         )
 
     def start(
@@ -78,13 +73,13 @@ class ToolCalls:
     ) -> ToolBatch:
         """Run `calls` for the speech of `handle` and return at once."""
         for call in calls:
-            self._log.note(
+            self._context.log.note(
                 ev.ToolStarted, turn_id=turn_id, tool=call.name, call_id=call.call_id, arguments=call.arguments
             )
         token = running_tool_of.set(handle.id)  # inherited by the tasks started here
         try:
             batch = self._executor.start(
-                group, calls, tools, lambda call, note: RunContext(self._session, handle, call.call_id, note)
+                group, calls, tools, lambda call, note: RunContext(self._context.session, handle, call.call_id, note)
             )
         finally:
             running_tool_of.reset(token)
@@ -110,7 +105,7 @@ class ToolCalls:
             if batch.is_settled:
                 batch.is_carried = True
                 if batch.is_owed:
-                    self.tell(ResultsCarried(batch.id))
+                    self._context.inbox.post(ResultsCarried(batch.id))
                 records += batch.take_records()
         self._uncarried = [batch for batch in self._uncarried if not batch.is_carried]
         return records
@@ -155,10 +150,10 @@ class ToolCalls:
             await self._idle.wait()
 
     def _on_settled(self, call: ToolCall, output: ToolOutput, seconds: float) -> None:
-        self.tell(ToolCallSettled(call.call_id))
+        self._context.inbox.post(ToolCallSettled(call.call_id))
         self._note_running()
         self._commit_settled()
-        self._log.note(
+        self._context.log.note(
             ev.ToolCalled,
             tool=call.name,
             call_id=call.call_id,
@@ -172,7 +167,7 @@ class ToolCalls:
         is_running = any(not batch.is_settled for batch, _ in self._pending.values())
         if is_running != self._is_running:
             self._is_running = is_running
-            self.tell(ToolsRunning(is_running))
+            self._context.inbox.post(ToolsRunning(is_running))
 
     def _commit_settled(self) -> None:
         for key, (batch, turn_id) in list(self._pending.items()):
@@ -194,18 +189,14 @@ class ToolCalls:
             try:
                 batch.handoff = self._hand_off(agent, turn_id)
             except SessionError as error:
-                self._report_error(error, "tool")
+                self._context.report_error(error, "tool")
                 batch.refuse_handoff(index, "it cannot take over")
 
     def _ask_late(self, batch: ToolBatch) -> None:
         if batch.is_interrupted and batch.has_results and not batch.is_carried and not batch.is_owed:
             batch.is_owed = True
-            self.tell(AnswerOwed(batch.id, batch.turn_id))
+            self._context.inbox.post(AnswerOwed(batch.id, batch.turn_id))
 
 
 def _still_running(update: str | None) -> str:
     return STILL_RUNNING if update is None else f"{STILL_RUNNING} The caller was told: {update!r}"
-
-
-def _nobody(event: TurnInput) -> None:
-    """Before the session has a loop, nobody wants to know."""

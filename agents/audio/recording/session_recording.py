@@ -16,9 +16,9 @@ from anyio.abc import TaskGroup
 from vivavoce.agents.audio.recording.options import RecordingOptions, recording_file
 from vivavoce.agents.audio.recording.recorder import Recorder
 from vivavoce.agents.audio.recording.sink import RecordedSink
+from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.records import RecordingRecord
 from vivavoce.pipelines.core.checks import awaited
-from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import (
     ConfigurationError,
     SessionClosedError,
@@ -38,22 +38,12 @@ class SessionRecording:
     """One recording at a time; each has a file of its own.
 
     Args:
-        session: For the consent hook.
         options: None: nothing is recorded until `start()` is called, with the default options.
-        report_error: Told of what goes wrong.
     """
 
-    def __init__(
-        self,
-        session: Any,
-        options: RecordingOptions | None,
-        clock: Clock,
-        report_error: Callable[[Exception, str], None],
-    ) -> None:
-        self._session = session
+    def __init__(self, context: SessionContext, options: RecordingOptions | None) -> None:
+        self._context = context
         self._options = options or RecordingOptions(autostart=False)
-        self._clock = clock
-        self._report_error = report_error
         self._group: TaskGroup | None = None
         self._sink: RecordedSink | None = None
         self._session_start = 0.0
@@ -99,7 +89,7 @@ class SessionRecording:
             raise SessionNotStartedError("the session was not started; call start() first, or set RecordingOptions")
         if self._recorder is not None or self._is_asking:
             raise SessionError("the call is being recorded already; call recording.stop() first")
-        file = recording_file(self._options.path if path is None else path, self._session.id)
+        file = recording_file(self._options.path if path is None else path, self._context.id)
         self._is_asking = True
         try:
             return await self._has_consent() and await self._begin(file)
@@ -155,7 +145,7 @@ class SessionRecording:
             await self.start()
         except (SessionError, ConfigurationError, OSError) as error:  # nobody waits for this call to be told
             logger.error("The call is not recorded: %s", _told(error))
-            self._report_error(error, "recording")
+            self._context.report_error(error, "recording")
 
     async def _has_consent(self) -> bool:
         consent = self._options.consent
@@ -168,24 +158,24 @@ class SessionRecording:
             nonlocal may
             try:
                 with strays_as_errors("the consent hook"):
-                    may = await awaited("the consent hook", consent(self._session))
+                    may = await awaited("the consent hook", consent(self._context.session))
             except Exception as error:  # noqa: BLE001 - a user callback: without its word nothing is recorded
                 logger.warning("The consent hook raised %s; nothing is recorded", located(error))
-                self._report_error(error, "recording")
+                self._context.report_error(error, "recording")
 
         with anyio.move_on_after(limit) as scope:
             # In a task of our own: whoever called start() may be cancelled in ways that look like a stray there.
             async with anyio.create_task_group() as group:
                 group.start_soon(ask, name="consent")
         if scope.cancelled_caught:
-            self._report_error(SessionError(f"the consent hook did not end within {limit:g} s"), "recording")
+            self._context.report_error(SessionError(f"the consent hook did not end within {limit:g} s"), "recording")
             return False
         if may is not True:
             logger.info("The caller is not recorded: no consent")
         return may is True and not self._is_closed
 
     async def _begin(self, file: Path) -> bool:
-        recorder = Recorder(file, self._options.sample_rate, self._clock, began_at=self._session_start)
+        recorder = Recorder(file, self._options.sample_rate, self._context.clock, began_at=self._session_start)
         if not await self._watch(recorder, recorder.open) or self._is_closed:
             return False
         assert self._sink is not None
@@ -209,7 +199,9 @@ class SessionRecording:
         except Exception as error:  # noqa: BLE001 - files, threads and codecs fail in many ways, and none ends the call
             recorder.fail(_told(error))
             logger.error("The recording ended by an error: %s; the call goes on", recorder.error)
-            self._report_error(SessionError(f"recording to '{recorder.record.path}': {recorder.error}"), "recording")
+            self._context.report_error(
+                SessionError(f"recording to '{recorder.record.path}': {recorder.error}"), "recording"
+            )
             if self._recorder is recorder:
                 self._take()
             await recorder.abandon()

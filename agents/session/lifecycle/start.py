@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 import anyio
 from anyio.abc import TaskGroup
 
+from vivavoce.agents.core.context import Closing
 from vivavoce.pipelines.core.errors import located
 from vivavoce.pipelines.core.owned_call import OwnedCall
 
@@ -17,26 +18,16 @@ logger = logging.getLogger(__name__)
 class Starting:
     """Runs the foreign calls of one start, and cuts it when the close is asked for, even before it began."""
 
-    def __init__(self) -> None:
+    def __init__(self, closing: Closing) -> None:
+        self._closing = closing
         self.has_entered = False
         """Whether it got as far as `on_enter`."""
-        self._is_cut = False
-        self._scope: anyio.CancelScope | None = None
         self._name = ""
         self._call: OwnedCall | None = None
 
-    def cut(self) -> None:
-        """Cancel it; fine when it is over."""
-        self._is_cut = True
-        if self._scope is not None:
-            self._scope.cancel()
-
     def open(self) -> anyio.CancelScope:
-        """Return the scope to be entered around all steps of the start."""
-        self._scope = anyio.CancelScope()
-        if self._is_cut:
-            self._scope.cancel()
-        return self._scope
+        """Return the scope to be entered around all steps of the start; the request of the close cancels it."""
+        return self._closing.cuts(anyio.CancelScope())
 
     async def call(self, group: TaskGroup, name: str, call: Callable[[], Awaitable[None]]) -> None:
         """Wait for foreign code; it is cut with the start, which does not wait for its end then."""
@@ -44,7 +35,7 @@ class Starting:
 
         def failed(error: BaseException) -> None:
             raised.append(error)
-            if self._is_cut:  # nobody waits for it any more
+            if self._closing.is_asked:  # nobody waits for it any more
                 logger.warning("%s, cut by the close, raised %s", name, located(error))
 
         self._name, self._call = name, OwnedCall(name, call, failed)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +11,8 @@ import anyio
 from anyio.abc import TaskGroup
 
 from vivavoce.agents import events as ev
-from vivavoce.agents.agent import Agent, Session
-from vivavoce.agents.core.emitter import SessionEmitter
+from vivavoce.agents.agent import Agent
+from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.service import Service
 from vivavoce.agents.history.snapshot import Snapshot
 from vivavoce.agents.records import CloseReport
@@ -25,6 +24,7 @@ from vivavoce.agents.session.lifecycle.start import Starting
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.pipelines.switch import PipelineSwitch
 from vivavoce.agents.session.runtime import SessionRuntime
+from vivavoce.agents.session.trace_writer import TraceWriter
 from vivavoce.agents.states import CloseReason
 from vivavoce.agents.telemetry.facts import session_facts
 from vivavoce.agents.telemetry.logs.logs import log_session
@@ -32,7 +32,6 @@ from vivavoce.agents.telemetry.observer import SessionObserver, Watch
 from vivavoce.agents.tools.mcp.servers import MCPServers
 from vivavoce.agents.transports.options import RoomOptions
 from vivavoce.agents.turn import inputs as i
-from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import (
     SessionClosedError,
     SessionError,
@@ -57,62 +56,36 @@ TakeOver = Callable[[], Awaitable[Snapshot | None]]
 """Returns what to go on with, once the session that has the conversation lets go of it; None: nothing after all."""
 
 
-@dataclass(slots=True)
-class _CloseRequest:
-    """Why the session closes, and whether it leaves the room then."""
-
-    reason: CloseReason
-    cause: Exception | None = None
-    leaves: bool = False
-
-
 class SessionLifecycle:
     """Starts and closes a session. `main()` is its task's body."""
 
     def __init__(
         self,
-        session: Session,
+        context: SessionContext,
         pipelines: PipelineSwitch,
         runtime: SessionRuntime,
-        emitter: SessionEmitter,
         *,
-        clock: Clock,
         options: SessionOptions,
+        trace: TraceWriter | None,
     ) -> None:
-        self._session = session
+        self._context = context
         self._pipelines = pipelines
         self._runtime = runtime
-        self._emitter = emitter
-        self._clock = clock
+        self._trace = trace
         self._options = options
         self._stops: dict[str, Callable[[], Awaitable[None]]] = {}
         """How to end the parts that were started, by name."""
-        self._preparing = Preparing(clock, options.start_step)
+        self._preparing = Preparing(context.clock, options.start_step)
         self._mcp: MCPServers | None = None
         self._link: Caller | None = None
         self._is_muted = False
-        self._starting = Starting()
-        self._close_asked = anyio.Event()
-        self._why = _CloseRequest(CloseReason.USER_INITIATED)
+        self._starting = Starting(context.closing)
         self._closing: CloseSequence | None = None
         self.ready = anyio.Event()
         """Set when start is done, or the close of one that failed."""
-        self.closed = anyio.Event()
-        """Set when close is done; what ignores its cancellation may still run."""
         self.failure: BaseException | None = None
         """What start failed with."""
         self.report: CloseReport | None = None
-        self.accepts_speech = True
-        """Off once `on_exit` is done: nothing more can be said."""
-
-    def request_close(self, reason: CloseReason, cause: Exception | None = None, *, leave: bool = False) -> None:
-        """Ask for the close; the first reason counts. Synchronous and callable from any task of the loop."""
-        if self._close_asked.is_set():
-            self._why.leaves = self._why.leaves or leave
-            return
-        self._why = _CloseRequest(reason, cause, leave)
-        self._close_asked.set()
-        self._starting.cut()
 
     @property
     def is_closing_here(self) -> bool:
@@ -124,28 +97,23 @@ class SessionLifecycle:
         """What is left of the close's budget."""
         return self._options.close_timeout if self._closing is None else self._closing.seconds_left
 
-    @property
-    def is_close_asked(self) -> bool:
-        """Whether the close was asked for."""
-        return self._close_asked.is_set()
-
     async def close_unstarted(self, reason: CloseReason) -> CloseReport:
         """Close a session that was never started: there is nothing to do but to say so."""
         if self.report is None:
             self.report = CloseReport(reason=reason.value, seconds=0.0)
             self._runtime.handoffs.close()
             self._pipelines.close()
-            self.closed.set()
-            log = self._runtime.log
-            log.begin("")
+            self._context.closing.ended.set()
+            log = self._context.log
+            log.start(log.observer, room="", job_id="")
             async with anyio.create_task_group() as group:
-                self._emitter.open(group)
+                self._context.open(group)
                 self._runtime.step(i.SessionClosing())
                 self._runtime.step(i.SessionClosed())
                 log.note(ev.Closed, report=self.report)
                 log.flush()
                 with anyio.move_on_after(self._options.close_timeout):
-                    await self._emitter.wait_idle(is_closed=True)
+                    await self._context.log.emitter.wait_idle(is_closed=True)
                 group.cancel_scope.cancel()
             self._set_closed()
         return self.report
@@ -178,7 +146,7 @@ class SessionLifecycle:
 
     async def main(self, connect: Connect, room_options: RoomOptions, resumed: Snapshot | TakeOver | None) -> None:
         """Start, wait for the close, close. It goes on beyond `closed` only for what ignores its cancellation."""
-        log_session(self._session.id, captures_content=self._options.capture_content)
+        log_session(self._context.id, captures_content=self._options.capture_content)
         try:
             with self._observer.session(self._facts):
                 await self._live(connect, room_options, resumed)
@@ -187,17 +155,17 @@ class SessionLifecycle:
             logger.debug("The session ended by an error", exc_info=error)
             self.failure = self.failure or first_error(error)
         finally:
-            if not self.closed.is_set():  # the close itself was broken
+            if not self._context.closing.is_over:  # the close itself was broken
                 with anyio.CancelScope(shield=True):
                     await self._end_telemetry()
             self._set_closed()
 
     async def _live(self, connect: Connect, room_options: RoomOptions, resumed: Snapshot | TakeOver | None) -> None:
         async with anyio.create_task_group() as group:
-            self._emitter.open(group)
+            self._context.open(group)
             try:
                 await self._start(group, connect, room_options, resumed)
-                await self._close_asked.wait()
+                await self._context.closing.asked.wait()
             except BaseException as error:
                 self._note_end(error)
                 raise
@@ -209,26 +177,27 @@ class SessionLifecycle:
 
     @property
     def _observer(self) -> SessionObserver:
-        return self._runtime.log.observer
+        return self._context.observer
 
     def _facts(self) -> Mapping[str, Any]:
-        runtime = self._runtime
-        return session_facts(runtime.handoffs.agent, self._pipelines.pipeline, self._options, runtime.log.room)
+        return session_facts(self._context.live.agent, self._pipelines.pipeline, self._options, self._context.log.room)
 
     def _note_end(self, error: BaseException) -> None:
         cause = error if isinstance(error, Exception) else None
-        self.request_close(CloseReason.ERROR, cause)
+        self._context.closing.request(CloseReason.ERROR, cause)
         if not self.ready.is_set() and self.failure is None:
             self.failure = cause or SessionClosedError("the session's task was cancelled while it was starting")
 
     def _set_closed(self) -> None:
         if self.report is None:  # the close itself was broken
-            self.report = CloseReport(reason=self._why.reason.value, seconds=0.0, error="the close was broken off")
+            self.report = CloseReport(
+                reason=self._context.closing.reason.value, seconds=0.0, error="the close was broken off"
+            )
         self._runtime.end()
-        if self._runtime.log.trace is not None:
-            self._runtime.log.trace.close()
+        if self._trace is not None:
+            self._trace.close()
         self.ready.set()
-        self.closed.set()
+        self._context.closing.ended.set()
 
     # --- start
 
@@ -242,11 +211,11 @@ class SessionLifecycle:
                 return
         except Exception as error:  # noqa: BLE001 - handed to the caller of start()
             self.failure = error
-            self.request_close(CloseReason.START_FAILED, error)
+            self._context.closing.request(CloseReason.START_FAILED, error)
             return
-        self.failure = self._why.cause
+        self.failure = self._context.closing.cause
         if self.failure is None and not self._starting.has_entered:
-            self.failure = SessionClosedError(f"closed while it was starting: {self._why.reason.value}")
+            self.failure = SessionClosedError(f"closed while it was starting: {self._context.closing.reason.value}")
 
     async def _run_start(
         self, group: TaskGroup, connect: Connect, room_options: RoomOptions, resumed: Snapshot | TakeOver | None
@@ -254,7 +223,7 @@ class SessionLifecycle:
         runtime, limit = self._runtime, self._options.start_step
         handoffs = runtime.handoffs
         handoffs.begin_session()
-        runtime.flows.begin_session(self._session)
+        runtime.flows.begin_session(self._context.session)
         transport: list[Transport] = []
 
         async def get_transport() -> None:
@@ -268,36 +237,33 @@ class SessionLifecycle:
             with watched("prepare"):
                 await self._preparing.first(first, self._pipelines.pipeline)
 
-        self._mcp = MCPServers(group, self._clock, report_error=self._on_mcp_error)
+        self._mcp = MCPServers(group, self._context.clock, report_error=self._on_mcp_error)
         handoffs.prepare = self._prepare_next
         watched = partial(self._observer.phase_step, "start")
         with watched("mcp"):
             first = await self._open_servers(self._mcp)
         await self._preparing.beside(connected, prepared)
-        self._link = link = Caller(
-            transport[0], runtime, self._emitter, self._clock, room_options, on_closed=self._on_room_closed
-        )
+        self._link = link = Caller(self._context, transport[0], runtime, room_options)
         take_over = resumed if callable(resumed) else None
         snapshot = None if callable(resumed) else resumed
         link.is_muted, link.is_waiting = self._is_muted, take_over is not None
-        line = self._pipelines.open(
-            group,
-            linked=runtime,
+        self._pipelines.open(
+            step=runtime.step,
+            answer_last_turn=runtime.answer_last_turn,
             ears=link,
             input_rate=link.transport.input_rate,
-            on_lost=partial(self.request_close, CloseReason.ERROR),
         )
-        link.open(group, handoffs.agent, line.connection, line.capabilities)
+        link.open()
         if take_over is None:
             self._begin(group, snapshot)
         if runtime.history.feed is not None:
-            runtime.history.feed.open(group)
+            runtime.history.feed.open()
         with watched("pipeline"):
             await self._pipelines.start(limit)
         with watched("room audio"):
             await self._serve("room audio", link.run, group, limit)
-        if handoffs.agent is not first:
-            runtime.take_agent(await self._open_servers(self._mcp, prepares=True))
+        if self._context.live.agent is not first:
+            handoffs.take_over(await self._open_servers(self._mcp, prepares=True))
         if take_over is not None:
             snapshot = await self._take_over(group, take_over)
             self._begin(group, snapshot)
@@ -309,13 +275,13 @@ class SessionLifecycle:
         else:
             handoffs.resume()
         runtime.step(i.SessionStarted())
-        runtime.log.note(ev.Started)
-        runtime.log.flush()
+        self._context.log.note(ev.Started)
+        self._context.log.flush()
 
     def _begin(self, group: TaskGroup, resumed: Snapshot | None) -> None:
-        self._runtime.log.recording.open(group, self._runtime.log.started_at)
+        self._runtime.recording.open(group, self._context.log.started_at)
         self._runtime.step(i.SessionStarting(resumed.turns if resumed else 0))
-        group.start_soon(self._decide, name=f"session {self._session.id}")
+        group.start_soon(self._decide, name=f"session {self._context.id}")
 
     async def _take_over(self, group: TaskGroup, take_over: TakeOver) -> Snapshot | None:
         """Wait, with everything open and ready, until the conversation is ours; what happens meanwhile is kept."""
@@ -330,11 +296,11 @@ class SessionLifecycle:
     async def _open_servers(self, mcp: MCPServers, *, prepares: bool = False) -> Agent:
         """Connect the servers of the agent that begins, whom `update_agent()` may replace meanwhile; return it."""
         while True:
-            agent = self._runtime.handoffs.agent
+            agent = self._context.live.agent
             await mcp.open(agent)
             if prepares:
                 await self._preparing.agent(agent)
-            if agent is self._runtime.handoffs.agent:
+            if agent is self._context.live.agent:
                 return agent
 
     async def _prepare_next(self, agent: Agent) -> None:
@@ -344,7 +310,7 @@ class SessionLifecycle:
         try:
             await self._preparing.agent(agent)
         except VoiceError as error:
-            self._runtime.report_error(error, "tool", is_recovered=True)
+            self._context.report_error(error, "tool", is_recovered=True)
 
     async def _decide(self) -> None:
         try:
@@ -360,21 +326,19 @@ class SessionLifecycle:
     def _on_crash(self, name: str, error: Exception) -> None:
         logger.error("The %s ended by an error: %s", name, describe(error))
         logger.debug("The %s ended by an error", name, exc_info=error)
-        self._runtime.report_error(error, name)
-        self.request_close(CloseReason.ERROR, error)
+        self._context.report_error(error, name)
+        self._context.closing.request(CloseReason.ERROR, error)
 
     def _on_mcp_error(self, error: Exception) -> None:
-        self._runtime.report_error(error, "mcp", is_recovered=True)
-
-    def _on_room_closed(self, why: str, reason: CloseReason) -> None:
-        logger.info("The room is gone: %s", why)
-        self.request_close(reason)
+        self._context.report_error(error, "mcp", is_recovered=True)
 
     # --- close
 
     async def _close(self, group: TaskGroup) -> None:
         self._runtime.handoffs.close()
-        self._closing = closing = CloseSequence(self._clock, self._options.close_timeout, group, self._watch_step)
+        self._closing = closing = CloseSequence(
+            self._context.clock, self._options.close_timeout, group, self._watch_step
+        )
         self._pipelines.on_closing_error = closing.note
         self._pipelines.close()
         with self._observer.phase("close"):
@@ -382,22 +346,24 @@ class SessionLifecycle:
         self._runtime.step(i.SessionClosed())
         self._runtime.end_speeches()
         self.report = CloseReport(
-            reason=self._why.reason.value,
+            reason=self._context.closing.reason.value,
             seconds=closing.seconds,
             steps=steps,
-            error=self._runtime.last_words.problem if self._why.cause is None else describe(self._why.cause),
+            error=self._runtime.last_words.problem
+            if self._context.closing.cause is None
+            else describe(self._context.closing.cause),
         )
-        self._runtime.log.note(ev.Closed, report=self.report)
-        self._runtime.log.flush()
+        self._context.log.note(ev.Closed, report=self.report)
+        self._context.log.flush()
         await self._write_report()
         await self._end_telemetry()
         self._set_closed()
         with anyio.move_on_after(closing.seconds_left * UNWIND_SHARE):
-            await self._emitter.wait_idle(is_closed=True)
-        for name in self._emitter.running:
+            await self._context.log.emitter.wait_idle(is_closed=True)
+        for name in self._context.log.emitter.running:
             logger.warning("A handler of %r outlives the session's close and is cut", name)
-        if self._runtime.log.trace is not None:
-            await self._runtime.log.trace.written(closing.seconds_left * UNWIND_SHARE)
+        if self._trace is not None:
+            await self._trace.written(closing.seconds_left * UNWIND_SHARE)
         self._runtime.handoffs.release()
 
     def _close_steps(self) -> list[Step]:
@@ -419,7 +385,7 @@ class SessionLifecycle:
             steps += [("speech", self._cut_speech), ("tools", self._runtime.tools.cancel)]
             if self._runtime.last_words.is_apology_due:
                 steps.append(("apology", self._apologise))
-        if self._starting.has_entered and self._why.reason is not CloseReason.REPLACED:
+        if self._starting.has_entered and self._context.closing.reason is not CloseReason.REPLACED:
             steps.append(("on_exit", self._exit_agent))
         if self._runtime.flows.has_work:
             steps.append(("conversation_flow.cleanup", partial(closing.side_by_side, self._runtime.flows.cleanups())))
@@ -433,11 +399,11 @@ class SessionLifecycle:
         feed = self._runtime.history.feed
         if feed is not None and feed.is_open:  # after whatever may still add to the history
             steps.append(("history sink", feed.aclose))
-        if self._runtime.log.recording.begin_close():
-            steps.append(("recording", self._runtime.log.recording.stop))
+        if self._runtime.recording.begin_close():
+            steps.append(("recording", self._runtime.recording.stop))
         if link is not None:
             steps.append(("room audio", partial(self._close_room_audio, link)))
-            if self._why.leaves:
+            if self._context.closing.leaves:
                 steps.append(("leave room", link.transport.leave))
         return steps
 
@@ -445,28 +411,32 @@ class SessionLifecycle:
         return self._observer.phase_step("close", name)
 
     async def _write_report(self) -> None:
-        path = report_file(self._options.report_path, self._session.id)
+        path = report_file(self._options.report_path, self._context.id)
         if path is not None:
-            session = self._session
-            report = self._runtime.log.report(self.report, pipeline=session.pipeline, agent_id=session.agent.id)
-            await write_report(path, report, self._clock)
+            report = self._context.log.report(
+                self.report,
+                pipeline=self._pipelines.pipeline,
+                agent_id=self._context.live.agent.id,
+                recordings=self._runtime.recording.records,
+            )
+            await write_report(path, report, self._context.clock)
 
     async def _end_telemetry(self) -> None:
         """End what is told of the session; the flush has a limit of its own, whatever the steps have used up."""
-        self._observer.ends(self._why.reason.value, self._why.cause)
+        self._observer.ends(self._context.closing.reason.value, self._context.closing.cause)
         await self._observer.flush()
 
     async def _end_handlers(self) -> None:
         try:
-            await self._emitter.wait_idle()
+            await self._context.log.emitter.wait_idle()
         finally:
             assert self._closing is not None
-            for name in self._emitter.running:
+            for name in self._context.log.emitter.running:
                 self._closing.note(SessionError(f"an async handler of {name!r} was still at work"))
-            self._emitter.cut()
+            self._context.log.emitter.cut()
 
     async def _cut_speech(self) -> None:
-        hears_out = not (self._why.leaves or self._why.reason is CloseReason.ERROR)
+        hears_out = not (self._context.closing.leaves or self._context.closing.reason is CloseReason.ERROR)
         self._runtime.step(i.SessionClosing(hears_out=hears_out))
         if hears_out:
             with anyio.move_on_after(self.seconds_left * HEARING_SHARE) as scope:
@@ -478,8 +448,8 @@ class SessionLifecycle:
     async def _apologise(self) -> None:
         runtime = self._runtime
         try:
-            if self._pipelines.capabilities.can_say:
-                runtime.last_words.apologise(runtime.request_speech, runtime.tell)
+            if self._context.live.capabilities.can_say:
+                runtime.last_words.apologise(runtime.request_speech, self._context.inbox.post)
                 await runtime.wait_silent()
         finally:
             self._runtime.step(i.SessionClosing())
@@ -489,7 +459,7 @@ class SessionLifecycle:
             await self._runtime.handoffs.exit()
             await self._runtime.wait_silent()  # what it said without awaiting it is spoken too
         finally:
-            self.accepts_speech = False
+            self._context.closing.refuse_calls()
             self._runtime.step(i.SessionClosing())
 
     async def _close_room_audio(self, link: Caller) -> None:

@@ -1,4 +1,4 @@
-"""PipelinePlace: what of a session that runs its pipelines are linked to."""
+"""PipelinePlace: the parts of a running session that its pipelines use."""
 
 from __future__ import annotations
 
@@ -6,10 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from anyio.abc import TaskGroup
-
-from vivavoce.agents.session.pipelines.attached import AttachedPipeline
-from vivavoce.agents.session.pipelines.reports import PipelineReports
 from vivavoce.agents.turn import inputs as i
 from vivavoce.pipelines.media.frame import AudioFrame
 
@@ -24,29 +20,13 @@ class Ears(Protocol):
         """Give the caller's frames to that one from now on."""
 
 
-class Linked(Protocol):
-    """The session's loop, and its parts that work with the pipeline."""
-
-    def post(self, event: i.TurnInput) -> None: ...
-    def step(self, event: i.TurnInput) -> None: ...
-    def run_soon(self, do: Callable[[], None]) -> None: ...
-    def report_error(self, error: Exception, source: str, *, is_recovered: bool = False) -> None: ...
-
-
-class Taken(Protocol):
-    """What is called when a pipeline takes over."""
-
-    def __call__(self, line: AttachedPipeline, *, owes_answer: bool) -> None:
-        """Use that one; `owes_answer`: the one before was lost over the caller's last words, which are known."""
-
-
 @dataclass(slots=True, eq=False)
 class PipelinePlace:
     """Where pipelines are opened: a session that runs."""
 
-    group: TaskGroup
-    linked: Linked
+    step: Callable[[i.TurnInput], None]
+    """Has the turn machine take an input at once, before the inbox."""
+    answer_last_turn: Callable[[], None]
+    """Has the model answer the last turn."""
     ears: Ears
-    reports: PipelineReports
     input_rate: int
-    on_lost: Callable[[Exception], None]

@@ -32,21 +32,19 @@ from functools import partial
 from typing import Literal
 
 import anyio
-from anyio.abc import TaskGroup
 
 from vivavoce.agents import events as ev
-from vivavoce.agents.agent import Session
-from vivavoce.agents.core.log import SessionLog
+from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.history.history import SessionHistory
 from vivavoce.agents.records import ComponentRecord
-from vivavoce.agents.session.handoff import Handoffs
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.pipelines.attached import AttachedPipeline
 from vivavoce.agents.session.pipelines.change import PipelineChangeControl
-from vivavoce.agents.session.pipelines.place import EARS, Ears, Linked, PipelinePlace, Taken
+from vivavoce.agents.session.pipelines.place import EARS, Ears, PipelinePlace
 from vivavoce.agents.session.pipelines.reports import PipelineReports
 from vivavoce.agents.session.wiring import check_flow, check_turns, check_wiring, turn_traits
 from vivavoce.agents.speech.flow import ConversationFlow
+from vivavoce.agents.states import CloseReason
 from vivavoce.agents.turn import inputs as i
 from vivavoce.pipelines.core.checks import check_number
 from vivavoce.pipelines.core.errors import SessionError, describe, located
@@ -107,22 +105,13 @@ class PipelineSwitch:
     """
 
     def __init__(
-        self,
-        session: Session,
-        pipeline: Pipeline,
-        *,
-        options: SessionOptions,
-        log: SessionLog,
-        history: SessionHistory,
-        handoffs: Handoffs,
+        self, context: SessionContext, pipeline: Pipeline, history: SessionHistory, *, options: SessionOptions
     ) -> None:
         self.pipeline = pipeline
-        self.capabilities = pipeline.capabilities  # asked of all its parts each time
-        self._session = session
+        self._context = context
         self._options = options
-        self._log = log
         self._history = history
-        self._handoffs = handoffs
+        self._reports = PipelineReports(context, history)
         self._in: PipelinePlace | None = None
         self._line: AttachedPipeline | None = None
         self._leaving: list[AttachedPipeline] = []
@@ -134,8 +123,6 @@ class PipelineSwitch:
         self._behind = 0.0
         """Seconds of kept audio that follow the frame that the new pipeline is given."""
         self._is_closing = False
-        self.on_taken: Taken = _unlinked
-        """Gives the session's parts what takes over; the runtime sets it."""
         self.on_closing_error: Callable[[Exception], None] | None = None
         """Told, while the session closes, of what a pipeline reports as broken."""
 
@@ -154,26 +141,25 @@ class PipelineSwitch:
 
     def open(
         self,
-        group: TaskGroup,
         *,
-        linked: Linked,
+        step: Callable[[i.TurnInput], None],
+        answer_last_turn: Callable[[], None],
         ears: Ears,
         input_rate: int,
-        on_lost: Callable[[Exception], None],
-    ) -> AttachedPipeline:
-        """Return the first pipeline's connection, which `start()` connects.
+    ) -> None:
+        """Make the first pipeline's connection, which `start()` connects.
 
         Args:
-            on_lost: Called when the session has no pipeline any more.
+            step: Has the turn machine take an input at once, before the inbox.
+            answer_last_turn: Has the model answer the last turn; called where the pipeline before was lost over it.
         Raises:
             ConfigurationError: The pipeline is attached to a session already.
         """
-        reports = PipelineReports(self._log, self._history, post=linked.post, run_soon=linked.run_soon)
-        self._in = PipelinePlace(group, linked, ears, reports, input_rate, on_lost)
+        self._in = PipelinePlace(step, answer_last_turn, ears, input_rate)
         self._line = line = self._make(self.pipeline)
+        self._context.live.connection = line.connection
         if self._waiting:
-            linked.run_soon(self._next)
-        return line
+            self._context.inbox.call(self._next)
 
     async def start(self, limit: float) -> None:
         """Connect the first pipeline, or what it falls back to.
@@ -186,18 +172,18 @@ class PipelineSwitch:
         assert line is not None
         while True:
             try:
-                return await line.start(self._place.group, limit)
+                return await line.start(self._context.group, limit)
             except Exception as error:  # noqa: BLE001 - whatever keeps it from being opened, the fallback may do
                 if (fallback := line.pipeline.fallback) is None:
                     raise
                 line.failure = error
                 _tell_passed_over(line.capabilities, error)
-                self._place.linked.report_error(error, "pipeline", is_recovered=True)
+                self._context.report_error(error, "pipeline", is_recovered=True)
             line = self._make(fallback)
             self._run = run = _Run(PipelineChangeControl(fallback, is_urgent=True), line)
             self._is_deaf = True
-            self._ask(run, self._place.linked.step)
-            self._place.linked.step(i.PipelineChangeDue())
+            self._ask(run, self._place.step)
+            self._place.step(i.PipelineChangeDue())
             self._run = None
 
     # --- changes, on the session's loop
@@ -209,7 +195,7 @@ class PipelineSwitch:
             ConfigurationError: It is no pipeline, or `within` is no wait.
             CapabilityError: It can neither speak nor answer, or does not go with the session's flow or options.
         """
-        check_wiring(self._handoffs.agent, pipeline)
+        check_wiring(self._context.live.agent, pipeline)
         check_flow(flow, pipeline)
         check_turns(self._options, pipeline)
         check_number("within", within, above=0, unit="s")
@@ -222,12 +208,12 @@ class PipelineSwitch:
             return
         self._waiting.append(change)
         if self._in is not None:
-            self._in.linked.run_soon(self._next)
+            self._context.inbox.call(self._next)
 
     def _next(self) -> None:
         if self._run is None and self._waiting and not self._is_closing:
             self._run = run = _Run(self._waiting.popleft())
-            self._place.group.start_soon(self._carry_out, run, name=f"change to {run.change.pipeline.name}")
+            self._context.group.start_soon(self._carry_out, run, name=f"change to {run.change.pipeline.name}")
 
     async def _carry_out(self, run: _Run) -> None:
         change = run.change
@@ -239,35 +225,35 @@ class PipelineSwitch:
             logger.debug("The change failed here", exc_info=error)
             change.set_outcome("failed", error)
             is_recovered = self._line is not None and self._line.failure is None
-            self._place.linked.report_error(error, "pipeline", is_recovered=is_recovered)
+            self._context.report_error(error, "pipeline", is_recovered=is_recovered)
         finally:
             self._run = None
             if run.line is not None and run.line is not self._line:
                 self._leave(run.line, linger=0.0)
             change.set_outcome("cancelled")
-            self._place.linked.run_soon(partial(self._go_on, run))
+            self._context.inbox.call(partial(self._go_on, run))
 
     async def _change(self, run: _Run) -> None:
-        change, place = run.change, self._place
+        change = run.change
         if change.pipeline is self.pipeline:
             logger.info("The %s pipeline is in use already; nothing changes", self.pipeline.name)
             change.set_outcome("completed")
             return
         old, new = self.pipeline.name, change.pipeline.name
-        with self._log.observer.hook("pipeline_change", old=old, new=new) as watch:
+        with self._context.observer.hook("pipeline_change", old=old, new=new) as watch:
             try:
                 for line in self._leaving:
                     if line.pipeline is change.pipeline:
                         line.leaves.set()
                         await line.ended.wait()  # bounded by CLOSE_LIMIT
-                begins_at = self._options.clock.now() + ONSET_SECONDS
+                begins_at = self._context.clock.now() + ONSET_SECONDS
                 if self._kept is None:
                     self._keep(ONSET_SECONDS)
                 run.line = self._make(change.pipeline)
-                await run.line.start(place.group, self._options.start_step, prepares=True)
+                await run.line.start(self._context.group, self._options.start_step, prepares=True)
                 if not change.is_urgent:
-                    await anyio.sleep(max(0.0, begins_at - self._options.clock.now()))
-                self._ask(run, place.linked.post)
+                    await anyio.sleep(max(0.0, begins_at - self._context.clock.now()))
+                self._ask(run, self._context.inbox.post)
                 await run.decided.wait()  # within `change.within`, by the turn machine
                 if (error := self._why_not(run)) is not None:
                     raise error
@@ -310,11 +296,13 @@ class PipelineSwitch:
             return
         self._line = new = run.line
         self._is_deaf = new.failure is not None
-        self.pipeline, self.capabilities = new.pipeline, new.capabilities
-        new.bring_up_to_date(self._handoffs.agent)
-        self.on_taken(new, owes_answer=old.failure is not None and self._is_unanswered)
+        self.pipeline, self._context.live.capabilities = new.pipeline, new.capabilities
+        new.bring_up_to_date(self._context.live.agent)
+        self._context.live.connection = new.connection
+        if old.failure is not None and self._is_unanswered:
+            place.answer_last_turn()
         parts = tuple(ComponentRecord(*part) for part in new.capabilities.components)
-        self._log.note(ev.PipelineChanged, old=old.pipeline.name, pipeline=new.pipeline.name, components=parts)
+        self._context.log.note(ev.PipelineChanged, old=old.pipeline.name, pipeline=new.pipeline.name, components=parts)
         logger.info("The session went from the %s to the %s pipeline", old.pipeline.name, new.pipeline.name)
         kept, self._kept = self._kept, None
         place.ears.hear_by(new.connection.push_audio)
@@ -327,12 +315,12 @@ class PipelineSwitch:
         self._leave(old, linger=0.0 if old.failure is not None else LATE_WORDS)
         run.decided.set()
         if new.failure is not None:
-            place.linked.run_soon(partial(self._lose, new, new.failure))
+            self._context.inbox.call(partial(self._lose, new, new.failure))
 
     @property
     def _is_unanswered(self) -> bool:
         """Whether the last turn's words are known and nothing of an answer was heard."""
-        turns, items = self._log.turns, self._history.items
+        turns, items = self._context.log.turns, self._history.items
         if not (turns and items) or turns[-1].kind != "turn" or turns[-1].outcome != "failed" or turns[-1].heard_text:
             return False
         last = items[-1]
@@ -353,33 +341,33 @@ class PipelineSwitch:
         if isinstance(event, PipelineFailed):
             if self.on_closing_error is not None:
                 self.on_closing_error(event.error)
-            self._place.linked.run_soon(partial(self._on_failed, line, event))
+            self._context.inbox.call(partial(self._on_failed, line, event))
         elif line is self._line or isinstance(event, PipelineUsage):
             if isinstance(event, UserSpeechStarted | UserSpeechEnded | UserVoicePaused | UserVoiceResumed):
                 event = replace(event, at=event.at - self._behind)
-            self._place.reports.take(event)
+            self._reports.take(event)
         elif isinstance(event, RemoteReplyStarted):
             line.connection.refuse(event.remote_reply_id)
         elif isinstance(event, AgentTranscript) or (isinstance(event, UserFinal) and event.item_id):
-            self._place.reports.take(event)
+            self._reports.take(event)
 
     def _on_crash(self, line: AttachedPipeline, error: Exception) -> None:
         logger.error("The pipeline ended by an error: %s", describe(error))
         logger.debug("The pipeline ended by an error", exc_info=error)
-        self._place.linked.run_soon(partial(self._on_failed, line, PipelineFailed(error, False, "pipeline")))
+        self._context.inbox.call(partial(self._on_failed, line, PipelineFailed(error, False, "pipeline")))
 
     def _on_failed(self, line: AttachedPipeline, event: PipelineFailed) -> None:
         is_in_use = line is self._line
         goes_on = event.recovered or not is_in_use or bool(self.pipeline.fallback or self.to_come)
-        self._place.linked.report_error(event.error, event.component or "pipeline", is_recovered=goes_on)
+        self._context.report_error(event.error, event.component or "pipeline", is_recovered=goes_on)
         if event.recovered:
             return
         line.failure = event.error
         if is_in_use:
-            self._is_deaf = self._is_deaf or self.capabilities.hears_audio or event.component in EARS
+            self._is_deaf = self._is_deaf or self._context.live.capabilities.hears_audio or event.component in EARS
             self._lose(line, event.error, event.unheard)
         elif self._run is not None and line is self._run.line:
-            self._place.linked.post(i.PipelineChangeWithdrawn(self._run.change.id))
+            self._context.inbox.post(i.PipelineChangeWithdrawn(self._run.change.id))
 
     def _lose(self, line: AttachedPipeline, error: Exception, unheard: Sequence[AudioFrame] = ()) -> None:
         """The pipeline in use is lost for good."""
@@ -395,15 +383,15 @@ class PipelineSwitch:
         elif not self._run.decided.is_set():  # else `_go_on`, which comes next, sees the loss
             self._run.change.is_urgent = True
             if self._run.is_asked:
-                self._ask(self._run, self._place.linked.post)
+                self._ask(self._run, self._context.inbox.post)
 
     def _replace_lost(self, error: Exception, *, but: Pipeline | None = None) -> None:
         fallback = self.pipeline.fallback
         if not self._waiting and fallback is not None and fallback is not but:
             self._waiting.append(PipelineChangeControl(fallback))
-            _tell_passed_over(self.capabilities, error)
+            _tell_passed_over(self._context.live.capabilities, error)
         if not self._waiting:
-            self._place.on_lost(error)
+            self._context.closing.request(CloseReason.ERROR, error)
             return
         self._waiting[0].is_urgent = True
 
@@ -424,7 +412,7 @@ class PipelineSwitch:
         self._waiting.clear()
         if self._run is not None:
             if self._run.is_asked:
-                self._place.linked.step(i.PipelineChangeWithdrawn(self._run.change.id))
+                self._place.step(i.PipelineChangeWithdrawn(self._run.change.id))
             self._run.scope.cancel()
 
     async def aclose(self) -> None:
@@ -442,12 +430,12 @@ class PipelineSwitch:
         return AttachedPipeline(
             pipeline,
             context=PipelineContext(
-                clock=self._options.clock,
+                clock=self._context.clock,
                 emit=_nobody,
-                session_id=self._session.id,
+                session_id=self._context.id,
                 input_rate=self._place.input_rate,
-                instructions=self._handoffs.agent.instructions,
-                tools=self._handoffs.agent.tools,
+                instructions=self._context.live.agent.instructions,
+                tools=self._context.live.agent.tools,
             ),
             history=self._history,
             on_event=self._on_event,
@@ -456,7 +444,7 @@ class PipelineSwitch:
 
     def _leave(self, line: AttachedPipeline, *, linger: float) -> None:
         self._leaving.append(line)
-        self._place.group.start_soon(self._retire, line, linger, name=f"closing a {line.pipeline.name} pipeline")
+        self._context.group.start_soon(self._retire, line, linger, name=f"closing a {line.pipeline.name} pipeline")
 
     async def _retire(self, line: AttachedPipeline, linger: float) -> None:
         raised: list[BaseException] = []
@@ -464,7 +452,7 @@ class PipelineSwitch:
         try:
             with anyio.move_on_after(linger):
                 await line.leaves.wait()
-            self._place.group.start_soon(call.run, name=call.what)
+            self._context.group.start_soon(call.run, name=call.what)
             await call.finish(CLOSE_LIMIT)
             if not call.is_done or call.is_cut:
                 raised.append(SessionError(f"{call.what} took longer than {CLOSE_LIMIT:g} s"))
@@ -473,16 +461,12 @@ class PipelineSwitch:
             line.ended.set()
         for error in raised:
             told = error if isinstance(error, Exception) else SessionError(describe(error))
-            self._place.linked.report_error(told, "pipeline", is_recovered=True)
+            self._context.report_error(told, "pipeline", is_recovered=True)
 
 
 def _both(first: Callable[[AudioFrame], None], then: Callable[[AudioFrame], None], frame: AudioFrame) -> None:
     first(frame)
     then(frame)
-
-
-def _unlinked(line: AttachedPipeline, *, owes_answer: bool) -> None:
-    """Before the session has its parts, there is nobody to tell."""
 
 
 def _nobody(event: PipelineEvent) -> None:

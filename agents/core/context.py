@@ -1,0 +1,174 @@
+"""SessionContext: the parts of one session that all its other parts stand on. It is built first and passed down.
+
+No part receives a callback of another part. A part that has something to report posts an input (`inbox.post`), notes
+an event (`log.note`), reports an error (`report_error`), asks for the close (`closing.request`) or writes the field of
+`live` that it owns.
+"""
+
+from __future__ import annotations
+
+import anyio
+from anyio import CancelScope
+from anyio.abc import TaskGroup
+
+from vivavoce.agents.agent import Agent, Session
+from vivavoce.agents.core.inbox import Inbox
+from vivavoce.agents.core.log import SessionLog
+from vivavoce.agents.states import CloseReason
+from vivavoce.agents.telemetry.observer import SessionObserver
+from vivavoce.pipelines.core.clock import Clock
+from vivavoce.pipelines.core.errors import SessionClosedError, SessionNotStartedError
+from vivavoce.pipelines.io import Transport
+from vivavoce.pipelines.pipeline import PipelineCapabilities, PipelineConnection
+
+
+class Live:
+    """The parts of a session that change while it runs. Each field has one writer, named beside it."""
+
+    __slots__ = ("_connection", "agent", "capabilities", "transport")
+
+    def __init__(self, agent: Agent, capabilities: PipelineCapabilities) -> None:
+        self.agent = agent
+        """The agent that has the conversation. Writer: `Handoffs`."""
+        self.capabilities = capabilities
+        """Capabilities of the pipeline in use. Writer: `PipelineSwitch`."""
+        self.transport: Transport | None = None
+        """The session's way to its caller, from when the start has connected it. Writer: `Caller`."""
+        self._connection: PipelineConnection | None = None
+
+    @property
+    def connection(self) -> PipelineConnection:
+        """The connection of the pipeline in use. Writer: `PipelineSwitch`.
+
+        Raises:
+            SessionNotStartedError: No pipeline has been opened yet.
+        """
+        if self._connection is None:
+            raise SessionNotStartedError("the session's pipeline is not open yet; call this from on_enter on")
+        return self._connection
+
+    @connection.setter
+    def connection(self, connection: PipelineConnection) -> None:
+        self._connection = connection
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether a pipeline has been opened."""
+        return self._connection is not None
+
+
+class Closing:
+    """The one close of a session: whether it was asked for, why, and whether it is over."""
+
+    def __init__(self) -> None:
+        self.reason = CloseReason.USER_INITIATED
+        """The reason of the first request."""
+        self.cause: Exception | None = None
+        """The error that led to it, if one did."""
+        self.leaves = False
+        """Whether the session leaves its room too."""
+        self.asked = anyio.Event()
+        """Set when the close was asked for."""
+        self.ended = anyio.Event()
+        """Set when the close is done. Code that ignores its cancellation may still run."""
+        self.accepts_calls = True
+        """Off once `on_exit` is done: the session takes no more calls."""
+        self._scopes: list[CancelScope] = []
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether the close was asked for."""
+        return self.asked.is_set()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the close is done."""
+        return self.ended.is_set()
+
+    def request(self, reason: CloseReason, cause: Exception | None = None, *, leaves: bool = False) -> None:
+        """Ask for the close. The first reason counts. Synchronous; call it on the session's event loop."""
+        if self.asked.is_set():
+            self.leaves = self.leaves or leaves
+            return
+        self.reason, self.cause, self.leaves = reason, cause, leaves
+        self.asked.set()
+        for scope in self._scopes:
+            scope.cancel()
+
+    def refuse_calls(self) -> None:
+        """Take no more calls: `on_exit` is done."""
+        self.accepts_calls = False
+
+    def cuts(self, scope: CancelScope) -> CancelScope:
+        """Have the request cancel `scope`, at once if the close was asked for already; return it."""
+        self._scopes.append(scope)
+        if self.asked.is_set():
+            scope.cancel()
+        return scope
+
+
+class SessionContext:
+    """What every part of a session is given.
+
+    Args:
+        session: The session as the application knows it, to be handed to the application's code.
+        session_id: For records and logs.
+        agent, capabilities: The agent and the pipeline that the session begins with.
+        callback_timeout: Seconds for one run of an async event handler.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        session_id: str,
+        clock: Clock,
+        *,
+        agent: Agent,
+        capabilities: PipelineCapabilities,
+        callback_timeout: float,
+    ) -> None:
+        self.session = session
+        self.id = session_id
+        self.clock = clock
+        self.inbox = Inbox(clock)
+        self.log = SessionLog(session_id, clock, self.inbox, callback_timeout=callback_timeout)
+        self.live = Live(agent, capabilities)
+        self.closing = Closing()
+        self._group: TaskGroup | None = None
+
+    def start(self, observer: SessionObserver, *, room: str, job_id: str) -> None:
+        """Start on the running event loop, in that room and job; `observer` watches from now on."""
+        self.log.start(observer, room=room, job_id=job_id)
+        self.inbox.bind()
+
+    def open(self, group: TaskGroup) -> None:
+        """Let the parts begin tasks in `group`, the session's own."""
+        self._group = group
+        self.log.open(group)
+
+    @property
+    def group(self) -> TaskGroup:
+        """The session's task group."""
+        assert self._group is not None, "the session's task opens the context before anything begins a task"
+        return self._group
+
+    @property
+    def observer(self) -> SessionObserver:
+        """The telemetry of the session; one that does nothing before `start()`."""
+        return self.log.observer
+
+    def report_error(self, error: Exception, source: str, *, is_recovered: bool = False) -> None:
+        """Note an `error` event."""
+        self.log.report_error(error, source, is_recovered=is_recovered)
+
+    def check_open(self) -> None:
+        """Check that the session takes calls.
+
+        Raises:
+            SessionNotStartedError, SessionClosedError: It does not.
+        """
+        closing = self.closing
+        if not self.inbox.is_bound and not closing.is_over:
+            raise SessionNotStartedError("the session was not started; call start() first")
+        if closing.is_over or not closing.accepts_calls:
+            raise SessionClosedError("the session is closed; make another one")
