@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-from itertools import count
 from pathlib import Path
 
 from vivavoce.agents.records import SessionReport
 from vivavoce.agents.reports.page import render
 from vivavoce.agents.reports.peaks import read_peaks
 from vivavoce.pipelines.core.errors import ReportError
+from vivavoce.pipelines.core.private_file import create_private
 
 
 def to_text(report: SessionReport) -> str:
@@ -48,14 +47,7 @@ def write_new(path: Path, report: SessionReport) -> Path:
         ReportError: The recording cannot be read.
     """
     text = page_of(report) if path.suffix == ".html" else to_text(report)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    for number in count(1):
-        file = path if number == 1 else path.with_name(f"{path.stem}-{number}{path.suffix}")
-        try:
-            descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileExistsError:
-            continue
-        with open(descriptor, "w", encoding="utf-8") as out:
-            out.write(text)
-        return file
-    raise AssertionError("count() has no end")
+    descriptor, file = create_private(path)
+    with open(descriptor, "w", encoding="utf-8") as out:
+        out.write(text)
+    return file

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from vivavoce.agents.audio.recording.options import RecordingOptions
 from vivavoce.agents.history.sink import HistorySink
-from vivavoce.agents.reports.session_file import report_file
+from vivavoce.agents.session.report_writer import report_file
 from vivavoce.agents.speech.context import SpeechLimits
 from vivavoce.agents.telemetry.options import TelemetryOptions
 from vivavoce.agents.telemetry.telemetry import Telemetry
@@ -32,11 +32,11 @@ class WatchOptions:
     """Record the call, and how; None: only what `session.recording.start()` asks for."""
     trace_path: str | Path | None = None
     """Where a trace of the turn machine is written, for `vivavoce replay`; it holds what the user says. None: where
-    `VIVAVOCE_TRACE` says; "": nowhere. How files are named: `vivavoce.agents.session.trace_writer`."""
+    `VIVAVOCE_TRACE` says; "": nowhere. How files are named: `vivavoce.agents.core.session_files`."""
 
     report_path: str | Path | None = None
     """Where the report of a session is written when it has closed: a folder, or a name in .json or .html (the page).
-    None: where `VIVAVOCE_REPORT` says; "": nowhere. How files are named: `vivavoce.agents.reports.session_file`."""
+    None: where `VIVAVOCE_REPORT` says; "": nowhere. How files are named: `vivavoce.agents.core.session_files`."""
 
     def __post_init__(self) -> None:
         if self.telemetry is not None and not isinstance(self.telemetry, TelemetryOptions | Telemetry):

@@ -4,14 +4,7 @@ Asked for by `SessionOptions(trace_path=...)` or the environment's `VIVAVOCE_TRA
 **A trace holds what the user said**, which nothing else writes down: that is why it has to be asked for, and why only
 the file's owner may read it (mode 0600). `vivavoce replay` shows it.
 
-Each session has a file of its own, named after its id, however many run in one process:
-
-| path given | file |
-|---|---|
-| a folder (it exists, or ends in "/"), or a name without a suffix: `traces` | `traces/<session id>.jsonl` |
-| a name with a suffix: `call.jsonl` | `call.<session id>.jsonl` |
-
-Missing folders are made. A file that is there already is never touched: the next one is `…-2.jsonl`.
+`agents.core.session_files` names the file.
 """
 
 from __future__ import annotations
@@ -19,21 +12,21 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import re
 import threading
 from concurrent.futures import Future
 from importlib.metadata import PackageNotFoundError, version
-from itertools import count
 from pathlib import Path
 from queue import SimpleQueue
 from typing import TextIO
 
 import anyio
 
+from vivavoce.agents.core.session_files import session_file
 from vivavoce.agents.turn.options import TurnOptions
 from vivavoce.agents.turn.trace.record import RecordedMachine, TraceStep, end_line, header_line, step_line
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import describe
+from vivavoce.pipelines.core.private_file import create_private
 
 logger = logging.getLogger(__name__)
 
@@ -46,16 +39,7 @@ MAX_WAITING = 10_000
 def make_trace_writer(path: str | Path | None, session_id: str, clock: Clock) -> TraceWriter | None:
     """Return what writes the trace that the option or the environment asks for, None if neither does."""
     wanted = os.environ.get(VARIABLE, "") if path is None else os.fspath(path)
-    return TraceWriter(trace_file(wanted, session_id), session_id, clock) if wanted else None
-
-
-def trace_file(path: str, session_id: str) -> Path:
-    """Return the file for a session where `path` is a folder or a name for all of them."""
-    name = re.sub(r"[^\w.-]", "_", session_id)
-    given = Path(path)
-    if path.endswith(os.sep) or given.is_dir() or not given.suffix:
-        return given / f"{name}.jsonl"
-    return given.with_name(f"{given.stem}.{name}{given.suffix}")
+    return TraceWriter(session_file(wanted, session_id, suffix=".jsonl"), session_id, clock) if wanted else None
 
 
 class TraceWriter:
@@ -141,17 +125,9 @@ class TraceWriter:
             written.set_result(None)
 
     def _open(self) -> TextIO:
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for number in count(1):
-            path = self._path if number == 1 else self._path.with_stem(f"{self._path.stem}-{number}")
-            try:
-                descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            except FileExistsError:
-                continue
-            self._path = path
-            # A text typed may hold half a character, which is to be kept as it is.
-            return open(descriptor, "w", encoding="utf-8", errors="surrogatepass", newline="\n")
-        raise AssertionError("count() has no end")
+        descriptor, self._path = create_private(self._path)
+        # A text typed may hold half a character, which is to be kept as it is.
+        return open(descriptor, "w", encoding="utf-8", errors="surrogatepass", newline="\n")
 
     def _write(self, file: TextIO) -> None:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from itertools import count
 from pathlib import Path
 from typing import IO
 
@@ -32,6 +33,26 @@ def write_private(path: Path, content: str | bytes) -> None:
     except BaseException:
         os.unlink(name)
         raise
+
+
+def create_private(path: Path) -> tuple[int, Path]:
+    """Create a file that is not there yet: `path`, or the first free one of `…-2`, `…-3` and so on.
+
+    Missing folders are made, for their owner only.
+
+    Returns:
+        The open file's descriptor, and its path.
+    Raises:
+        OSError: It cannot be made.
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for number in count(1):
+        free = path if number == 1 else path.with_stem(f"{path.stem}-{number}")
+        try:
+            return os.open(free, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY), free
+        except FileExistsError:
+            continue
+    raise AssertionError("count() has no end")
 
 
 def open_private(path: Path) -> IO[bytes]:

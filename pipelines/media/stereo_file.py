@@ -10,10 +10,10 @@ import os
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from vivavoce.pipelines.core.private_file import create_private
 from vivavoce.pipelines.media.frame import BYTES_PER_SAMPLE
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class StereoFile(Protocol):
 
 
 def create(path: Path, sample_rate: int) -> StereoFile:
-    """Open a file that is not there yet, beside `path` if that is; only its owner may read it.
+    """Create a file that is not there yet, beside `path` if that is; only its owner may read it.
 
     Raises:
         OSError: It cannot be made.
@@ -50,18 +50,11 @@ def create(path: Path, sample_rate: int) -> StereoFile:
     """
     if path.suffix != ".wav":
         import av  # noqa: F401 - before anything is made
-    path.parent.mkdir(parents=True, exist_ok=True)
-    for number in count(1):
-        free = path if number == 1 else path.with_stem(f"{path.stem}-{number}")
-        try:
-            descriptor = os.open(free, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileExistsError:
-            continue
-        if path.suffix == ".wav":
-            return WavWriter(free, descriptor, sample_rate)
-        os.close(descriptor)
-        return OpusWriter(free, sample_rate)
-    raise AssertionError("count() has no end")
+    descriptor, free = create_private(path)
+    if path.suffix == ".wav":
+        return WavWriter(free, descriptor, sample_rate)
+    os.close(descriptor)
+    return OpusWriter(free, sample_rate)
 
 
 class WavWriter:

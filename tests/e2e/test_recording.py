@@ -45,14 +45,13 @@ async def test_a_call_in_a_room_is_recorded_with_its_levels_and_its_times(
     call: Callable[..., Awaitable[Call]], tmp_path: Path
 ) -> None:
     it = await call(ANSWER)
-    path = tmp_path / "call.wav"
-    assert await it.session.recording.start(path)
+    assert await it.session.recording.start(tmp_path / "call.wav")
     it.talker.say("table for friday please")
     (turn,) = await it.turns(1)
     await it.session.close()
     (record,) = it.session.report().recordings
     assert record.error == ""
-    both = (await anyio.to_thread.run_sync(read_wav, path)).to_numpy()
+    both = (await anyio.to_thread.run_sync(read_wav, Path(record.path))).to_numpy()
     caller, agent = stretch(both[:, 0]), stretch(both[:, 1])
     ((said_from, said_until),) = it.talker.said()
     ((heard_from, heard_until),) = it.talker.heard()

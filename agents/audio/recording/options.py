@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from vivavoce.agents.core.session_files import session_file
 from vivavoce.pipelines.core.checks import check_flag, check_function, check_number, check_whole, shown
 from vivavoce.pipelines.core.errors import ConfigurationError
 
@@ -25,8 +25,8 @@ class RecordingOptions:
     """
 
     path: str | Path = "recordings/"
-    """A folder, for `<session id>.wav`; or a file, which ends in .wav, .ogg or .opus (the extra `audio`). A file that
-    is there already is never touched: the next one is `…-2`."""
+    """A folder, for `<session id>.wav`, or a name that ends in .wav, .ogg or .opus (the extra `audio`): `call.wav` is
+    the file `call.<session id>.wav`. A file that is there already is never touched: the next one is `…-2`."""
     autostart: bool = True
     """Begin with the session; else by `session.recording.start()`."""
     sample_rate: int = 24000
@@ -56,9 +56,4 @@ def recording_file(path: str | Path, session_id: str) -> Path:
     """
     if not isinstance(path, str | Path):
         raise ConfigurationError(f"a recording needs the path of a folder or file, got {shown(path)}")
-    given = Path(str.__str__(path) if isinstance(path, str) else path)
-    if os.fspath(path).endswith(os.sep) or given.is_dir() or not given.suffix:
-        return given / f"{''.join(c if c.isalnum() or c in '._-' else '_' for c in session_id)}.wav"
-    if given.suffix not in SUFFIXES:
-        raise ConfigurationError(f"a recording is a folder or a file in {', '.join(SUFFIXES)}, got {os.fspath(path)!r}")
-    return given
+    return session_file(path, session_id, suffix=".wav", suffixes=SUFFIXES, what="a recording")

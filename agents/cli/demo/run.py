@@ -8,7 +8,7 @@ import signal
 import wave
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -161,7 +161,6 @@ class Demo:
         await self._make_folders()
         room = new_id("demo")
         recording = self._options.report.with_name(RECORDING)
-        await anyio.Path(recording).unlink(missing_ok=True)  # from the last demo, like its other files
         call = board.expect(room, recording=recording)
         request = CallRequest(url=place.url, token=place.join_token(room, "caller"), wav=str(self._options.wav))
         result = await place_call(request, self._caller_event)
@@ -169,7 +168,8 @@ class Demo:
             await call.is_over.wait()
         if waiting.cancelled_caught or call.report is None:
             raise RoomError(f"the agent's session did not end within {SESSION_END_LIMIT:g} s after the caller hung up")
-        return await self._conclude(call, call.report, result)
+        report = await anyio.to_thread.run_sync(_rename_recording, call.report, recording)
+        return await self._conclude(call, report, result)
 
     def _caller_event(self, event: str, data: dict[str, Any]) -> None:
         if event == "barge_in":
@@ -218,6 +218,17 @@ class Demo:
 
 def _cannot_write(path: Path, reason: str) -> str:
     return f"cannot write {str(path)!r} ({reason}); choose other files with --wav and --report"
+
+
+def _rename_recording(report: SessionReport, path: Path) -> SessionReport:
+    """Give the session's recording the name that it has in each demo, and return the report with that name."""
+    path.unlink(missing_ok=True)  # from the last demo, like its other files
+    if not report.recordings:
+        return report
+    record = report.recordings[0]
+    if (made := Path(record.path)).exists():  # a recording that failed may have no file
+        made.replace(path)
+    return replace(report, recordings=(replace(record, path=str(path)),))
 
 
 def _silences(report: SessionReport) -> list[float] | str:

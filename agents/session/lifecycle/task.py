@@ -16,13 +16,13 @@ from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.service import Service
 from vivavoce.agents.history.snapshot import Snapshot
 from vivavoce.agents.records import CloseReport
-from vivavoce.agents.reports.session_file import report_file, write_report
 from vivavoce.agents.session.caller import Caller
 from vivavoce.agents.session.lifecycle.close import UNWIND_SHARE, CloseSequence, Step
 from vivavoce.agents.session.lifecycle.preparing import Preparing
 from vivavoce.agents.session.lifecycle.start import Starting
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.pipelines.switch import PipelineSwitch
+from vivavoce.agents.session.report_writer import report_file, write_report
 from vivavoce.agents.session.runtime import SessionRuntime
 from vivavoce.agents.session.trace_writer import TraceWriter
 from vivavoce.agents.states import CloseReason

@@ -44,6 +44,11 @@ def options(path: Path, **given: Any) -> SessionOptions:
     return SessionOptions(recording=RecordingOptions(path=path, **given))
 
 
+def file_of(harness: SessionHarness, path: Path) -> Path:
+    """Return the file that the session makes of a name that ends in a suffix."""
+    return path.with_name(f"{path.stem}.{harness.session.id}{path.suffix}")
+
+
 def sounds(side: npt.NDArray[np.int16], rate: int = RATE) -> list[tuple[float, float]]:
     """Return when it sounds, (start, end) in seconds; a pause is 50 ms of silence."""
     loud = np.flatnonzero(np.abs(side.astype(np.int32)) > 60)
@@ -63,10 +68,10 @@ def sides(path: Path) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.int16]]:
 
 @pytest.mark.parametrize("make", [cascading, realtime])
 def test_both_sides_stand_where_they_sounded(make: Callable[..., SessionHarness], tmp_path: Path) -> None:
-    path = tmp_path / "call.wav"
-    harness = make(options(path), [0.1, "Hello there, how are you?"])
+    harness = make(options(tmp_path / "call.wav"), [0.1, "Hello there, how are you?"])
     harness.caller.says("hello there", 0.5, 1.5)
     harness.run(until=6.0)
+    path = file_of(harness, tmp_path / "call.wav")
     (record,) = harness.session.report().recordings
     assert (record.path, record.sample_rate, record.error, record.started_at) == (str(path), RATE, "", 0.0)
     caller, agent = sides(path)
@@ -79,11 +84,11 @@ def test_both_sides_stand_where_they_sounded(make: Callable[..., SessionHarness]
 
 @pytest.mark.parametrize("make", [cascading, realtime])
 def test_what_an_interruption_cut_is_not_in_the_file(make: Callable[..., SessionHarness], tmp_path: Path) -> None:
-    path = tmp_path / "call.wav"
-    harness = make(options(path), [0.1, LONG], [0.1, "Yes?"])
+    harness = make(options(tmp_path / "call.wav"), [0.1, LONG], [0.1, "Yes?"])
     harness.caller.says("count please", 0.5, 1.5)
     harness.caller.says("wait stop", 3.0, 3.6)
     harness.run(until=7.0)
+    path = file_of(harness, tmp_path / "call.wav")
     cut = harness.session.turns[0].interruptions[-1]
     assert cut.stopped_at is not None
     found, answered = sounds(sides(path)[1])
@@ -93,11 +98,11 @@ def test_what_an_interruption_cut_is_not_in_the_file(make: Callable[..., Session
 
 
 def test_a_false_interruption_is_a_silence_and_the_speech_goes_on(tmp_path: Path) -> None:
-    path = tmp_path / "call.wav"
-    harness = cascading(options(path), [0.1, LONG])
+    harness = cascading(options(tmp_path / "call.wav"), [0.1, LONG])
     harness.caller.says("count please", 0.5, 1.5)
     harness.caller.makes_noise(2.5, 3.2)
     harness.run(until=8.0)
+    path = file_of(harness, tmp_path / "call.wav")
     stretches = [(played.start, played.start + played.seconds) for played in harness.played]
     found = sounds(sides(path)[1])
     assert len(found) == 2
@@ -129,13 +134,15 @@ def test_it_goes_on_and_off_and_pauses_during_the_call(tmp_path: Path) -> None:
 
     harness.run(scenario, until=6.0)
     first, second = harness.session.report().recordings
-    assert sounds(sides(tmp_path / "one.wav")[0]) == [
+    one = file_of(harness, tmp_path / "one.wav")
+    assert first.path == str(one)
+    assert sounds(sides(one)[0]) == [
         pytest.approx((0.0, 1.0), abs=0.025),
         pytest.approx((2.0, 3.0), abs=0.025),
     ]
     assert [first.started_at, first.seconds, second.started_at] == pytest.approx([1.0, 3.0, 5.0], abs=0.03)
-    assert second.path == str(tmp_path / "one-2.wav")
-    assert sounds(sides(tmp_path / "one-2.wav")[0]) == [pytest.approx((0.0, 1.0), abs=0.03)]
+    assert second.path == str(one.with_stem(f"{one.stem}-2"))
+    assert sounds(sides(Path(second.path))[0]) == [pytest.approx((0.0, 1.0), abs=0.03)]
 
     async def too_late() -> None:
         with pytest.raises(SessionClosedError):
@@ -204,7 +211,9 @@ def test_a_disk_that_fills_up_in_mid_call_ends_the_recording_only(tmp_path: Path
     (record,) = harness.session.report().recordings
     assert record.error == "File too large"
     assert 1.0 < record.seconds < 2.0
-    assert len(sides(tmp_path / "call.wav")[0]) / RATE == pytest.approx(record.seconds)  # what there is can be played
+    assert len(sides(file_of(harness, tmp_path / "call.wav"))[0]) / RATE == pytest.approx(
+        record.seconds
+    )  # what there is can be played
     assert harness.close_report is not None
     assert harness.close_report.is_clean
 
@@ -212,10 +221,10 @@ def test_a_disk_that_fills_up_in_mid_call_ends_the_recording_only(tmp_path: Path
 def test_opus_in_ogg_is_written_and_read_back(tmp_path: Path) -> None:
     from vivavoce.pipelines.media.av_file import AvDecoder
 
-    path = tmp_path / "call.ogg"
-    harness = cascading(options(path), [0.1, "Hello there."])
+    harness = cascading(options(tmp_path / "call.ogg"), [0.1, "Hello there."])
     harness.caller.says("hello there", 0.5, 1.5)
     harness.run(until=4.0)
+    path = file_of(harness, tmp_path / "call.ogg")
     (record,) = harness.session.report().recordings
     assert record.error == ""
     decoder = AvDecoder(str(path))
@@ -343,7 +352,7 @@ def test_who_stops_a_recording_and_is_cancelled_leaves_a_whole_file(way: str, tm
     (record,) = harness.session.report().recordings
     assert record.error == ""
     assert record.seconds == pytest.approx(1.9, abs=0.05)
-    caller, _ = sides(tmp_path / "call.wav")
+    caller, _ = sides(file_of(harness, tmp_path / "call.wav"))
     assert len(caller) / RATE == pytest.approx(record.seconds)
     assert sounds(caller)[-1][1] == pytest.approx(1.9, abs=0.05)
 

@@ -11,7 +11,7 @@ import pytest
 
 from vivavoce.agents import Agent, AgentSession, SessionOptions
 from vivavoce.agents.session import trace_writer
-from vivavoce.agents.session.trace_writer import TraceWriter, trace_file
+from vivavoce.agents.session.trace_writer import TraceWriter
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness, run_virtual
 from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.agents.turn import inputs as i
@@ -80,27 +80,6 @@ def test_nothing_is_written_and_no_thread_begun_where_nobody_asks(
 
     call(None).run(scenario)
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize(
-    ("path", "expected"),
-    [
-        ("there", "there/s_1.jsonl"),
-        ("new/", "new/s_1.jsonl"),
-        ("new.d/", "new.d/s_1.jsonl"),
-        ("there.d", "there.d/s_1.jsonl"),
-        ("new", "new/s_1.jsonl"),
-        ("call.jsonl", "call.s_1.jsonl"),
-        ("new/call.txt", "new/call.s_1.txt"),
-    ],
-)
-def test_the_files_name_follows_from_path_and_session(
-    path: str, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name in ("there", "there.d"):
-        Path(name).mkdir()
-    assert trace_file(path, "s/1") == Path(expected)
 
 
 def test_sessions_of_one_process_never_share_a_file_even_under_one_id(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from vivavoce.agents import Agent, AgentSession, SessionOptions
 from vivavoce.agents.reports import files
-from vivavoce.agents.reports import session_file as report_file
 from vivavoce.agents.reports.read import read_report
+from vivavoce.agents.session import report_writer
 from vivavoce.agents.testing import (
     ScriptedLLM,
     ScriptedRealtimeModel,
@@ -109,7 +109,7 @@ def test_a_disk_that_hangs_does_not_hold_the_close(
         return tmp_path
 
     monkeypatch.setattr(files, "write_new", hang)
-    monkeypatch.setattr(report_file, "LIMIT", 0.0)  # virtual time stands still while a thread is waited for
+    monkeypatch.setattr(report_writer, "LIMIT", 0.0)  # virtual time stands still while a thread is waited for
     try:
         harness = call(tmp_path / "call.json")
     finally:
