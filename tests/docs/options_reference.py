@@ -18,8 +18,8 @@ TARGET = Path(__file__).parents[2] / "docs" / "options.md"
 
 HEADER = """# Options
 
-Every options class of vivavoce: what can be set, its type, its default and what it does. All are keyword arguments, all
-times are seconds, and a value that cannot be is refused where it is given. Made from the source by `make reference`.
+Every options class of vivavoce: each option with its type, its default and its meaning. All are keyword arguments, all
+times are seconds, and a wrong value is refused at once. Made from the source by `make reference`.
 """
 
 POINTER = "What each option does: docs/options.md."
@@ -138,7 +138,7 @@ def _section(path: str) -> str:
     cls = load(path)
     module, _, name = path.rpartition(".")
     about = inspect.cleandoc(cls.__doc__ or "").removesuffix(POINTER).rstrip()
-    rows = [("option", "type", "default", "what it does"), ("---",) * 4]
+    rows = [("option", "type", "default", "meaning"), ("---",) * 4]
     for each in options_of(cls):
         default = _code(each.default) if each.default else "needed"
         rows.append((_code(each.name), _code(each.type), default, _cell(each.text)))

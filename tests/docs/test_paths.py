@@ -1,0 +1,37 @@
+"""Every path that a document names exists."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+TOP = r"(?:agents|pipelines|plugins|tests|examples|docs)"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_path_named_exists(document: Path) -> None:
+    named = re.findall(rf"`({TOP}/[\w./]*)`", document.read_text(encoding="utf-8"))
+    assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+def test_the_architecture_names_every_folder_of_the_agents() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    folders = [path.parent.name for path in (ROOT / "agents").glob("*/__init__.py")]
+    assert [name for name in sorted(folders) if f"`agents/{name}/`" not in text] == []
+
+
+def test_the_readme_names_every_folder_of_the_agents() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    folders = [path.parent.name for path in (ROOT / "agents").glob("*/__init__.py")]
+    assert [name for name in sorted(folders) if f"`agents/{name}/`" not in text] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_link_to_a_file_exists(document: Path) -> None:
+    links = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", document.read_text(encoding="utf-8"))
+    files = [link for link in links if "://" not in link]
+    assert [link for link in files if not (document.parent / link).exists()] == []
