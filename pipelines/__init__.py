@@ -1,7 +1,8 @@
 """vivavoce.pipelines: how speech is understood and made. The public names are lazy, so that importing this is cheap.
 
 Layers, lowest first: `core` → `media` → the ports (`stt`, `llm`, `tts`, `vad`, `denoise`, `turn_detector`,
-`realtime_model`) → `io` and `pipeline` → `cascading`, `realtime` → `testing`.
+`realtime_model`) → `io`, `pipeline`, `events` and `speech` → `listening` and `speaking` → `cascading`, `realtime` →
+`testing`.
 """
 
 from __future__ import annotations

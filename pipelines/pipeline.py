@@ -17,6 +17,7 @@ from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskStatus
 
 from vivavoce.pipelines.core.clock import Clock
+from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.events import (
     PipelineEvent,
     PipelineFailed,
@@ -125,6 +126,9 @@ class PipelineContext:
 class PipelineConnection(ABC):
     """One session's connection. All methods are called on the session's event loop."""
 
+    is_closed = False
+    """Whether `aclose()` was called."""
+
     @abstractmethod
     async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
         """Connect, call `task_status.started()`, and serve until cancelled.
@@ -230,6 +234,21 @@ class Pipeline(ABC):
         prepare_filters(self.text_filters)
         if self.fallback is not None:
             self.fallback.prepare()
+
+    def check_free(self, connection: PipelineConnection | None) -> None:
+        """Refuse to open a second connection.
+
+        Args:
+            connection: The one opened before, if any.
+        Raises:
+            ConfigurationError: It is not closed.
+        """
+        if connection is not None and not connection.is_closed:
+            kind = type(self).__name__
+            raise ConfigurationError(
+                f"needed a pipeline that no session holds, got one that is attached already; make a {kind} for each "
+                "session (its components may be shared)"
+            )
 
     @abstractmethod
     def open(self, context: PipelineContext) -> PipelineConnection:

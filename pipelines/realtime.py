@@ -37,13 +37,13 @@ from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskStatus
 
 from vivavoce.pipelines import events as ev
-from vivavoce.pipelines.cascading import CascadingComponents, CascadingConnection, CascadingOptions, check_listening
-from vivavoce.pipelines.core.checks import check_choice, check_instance, check_number, shown
+from vivavoce.pipelines.core.checks import check_choice, check_instance, shown
 from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError, ProviderError, first_error
 from vivavoce.pipelines.core.retry import RetryOptions, retry_stream
+from vivavoce.pipelines.denoise.base import Denoiser
+from vivavoce.pipelines.listening.ears import Ears
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent, TextDelta, Usage
 from vivavoce.pipelines.llm.tools import Tool, ToolCall
-from vivavoce.pipelines.media.buffer import RecentFrames
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.media.resample import Resampler
 from vivavoce.pipelines.pipeline import Pipeline, PipelineCapabilities, PipelineConnection, PipelineContext
@@ -51,21 +51,20 @@ from vivavoce.pipelines.realtime_model import events as rt
 from vivavoce.pipelines.realtime_model.base import RealtimeModel, RealtimeSetup, TurnDetection
 from vivavoce.pipelines.realtime_model.conversation import LinkedConversation
 from vivavoce.pipelines.realtime_model.link import RealtimeLink
+from vivavoce.pipelines.realtime_model.turn_audio import TurnAudio
+from vivavoce.pipelines.speaking.at_rate import at_rate
+from vivavoce.pipelines.speaking.voice import Voice
+from vivavoce.pipelines.speech import SpeechComponents, SpeechOptions
 from vivavoce.pipelines.stt.base import STT
-from vivavoce.pipelines.tts.at_rate import at_rate
 from vivavoce.pipelines.tts.base import TTS, AudioChunk
-from vivavoce.pipelines.tts.sentences import SentenceOptions
-from vivavoce.pipelines.tts.text_filters import DEFAULT_TEXT_FILTERS, TextFilter, checked_filters
 from vivavoce.pipelines.turn_detector.base import TurnDetector
 from vivavoce.pipelines.vad.base import VAD
 
-ONSET_SECONDS = 0.5
-"""Audio before the vad's report that a model is sent too, so that it hears the first syllable."""
 _SPOKEN = (AudioChunk, TextDelta)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RealtimeOptions:
+class RealtimeOptions(SpeechOptions):
     """How a realtime pipeline is put together, speaks with a voice of one's own, and deals with what fails.
 
     What each option does: docs/options.md.
@@ -80,20 +79,9 @@ class RealtimeOptions:
     """Tries of connecting."""
     reply_retry: RetryOptions = field(default_factory=RetryOptions)
     """Tries of an answer, until its first word, audio or tool call."""
-    tts_retry: RetryOptions = field(default_factory=RetryOptions)
-    """Tries of a synthesis with one's own voice, until its first audio."""
-    stt_reconnect: RetryOptions = field(default_factory=lambda: RetryOptions(waits=(0.5, 0.5)))
-    """Tries of opening a recognition stream."""
-    text_filters: tuple[TextFilter, ...] = DEFAULT_TEXT_FILTERS
-    """What one's own voice says for what is written, in order (`pipelines.tts.text_filters`); `()` for none."""
-    sentences: SentenceOptions = field(default_factory=SentenceOptions)
-    """Where text is cut for a voice of one's own that takes sentences."""
-    turn_detector_limit: float = 1.0
-    """Seconds for a turn detector's verdict, after which the turn counts as complete."""
 
     def __post_init__(self) -> None:
-        checked_filters(self.text_filters)
-        check_number("turn_detector_limit", self.turn_detector_limit, above=0, unit="s")
+        SpeechOptions.__post_init__(self)
         check_choice("turn_detection", self.turn_detection, ("local", "remote", None))
         check_choice("answers", self.answers, ("audio", "text", None))
 
@@ -122,6 +110,7 @@ class RealtimePipeline(Pipeline):
         stt: STT | None = None,
         tts: TTS | None = None,
         vad: VAD | None = None,
+        denoise: Denoiser | None = None,
         turn_detector: TurnDetector | None = None,
         options: RealtimeOptions | None = None,
         fallback: Pipeline | None = None,
@@ -133,10 +122,10 @@ class RealtimePipeline(Pipeline):
         check_instance("options", options, RealtimeOptions, or_none=True)
         self.model = model
         self.fallback = fallback
-        self.components = CascadingComponents(stt=stt, tts=tts, vad=vad, turn_detector=turn_detector)
+        self.components = SpeechComponents(stt=stt, tts=tts, vad=vad, denoise=denoise, turn_detector=turn_detector)
         self.options = options or RealtimeOptions()
         self.text_filters = self.options.text_filters if tts is not None else ()
-        check_listening(self.components, self.name)
+        self.components.check("RealtimePipeline")
         can = model.capabilities
         self.answers = self.options.answers or ("audio" if can.generates_audio else "text")
         """Whether the model answers with speech or with text."""
@@ -159,8 +148,7 @@ class RealtimePipeline(Pipeline):
     def capabilities(self) -> PipelineCapabilities:
         """The model's, completed by the components."""
         model, own = self.model.capabilities, self.components
-        parts = (("stt", own.stt), ("tts", own.tts), ("vad", own.vad), ("turn_detector", own.turn_detector))
-        present = (("realtime_model", self.model), *((kind, part) for kind, part in parts if part is not None))
+        present = (("realtime_model", self.model), *own.present())
         return PipelineCapabilities(
             can_say=True,
             decides_turns=self.turn_detection,
@@ -172,8 +160,7 @@ class RealtimePipeline(Pipeline):
             takes_video=model.takes_video,
             takes_flow=False,
             output_rate=self.output_rate,
-            **own.hearing,
-            turn_detector_limit=self.options.turn_detector_limit if own.turn_detector else None,
+            **own.listening(self.options),
             components=tuple((kind, part.provider, part.model) for kind, part in present),
         )
 
@@ -191,19 +178,16 @@ class RealtimePipeline(Pipeline):
         Raises:
             ConfigurationError: The pipeline is attached to a session already.
         """
-        if self._connection is not None and not self._connection.is_closed:
-            raise ConfigurationError(
-                "needed a pipeline that no session holds, got one that is attached already; make a RealtimePipeline "
-                "for each session (its components may be shared)"
-            )
+        self.check_free(self._connection)
         self._connection = RealtimePipelineConnection(self, context)
         return self._connection
 
 
 class RealtimePipelineConnection(PipelineConnection):
-    """One session's conversation with the model, and its own ears and voice where it has them."""
+    """One session's conversation with the model, with ears and voice of the pipeline's own components."""
 
     def __init__(self, pipeline: RealtimePipeline, context: PipelineContext) -> None:
+        parts, options = pipeline.components, pipeline.options
         self._pipeline = pipeline
         self._can = pipeline.model.capabilities
         self._clock = context.clock
@@ -211,23 +195,7 @@ class RealtimePipelineConnection(PipelineConnection):
         self._history = context.history
         self._is_local = pipeline.turn_detection == "local"
         self._instructions, self._tools = context.instructions, tuple(context.tools)
-        self.is_closed = False
-        self._context_rate = context.input_rate
-        self._to_model = Resampler(context.input_rate, self._can.input_rate)
-        self._onset = RecentFrames(ONSET_SECONDS)
-        self._is_heard = not self._is_local
-        self._is_speaking = False
-        self._own: CascadingConnection | None = None
-        if (own := pipeline.components) != CascadingComponents():
-            options = CascadingOptions(
-                tts_retry=pipeline.options.tts_retry,
-                stt_reconnect=pipeline.options.stt_reconnect,
-                text_filters=pipeline.options.text_filters,
-                sentences=pipeline.options.sentences,
-                turn_detector_limit=pipeline.options.turn_detector_limit,
-            )
-            own_context = replace(context, emit=self._on_own_event)
-            self._own = CascadingConnection(own, options, own_context, needs_vad=self._is_local)
+        self._input_rate = context.input_rate
         self._link = RealtimeLink(
             pipeline.model,
             setup=self._setup,
@@ -235,19 +203,30 @@ class RealtimePipelineConnection(PipelineConnection):
             on_replaced=lambda gap, reason: context.emit(ev.PipelineReplaced("realtime_model", gap, reason)),
             on_failure=self._on_failure,
             clock=context.clock,
-            retries=pipeline.options.reconnect,
+            retries=options.reconnect,
             open_limit=context.open_limit,
         )
         self._conversation = LinkedConversation(self._link)
+        self._turn_audio = TurnAudio(self._link, is_local=self._is_local)
+        self._ears = Ears(
+            parts,
+            options,
+            replace(context, emit=self._on_ears_event),
+            needs_vad=self._is_local,
+            model=self._turn_audio,
+            model_rate=self._can.input_rate,
+        )
+        self._voice = None if parts.tts is None else Voice(parts.tts, options, context.clock, context.emit)
 
     async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
         """Connect and take events until cancelled."""
-        if self._own is None:
+        self._ears.open()
+        if not self._ears.needs_task:
             await self._link.run(task_status=task_status)
             return
         try:
             async with anyio.create_task_group() as group:
-                await group.start(self._own.run)
+                await group.start(self._ears.run)
                 await self._link.run(task_status=task_status)
         except ExceptionGroup as failures:
             raise first_error(failures) from failures
@@ -255,58 +234,31 @@ class RealtimePipelineConnection(PipelineConnection):
     # --- the caller
 
     def push_audio(self, frame: AudioFrame) -> None:
-        """Take the caller's next frame; what comes while there is no connection waits for the next one."""
-        heard = self._to_model.push(frame)
-        if heard.data and self._is_heard:
-            self._link.push(heard)
-        elif heard.data:
-            self._onset.push(heard)
-        if self._own is not None:
-            self._own.push_audio(frame)
+        """Take the caller's next frame; without a connection, the model's audio waits for the next one."""
+        self._ears.push(frame)
 
     def audio_stopped(self) -> None:
-        """Have one's own recogniser settle what it has heard."""
-        if self._own is not None:
-            self._own.audio_stopped()
-        self._is_speaking = False
+        """Have the pipeline's own recogniser settle the open utterance."""
+        self._ears.stop()
 
     def commit_audio(self) -> None:
-        """Tell the model that the turn is over: it hears no more until the caller speaks again."""
-        if self._own is not None:
-            self._own.commit_audio()
-        if self._is_local:
-            self._link.commit()
-            self._is_heard = self._is_speaking
-        self._link.user_is(silent=True)
+        """End the turn for the model: it hears no more until the caller speaks again."""
+        self._ears.commit()
+        self._turn_audio.commit(is_speaking=self._ears.is_speaking)
 
     def clear_audio(self) -> None:
-        """Have everybody forget the open turn's audio."""
-        if self._own is not None:
-            self._own.clear_audio()
-        self._forget()
+        """Have recogniser and model forget the open turn's audio."""
+        self._ears.clear()
+        self._turn_audio.clear(is_speaking=self._ears.is_speaking)
 
     def drop_audio(self) -> None:
         """Have the model forget a turn that is not answered."""
         if self._is_local:
-            self._forget()
+            self._turn_audio.clear(is_speaking=self._ears.is_speaking)
 
     def predict_end_of_turn(self, text: str, agent_text: str) -> None:
         """Ask the turn detector, if any."""
-        if self._own is not None:
-            self._own.predict_end_of_turn(text, agent_text)
-
-    def _forget(self) -> None:
-        self._link.clear()
-        self._is_heard = self._is_speaking or not self._is_local
-        self._link.user_is(silent=not self._is_speaking)
-
-    def _speech_started(self) -> None:
-        self._is_speaking = True
-        self._link.user_is(silent=False)
-        if not self._is_heard:
-            self._is_heard = True
-            for frame in self._onset.drain():
-                self._link.push(frame)
+        self._ears.predict_end_of_turn(text, agent_text)
 
     # --- answers
 
@@ -335,8 +287,8 @@ class RealtimePipelineConnection(PipelineConnection):
 
     def speak(self, text: str | AsyncIterator[str]) -> AsyncGenerator[AudioChunk, None]:
         """Speak with one's own voice, else have the model say it, as soon as the text is whole."""
-        if self._own is not None and self._pipeline.components.tts is not None:
-            return at_rate(self._own.speak(text), self._pipeline.output_rate)
+        if self._voice is not None:
+            return at_rate(self._voice.speak(text), self._pipeline.output_rate)
         return self._say(text)
 
     async def _say(self, text: str | AsyncIterator[str]) -> AsyncGenerator[AudioChunk, None]:
@@ -394,8 +346,7 @@ class RealtimePipelineConnection(PipelineConnection):
     async def aclose(self) -> None:
         """Free ears and voice; the model's connection ended with `run()`."""
         self.is_closed = True
-        if self._own is not None:
-            await self._own.aclose()
+        self._ears.close()
 
     def _setup(self, resume: str) -> RealtimeSetup:
         return RealtimeSetup(
@@ -410,11 +361,10 @@ class RealtimePipelineConnection(PipelineConnection):
 
     # --- what is reported
 
-    def _on_own_event(self, event: ev.PipelineEvent) -> None:
+    def _on_ears_event(self, event: ev.PipelineEvent) -> None:
         if isinstance(event, ev.UserSpeechStarted):
-            self._speech_started()
+            self._turn_audio.speech_started()
         elif isinstance(event, ev.UserSpeechEnded):
-            self._is_speaking = False
             if not self._is_local:
                 self._link.user_is(silent=True)
         elif isinstance(event, ev.UserTurnEnded) and not self._is_local:
@@ -429,9 +379,9 @@ class RealtimePipelineConnection(PipelineConnection):
             take(self, event)
 
     def _on_speech(self, event: rt.RealtimeSpeechStarted | rt.RealtimeSpeechEnded) -> None:
-        if self._own is not None and self._own.has_vad:  # the own one tells, sooner
+        if self._ears.has_vad:  # the pipeline's own VAD reports the same, sooner
             return
-        at = self._clock.now() - event.ago
+        at = self._clock.now() - event.ago - self._ears.delay
         is_start = isinstance(event, rt.RealtimeSpeechStarted)
         self._link.user_is(silent=not is_start)
         self._emit(ev.UserSpeechStarted(at) if is_start else ev.UserSpeechEnded(at))
@@ -470,7 +420,7 @@ class RealtimePipelineConnection(PipelineConnection):
     def _on_failure(self, error: ProviderError, recovered: bool) -> None:
         unheard: list[AudioFrame] = []
         if not recovered and self._pipeline.components.stt is None:
-            to_caller = Resampler(self._can.input_rate, self._context_rate)
+            to_caller = Resampler(self._can.input_rate, self._input_rate)
             unheard = [to_caller.push(frame) for frame in self._link.take_unheard()]
         self._emit(ev.PipelineFailed(error, recovered, "realtime_model", tuple(f for f in unheard if f.data)))
 

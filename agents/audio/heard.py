@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from vivavoce.pipelines.core.words import count_words, is_spaceless, word_end
 from vivavoce.pipelines.tts.base import Word
-from vivavoce.pipelines.tts.spoken import SpokenText
+from vivavoce.pipelines.speaking.spoken_text import SpokenText
 
 DEFAULT_CHARS_PER_SECOND = 15.0
 """How fast a voice is taken to speak while neither word times nor its whole audio is there yet."""

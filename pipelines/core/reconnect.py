@@ -83,6 +83,9 @@ class ReconnectingStream(ABC, Generic[S, E]):
         self._serving: anyio.CancelScope | None = None
         self._broken: ProviderError | None = None
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._provider})"
+
     @abstractmethod
     async def _open(self) -> S:
         """Return a new stream, or raise ProviderError."""

@@ -44,6 +44,9 @@ class Reopening(Generic[S]):
         self.stream: S | None = None
         """None before `open()`, after `close()`, and once it is given up."""
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.provider})"
+
     def open(self) -> None:
         """Open the first stream.
 

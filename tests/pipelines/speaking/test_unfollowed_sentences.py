@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vivavoce.agents.speech.text_channel import TextChannel
+from vivavoce.pipelines.speaking.voice import Voice
+from vivavoce.pipelines.speech import SpeechOptions
 from vivavoce.pipelines.testing import ScriptedTTS, VirtualClock, run_virtual
 from vivavoce.pipelines.testing.script import wait
 from vivavoce.pipelines.tts.sentences import SentenceCutter, SentenceOptions
 from vivavoce.pipelines.tts.text_filters import DEFAULT_TEXT_FILTERS
-from vivavoce.pipelines.tts.voice import Voice, VoiceOptions
 
 
 def settled(text: str, options: SentenceOptions | None = None, *, keeps_code: bool = True) -> list[str]:
@@ -127,7 +128,7 @@ def spoken(kind: Kind, *pieces: str | float) -> list[tuple[float, str]]:
 
     async def main() -> None:
         clock, channel = VirtualClock(), TextChannel()
-        voice = Voice(tts, VoiceOptions(text_filters=filters), clock, lambda error: None)
+        voice = Voice(tts, SpeechOptions(text_filters=filters), clock, lambda event: None)
         async with anyio.create_task_group() as group:
             group.start_soon(feed, channel)
             async for chunk in voice.speak(channel):

@@ -1,69 +1,57 @@
-"""Asking a turn detector in the background: one question at a time, a limit, and nothing for stale ones."""
+"""TurnPredictor: the stage of a turn detector: one question at a time, within a limit, in the background."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 
 import anyio
 
 from vivavoce.pipelines.core.boundary import Expected, provider_errors
 from vivavoce.pipelines.core.errors import ProviderError, ProviderTimeoutError
 from vivavoce.pipelines.core.reopening import Reopening
+from vivavoce.pipelines.events import PipelineFailed, UserTurnPredicted
 from vivavoce.pipelines.media.frame import AudioFrame
-from vivavoce.pipelines.turn_detector.base import EndOfTurnPrediction, TurnContext, TurnDetectorStream
+from vivavoce.pipelines.pipeline import PipelineContext
+from vivavoce.pipelines.turn_detector.base import EndOfTurnPrediction, TurnContext, TurnDetector, TurnDetectorStream
 
 logger = logging.getLogger(__name__)
 
 COMPLETE = EndOfTurnPrediction(complete=True, probability=1.0)
-"""What counts when there is no verdict."""
-
+"""The verdict where the detector gives none."""
 
 VERDICTS = Expected(EndOfTurnPrediction, complete=bool, probability=(int, float))
-"""What `TurnDetectorStream.predict()` may return."""
+"""The verdicts that `TurnDetectorStream.predict()` may return."""
 
 
-class TurnPredictor:
-    """Puts questions to one session's detector and hands the verdicts to a callback.
+class TurnPredictor(Reopening[TurnDetectorStream]):
+    """Asks one session's detector and emits its verdicts, `UserTurnPredicted`.
 
-    `ask()`, `forget()` and `push()` are synchronous and may be called from anywhere on the loop; the work is done in
-    `run()`.
+    `ask()`, `forget()` and `push()` are synchronous and may be called from anywhere on the loop; `run()` does the work.
+    A failure is emitted as `PipelineFailed`. The turn then counts as complete.
 
     Args:
-        stream: The detector; whoever opened it closes it.
-        on_verdict: Called with each verdict that is still wanted.
-        on_failure: Called with each failure of a verdict, which counts as complete.
         limit: Seconds for one verdict, after which the turn counts as complete.
     """
 
-    def __init__(
-        self,
-        stream: Reopening[TurnDetectorStream],
-        on_verdict: Callable[[EndOfTurnPrediction], None],
-        *,
-        on_failure: Callable[[ProviderError], None],
-        limit: float,
-    ) -> None:
-        self._stream = stream
-        self._on_verdict = on_verdict
-        self._on_failure = on_failure
+    def __init__(self, detector: TurnDetector, limit: float, context: PipelineContext) -> None:
+        super().__init__(detector.open, detector.provider, clock=context.clock, on_failure=self._report)
         self._limit = limit
-        self._provider = stream.provider
+        self._emit = context.emit
         self._question: TurnContext | None = None
         self._asked = anyio.Event()
         self._scope = anyio.CancelScope()
 
     def push(self, frame: AudioFrame) -> None:
         """Have the detector hear a frame of the caller."""
-        if self._stream.stream is None:
+        if self.stream is None:
             return
         try:
-            self._stream.stream.push(frame)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - the boundary to the detector's code: the next frame gets a new one
-            self._stream.failed(error)
+            self.stream.push(frame)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the boundary to the detector's code: the next frame gets a new stream
+            self.failed(error)
 
     def ask(self, question: TurnContext) -> None:
-        """Ask; a question that is still open is stale by this."""
+        """Ask; an older question that is still open gets no verdict."""
         self._scope.cancel()
         self._question = question
         self._asked.set()
@@ -84,21 +72,24 @@ class TurnPredictor:
             with anyio.CancelScope() as self._scope:
                 verdict = await self._predict(question)
             if not self._scope.cancel_called:
-                self._on_verdict(verdict)
+                self._emit(UserTurnPredicted(verdict.complete, verdict.probability))
 
     async def _predict(self, question: TurnContext) -> EndOfTurnPrediction:
-        stream = self._stream.stream
+        stream = self.stream
         if stream is None:  # given up
             return COMPLETE
         try:
-            with anyio.fail_after(self._limit), provider_errors(self._provider):
+            with anyio.fail_after(self._limit), provider_errors(self.provider):
                 verdict = await stream.predict(question)
-                VERDICTS.check(verdict, self._provider)
+                VERDICTS.check(verdict, self.provider)
                 return verdict
         except TimeoutError:
-            error: ProviderError = ProviderTimeoutError(f"no verdict within {self._limit} s", provider=self._provider)
+            error: ProviderError = ProviderTimeoutError(f"no verdict within {self._limit} s", provider=self.provider)
         except ProviderError as failure:
             error = failure
         logger.warning("no end-of-turn verdict, the turn counts as complete: %s", error)
-        self._on_failure(error)
+        self._report(error)
         return COMPLETE
+
+    def _report(self, error: ProviderError, has_given_up: bool = False) -> None:
+        self._emit(PipelineFailed(error, True, "turn_detector"))

@@ -1,7 +1,7 @@
-"""Voice: any text to one stream of audio, by whole sentences or as it comes, whichever the TTS takes.
+"""Voice: any text to one stream of audio, by whole sentences or as the text comes, as the TTS allows.
 
-The TTS gets what text filters make of the text; chunks carry the text and the words of the original, so that what was
-heard is told in the words of the history.
+The TTS receives the filtered text. Chunks carry the text and the words of the original, so that the heard text consists
+of words of the history.
 """
 
 from __future__ import annotations
@@ -9,54 +9,42 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import aclosing
-from dataclasses import dataclass, field
 from functools import partial
 
 from vivavoce.pipelines.core.boundary import guarded
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.retry import RetryOptions, retry_stream
+from vivavoce.pipelines.events import PipelineEvent, PipelineFailed
 from vivavoce.pipelines.media.frame import AudioFrame
+from vivavoce.pipelines.speaking.spoken_text import SpokenText
+from vivavoce.pipelines.speech import SpeechOptions
 from vivavoce.pipelines.tts.base import AUDIO_CHUNKS, TTS, AudioChunk, Word
 from vivavoce.pipelines.tts.live_text import PAUSE, LiveText
 from vivavoce.pipelines.tts.sentences import SentenceCutter, SentenceOptions, sentences
-from vivavoce.pipelines.tts.spoken import SpokenText
-from vivavoce.pipelines.tts.text_filters import DEFAULT_TEXT_FILTERS, FilterChain, TextFilter
+from vivavoce.pipelines.tts.text_filters import FilterChain
 
 _WHOLE_WORDS = re.compile(r".*[\s\u2e80-\ud7ff\uf900-\ufaff\uff00-\uffef]", re.DOTALL)
 """Up to white space, or a sign of a script without spaces."""
 
 NO_RETRY = RetryOptions(waits=())
-"""For what follows speech that was heard already."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VoiceOptions:
-    """How text becomes speech."""
-
-    retry: RetryOptions = field(default_factory=RetryOptions)
-    """Tries for a retryable error that comes before anything was spoken."""
-    text_filters: tuple[TextFilter, ...] = DEFAULT_TEXT_FILTERS
-    """What is said for what is written, in order; `()` for none."""
-    sentences: SentenceOptions = field(default_factory=SentenceOptions)
-    """Where text is cut for a voice that takes sentences."""
+"""For speech that follows speech which was heard already."""
 
 
 class Voice:
     """Speaks with a TTS.
 
     Args:
-        clock: For when a text was sent to the TTS.
-        on_filter_error: Takes what a text filter raised, once a speech; the speech goes on without it.
+        clock: Dates the request of each synthesis.
+        emit: Receives the error of a text filter, once a speech; the speech goes on without the filter.
     """
 
-    def __init__(
-        self, tts: TTS, options: VoiceOptions, clock: Clock, on_filter_error: Callable[[Exception], None]
-    ) -> None:
+    def __init__(self, tts: TTS, options: SpeechOptions, clock: Clock, emit: Callable[[PipelineEvent], None]) -> None:
         self._tts = tts
         self._options = options
         self._clock = clock
         self._streams_text, self._rate = tts.capabilities.streams_text, tts.capabilities.sample_rate
-        self._filters = FilterChain(options.text_filters, on_filter_error) if options.text_filters else None
+        self._emit = emit
+        self._filters = FilterChain(options.text_filters, self._report) if options.text_filters else None
 
     def speak(self, text: str | AsyncIterator[str]) -> AsyncGenerator[AudioChunk, None]:
         """Yield the speech; word times count from the start of all of it.
@@ -73,7 +61,7 @@ class Voice:
 
     async def _speak_sentences(self, text: str | AsyncIterator[str]) -> AsyncGenerator[AudioChunk, None]:
         samples, rate = 0, self._rate
-        retries = self._options.retry
+        retries = self._options.tts_retry
         async with aclosing(self._said_sentences(text)) as parts:
             async for sentence, said in parts:
                 words_of = _same
@@ -128,7 +116,7 @@ class Voice:
         source = _Source(pieces, self._clock)
         is_first = True
         stream = self._guarded(lambda: self._tts.stream(source.again()))
-        async with aclosing(retry_stream(stream, self._options.retry)) as chunks:
+        async with aclosing(retry_stream(stream, self._options.tts_retry)) as chunks:
             async for chunk in chunks:
                 if spoken is not None and (chunk.words or chunk.text):
                     part = spoken.part(chunk.text) if chunk.text else ""
@@ -139,6 +127,9 @@ class Voice:
                     yield AudioChunk(chunk.frame, chunk.words, chunk.text, source.began_at)
                 else:
                     yield chunk
+
+    def _report(self, error: Exception) -> None:
+        self._emit(PipelineFailed(error, True, "text_filter"))
 
     def _guarded(self, make: Callable[[], AsyncIterator[AudioChunk]]) -> Callable[[], AsyncGenerator[AudioChunk, None]]:
         return partial(guarded, make, AUDIO_CHUNKS, self._tts.provider)

@@ -10,12 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vivavoce.pipelines.core.clock import Clock
+from vivavoce.pipelines.events import PipelineEvent, PipelineFailed
+from vivavoce.pipelines.speaking.spoken_text import SpokenText
+from vivavoce.pipelines.speaking.voice import Voice
+from vivavoce.pipelines.speech import SpeechOptions
 from vivavoce.pipelines.testing import ScriptedTTS, run_virtual
 from vivavoce.pipelines.testing.virtual_time import VirtualClock
 from vivavoce.pipelines.tts.base import AudioChunk, Word
-from vivavoce.pipelines.tts.spoken import SpokenText
 from vivavoce.pipelines.tts.text_filters import DEFAULT_TEXT_FILTERS, EmojiFilter, MarkdownFilter, TextFilter
-from vivavoce.pipelines.tts.voice import Voice, VoiceOptions
 
 
 async def pieces(*texts: str) -> AsyncGenerator[str, None]:
@@ -27,14 +29,16 @@ async def pieces(*texts: str) -> AsyncGenerator[str, None]:
 def speak(
     tts: ScriptedTTS, *texts: str, filters: Sequence[TextFilter] = DEFAULT_TEXT_FILTERS
 ) -> tuple[list[AudioChunk], list[Exception]]:
-    errors: list[Exception] = []
+    events: list[PipelineEvent] = []
 
     async def main() -> list[AudioChunk]:
         clock: Clock = VirtualClock()
-        voice = Voice(tts, VoiceOptions(text_filters=tuple(filters)), clock, errors.append)
+        voice = Voice(tts, SpeechOptions(text_filters=tuple(filters)), clock, events.append)
         return [chunk async for chunk in voice.speak(pieces(*texts))]
 
-    return run_virtual(main()), errors
+    chunks = run_virtual(main())
+    assert all(isinstance(event, PipelineFailed) and event.recovered for event in events)
+    return chunks, [event.error for event in events if isinstance(event, PipelineFailed)]
 
 
 def numbers(text: str) -> str:
@@ -91,7 +95,7 @@ def test_a_stream_holds_back_the_last_word_only_while_nothing_is_to_be_changed()
                 await anyio.sleep(1.0)
                 seen.append(tts.texts[0] if tts.texts else "")
 
-        voice = Voice(tts, VoiceOptions(), VirtualClock(), _unexpected)
+        voice = Voice(tts, SpeechOptions(), VirtualClock(), _unexpected)
         async for _ in voice.speak(text()):
             pass
         return seen
@@ -118,7 +122,7 @@ def test_a_script_without_spaces_is_streamed_sign_by_sign() -> None:
                 await anyio.sleep(1.0)
                 seen.append(tts.texts[0])
 
-        voice = Voice(tts, VoiceOptions(), VirtualClock(), _unexpected)
+        voice = Voice(tts, SpeechOptions(), VirtualClock(), _unexpected)
         async for _ in voice.speak(text()):
             pass
         return seen
@@ -126,8 +130,8 @@ def test_a_script_without_spaces_is_streamed_sign_by_sign() -> None:
     assert run_virtual(main()) == ["你", "你好，", "你好，ありが", "你好，ありが", "你好，ありがとう。 はい"]
 
 
-def _unexpected(error: Exception) -> None:
-    raise AssertionError("no filter may fail here") from error
+def _unexpected(event: PipelineEvent) -> None:
+    raise AssertionError(f"no filter may fail here: {event}")
 
 
 @pytest.mark.parametrize("streams_text", [False, True])

@@ -1,8 +1,8 @@
-"""GuardedVAD: one session's voice activity detection across failures of its code."""
+"""VoiceActivity: the stage of a VAD, across failures of its code."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from vivavoce.pipelines.core.boundary import Expected
 from vivavoce.pipelines.core.clock import Clock
@@ -20,26 +20,29 @@ from vivavoce.pipelines.vad.base import (
 )
 
 VAD_EVENTS = Expected(VADSpeechStarted, VADSpeechEnded, VADVoicePaused, VADVoiceResumed, ago=(int, float))
-"""What `VADStream.push()` may return."""
+"""The events that `VADStream.push()` may return."""
 
 
-class GuardedVAD(Reopening[VADStream]):
-    """A VAD that raises, or returns something unexpected, is opened anew; after three failures in a row it is given up.
+class VoiceActivity(Reopening[VADStream]):
+    """Detects speech. A VAD that raises, or returns something unexpected, is opened again; after three failures in a
+    row it is given up.
 
     Args:
+        on_event: Called with each event of a frame.
         on_failure: As for Reopening.
     """
 
-    def __init__(self, vad: VAD, *, clock: Clock, on_failure: OnFailure) -> None:
+    def __init__(self, vad: VAD, clock: Clock, on_event: Callable[[VADEvent], None], on_failure: OnFailure) -> None:
         super().__init__(vad.open, vad.provider, clock=clock, on_failure=on_failure)
+        self._on_event = on_event
 
-    def push(self, frame: AudioFrame) -> Sequence[VADEvent]:
-        """Take a frame and return what became known by it; nothing once the VAD is given up."""
+    def push(self, frame: AudioFrame) -> None:
+        """Have the VAD hear a frame; once it is given up, nothing happens."""
         if self.stream is None:
-            return ()
+            return
         try:
             events = self.stream.push(frame)
-            if not isinstance(events, Sequence):
+            if type(events) is not tuple and not isinstance(events, Sequence):  # the exact type first: it is fast
                 problem = (
                     f"needed a sequence of events, also an empty one, got {type(events).__name__}; mend the plugin"
                 )
@@ -48,11 +51,12 @@ class GuardedVAD(Reopening[VADStream]):
                 VAD_EVENTS.check(event, self.provider)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the boundary to the VAD's code: the next frame gets a new stream
             self.failed(error)
-            return ()
-        return events
+            return
+        for event in events:
+            self._on_event(event)
 
     def reset(self) -> None:
-        """Forget the audio so far."""
+        """Have the VAD forget the audio so far."""
         if self.stream is None:
             return
         try:

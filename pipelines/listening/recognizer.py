@@ -1,0 +1,152 @@
+"""Recognizer: the stage of an STT, across lost streams; the audio between two streams is kept for the second one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from vivavoce.pipelines.core.errors import ProviderError
+from vivavoce.pipelines.core.incidents import dropping
+from vivavoce.pipelines.core.reconnect import ReconnectingStream
+from vivavoce.pipelines.core.retry import RetryOptions
+from vivavoce.pipelines.events import (
+    PipelineFailed,
+    RecogniserBack,
+    RecogniserLost,
+    UserFinal,
+    UserInterim,
+    UserTurnEnded,
+)
+from vivavoce.pipelines.media.buffer import RecentFrames
+from vivavoce.pipelines.media.frame import AudioFrame
+from vivavoce.pipelines.media.resample import Resampler
+from vivavoce.pipelines.pipeline import PipelineContext
+from vivavoce.pipelines.stt.base import STT, STT_EVENTS, STTEvent, STTFinal, STTInterim, STTStream
+
+KEPT_SECONDS = 10.0
+"""Audio that is kept for the next stream while there is none."""
+
+
+class Recognizer(ReconnectingStream[STTStream, STTEvent]):
+    """Emits one session's transcripts.
+
+    The words of a lost stream's interim are emitted as a final transcript, since the next stream will not hear them.
+
+    Args:
+        stt: Shared; only the streams opened here are closed here.
+        retries: As for ReconnectingStream.
+    """
+
+    def __init__(self, stt: STT, retries: RetryOptions, context: PipelineContext) -> None:
+        super().__init__(
+            stt.provider,
+            STT_EVENTS,
+            clock=context.clock,
+            retries=retries,
+            open_limit=context.open_limit,
+            on_failure=self._report,
+        )
+        self._stt = stt
+        self._emit = context.emit
+        self._input_rate = context.input_rate
+        self._kept = RecentFrames(KEPT_SECONDS, dropping("stt"))
+        self._stream: STTStream | None = None
+        self._has_given_up = False
+        self._speech_at: float | None = None
+        self._is_flush_due = False
+        self._interim = ""
+
+    # --- the caller
+
+    def push(self, frame: AudioFrame) -> None:
+        """Take one frame at the recogniser's rate."""
+        if self._stream is None:
+            if not self._has_given_up:
+                self._kept.push(frame)
+            return
+        try:
+            self._stream.push(frame)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the boundary to the recogniser's code: another stream is opened
+            self._leave_broken(error)
+            self._kept.push(frame)
+
+    def speech_started(self, ago: float) -> None:
+        """Report to the recogniser that speech began `ago` seconds before the end of the newest frame."""
+        self._speech_at = self._clock.now() - ago
+        self._is_flush_due = False  # kept audio of two utterances is heard as one
+        if self._stream is not None:
+            self._call(self._stream.speech_started, ago)
+
+    def flush(self) -> None:
+        """Report to the recogniser that speech has ended."""
+        self._speech_at = None
+        if self._stream is not None:
+            self._call(self._stream.flush)
+        else:
+            self._is_flush_due = True
+
+    def discard(self) -> None:
+        """Forget the current utterance."""
+        self._interim = ""
+        self._is_flush_due = False
+        if self._stream is not None:
+            self._call(self._stream.discard)
+        else:
+            self._kept.drain()
+
+    def _call(self, call: Callable[..., None], *args: float) -> None:
+        try:
+            call(*args)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - as above
+            self._leave_broken(error)
+
+    def _leave_broken(self, error: BaseException) -> None:
+        """Keep frames for the next stream from here on."""
+        self._stream = None
+        self._break(error)
+
+    # --- for ReconnectingStream
+
+    async def _open(self) -> STTStream:
+        return await self._stt.open()
+
+    def _begin(self, stream: STTStream) -> None:
+        self._stream = stream
+        for frame in self._kept.drain():
+            self.push(frame)
+        if self._speech_at is not None:
+            self._call(stream.speech_started, self._clock.now() - self._speech_at)
+        if self._is_flush_due:
+            self._is_flush_due = False
+            self._call(stream.flush)
+        if self._lost is not None:
+            self._emit(RecogniserBack())
+
+    def _take(self, event: STTEvent) -> None:
+        if isinstance(event, STTInterim):
+            self._interim = event.text
+            self._emit(UserInterim(text=event.text))
+            return
+        self._interim = ""
+        if isinstance(event, STTFinal):
+            self._emit(UserFinal(text=event.text, audio_seconds=event.audio_seconds))
+        else:
+            self._emit(UserTurnEnded())
+
+    def _end(self) -> None:
+        self._stream = None
+        if self._lost is None:
+            return
+        if self._interim:
+            interim, self._interim = self._interim, ""
+            self._emit(UserFinal(text=interim))
+        self._emit(RecogniserLost())
+
+    def _give_up(self) -> None:
+        self._has_given_up = True
+
+    def _report(self, error: ProviderError, recovered: bool) -> None:
+        unheard: list[AudioFrame] = []
+        if not recovered:
+            resampler = Resampler(self._stt.capabilities.sample_rate, self._input_rate)
+            unheard = [frame for kept in self._kept.drain() if (frame := resampler.push(kept)).data]
+        self._emit(PipelineFailed(error, recovered, "stt", tuple(unheard)))

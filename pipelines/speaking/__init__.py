@@ -1,0 +1,1 @@
+"""Speaking: text to audio with a TTS, in either pipeline."""

@@ -1,0 +1,116 @@
+"""SpeechComponents and SpeechOptions: the components that listen and speak in either pipeline, and their options."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TypedDict
+
+from vivavoce.pipelines.core.checks import check_number, shown
+from vivavoce.pipelines.core.component import Component
+from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError
+from vivavoce.pipelines.core.retry import RetryOptions
+from vivavoce.pipelines.denoise.base import Denoiser
+from vivavoce.pipelines.stt.base import STT
+from vivavoce.pipelines.tts.base import TTS
+from vivavoce.pipelines.tts.sentences import SentenceOptions
+from vivavoce.pipelines.tts.text_filters import DEFAULT_TEXT_FILTERS, TextFilter, checked_filters
+from vivavoce.pipelines.turn_detector.base import TurnDetector
+from vivavoce.pipelines.vad.base import VAD
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeechOptions:
+    """How a pipeline works with its own STT, TTS and turn detector. Each pipeline's options inherit these."""
+
+    tts_retry: RetryOptions = field(default_factory=RetryOptions)
+    """Tries of a synthesis, until its first audio."""
+    text_filters: tuple[TextFilter, ...] = DEFAULT_TEXT_FILTERS
+    """Filters that turn written text into spoken text for the TTS, in order (`pipelines.tts.text_filters`); `()` for
+    none."""
+    sentences: SentenceOptions = field(default_factory=SentenceOptions)
+    """Where text is cut for a TTS that takes sentences."""
+    stt_reconnect: RetryOptions = field(default_factory=lambda: RetryOptions(waits=(0.5, 0.5)))
+    """Tries of opening a recognition stream."""
+    turn_detector_limit: float = 1.0
+    """Seconds for a turn detector's verdict, after which the turn counts as complete."""
+
+    def __post_init__(self) -> None:
+        checked_filters(self.text_filters)
+        check_number("turn_detector_limit", self.turn_detector_limit, above=0, unit="s")
+
+
+class ListeningCapabilities(TypedDict):
+    """The fields of `PipelineCapabilities` that depend on VAD, STT and turn detector."""
+
+    vad_silence: float
+    voice_lag: float
+    emits_interims: bool
+    turn_detector_limit: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeechComponents:
+    """The components of a pipeline that listen and speak; each may be absent."""
+
+    stt: STT | None = None
+    tts: TTS | None = None
+    vad: VAD | None = None
+    denoise: Denoiser | None = None
+    turn_detector: TurnDetector | None = None
+
+    def check(self, pipeline: str) -> None:
+        """Refuse a component of another port, and one that needs another component to listen.
+
+        Args:
+            pipeline: Name of the pipeline's class, for the error.
+        Raises:
+            ConfigurationError: A component is of another port.
+            CapabilityError: A component needs another one; the error names it.
+        """
+        for kind, port in _PORTS.items():
+            check_port(kind, getattr(self, kind), port)
+        stt, detector = self.stt, self.turn_detector
+        if stt is not None and stt.capabilities.needs_flush and self.vad is None:
+            remedy = f"give {pipeline} a vad, such as silero.VAD()"
+            raise CapabilityError(stt.provider, "end of speech without flush()", remedy)
+        if detector is not None and detector.capabilities.needs_transcript and stt is None:
+            raise CapabilityError(detector.provider, "verdicts without a transcript", f"give {pipeline} an stt")
+
+    def listening(self, options: SpeechOptions) -> ListeningCapabilities:
+        """Return the capabilities of the components that listen."""
+        vad = None if self.vad is None else self.vad.capabilities
+        return ListeningCapabilities(
+            vad_silence=0.0 if vad is None else vad.min_silence,
+            voice_lag=0.0 if vad is None else vad.voice_lag,
+            emits_interims=self.stt is not None and self.stt.capabilities.emits_interims,
+            turn_detector_limit=None if self.turn_detector is None else options.turn_detector_limit,
+        )
+
+    def present(self) -> Iterator[tuple[str, Component]]:
+        """Yield kind and component of those that are present."""
+        for kind in _PORTS:
+            if (component := getattr(self, kind)) is not None:
+                yield kind, component
+
+
+_PORTS: dict[str, type[Component]] = {
+    "stt": STT,
+    "tts": TTS,
+    "vad": VAD,
+    "denoise": Denoiser,
+    "turn_detector": TurnDetector,
+}
+
+
+def check_port(kind: str, component: Component | None, port: type[Component]) -> None:
+    """Refuse a component that is present and not of its port.
+
+    Raises:
+        ConfigurationError: The error names the port.
+    """
+    if component is not None and not isinstance(component, port):
+        raise ConfigurationError(
+            f"{kind} must be an instance of {port.__name__}, got {shown(component)}"
+            + ("; call the class" if isinstance(component, type) else "")
+        )
