@@ -7,8 +7,8 @@ from bisect import bisect_right
 from dataclasses import dataclass
 
 from vivavoce.pipelines.core.words import count_words, is_spaceless, word_end
-from vivavoce.pipelines.tts.base import Word
 from vivavoce.pipelines.speaking.spoken_text import SpokenText
+from vivavoce.pipelines.tts.base import Word
 
 DEFAULT_CHARS_PER_SECOND = 15.0
 """How fast a voice is taken to speak while neither word times nor its whole audio is there yet."""

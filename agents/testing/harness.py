@@ -32,6 +32,7 @@ from vivavoce.agents.turn.options import WakeUp
 from vivavoce.pipelines.cascading import CascadingPipeline
 from vivavoce.pipelines.core.clock import Clock, LoopClock
 from vivavoce.pipelines.core.errors import ConfigurationError, first_error
+from vivavoce.pipelines.denoise.base import Denoiser
 from vivavoce.pipelines.llm.base import LLM
 from vivavoce.pipelines.pipeline import Pipeline
 from vivavoce.pipelines.realtime import RealtimeOptions, RealtimePipeline
@@ -61,6 +62,7 @@ class Listening(TypedDict, total=False):
     """Parts of a pipeline that listen beside its STT; without `vad` the harness makes a `ScriptedVAD`."""
 
     vad: VAD | None
+    denoise: Denoiser | None
     turn_detector: TurnDetector | None
 
 
@@ -104,8 +106,8 @@ class SessionHarness(RanSession):
         pipeline: A whole pipeline of the test; the caller's words then go to `stt` or `model`.
         options: Options of the session. The harness sets the clock, and `preemptive` from its attribute of that name,
             and turn records hold their texts: options that contradict this are refused.
-        more: `vad=ScriptedVAD(VADOptions(min_silence=0.5))`, `turn_detector=ScriptedTurnDetector(…)` (not with a
-            whole `pipeline`), `conversation_flow`, `wake_up`, `userdata`.
+        more: `vad=ScriptedVAD(VADOptions(min_silence=0.5))`, `denoise=…`, `turn_detector=ScriptedTurnDetector(…)`
+            (not with a whole `pipeline`), `conversation_flow`, `wake_up`, `userdata`.
     Raises:
         ConfigurationError: Parts or options are given that would have no effect.
     """
@@ -135,6 +137,8 @@ class SessionHarness(RanSession):
         listening: Listening = {}
         if "vad" in more:
             listening["vad"] = more.pop("vad")
+        if "denoise" in more:
+            listening["denoise"] = more.pop("denoise")
         if "turn_detector" in more:
             listening["turn_detector"] = more.pop("turn_detector")
         if pipeline is not None and listening:

@@ -9,7 +9,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from kit.pipeline import Judge
+from kit.pipeline import Judge, Muter
 from vivavoce.pipelines import CascadingPipeline
 from vivavoce.pipelines.cascading import CascadingConnection, CascadingOptions
 from vivavoce.pipelines.core.errors import (
@@ -19,7 +19,6 @@ from vivavoce.pipelines.core.errors import (
     ProviderStatusError,
 )
 from vivavoce.pipelines.core.retry import RetryOptions
-from vivavoce.pipelines.denoise.base import DenoiseCapabilities, Denoiser, DenoiseStream
 from vivavoce.pipelines.events import (
     PipelineEvent,
     UserFinal,
@@ -50,29 +49,6 @@ LOST = ProviderConnectionError("lost", provider="scripted")
 REFUSED = ProviderStatusError("no such key", provider="scripted", status=401)
 
 Serve = Callable[..., list[tuple[float, PipelineEvent]]]
-
-
-class Muter(Denoiser, DenoiseStream):
-    """Makes everything silent."""
-
-    provider = "muter"
-
-    def __init__(self) -> None:
-        self.is_closed = False
-
-    @property
-    def capabilities(self) -> DenoiseCapabilities:
-        return DenoiseCapabilities(sample_rate=48000, delay=0.01)
-
-    def open(self) -> DenoiseStream:
-        return self
-
-    def push(self, frame: AudioFrame) -> AudioFrame:
-        assert frame.sample_rate == 48000
-        return AudioFrame(bytes(len(frame.data)), frame.sample_rate)
-
-    def close(self) -> None:
-        self.is_closed = True
 
 
 def test_capabilities_follow_from_the_components() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
+from kit.pipeline import Muter
 from vivavoce.pipelines import RealtimePipeline
 from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError, ProviderConnectionError
 from vivavoce.pipelines.events import (
@@ -24,16 +25,20 @@ from vivavoce.pipelines.events import (
 )
 from vivavoce.pipelines.llm.base import Done, GenerateRequest, TextDelta
 from vivavoce.pipelines.llm.chat_context import ChatContext
+from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.pipeline import PipelineContext
 from vivavoce.pipelines.realtime import RealtimeOptions, RealtimePipelineConnection
-from vivavoce.pipelines.realtime_model.base import RealtimeCapabilities
+from vivavoce.pipelines.realtime_model.base import RealtimeCapabilities, RealtimeSetup
 from vivavoce.pipelines.testing import (
     ScriptedCaller,
+    ScriptedRealtimeConnection,
     ScriptedRealtimeModel,
+    ScriptedSTT,
     ScriptedTTS,
     ScriptedVAD,
     VirtualClock,
 )
+from vivavoce.pipelines.testing.scripted_vad import SPEECH_LEVEL
 from vivavoce.pipelines.tts.base import AudioChunk
 
 REQUEST = GenerateRequest(context=ChatContext())
@@ -104,6 +109,75 @@ def test_a_local_vad_tells_of_speech_and_the_turn_is_committed(serve: Serve) -> 
     assert record.pushed_seconds == pytest.approx(2.84, abs=0.02)  # from 0.5 before the report on
     assert record.commits == pytest.approx([2.9])
     assert record.updates == [("Be brief.", ())]
+
+
+class Listener(ScriptedRealtimeModel):
+    """Keeps the audio that its connections receive."""
+
+    def __init__(self, capabilities: RealtimeCapabilities | None = None) -> None:
+        super().__init__(capabilities=capabilities)
+        self.heard: list[AudioFrame] = []
+
+    def connect(self, setup: RealtimeSetup) -> ScriptedRealtimeConnection:
+        heard = self.heard
+
+        class Connection(ScriptedRealtimeConnection):
+            def push(self, frame: AudioFrame) -> None:
+                super().push(frame)
+                heard.append(frame)
+
+        return Connection(self, setup)
+
+    @property
+    def loud_seconds(self) -> float:
+        return sum(frame.duration for frame in self.heard if frame.to_numpy().max() >= SPEECH_LEVEL)
+
+
+def test_model_vad_and_recogniser_hear_the_denoised_caller(serve: Serve) -> None:
+    model, stt, vad, muter = Listener(), ScriptedSTT(["never"]), ScriptedVAD(sample_rate=8000), Muter(until=1.5)
+    pipeline = RealtimePipeline(model, stt=stt, vad=vad, denoise=muter, options=REMOTE_BY_VAD)
+    events = serve(
+        pipeline,
+        lambda connection: ScriptedCaller(connection.push_audio, [(0.2, 1.0)], sample_rate=44100).run(2.0),
+        input_rate=44100,
+    )
+    assert events == []
+    assert {frame.sample_rate for frame in model.heard} == {24000}
+    assert model.loud_seconds == 0.0
+    assert model.connections[0].record.pushed_seconds == pytest.approx(2.0, abs=0.05)
+    assert stt.streams[0].pushed_seconds == pytest.approx(2.0, abs=0.05)
+    assert muter.is_closed
+
+
+def test_with_local_turn_detection_too_a_model_hears_the_denoised_caller(serve: Serve) -> None:
+    model = Listener(LOCAL)
+    muter = Muter(sample_rate=16000, delay=0.0, until=1.01)
+    pipeline = RealtimePipeline(model, vad=ScriptedVAD(), denoise=muter)
+    events = serve(pipeline, lambda connection: ScriptedCaller(connection.push_audio, [(0.2, 1.4)]).run(2.0))
+    started, ended = (event for _, event in events if isinstance(event, UserSpeechStarted | UserSpeechEnded))
+    assert isinstance(started, UserSpeechStarted)
+    assert isinstance(ended, UserSpeechEnded)
+    assert (started.at, ended.at) == pytest.approx((1.0, 1.4))
+    assert model.loud_seconds == pytest.approx(0.4, abs=0.05)
+
+
+def test_the_delay_of_the_denoiser_is_taken_off_the_servers_times(serve: Serve) -> None:
+    model = ScriptedRealtimeModel()
+
+    async def talk(_: RealtimePipelineConnection) -> None:
+        await anyio.sleep(1.0)
+        model.speech_started(ago=0.25)
+        await anyio.sleep(0.1)
+
+    events = serve(RealtimePipeline(model, denoise=Muter()), talk)
+    assert events == [(1.0, UserSpeechStarted(at=1.0 - 0.26))]
+
+
+def test_capabilities_list_the_denoiser() -> None:
+    can = RealtimePipeline(ScriptedRealtimeModel(), vad=ScriptedVAD(), denoise=Muter()).capabilities
+    assert [kind for kind, _, _ in can.components] == ["realtime_model", "vad", "denoise"]
+    with pytest.raises(ConfigurationError, match="denoise must be an instance of Denoiser"):
+        RealtimePipeline(ScriptedRealtimeModel(), denoise=ScriptedVAD())  # type: ignore[arg-type]
 
 
 def test_what_the_server_hears_becomes_events(serve: Serve) -> None:

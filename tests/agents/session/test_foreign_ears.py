@@ -235,12 +235,13 @@ class FaultyDenoiser(Denoiser, DenoiseStream):
         raise KeyError("secret")
 
 
+@BOTH
 @pytest.mark.parametrize(
     "how", [KeyError("secret"), SystemExit(3), None, b"\0\0", AudioFrame(b"\0\0", 16000), AudioFrame(b"\0" * 640, 8000)]
 )
-def test_a_denoiser_that_fails_is_left_out_from_there_on(how: object) -> None:
+def test_a_denoiser_that_fails_is_left_out_from_there_on(make: Make, how: object) -> None:
     denoiser = FaultyDenoiser(how)
-    harness = talk(cascade, vad=ScriptedVAD(), denoise=denoiser)
+    harness = talk(make, vad=ScriptedVAD(), denoise=denoiser)
     assert errors(harness) == [("denoise", True)]
     assert denoiser.frames == 10
     harness.expect_outcomes("completed", "completed")
@@ -309,9 +310,10 @@ class NoJudge(Judge):
         raise KeyError("secret")
 
 
+@BOTH
 @pytest.mark.parametrize("ears", [{"vad": NoVAD()}, {"denoise": NoDenoiser(None)}, {"turn_detector": NoJudge()}])
-def test_a_part_that_cannot_be_opened_at_the_start_fails_it_as_a_provider(ears: dict[str, Any]) -> None:
+def test_a_part_that_cannot_be_opened_at_the_start_fails_it_as_a_provider(make: Make, ears: dict[str, Any]) -> None:
     stt = ScriptedSTT()
-    harness = SessionHarness(Agent("Help."), stt=stt, pipeline=cascade(stt, **ears))
+    harness = SessionHarness(Agent("Help."), stt=stt, pipeline=make(stt, **{"vad": ScriptedVAD(), **ears}))
     with pytest.raises(ProviderError, match="it raised KeyError"):
         harness.run()
