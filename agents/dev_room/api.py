@@ -164,15 +164,15 @@ class ApiDoor:
 
     def _update_participant(self, request: room_api.UpdateParticipantRequest, grants: VideoGrants) -> Message:
         _need_admin(grants, request.room)
-        participant = self._participant(request)
+        room, participant = self._room(request.room), self._participant(request)
         if text_size(participant.info, request.name, request.metadata, dict(request.attributes)) > MAX_TEXT:
             raise TwirpError(
                 "invalid_argument", f"name, metadata and attributes may have {MAX_TEXT} characters together"
             )
         participant.set_description(request.name, request.metadata, dict(request.attributes))
         if request.HasField("permission"):
-            set_permission(participant, request.permission)
-        participant.room.announce(participant)
+            set_permission(room, participant, request.permission)
+        room.announce(participant)
         return participant.info
 
     def _mute_published_track(self, request: room_api.MuteRoomTrackRequest, grants: VideoGrants) -> Message:
@@ -185,13 +185,14 @@ class ApiDoor:
             raise TwirpError(
                 "failed_precondition", "a track may be muted from here, not unmuted: only its publisher may"
             )
-        mute_track(track, muted=request.muted)
+        mute_track(self._room(request.room), participant, track, muted=request.muted)
         return room_api.MuteRoomTrackResponse(track=track.info)
 
     def _update_subscriptions(self, request: room_api.UpdateSubscriptionsRequest, grants: VideoGrants) -> Message:
         _need_admin(grants, request.room)
         of_participants = (sid for tracks in request.participant_tracks for sid in tracks.track_sids)
-        self._participant(request).update_subscriptions([*request.track_sids, *of_participants], request.subscribe)
+        sids = [*request.track_sids, *of_participants]
+        self._room(request.room).update_subscriptions(self._participant(request), sids, request.subscribe)
         return room_api.UpdateSubscriptionsResponse()
 
     def _update_room_metadata(self, request: room_api.UpdateRoomMetadataRequest, grants: VideoGrants) -> Message:

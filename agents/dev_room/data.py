@@ -24,10 +24,11 @@ logger = logging.getLogger(__name__)
 _STREAM_PARTS = ("stream_header", "stream_chunk", "stream_trailer")
 
 
-def forward_data(sender: Participant, label: str, packet: models.DataPacket) -> None:
+def forward_data(room: Room, sender: Participant, label: str, packet: models.DataPacket) -> None:
     """Forward a data packet, under its sender's true name, to its receivers or to all others.
 
     Args:
+        room: The room of the sender.
         sender: The participant that sent it.
         label: The channel on which it came and is forwarded.
         packet: Changed in place.
@@ -44,8 +45,8 @@ def forward_data(sender: Participant, label: str, packet: models.DataPacket) -> 
         packet.user.participant_identity = sender.info.identity
         packet.user.participant_sid = sender.info.sid
         destinations |= set(packet.user.destination_identities)
-    others = sender.room.others(sender)
-    _send([p for p in others if not destinations or p.info.identity in destinations], label, packet)
+    others = room.others(sender)
+    _send(room, [p for p in others if not destinations or p.info.identity in destinations], label, packet)
 
 
 def send_from_server(room: Room, request: SendDataRequest) -> None:
@@ -61,16 +62,14 @@ def send_from_server(room: Room, request: SendDataRequest) -> None:
     identities, sids = set(request.destination_identities), set(request.destination_sids)
     is_for_all = not identities and not sids
     meant = [p for p in room.participants.values() if is_for_all or p.info.identity in identities or p.info.sid in sids]
-    _send(meant, LOSSY if request.kind == models.DataPacket.LOSSY else RELIABLE, packet)
+    _send(room, meant, LOSSY if request.kind == models.DataPacket.LOSSY else RELIABLE, packet)
 
 
-def _send(receivers: Iterable[Participant], label: str, packet: models.DataPacket) -> None:
+def _send(room: Room, receivers: Iterable[Participant], label: str, packet: models.DataPacket) -> None:
     data = packet.SerializeToString()
     for receiver in list(receivers):
         if receiver.peer is None:
             logger.debug("%s has no transport yet and misses data", receiver.info.identity)
         elif not receiver.peer.send_data(label, data):
-            logger.warning(
-                "%s does not read its data: removed from room %s", receiver.info.identity, receiver.room.name
-            )
-            receiver.room.remove(receiver, models.STATE_MISMATCH)
+            logger.warning("%s does not read its data: removed from room %s", receiver.info.identity, room.name)
+            room.remove(receiver, models.STATE_MISMATCH)

@@ -8,6 +8,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Protocol
 
+import anyio
 from livekit.api import VideoGrants
 from livekit.protocol import agent, agent_dispatch, models
 from livekit.protocol.room import RoomConfiguration
@@ -47,7 +48,7 @@ class _RoomState:
 
     dispatches: dict[str, agent_dispatch.AgentDispatch] = field(default_factory=dict)
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
-    agent_returned: asyncio.Event = field(default_factory=asyncio.Event)
+    agent_returned: anyio.Event = field(default_factory=anyio.Event)
 
 
 class Dispatcher:
@@ -112,11 +113,11 @@ class Dispatcher:
 
     def _note_jobs(self, job_ids: list[str]) -> None:
         if not self._jobs.keys() >= set(job_ids):
-            self._migrated_at = asyncio.get_running_loop().time()
+            self._migrated_at = LoopClock().now()
 
     def expects_returning_agents(self) -> bool:
         """Return whether a worker came with jobs that this server never assigned: they are from before a restart."""
-        now = asyncio.get_running_loop().time()
+        now = LoopClock().now()
         return self._migrated_at is not None and now - self._migrated_at < MIGRATION_MEMORY
 
     # Reports of rooms
@@ -198,7 +199,7 @@ class Dispatcher:
         if wait_for_return:
             # The caller has returned first and its agent may follow: a second agent beside that one would answer too.
             try:
-                async with asyncio.timeout(self._options.restart_wait):
+                with anyio.fail_after(self._options.restart_wait):
                     await state.agent_returned.wait()
                 logger.info("room %s: its agent of before the restart came back, none dispatched", room.name)
                 return
@@ -256,7 +257,7 @@ class Dispatcher:
         self._answers[job.id] = (worker.id, answer)
         try:
             worker.socket.send(agent.ServerMessage(availability=agent.AvailabilityRequest(job=job)))
-            async with asyncio.timeout(self._options.availability_timeout):
+            with anyio.fail_after(self._options.availability_timeout):
                 return await answer
         finally:
             del self._answers[job.id]

@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from aiortc.rtcdtlstransport import RTCCertificate
 from livekit.protocol import models
 
 from vivavoce.agents.dev_room.auth import Refused
 from vivavoce.agents.dev_room.dispatch import Dispatcher
-from vivavoce.agents.dev_room.ice import UdpMux
 from vivavoce.agents.dev_room.observer import RoomObserver
-from vivavoce.agents.dev_room.options import RoomServerOptions
 from vivavoce.agents.dev_room.room import Room
-from vivavoce.agents.dev_room.tasks import TaskSet
+from vivavoce.agents.dev_room.shared import Shared
+from vivavoce.pipelines.core.clock import LoopClock
 
 logger = logging.getLogger(__name__)
 
@@ -25,25 +23,20 @@ RESTART_MEMORY = 15.0
 class Hub:
     """All rooms of one server."""
 
-    def __init__(self, options: RoomServerOptions, mux: UdpMux, dispatcher: Dispatcher, tasks: TaskSet) -> None:
-        self.options = options
-        self.mux = mux
+    def __init__(self, shared: Shared, dispatcher: Dispatcher) -> None:
+        self.shared = shared
         self.dispatcher = dispatcher
-        self.tasks = tasks
-        self.certificate = RTCCertificate.generateCertificate()
-        self.fingerprint = next(f for f in self.certificate.getFingerprints() if f.algorithm == "sha-256")
         self.rooms: dict[str, Room] = {}
-        self._is_closing = asyncio.Event()
         self._refused_resumes: dict[str, float] = {}
 
     def check_admission(self, room_name: str, identity: str) -> None:
         """Raise Refused if the room, or the server, is full."""
-        room = self.rooms.get(room_name)
+        room, options = self.rooms.get(room_name), self.shared.options
         if room is None:
-            if len(self.rooms) >= self.options.max_rooms:
-                raise Refused(503, f"the development room server holds {self.options.max_rooms} rooms already")
+            if len(self.rooms) >= options.max_rooms:
+                raise Refused(503, f"the development room server holds {options.max_rooms} rooms already")
             return
-        limit = min(room.info.max_participants or self.options.max_participants, self.options.max_participants)
+        limit = min(room.info.max_participants or options.max_participants, options.max_participants)
         if identity and identity not in room.participants and len(room.participants) >= limit:
             raise Refused(503, f"the room holds {limit} participants already")
 
@@ -51,13 +44,14 @@ class Hub:
         """Return the room of that name; make it if there is none. Timeouts of 0 take the server's."""
         room = self.rooms.get(name)
         if room is None:
-            room = Room(self, name, empty_timeout=empty_timeout, departure_timeout=departure_timeout)
+            timeouts = {"empty_timeout": empty_timeout, "departure_timeout": departure_timeout}
+            room = Room(self.shared, name, on_closed=self._forget, **timeouts)
             self.rooms[name] = room
-            self.tasks.spawn(RoomObserver(room).run(), name="room observer")
+            self.shared.tasks.spawn(RoomObserver(room).run(), name="room observer")
             logger.info("room %s opened", name)
         return room
 
-    def forget(self, room: Room) -> None:
+    def _forget(self, room: Room) -> None:
         """Remove a closed room from the registry and end its jobs."""
         if self.rooms.get(room.name) is room:
             del self.rooms[room.name]
@@ -65,24 +59,16 @@ class Hub:
 
     def note_refused_resume(self, room_name: str) -> None:
         """Remember that a participant wanted to resume in an unknown room: the server was restarted."""
-        now = asyncio.get_running_loop().time()
+        now = LoopClock().now()
         self._refused_resumes = {n: t for n, t in self._refused_resumes.items() if now - t < RESTART_MEMORY}
         self._refused_resumes[room_name] = now
 
     def is_restarted(self, room_name: str) -> bool:
         """Return whether an agent from before a restart may be on its way back into that room."""
         noted = self._refused_resumes.get(room_name)
-        if noted is not None and asyncio.get_running_loop().time() - noted < RESTART_MEMORY:
+        if noted is not None and LoopClock().now() - noted < RESTART_MEMORY:
             return True
         return self.dispatcher.expects_returning_agents()
-
-    async def linger(self, seconds: float) -> None:
-        """Wait; return at once if the server is closing."""
-        try:
-            async with asyncio.timeout(seconds):
-                await self._is_closing.wait()
-        except TimeoutError:
-            return
 
     async def aclose(self) -> None:
         """Notify everyone that the server ends, then close all transports."""
@@ -92,4 +78,4 @@ class Hub:
             room.close(models.SERVER_SHUTDOWN)
         if links:
             await asyncio.wait([link.finished for link in links], timeout=0.3)
-        self._is_closing.set()
+        self.shared.end_lingering()

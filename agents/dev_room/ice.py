@@ -40,7 +40,8 @@ class IceEndpoint:
         """Loop time of the last valid STUN request."""
         self.ufrags: dict[str, str] = {}
         """Passwords by user name fragment; the newest is last."""
-        self.restart()
+        self._remote_ufrag = ""
+        self._renew()
 
     @property
     def state(self) -> str:
@@ -51,7 +52,21 @@ class IceEndpoint:
         """The user name fragment and password for the next answer."""
         return list(self.ufrags.items())[-1]
 
-    def restart(self) -> None:
+    def follow(self, remote_ufrag: str) -> None:
+        """Make new credentials if the client restarted ICE: then its offer has another user name fragment."""
+        if self._remote_ufrag not in ("", remote_ufrag):
+            self._renew()
+        self._remote_ufrag = remote_ufrag
+
+    def note_check(self, now: float) -> None:
+        """Record a valid STUN request."""
+        self.last_seen = now
+
+    def move_to(self, address: Address) -> None:
+        """Send to that address from now on."""
+        self.address = address
+
+    def _renew(self) -> None:
         """Make new credentials; the previous ones stay valid until the client has moved over."""
         while len(self.ufrags) > 1:
             self._mux.forget(next(iter(self.ufrags)))
@@ -100,14 +115,14 @@ class IceEndpoint:
 class UdpMux(asyncio.DatagramProtocol):
     """One socket for all participants: STUN is answered here, the rest goes by source address."""
 
-    def __init__(self) -> None:
+    def __init__(self, address: Address) -> None:
+        self.address = address
         self._by_ufrag: dict[str, IceEndpoint] = {}
         self._by_address: dict[Address, IceEndpoint] = {}
         self._transport: asyncio.DatagramTransport | None = None
         self._is_full = False
         self._loop = asyncio.get_running_loop()
         self._closed = self._loop.create_future()
-        self.address: Address = ("", 0)
 
     @classmethod
     async def open(cls, host: str) -> UdpMux:
@@ -118,13 +133,14 @@ class UdpMux(asyncio.DatagramProtocol):
             for option in (socket.SO_RCVBUF, socket.SO_SNDBUF):
                 sock.setsockopt(socket.SOL_SOCKET, option, SOCKET_BUFFER)
             sock.bind((host, 0))
-            transport, mux = await asyncio.get_running_loop().create_datagram_endpoint(cls, sock=sock)
+            address = cast(Address, sock.getsockname())
+            loop = asyncio.get_running_loop()
+            transport, mux = await loop.create_datagram_endpoint(lambda: cls(address), sock=sock)
         except BaseException:
             sock.close()
             raise
         # Every event loop's datagram transport has it, though typeshed's does not.
         transport.set_write_buffer_limits(high=WRITE_BUFFER)  # type: ignore[attr-defined]
-        mux.address = cast(Address, sock.getsockname())
         return mux
 
     def register(self, ufrag: str, endpoint: IceEndpoint) -> None:
@@ -193,7 +209,7 @@ class UdpMux(asyncio.DatagramProtocol):
         key = endpoint.ufrags[ufrag].encode()
         if not request.check_message_integrity(key):
             return
-        endpoint.last_seen = self._loop.time()
+        endpoint.note_check(self._loop.time())
         if endpoint.address is None or "USE-CANDIDATE" in request.attributes:
             self._take_address(endpoint, addr)
         response = stun.Message(
@@ -210,5 +226,5 @@ class UdpMux(asyncio.DatagramProtocol):
             return
         if endpoint.address is not None and self._by_address.get(endpoint.address) is endpoint:
             del self._by_address[endpoint.address]
-        endpoint.address = addr
+        endpoint.move_to(addr)
         self._by_address[addr] = endpoint

@@ -6,6 +6,7 @@ import asyncio
 import logging
 
 from aiohttp import ClientConnectionError, web
+from livekit.protocol import rtc
 
 from vivavoce.agents.dev_room.tasks import TaskSet
 
@@ -68,3 +69,10 @@ class SocketLink:
             await self._ws.close()
         except (ClientConnectionError, ConnectionError) as exc:
             logger.debug("websocket gone: %s", exc)
+
+
+class SignalLink(SocketLink):
+    """The sending half of a participant's websocket."""
+
+    def send(self, response: rtc.SignalResponse) -> None:
+        self.put(response.SerializeToString())

@@ -97,7 +97,7 @@ class Negotiation:
             answers[mid] = SectionAnswer(
                 direction="sendonly",
                 ssrc=subscription.ssrc,
-                msid=f"{track.publisher.info.sid}|{track.info.sid} {track.info.sid}",
+                msid=f"{track.publisher_sid}|{track.info.sid} {track.info.sid}",
                 fmtp="minptime=10;useinbandfec=1" + (";stereo=1;sprop-stereo=1" if track.info.stereo else ""),
             )
         endpoint, (address, port), fingerprint = end

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import anyio
 from livekit.protocol import models, rtc
 
 from vivavoce.agents.dev_room.participant import Participant
 from vivavoce.agents.dev_room.room import Room
+from vivavoce.pipelines.core.clock import LoopClock
 
 SPEAKER_INTERVAL = 0.4
 MIN_LOUD_PACKETS = 8
@@ -29,14 +28,14 @@ class RoomObserver:
         """The websocket over which each participant, by sid, received the present speakers."""
 
     async def run(self) -> None:
-        loop = asyncio.get_running_loop()
-        next_quality = loop.time() + QUALITY_INTERVAL
+        clock = LoopClock()
+        next_quality = clock.now() + QUALITY_INTERVAL
         while not self._room.is_closed:
             await anyio.sleep(SPEAKER_INTERVAL)
             self._send_speakers()
-            if loop.time() >= next_quality:
+            if clock.now() >= next_quality:
                 next_quality += QUALITY_INTERVAL
-                self._send_quality(loop.time())
+                self._send_quality(clock.now())
 
     def _send_speakers(self) -> None:
         levels = {p.info.sid: _level(p) for p in self._room.participants.values()}

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
 
 from livekit.protocol import models, rtc
 
 from vivavoce.agents.dev_room.info import new_sid
 from vivavoce.agents.dev_room.options import LEAVE_LINGER
 from vivavoce.agents.dev_room.participant import Participant
-from vivavoce.agents.dev_room.tracks import PublishedTrack, Subscription
+from vivavoce.agents.dev_room.peer import Peer
+from vivavoce.agents.dev_room.shared import Shared
+from vivavoce.agents.dev_room.tracks import PublishedTrack
 from vivavoce.pipelines.core.clock import LoopClock
-
-if TYPE_CHECKING:
-    from vivavoce.agents.dev_room.hub import Hub
 
 logger = logging.getLogger(__name__)
 
@@ -24,23 +22,32 @@ logger = logging.getLogger(__name__)
 class Room:
     """Participants by identity, and the effects of each on the others."""
 
-    def __init__(self, hub: Hub, name: str, *, empty_timeout: float = 0.0, departure_timeout: float = 0.0) -> None:
+    def __init__(
+        self,
+        shared: Shared,
+        name: str,
+        *,
+        on_closed: Callable[[Room], None],
+        empty_timeout: float = 0.0,
+        departure_timeout: float = 0.0,
+    ) -> None:
         now = LoopClock().wall()
-        self.hub = hub
+        self._shared = shared
+        self._on_closed = on_closed
         self.info = models.Room(
             sid=new_sid("RM"),
             name=name,
             creation_time=int(now),
             creation_time_ms=int(now * 1000),
-            empty_timeout=int(empty_timeout or hub.options.empty_timeout),
-            departure_timeout=int(departure_timeout or hub.options.departure_timeout),
+            empty_timeout=int(empty_timeout or shared.options.empty_timeout),
+            departure_timeout=int(departure_timeout or shared.options.departure_timeout),
         )
         self.participants: dict[str, Participant] = {}
         self.had_caller = False
         self.is_closed = False
-        self._departure_timeout = departure_timeout or hub.options.departure_timeout
+        self._departure_timeout = departure_timeout or shared.options.departure_timeout
         self._expiry: asyncio.TimerHandle | None = None
-        self._expire_in(empty_timeout or hub.options.empty_timeout)
+        self._expire_in(empty_timeout or shared.options.empty_timeout)
 
     @property
     def name(self) -> str:
@@ -77,7 +84,7 @@ class Room:
         for other in self.others(participant):
             for track in other.tracks.values():
                 if participant.auto_subscribe:
-                    self.subscribe(participant, track)
+                    participant.subscribe(track)
         logger.info("%s joined room %s", participant.info.identity, self.name)
 
     def others(self, participant: Participant) -> list[Participant]:
@@ -87,15 +94,12 @@ class Room:
         """Remove a participant: the others learn it now, its transports close a little later."""
         if participant.is_gone:
             return
-        participant.is_gone = True
-        participant.cancel_timer()
+        participant.leave()
         if self.participants.get(participant.info.identity) is participant:
             del self.participants[participant.info.identity]
         for track in list(participant.tracks.values()):
-            self.unpublish(track)
-        for subscription in participant.subscriptions.values():
-            subscription.track.subscriptions.pop(participant.info.sid, None)
-        participant.subscriptions.clear()
+            self.unpublish(participant, track)
+        participant.unsubscribe_all()
         info = participant.touch()
         info.state, info.disconnect_reason = models.ParticipantInfo.DISCONNECTED, reason
         self.send_update([info], to=self.participants.values())
@@ -104,23 +108,20 @@ class Room:
         if participant.link is not None:
             participant.link.finish()
         if participant.peer is not None:
-            self.hub.tasks.spawn(self._close_peer(participant), name="close peer")
+            self._shared.tasks.spawn(self._close_peer(participant.peer), name="close peer")
         logger.info("%s left room %s (%s)", info.identity, self.name, models.DisconnectReason.Name(reason))
         if not participant.is_agent and not any(not p.is_agent for p in self.participants.values()):
             self._expire_in(self._departure_timeout)
 
-    async def _close_peer(self, participant: Participant) -> None:
-        assert participant.peer is not None
-        await self.hub.linger(LEAVE_LINGER)
-        await participant.peer.aclose()
+    async def _close_peer(self, peer: Peer) -> None:
+        await self._shared.linger(LEAVE_LINGER)
+        await peer.aclose()
 
     def lose_link(self, participant: Participant) -> None:
         """Keep a participant without a websocket for a while: it may resume."""
         if not participant.is_gone:
-            participant.cancel_timer()
-            participant.timer = asyncio.get_running_loop().call_later(
-                self.hub.options.participant_grace, self.remove, participant, models.SIGNAL_CLOSE
-            )
+            grace = self._shared.options.participant_grace
+            participant.start_timer(grace, lambda: self.remove(participant, models.SIGNAL_CLOSE))
 
     # Descriptions
 
@@ -141,35 +142,33 @@ class Room:
     def find_track(self, sid: str) -> PublishedTrack | None:
         return next((p.tracks[sid] for p in self.participants.values() if sid in p.tracks), None)
 
-    def offer_track(self, track: PublishedTrack) -> None:
+    def offer_track(self, publisher: Participant, track: PublishedTrack) -> None:
         """Subscribe all others that subscribe automatically to a new track."""
-        for participant in self.others(track.publisher):
+        for participant in self.others(publisher):
             if participant.auto_subscribe:
-                self.subscribe(participant, track)
+                participant.subscribe(track)
                 participant.ask_for_offer()
 
-    def subscribe(self, participant: Participant, track: PublishedTrack) -> None:
-        """Add a subscription; no effect if it exists, or if the token does not allow it."""
-        sid = track.info.sid
-        if sid in participant.subscriptions or track.publisher is participant or not participant.grants.can_subscribe:
-            return
-        subscription = Subscription(track=track, subscriber=participant)
-        participant.subscriptions[sid] = subscription
-        track.subscriptions[participant.info.sid] = subscription
-        participant.negotiation.subscribe(subscription)
+    def update_subscriptions(self, participant: Participant, sids: list[str], subscribe: bool) -> None:
+        """Begin or end hearing tracks; for a missing track, this participant gets an error."""
+        for sid in sids:
+            track = self.find_track(sid)
+            if not subscribe:
+                participant.unsubscribe(sid)
+            elif track is None:
+                error = rtc.SubscriptionResponse(track_sid=sid, err=models.SE_TRACK_NOTFOUND)
+                participant.send(rtc.SignalResponse(subscription_response=error))
+            else:
+                participant.subscribe(track)
+        participant.ask_for_offer()
 
-    def unsubscribe(self, participant: Participant, track_sid: str) -> None:
-        subscription = participant.subscriptions.pop(track_sid, None)
-        if subscription is not None:
-            subscription.track.subscriptions.pop(participant.info.sid, None)
-            participant.negotiation.unsubscribe(subscription)
-
-    def unpublish(self, track: PublishedTrack) -> None:
+    def unpublish(self, publisher: Participant, track: PublishedTrack) -> None:
         """Remove a track from its publisher and all its subscribers."""
-        track.publisher.drop_track(track)
-        for subscription in list(track.subscriptions.values()):
-            self.unsubscribe(subscription.subscriber, track.info.sid)
-            subscription.subscriber.ask_for_offer()
+        publisher.drop_track(track)
+        for participant in self.others(publisher):
+            if track.info.sid in participant.subscriptions:
+                participant.unsubscribe(track.info.sid)
+                participant.ask_for_offer()
 
     # End
 
@@ -181,7 +180,7 @@ class Room:
         for participant in list(self.participants.values()):
             self.remove(participant, reason)
         self._cancel_expiry()
-        self.hub.forget(self)
+        self._on_closed(self)
         logger.info("room %s closed (%s)", self.name, models.DisconnectReason.Name(reason))
 
     def _expire_in(self, seconds: float) -> None:

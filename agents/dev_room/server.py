@@ -15,6 +15,7 @@ from vivavoce.agents.dev_room.hub import Hub
 from vivavoce.agents.dev_room.ice import UdpMux
 from vivavoce.agents.dev_room.options import MAX_REQUEST_LINE, RoomServerOptions
 from vivavoce.agents.dev_room.peer import check_aiortc
+from vivavoce.agents.dev_room.shared import Shared
 from vivavoce.agents.dev_room.signalling import SignalDoor
 from vivavoce.agents.dev_room.tasks import TaskSet
 from vivavoce.agents.dev_room.worker_door import WorkerDoor
@@ -65,7 +66,7 @@ class RoomServer:
             mux = await UdpMux.open(self.options.address)
         except OSError as exc:
             raise RoomError(f"cannot listen on {self.options.host!r}: {exc.strerror or exc}") from exc
-        hub = Hub(self.options, mux, dispatcher, self._tasks)
+        hub = Hub(Shared(self.options, mux, self._tasks), dispatcher)
         app = web.Application()
         SignalDoor(hub, authority).add_routes(app.router)
         WorkerDoor(dispatcher, authority, self._tasks).add_routes(app.router)
@@ -110,7 +111,7 @@ class RoomServer:
         await hub.aclose()
         await runner.cleanup()
         await self._tasks.aclose()
-        await hub.mux.aclose()
+        await hub.shared.mux.aclose()
 
 
 async def _home(request: web.Request) -> web.Response:

@@ -17,7 +17,8 @@ from livekit.api.access_token import Claims
 from livekit.protocol import models, rtc
 
 from vivavoce.agents.dev_room.auth import Authority, Refused
-from vivavoce.agents.dev_room.link import SocketLink
+from vivavoce.agents.dev_room.client import Client
+from vivavoce.agents.dev_room.link import SignalLink
 from vivavoce.agents.dev_room.options import (
     MAX_JOIN_REQUEST,
     MAX_QUEUED_SIGNALS,
@@ -49,13 +50,6 @@ def server_info() -> models.ServerInfo:
         agent_protocol=1,
         node_id="vivavoce-development-room",
     )
-
-
-class SignalLink(SocketLink):
-    """The sending half of a participant's websocket."""
-
-    def send(self, response: rtc.SignalResponse) -> None:
-        self.put(response.SerializeToString())
 
 
 def parse_join_request(value: str) -> rtc.JoinRequest:
@@ -120,21 +114,21 @@ class SignalDoor:
         if not ws.can_prepare(request).ok:
             return web.Response(status=426, text="this is a websocket: open it with a LiveKit client", headers=CORS)
         await ws.prepare(request)
-        link = SignalLink(ws, request.transport, self._hub.tasks, max_queued=MAX_QUEUED_SIGNALS)
-        participant = self._resume(link, claims, join) if join.reconnect else self._join(link, claims, join)
+        link = SignalLink(ws, request.transport, self._hub.shared.tasks, max_queued=MAX_QUEUED_SIGNALS)
+        client = self._resume(link, claims, join) if join.reconnect else self._join(link, claims, join)
         try:
-            if participant is not None:
-                await self._read(ws, participant, link)
+            if client is not None:
+                await self._read(ws, client, link)
             else:
                 await asyncio.wait({link.finished}, timeout=PING_TIMEOUT)
         finally:
-            if participant is not None and participant.link is link:
-                participant.link = None
-                participant.room.lose_link(participant)
+            if client is not None and client.participant.detach(link):
+                client.room.lose_link(client.participant)
             await link.aclose()
         return ws
 
-    async def _read(self, ws: web.WebSocketResponse, participant: Participant, link: SignalLink) -> None:
+    async def _read(self, ws: web.WebSocketResponse, client: Client, link: SignalLink) -> None:
+        participant = client.participant
         while True:
             # Buffered messages are received without a pause: one client's burst must not delay all others.
             await anyio.lowlevel.checkpoint()
@@ -150,11 +144,11 @@ class SignalDoor:
             if participant.link is not link or participant.is_gone:
                 continue  # after a leave the client may still say something; the close comes next
             try:
-                participant.handle(rtc.SignalRequest.FromString(message.data))
+                client.handle(rtc.SignalRequest.FromString(message.data))
             except (DecodeError, SdpError) as exc:
                 logger.warning("%s sent a message that is dropped: %s", participant.info.identity, exc)
 
-    def _join(self, link: SignalLink, claims: Claims, join: rtc.JoinRequest) -> Participant:
+    def _join(self, link: SignalLink, claims: Claims, join: rtc.JoinRequest) -> Client:
         assert claims.video is not None
         hub = self._hub
         config = claims.room_config
@@ -164,29 +158,29 @@ class SignalDoor:
             departure_timeout=config.departure_timeout if config is not None else 0,
         )
         auto_subscribe = join.connection_settings.auto_subscribe
-        participant = Participant(room, claims, join.client_info, auto_subscribe=auto_subscribe)
+        participant = Participant(claims, join.client_info, auto_subscribe=auto_subscribe)
+        client = Client(hub.shared, room, participant)
         if participant.grants.can_update_own_metadata:
             participant.set_description("", join.metadata, dict(join.participant_attributes))
-        participant.link = link
+        participant.attach(link)
         is_first_caller = not participant.is_agent and not room.had_caller
         room.join(participant)
-        participant.timer = asyncio.get_running_loop().call_later(
-            hub.options.join_timeout, room.remove, participant, models.CONNECTION_TIMEOUT
-        )
+        limit = hub.shared.options.join_timeout
+        participant.start_timer(limit, lambda: room.remove(participant, models.CONNECTION_TIMEOUT))
         link.send(rtc.SignalResponse(join=_join_response(room, participant)))
         for request in join.add_track_requests:
-            participant.add_track(request)
+            client.add_track(request)
         if join.HasField("publisher_offer"):
             try:
-                participant.take_offer(join.publisher_offer)
+                client.take_offer(join.publisher_offer)
             except SdpError as exc:
                 logger.warning("%s sent an offer that cannot be answered: %s", participant.info.identity, exc)
                 room.remove(participant, models.JOIN_FAILURE)
         hub.dispatcher.on_join(room.describe(), participant.info, config, is_first_caller=is_first_caller,
                                is_restarted=hub.is_restarted(room.name))  # fmt: skip
-        return participant
+        return client
 
-    def _resume(self, link: SignalLink, claims: Claims, join: rtc.JoinRequest) -> Participant | None:
+    def _resume(self, link: SignalLink, claims: Claims, join: rtc.JoinRequest) -> Client | None:
         assert claims.video is not None
         room = self._hub.rooms.get(claims.video.room)
         participant = room.participants.get(claims.identity) if room is not None else None
@@ -205,13 +199,13 @@ class SignalDoor:
         if participant.link is not None:
             participant.link.abort()
         participant.cancel_timer()
-        participant.link = link
+        participant.attach(link)
         participant.negotiation.reset_request()
         reconnect = rtc.ReconnectResponse(server_info=server_info(), last_message_seq=participant.last_sequence)
         link.send(rtc.SignalResponse(reconnect=reconnect))
         room.send_update([p.info for p in room.participants.values()], to=[participant])
         logger.info("%s resumed in room %s", participant.info.identity, room.name)
-        return participant
+        return Client(self._hub.shared, room, participant)
 
 
 def _join_response(room: Room, participant: Participant) -> rtc.JoinResponse:

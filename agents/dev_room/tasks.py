@@ -1,4 +1,8 @@
-"""The tasks of the room server: each has a name, none outlives `aclose()`."""
+"""The tasks of the room server: each has a name, none outlives `aclose()`.
+
+The tasks are asyncio's, since callbacks start them: websocket handlers of aiohttp and timers of the loop run outside of
+any task group, and aiortc's transports expect a plain cancellation. `TaskSet` is their one owner.
+"""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from livekit.protocol.models import TrackInfo
 from vivavoce.agents.dev_room import rtp
 
 if TYPE_CHECKING:
-    from vivavoce.agents.dev_room.participant import Participant
+    from vivavoce.agents.dev_room.peer import Peer
 
 logger = logging.getLogger(__name__)
 
@@ -70,15 +71,15 @@ class Subscription:
     """One participant's copy of a track; it flows once a media section carries it."""
 
     track: PublishedTrack
-    subscriber: Participant
+    peer: Peer | None
+    """The subscriber's transport; None before its first offer."""
     ssrc: int = field(default_factory=lambda: secrets.randbelow(0xFFFFFFFE) + 1)
     mid: str | None = None
     payload_type: int = 111
 
     @property
     def is_served(self) -> bool:
-        peer = self.subscriber.peer
-        return self.mid is not None and peer is not None and peer.is_connected
+        return self.mid is not None and self.peer is not None and self.peer.is_connected
 
 
 @dataclass(slots=True, eq=False)
@@ -87,7 +88,9 @@ class PublishedTrack:
 
     info: TrackInfo
     cid: str
-    publisher: Participant
+    publisher_sid: str
+    send: Callable[[rtc_messages.SignalResponse], None]
+    """Sends a message to the publisher."""
     ssrc: int | None = None
     level_extension: int | None = None
     has_media: bool = False
@@ -115,9 +118,8 @@ class PublishedTrack:
             if level is not None:
                 self.levels.add(level)
         for subscription in self.subscriptions.values():
-            peer = subscription.subscriber.peer
-            if subscription.mid is not None and peer is not None:
-                peer.send_rtp(rtp.rewritten(packet, offset, subscription.ssrc, subscription.payload_type))
+            if subscription.mid is not None and subscription.peer is not None:
+                subscription.peer.send_rtp(rtp.rewritten(packet, offset, subscription.ssrc, subscription.payload_type))
 
     def assume_media(self) -> None:
         """Treat the publisher as sending, as its first packet would."""
@@ -133,11 +135,10 @@ class PublishedTrack:
         if self.has_media and not self.is_announced and any(s.is_served for s in self.subscriptions.values()):
             self.is_announced = True
             subscribed = rtc_messages.TrackSubscribed(track_sid=self.info.sid)
-            self.publisher.send(rtc_messages.SignalResponse(track_subscribed=subscribed))
+            self.send(rtc_messages.SignalResponse(track_subscribed=subscribed))
 
     def forward_report(self, information: bytes) -> None:
         """Forward the publisher's sender report: timestamps are forwarded unchanged, so it stays correct."""
         for subscription in self.subscriptions.values():
-            peer = subscription.subscriber.peer
-            if subscription.mid is not None and peer is not None:
-                peer.send_rtcp(rtp.make_sender_report(subscription.ssrc, information))
+            if subscription.mid is not None and subscription.peer is not None:
+                subscription.peer.send_rtcp(rtp.make_sender_report(subscription.ssrc, information))

@@ -28,10 +28,14 @@ HEARTBEAT = 10.0
 class WorkerLink(SocketLink):
     """The sending half of a worker's websocket; answers in the encoding that the worker used last."""
 
-    is_json = False
+    _is_json = False
+
+    def answer_in_json(self, is_json: bool) -> None:
+        """Use JSON, or protobuf, from now on."""
+        self._is_json = is_json
 
     def send(self, message: agent.ServerMessage) -> None:
-        self.put(json_format.MessageToJson(message) if self.is_json else message.SerializeToString())
+        self.put(json_format.MessageToJson(message) if self._is_json else message.SerializeToString())
 
 
 class WorkerDoor:
@@ -99,10 +103,10 @@ class WorkerDoor:
 def _parse(message: WSMessage, link: WorkerLink) -> agent.WorkerMessage | None:
     try:
         if message.type is WSMsgType.TEXT:
-            link.is_json = True
+            link.answer_in_json(True)
             return json_format.Parse(message.data, agent.WorkerMessage(), ignore_unknown_fields=True)
         if message.type is WSMsgType.BINARY:
-            link.is_json = False
+            link.answer_in_json(False)
             return agent.WorkerMessage.FromString(message.data)
     except (DecodeError, json_format.ParseError) as exc:
         logger.warning("a worker sent a message that is dropped: %s", type(exc).__name__)

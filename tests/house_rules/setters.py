@@ -27,10 +27,6 @@ STILL_SET: dict[str, set[str]] = {
     "vivavoce.agents.core.emitter": {"Run.awaits_close"},
     "vivavoce.agents.core.hooks": {"Run.error", "Run.is_awaiting_close"},
     "vivavoce.agents.core.log": {"SessionEmitter.on_frame_error"},
-    "vivavoce.agents.dev_room.ice": {"IceEndpoint.address", "IceEndpoint.last_seen", "UdpMux.address"},
-    "vivavoce.agents.dev_room.room": {"Participant.is_gone", "Participant.timer"},
-    "vivavoce.agents.dev_room.signalling": {"Participant.link", "Participant.timer"},
-    "vivavoce.agents.dev_room.worker_door": {"WorkerLink.is_json"},
     "vivavoce.agents.session.handoff": {"HandoffControl.is_answer", "HandoffControl.record"},
     "vivavoce.agents.session.hang_ups": {
         "HangUp.begun",

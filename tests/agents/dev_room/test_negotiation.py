@@ -36,8 +36,7 @@ class Member:
 
 
 def subscription(sid: str) -> Subscription:
-    publisher, subscriber = cast(Any, Member()), cast(Any, Member())
-    return Subscription(track=PublishedTrack(TrackInfo(sid=sid), "cid", publisher), subscriber=subscriber)
+    return Subscription(PublishedTrack(TrackInfo(sid=sid), "cid", "PA_1", Member().send), peer=None)
 
 
 def offer(*directions: Direction, cids: dict[int, str] | None = None) -> Offer:
@@ -148,8 +147,8 @@ PACKET = b"\x80\x6f\x00\x01" + bytes(8) + b"opus"
 
 def published() -> tuple[PublishedTrack, Subscription, Any, Any]:
     publisher, listener = Member(), Member()
-    track = PublishedTrack(TrackInfo(sid="TR_1"), "cid", cast(Any, publisher))
-    heard = Subscription(track=track, subscriber=cast(Any, listener))
+    track = PublishedTrack(TrackInfo(sid="TR_1"), "cid", "PA_1", publisher.send)
+    heard = Subscription(track, peer=cast(Any, listener.peer))
     track.subscriptions["PA_2"] = heard
     return track, heard, publisher, listener
 
