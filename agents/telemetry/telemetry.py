@@ -55,25 +55,21 @@ class Telemetry:
     def __init__(self, options: TelemetryOptions | None = None) -> None:
         self.options = options or TelemetryOptions()
         self._thread: ExportThread | None = None
-        from vivavoce.agents.telemetry.metrics.measurements import Measurements
-
-        self._measurements = Measurements(waits=not self.options.has_providers)
         self._meters: Meters | None = None
         self._is_closed = False
         self.logger_provider: LoggerProvider | None
-        self.tracer: Tracer
         if self.options.has_providers:
             self.tracer_provider, self.meter_provider = _given(self.options)
-            self.tracer = self.tracer_provider.get_tracer("vivavoce")
             self.logger_provider = self.options.logger_provider
         else:
             from vivavoce.agents.telemetry.export.otlp import make_senders
 
-            made = make_senders(self.options, self._measurements)
+            made = make_senders(self.options)
             self.tracer_provider, self.meter_provider, self.logger_provider = made.tracers, made.meters, made.loggers
-            self.tracer, self._thread = made.tracer, made.thread
+            self._thread = made.thread
             for signal in refused_signals(self.options):
                 self._thread.refuse(signal)
+        self.tracer: Tracer = self.tracer_provider.get_tracer("vivavoce")
         self.logs: LogExport | None = None
         """What takes log records of sessions and jobs; None: they are not sent."""
         if self.logger_provider is not None:
@@ -97,7 +93,7 @@ class Telemetry:
         if self._meters is None:
             from vivavoce.agents.telemetry.metrics.meters import Meters
 
-            self._meters = Meters(self.meter_provider.get_meter("vivavoce"), self, self._measurements)
+            self._meters = Meters(self.meter_provider.get_meter("vivavoce"), self)
         return self._meters
 
     @property

@@ -9,7 +9,6 @@ from docs.telemetry_reference import COMMON, EXCEPTION, TARGET, metrics, spans, 
 from opentelemetry.metrics import NoOpMeter
 
 from vivavoce.agents.records import DropReason, InterruptedBy, TurnOutcome
-from vivavoce.agents.telemetry.metrics.measurements import Measurements
 from vivavoce.agents.telemetry.metrics.meters import Meters
 from vivavoce.agents.turn.effects import EndedBy
 
@@ -59,7 +58,7 @@ class NoQueue:
 
 def test_every_metric_is_in_it_with_its_kind_and_unit() -> None:
     meter = Instruments()
-    Meters(meter, NoQueue(), Measurements(waits=False))
+    Meters(meter, NoQueue())
     assert meter.made == {name: (entry.kind, entry.unit) for name, entry in metrics().items()}
 
 

@@ -24,8 +24,6 @@ from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from vivavoce.agents.telemetry.export.export_queue import ExportQueue
-from vivavoce.agents.telemetry.metrics.measurements import Measurements
-from vivavoce.agents.telemetry.tracing.light_spans import LightSpan
 from vivavoce.pipelines.core.errors import describe
 
 if TYPE_CHECKING:
@@ -53,7 +51,6 @@ class ExportThread(SpanProcessor, LogRecordProcessor):
     Args:
         spans, logs, metrics: Exporters; each may be absent.
         reader: What metrics are read from.
-        measurements: What waits for the instruments.
     """
 
     def __init__(
@@ -64,14 +61,12 @@ class ExportThread(SpanProcessor, LogRecordProcessor):
         logs: LogRecordExporter | None,
         metrics: MetricExporter | None,
         reader: InMemoryMetricReader | None,
-        measurements: Measurements | None = None,
         now: Callable[[], float],
     ) -> None:
         self._limits = limits
         self._exporters = [exporter for exporter in (spans, logs, metrics) if exporter is not None]
         self._metrics = metrics
         self._reader = reader
-        self._measurements = measurements
         self._now = now
         self.spans = None if spans is None else _span_queue(spans, limits)
         """What waits to be sent and what became of it; None: spans are not sent."""
@@ -97,12 +92,7 @@ class ExportThread(SpanProcessor, LogRecordProcessor):
 
     def on_end(self, span: ReadableSpan) -> None:
         """Take a span."""
-        if span.context.trace_flags.sampled:
-            self.take(span)
-
-    def take(self, span: ReadableSpan | LightSpan) -> None:
-        """Take a span that is sampled and has ended."""
-        if self.spans is not None and self.spans.put(span):
+        if span.context.trace_flags.sampled and self.spans is not None and self.spans.put(span):
             self._wake.set()
 
     def on_emit(self, log_record: ReadWriteLogRecord) -> None:
@@ -186,8 +176,6 @@ class ExportThread(SpanProcessor, LogRecordProcessor):
             for queue in (self.spans, self.logs):
                 if queue is not None:
                     queue.send()
-            if self._measurements is not None:
-                self._measurements.hand_over()
             if flushes or is_closing or self._now() >= metrics_due:
                 metrics_due = self._now() + limits.metric_interval
                 self._send_metrics()
@@ -215,10 +203,9 @@ class ExportThread(SpanProcessor, LogRecordProcessor):
             logger.debug("Closing an exporter raised %s", describe(error))
 
 
-def _span_queue(exporter: SpanExporter, limits: ExportLimits) -> ExportQueue[ReadableSpan | LightSpan]:
-    def export(batch: Sequence[ReadableSpan | LightSpan]) -> bool:
-        spans = [span.readable() if isinstance(span, LightSpan) else span for span in batch]
-        return exporter.export(spans) is SpanExportResult.SUCCESS
+def _span_queue(exporter: SpanExporter, limits: ExportLimits) -> ExportQueue[ReadableSpan]:
+    def export(batch: Sequence[ReadableSpan]) -> bool:
+        return exporter.export(batch) is SpanExportResult.SUCCESS
 
     return ExportQueue("spans", export, max_queue=limits.max_queue, max_batch=limits.max_batch)
 

@@ -16,16 +16,13 @@ from opentelemetry.sdk._logs.export import LogRecordExporter
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader, MetricExporter
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import SpanLimits, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SpanExporter
 from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
-from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from vivavoce.agents.telemetry.export.endpoints import NEEDS_GRPC, Signal, exporter_protocol, is_left_out
 from vivavoce.agents.telemetry.export.export_thread import ExportLimits, ExportThread
-from vivavoce.agents.telemetry.metrics.measurements import Measurements
 from vivavoce.agents.telemetry.options import TelemetryOptions
-from vivavoce.agents.telemetry.tracing.light_spans import LightTracer
 from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.core.ids import new_id
@@ -38,7 +35,6 @@ class Senders:
     """What was made; `loggers` only where log records are wanted."""
 
     tracers: TracerProvider
-    tracer: LightTracer
     meters: MeterProvider
     loggers: LoggerProvider | None
     thread: ExportThread
@@ -52,7 +48,7 @@ class _Exporters(NamedTuple):
     logs: LogRecordExporter | None
 
 
-def make_senders(options: TelemetryOptions, measurements: Measurements) -> Senders:
+def make_senders(options: TelemetryOptions) -> Senders:
     """Make them; nothing is sent before the thread begins.
 
     Raises:
@@ -68,43 +64,18 @@ def make_senders(options: TelemetryOptions, measurements: Measurements) -> Sende
         logs=logs,
         metrics=metrics,
         reader=reader,
-        measurements=measurements,
         now=LoopClock().wall,  # for intervals of minutes; it needs no loop
     )
     resource = _resource(options)
     sampler = None if options.sampling is None else ParentBased(TraceIdRatioBased(options.sampling))
-    span_limits = SpanLimits()
-    tracers = _Tracers(sampler, resource, shutdown_on_exit=False, span_limits=span_limits)
+    tracers = TracerProvider(sampler, resource, shutdown_on_exit=False)
     tracers.add_span_processor(thread)
-    tracer = tracers.light = LightTracer(tracers, span_limits, InstrumentationScope("vivavoce", ""), thread.take)
     meters = MeterProvider([reader] if reader is not None else [], resource, shutdown_on_exit=False)
     loggers = None
     if logs is not None:
         loggers = LoggerProvider(resource, shutdown_on_exit=False, meter_provider=meters)
         loggers.add_log_record_processor(thread)
-    return Senders(tracers, tracer, meters, loggers, thread)
-
-
-class _Tracers(TracerProvider):
-    """One that has a light tracer, until the application adds a processor, which is to be told of every span."""
-
-    light: LightTracer | None = None
-
-    def add_span_processor(self, span_processor: SpanProcessor) -> None:
-        super().add_span_processor(span_processor)
-        if self.light is not None:
-            self.light.is_light = False
-
-
-class _HashedResource(Resource):
-    """One that knows its hash, which the encoders want for every span, and the SDK makes out of JSON each time."""
-
-    def __init__(self, other: Resource) -> None:
-        super().__init__(other.attributes, other.schema_url)
-        self._hash = super().__hash__()
-
-    def __hash__(self) -> int:
-        return self._hash
+    return Senders(tracers, meters, loggers, thread)
 
 
 def _resource(options: TelemetryOptions) -> Resource:
@@ -112,7 +83,7 @@ def _resource(options: TelemetryOptions) -> Resource:
     name = options.service_name or os.environ.get("OTEL_SERVICE_NAME", "")
     if name or "service.name=" not in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", ""):
         facts["service.name"] = name or "vivavoce"
-    return _HashedResource(Resource.create(facts))
+    return Resource.create(facts)
 
 
 def _exporters(options: TelemetryOptions) -> _Exporters:

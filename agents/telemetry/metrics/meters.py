@@ -7,17 +7,23 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Callable, Iterable
+import logging
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
 
-from vivavoce.agents.telemetry.metrics.measurements import Distribution, Measurements, Sum
+from vivavoce.pipelines.core.errors import located
 
 if TYPE_CHECKING:
+    from vivavoce.agents.telemetry.options import AttributeValue
     from vivavoce.pipelines.core.clock import Clock, TimerHandle
+
+logger = logging.getLogger(__name__)
+
+Measure: TypeAlias = "Callable[[float, Mapping[str, AttributeValue]], None]"
+"""Gives one value, with its attributes, to an instrument. It never raises."""
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0)
 """Bounds for what a caller waits for."""
@@ -45,32 +51,17 @@ class Queue(Protocol):
     def waiting_logs(self) -> int: ...
 
 
-class _Tools:
-    """Of tool calls."""
-
-    def __init__(self, histogram: Callable[..., Distribution], counter: Callable[..., Sum]) -> None:
-        self.duration = histogram("vivavoce.tool.duration", "A tool call")
-        self.calls = counter("vivavoce.tool.calls", "{call}", "Tool calls")
-
-
-class _Failures:
-    """Of what goes wrong."""
-
-    def __init__(self, counter: Callable[..., Sum]) -> None:
-        self.errors = counter("vivavoce.provider.errors", "{error}", "What components failed with")
-        self.fallbacks = counter("vivavoce.fallbacks", "{fallback}", "Components that another one took the place of")
-        self.dropped = counter("vivavoce.audio.dropped", "{frame}", "Frames of 20 ms that came too late for anybody")
-
-
 class Meters:
     """The instruments, shared by the sessions of one Telemetry.
 
     Args:
-        measurements: What brings values to the instruments.
+        meter: The SDK's, or the application's: where an instrument raises, the call goes on and one warning is logged.
     """
 
-    def __init__(self, meter: Meter, queue: Queue, measurements: Measurements) -> None:
-        histogram, counter = partial(_histogram, meter, measurements), partial(_counter, meter, measurements)
+    def __init__(self, meter: Meter, queue: Queue) -> None:
+        self._meter = meter
+        self._has_failed = False
+        histogram, counter = self._histogram, self._counter
         self.e2e_latency = histogram("vivavoce.turn.e2e_latency", "From the user's last sound to the agent's")
         self.stage = histogram("vivavoce.turn.stage.duration", "Parts of that silence, on its critical path")
         self.first_chunk = histogram(
@@ -82,19 +73,23 @@ class Meters:
         self.interruption = histogram(
             "vivavoce.interruption.latency", "From the user's first sound to the agent's silence"
         )
-        self.tools = _Tools(histogram, counter)
+        self.tool_duration = histogram("vivavoce.tool.duration", "A tool call")
+        self.tool_calls = counter("vivavoce.tool.calls", "{call}", "Tool calls")
         self.lag = histogram("vivavoce.event_loop.lag", "How late the event loop is")
         self.phase = histogram("vivavoce.session.phase.duration", "A session's start or close, by step")
         self.session = histogram("vivavoce.session.duration", "A session", bounds=LONG_SECONDS)
         self.turns = counter("vivavoce.turns", "{turn}", "Turns by outcome")
         self.interruptions = counter("vivavoce.interruptions", "{interruption}", "Interruptions")
-        self.failures = _Failures(counter)
+        self.errors = counter("vivavoce.provider.errors", "{error}", "What components failed with")
+        self.fallbacks = counter("vivavoce.fallbacks", "{fallback}", "Components that another one took the place of")
+        self.dropped = counter("vivavoce.audio.dropped", "{frame}", "Frames of 20 ms that came too late for anybody")
         self.speech = counter("vivavoce.speech.seconds", "s", "Speech recognised and made")
         self.characters = counter("vivavoce.speech.characters", "{character}", "Text spoken")
         self.closed = counter("vivavoce.sessions.closed", "{session}", "Sessions by close reason")
-        up_down = partial(_up_down_counter, meter, measurements)
-        self.active = up_down("vivavoce.sessions.active", "{session}", "Sessions going on")
-        self.speeches = up_down("vivavoce.speeches.open", "{speech}", "Speeches that wait for the floor or have it")
+        self.active = self._up_down_counter("vivavoce.sessions.active", "{session}", "Sessions going on")
+        self.speeches = self._up_down_counter(
+            "vivavoce.speeches.open", "{speech}", "Speeches that wait for the floor or have it"
+        )
         waiting = _observing(lambda: (queue.waiting_spans, queue.waiting_logs))
         meter.create_observable_gauge(
             "vivavoce.telemetry.waiting", [waiting], "{item}", "Spans and log records not sent yet"
@@ -104,6 +99,27 @@ class Meters:
             "vivavoce.telemetry.dropped", [dropped], "{item}", "Spans and log records never delivered"
         )
         self._loops: dict[asyncio.AbstractEventLoop, _LoopWatch] = {}
+
+    def _histogram(self, name: str, description: str, unit: str = "s", bounds: tuple[float, ...] = SECONDS) -> Measure:
+        made = self._meter.create_histogram(name, unit, description, explicit_bucket_boundaries_advisory=bounds)
+        return self._guarded(made.record)
+
+    def _counter(self, name: str, unit: str, description: str) -> Measure:
+        return self._guarded(self._meter.create_counter(name, unit, description).add)
+
+    def _up_down_counter(self, name: str, unit: str, description: str) -> Measure:
+        return self._guarded(self._meter.create_up_down_counter(name, unit, description).add)
+
+    def _guarded(self, give: Measure) -> Measure:
+        def measure(value: float, attributes: Mapping[str, AttributeValue]) -> None:
+            try:
+                give(value, attributes)
+            except Exception as error:  # noqa: BLE001 - the application's provider, or no number from a plugin
+                if not self._has_failed:
+                    self._has_failed = True
+                    logger.warning("An instrument raised %s; calls go on, and this is said once", located(error))
+
+        return measure
 
     def watch_loop(self, clock: Clock) -> None:
         """Measure the running event loop's lag from now on, with one timer however many sessions ask."""
@@ -129,7 +145,7 @@ class _LoopWatch:
     """Looks, by a timer of the loop's own, how late timers come."""
 
     clock: Clock
-    lag: Distribution
+    lag: Measure
     users: int = 0
     _due: float = 0.0
     _timer: TimerHandle | None = None
@@ -143,7 +159,7 @@ class _LoopWatch:
             self._timer.cancel()
 
     def _look(self) -> None:
-        self.lag.record(max(0.0, self.clock.now() - self._due))
+        self.lag(max(0.0, self.clock.now() - self._due), {})
         self.arm()
 
 
@@ -163,23 +179,3 @@ def _observing(read: _Reading) -> _Observing:
         ]
 
     return observe
-
-
-def _histogram(
-    meter: Meter,
-    measurements: Measurements,
-    name: str,
-    description: str,
-    unit: str = "s",
-    bounds: tuple[float, ...] = SECONDS,
-) -> Distribution:
-    made = meter.create_histogram(name, unit, description, explicit_bucket_boundaries_advisory=bounds)
-    return Distribution(measurements, made)
-
-
-def _counter(meter: Meter, measurements: Measurements, name: str, unit: str, description: str) -> Sum:
-    return Sum(measurements, meter.create_counter(name, unit, description))
-
-
-def _up_down_counter(meter: Meter, measurements: Measurements, name: str, unit: str, description: str) -> Sum:
-    return Sum(measurements, meter.create_up_down_counter(name, unit, description))

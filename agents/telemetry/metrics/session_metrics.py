@@ -42,7 +42,7 @@ class SessionMetrics:
     def begin(self) -> None:
         """The session starts."""
         self._began_at, self._is_on = self._clock.now(), True
-        self._meters.active.add(1, self._model)
+        self._meters.active(1, self._model)
         self._meters.watch_loop(self._clock)
 
     def pipeline_changed(self) -> None:
@@ -50,10 +50,10 @@ class SessionMetrics:
         open_speeches = self._open_speeches
         self.speeches(-open_speeches)
         if self._is_on:
-            self._meters.active.add(-1, self._model)
+            self._meters.active(-1, self._model)
         self._model = self._components.attributes("llm")
         if self._is_on:
-            self._meters.active.add(1, self._model)
+            self._meters.active(1, self._model)
         self.speeches(open_speeches)
 
     def end(self, reason: str) -> None:
@@ -62,38 +62,38 @@ class SessionMetrics:
             return
         self._is_on = False
         attributes = {**self._model, "vivavoce.close.reason": reason}
-        self._meters.active.add(-1, self._model)
+        self._meters.active(-1, self._model)
         self.speeches(-self._open_speeches)
-        self._meters.closed.add(1, attributes)
-        self._meters.session.record(self._clock.now() - self._began_at, attributes)
+        self._meters.closed(1, attributes)
+        self._meters.session(self._clock.now() - self._began_at, attributes)
         self._meters.unwatch_loop()
 
     def phase(self, which: StepOf, step: str, seconds: float) -> None:
         """A step of start or close took so long; "all": together."""
         attributes = {**self._model, "vivavoce.phase": which, "vivavoce.step": step}
-        self._meters.phase.record(seconds, attributes)
+        self._meters.phase(seconds, attributes)
 
     def speeches(self, change: int) -> None:
         """A speech was asked for, or is over."""
         self._open_speeches += change
-        self._meters.speeches.add(change, self._model)
+        self._meters.speeches(change, self._model)
 
     def turn(self, record: TurnRecord) -> None:
         """A turn has its outcome."""
         meters = self._meters
         outcome = {"vivavoce.turn.kind": record.kind, "vivavoce.turn.outcome": record.outcome}
-        meters.turns.add(1, {**self._model, **outcome})
+        meters.turns(1, {**self._model, **outcome})
         if record.e2e_latency is not None:
-            meters.e2e_latency.record(record.e2e_latency, self._model)
+            meters.e2e_latency(record.e2e_latency, self._model)
         for stage in record.stages:
             attributes = self._components.attributes(STAGES.get(stage.name, "llm")) or self._model
             told = {"vivavoce.stage": stage.name, "vivavoce.stage.owner": stage.owner}
-            meters.stage.record(stage.seconds, {**attributes, **told})
+            meters.stage(stage.seconds, {**attributes, **told})
 
     def interruption(self, is_true: bool, latency: float) -> None:
         """The agent fell silent, for good or not."""
-        self._meters.interruptions.add(1, {**self._model, "vivavoce.interruption.is_false": not is_true})
-        self._meters.interruption.record(latency, self._model)
+        self._meters.interruptions(1, {**self._model, "vivavoce.interruption.is_false": not is_true})
+        self._meters.interruption(latency, self._model)
 
     def error(self, fields: Mapping[str, Any]) -> None:
         """An `error` event."""
@@ -103,7 +103,7 @@ class SessionMetrics:
             "error.type": type_name(type(fields["error"])),
             "vivavoce.is_recovered": bool(fields.get("is_recovered", False)),
         }
-        self._meters.failures.errors.add(1, {**self._components.attributes(component), **told})
+        self._meters.errors(1, {**self._components.attributes(component), **told})
 
     def model_step(
         self, seconds: float, first_chunk: float | None, usage: Usage | None, error: BaseException | None
@@ -111,40 +111,40 @@ class SessionMetrics:
         """A model's step is over."""
         attributes = {**self._model, "gen_ai.operation.name": "chat"}
         if first_chunk is not None:
-            self._meters.first_chunk.record(first_chunk, attributes)
+            self._meters.first_chunk(first_chunk, attributes)
         failed = {} if error is None else {"error.type": type_name(type(error))}
-        self._meters.operation.record(seconds, {**attributes, **failed})
+        self._meters.operation(seconds, {**attributes, **failed})
         if usage is not None:
             for kind, tokens in (("input", usage.input_tokens), ("output", usage.output_tokens)):
-                self._meters.tokens.record(tokens, {**attributes, "gen_ai.token.type": kind})
+                self._meters.tokens(tokens, {**attributes, "gen_ai.token.type": kind})
 
     def voice(self, first_byte: float | None, characters: int, seconds: float) -> None:
         """A synthesis is over."""
         attributes = self._components.attributes("tts")
         if first_byte is not None:
-            self._meters.first_byte.record(first_byte, attributes)
-        self._meters.characters.add(characters, {**attributes, "vivavoce.component": "tts"})
-        self._meters.speech.add(seconds, {**attributes, "vivavoce.component": "tts"})
+            self._meters.first_byte(first_byte, attributes)
+        self._meters.characters(characters, {**attributes, "vivavoce.component": "tts"})
+        self._meters.speech(seconds, {**attributes, "vivavoce.component": "tts"})
 
     def heard(self, seconds: float) -> None:
         """A recogniser has taken so much."""
         attributes = {**self._components.attributes("stt"), "vivavoce.component": "stt"}
-        self._meters.speech.add(seconds, attributes)
+        self._meters.speech(seconds, attributes)
 
     def tool(self, name: str, seconds: float, error: str) -> None:
         """A tool call is settled; `error` says of what kind it failed, if it did."""
         attributes = {**self._model, "gen_ai.tool.name": name, **({"error.type": error} if error else {})}
-        self._meters.tools.duration.record(seconds, attributes)
-        self._meters.tools.calls.add(1, attributes)
+        self._meters.tool_duration(seconds, attributes)
+        self._meters.tool_calls(1, attributes)
 
     def fallback(self, component: str, provider: str, model: str, error: Exception) -> None:
         """That component was passed over."""
         told = {"gen_ai.provider.name": provider, "gen_ai.request.model": model}
         attributes = {name: value for name, value in told.items() if value}
         kind = type_name(type(error))
-        self._meters.failures.fallbacks.add(1, {**attributes, "vivavoce.component": component, "error.type": kind})
+        self._meters.fallbacks(1, {**attributes, "vivavoce.component": component, "error.type": kind})
 
     def dropped_frames(self, component: str, frames: int) -> None:
         """Audio was lost on its way to that component."""
         attributes = self._components.attributes(component) if component == "stt" else self._model
-        self._meters.failures.dropped.add(frames, {**attributes, "vivavoce.component": component})
+        self._meters.dropped(frames, {**attributes, "vivavoce.component": component})

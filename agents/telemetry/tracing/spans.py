@@ -143,7 +143,7 @@ class SpanMaker:
             head = self._heads[kind] = {KIND: kind, **self._common}
         try:
             return self._tracer.start_span(
-                name,
+                encodable(name),
                 set_span_in_context(parent) if isinstance(parent, Span) else parent,
                 span_kind,
                 {**head, **self._cleaned(attributes)},

@@ -322,9 +322,6 @@ class TurnSpans:
     def _played_last(self, event: i.PlayoutFinished, turn_id: str) -> None:
         self._end_playout(event.speech_id, event.at, is_cut=False)
 
-    def _ended(self, event: i.SpeechEnded, turn_id: str) -> None:
-        self._end_speech(event.speech_id)
-
     def _end_speech(self, speech_id: str, *, is_cut: bool = True) -> None:
         self._decide(speech_id, "interrupted" if is_cut else "resumed")
         self._end_playout(speech_id, None, is_cut=is_cut)
@@ -402,5 +399,4 @@ _INPUTS: dict[type, Callable[..., None]] = {
     i.UserTurnPredicted: TurnSpans._predicted,
     i.PlayoutStarted: TurnSpans._played_first,
     i.PlayoutFinished: TurnSpans._played_last,
-    i.SpeechEnded: TurnSpans._ended,
 }

@@ -10,18 +10,16 @@ from typing import Any
 from opentelemetry import metrics, trace
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-from opentelemetry.sdk.trace import ReadableSpan, SpanLimits, TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.sdk.trace.id_generator import IdGenerator
-from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import StatusCode
 
 from docs import telemetry_reference as reference
 from vivavoce.agents.records import SessionReport
 from vivavoce.agents.telemetry.options import TelemetryOptions
 from vivavoce.agents.telemetry.telemetry import Telemetry, job_telemetry
-from vivavoce.agents.telemetry.tracing.light_spans import LightSpan, LightTracer
 from vivavoce.pipelines.testing.virtual_time import EPOCH
 
 OUTLIVES = {"tool", "tts", "llm", "attempt", "flow", "hook"}
@@ -65,13 +63,9 @@ class _UnflushedMeters(metrics.MeterProvider):
 
 
 class Watching:
-    """Telemetry that keeps everything; hand `telemetry` to sessions.
+    """Telemetry that keeps everything; hand `telemetry` to sessions."""
 
-    Args:
-        is_given: Whether spans are the SDK's, as with an application's provider, and not those that go to an endpoint.
-    """
-
-    def __init__(self, *, is_given: bool = False, **options: Any) -> None:
+    def __init__(self, **options: Any) -> None:
         self._exporter = InMemorySpanExporter()
         self._reader = InMemoryMetricReader()
         self.started: list[Any] = []
@@ -83,12 +77,6 @@ class Watching:
                 tracer_provider=_Unflushed(self.tracers), meter_provider=_UnflushedMeters(self.meters), **options
             )
         )
-        if not is_given:
-            scope = InstrumentationScope("vivavoce", "")
-            self.telemetry.tracer = LightTracer(self.tracers, SpanLimits(), scope, self._take)
-
-    def _take(self, span: LightSpan) -> None:
-        self._exporter.export([span.readable()])
 
     @contextmanager
     def everywhere(self) -> Iterator[None]:
