@@ -1,4 +1,4 @@
-"""Agent: what its class says of it, and mistakes that show when it is made."""
+"""Agent: values from its class, and mistakes that show at its construction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MCP servers as values: what shows of them, what is refused when one is made; the SDK is not loaded for it."""
+"""MCP servers as values: their visible fields, and refusals at construction; the SDK is not loaded for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Background audio of a session: when it sounds, what it does not touch, what happens to a bad file, and the close."""
+"""Background audio of a session: its times, its independence of the call, bad files, and the close."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TEN_WORDS = "one two three four five six seven eight nine ten."
 
 
 def flat(path: Path, level: int = LEVEL, seconds: float = 1.0) -> Path:
-    """A file of one value, by which its gain can be read from what is heard."""
+    """A file of one value, by which its gain can be read from the heard audio."""
     write_wav(path, AudioFrame(np.full(round(seconds * RATE), level, np.int16).tobytes(), RATE))
     return path
 
@@ -47,7 +47,7 @@ def make_session(clock: VirtualClock, background: Background, agent: Agent | Non
 
 
 def heard(room: LocalTransport, clock: VirtualClock) -> npt.NDArray[np.int16]:
-    """What the caller has heard since time 0, silence included."""
+    """The audio that the caller has heard since time 0, silence included."""
     assert isinstance(room.sink, VirtualSink)
     whole = np.zeros(round(clock.now() * RATE) + 1, np.int16)
     for played in room.sink.frames():
@@ -105,7 +105,7 @@ def test_the_constructor_s_background_sounds_from_the_start_and_its_thinking_sou
         assert spoke > 1.5
         assert level(sound, 0.2, 1.0) == {500}
         assert level(sound, 1.2, spoke - 0.01) == {10500}  # both
-        assert level(sound, 4.0, 4.9) == {500}  # the sound of thinking has faded under what was said
+        assert level(sound, 4.0, 4.9) == {500}  # the thinking audio has faded under the speech
 
     run_virtual(main())
 

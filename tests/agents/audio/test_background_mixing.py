@@ -104,7 +104,7 @@ class Stage:
         return utterance
 
     def heard(self, since: float = 0.0) -> Samples:
-        """What was heard from `since` on, without a gap."""
+        """The audio heard from `since` on, without a gap."""
         frames = self.sink.frames()
         for before, after in zip(frames, frames[1:], strict=False):
             assert after.at == pytest.approx(before.at + before.frame.duration, abs=0.6 / RATE)
@@ -112,7 +112,7 @@ class Stage:
         return np.frombuffer(self.sink.played(), np.int16).astype(np.int64)[round(since * RATE) :]
 
     def speech_heard(self, since: float) -> Samples:
-        """What is left without the ambience, which began at 0 at its full volume."""
+        """The heard audio without the ambience, which began at 0 at its full volume."""
         heard = self.heard()
         return (heard - np.resize(AMBIENCE, len(heard)))[round(since * RATE) :]
 

@@ -1,4 +1,4 @@
-"""say(text, audio=...): frames, frames as they come, files; heard text by played/total; what fails and how."""
+"""say(text, audio=...): frames, frames as they come, files; heard text by played/total; failures."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TEN_WORDS = "one two three four five six seven eight nine ten"
 
 
 def numbered(samples: int, rate: int = RATE) -> AudioFrame:
-    """Audio in which every sample says where it belongs."""
+    """Audio in which every sample identifies its position."""
     return AudioFrame((np.arange(samples) % 30000 + 1).astype(np.int16).tobytes(), rate)
 
 

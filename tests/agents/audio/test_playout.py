@@ -1,4 +1,4 @@
-"""Playout: exact to the sample through pauses, fades, stops, resampling; how much it keeps where."""
+"""Playout: exact to the sample through pauses, fades, stops, resampling; the audio that it keeps in each place."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RATE = 24000
 
 
 def ramp(samples: int, first: int = 1) -> AudioFrame:
-    """Audio in which every sample says where it belongs."""
+    """Audio in which every sample identifies its position."""
     return AudioFrame(array.array("h", [(first + n) % 30000 + 1 for n in range(samples)]).tobytes(), RATE)
 
 
@@ -28,7 +28,7 @@ def samples_of(data: bytes) -> list[int]:
 
 
 class Stage:
-    """A playout on a virtual sink, with what it told."""
+    """A playout on a virtual sink, with its reports."""
 
     def __init__(self) -> None:
         self.clock = VirtualClock()

@@ -1,4 +1,4 @@
-"""What is heard where speech is cut, held and gone on with: no clicks, and positions that a fade does not shift."""
+"""Speech that is cut, held and continued: no clicks, and positions that a fade does not shift."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_the_fade_of_a_pause_that_is_still_heard_does_not_shift_the_position() -
         await anyio.sleep(0.5)
         stage.playout.pause(FADE)
         await anyio.sleep(0.01)
-        stage.playout.resume()  # 40 ms of the fade are still to be heard: speech goes on behind them
+        stage.playout.resume()  # 40 ms of the fade are not heard yet: speech continues behind them
         await anyio.sleep(0.03)
         assert stage.playout.position(utterance) == RATE // 2
         await anyio.sleep(0.015)

@@ -1,4 +1,4 @@
-"""Recording: both sides at their times on the session's clock, only what was played, never at the call's cost."""
+"""Recording: both sides at their times on the session's clock, only played audio, never at the call's cost."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ def test_a_disk_that_fills_up_in_mid_call_ends_the_recording_only(tmp_path: Path
     assert 1.0 < record.seconds < 2.0
     assert len(sides(file_of(harness, tmp_path / "call.wav"))[0]) / RATE == pytest.approx(
         record.seconds
-    )  # what there is can be played
+    )  # the recorded part can be played
     assert harness.close_report is not None
     assert harness.close_report.is_clean
 
@@ -358,7 +358,7 @@ def test_who_stops_a_recording_and_is_cancelled_leaves_a_whole_file(way: str, tm
 
 
 class HangingFile:
-    """As one whose disk takes nothing, until it does."""
+    """A file whose disk takes nothing, until it does."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -1,4 +1,4 @@
-"""The simulated caller's ears: what was opened is closed, also where the recogniser cannot be had."""
+"""The simulated caller's ears: opened parts are closed, also if the recogniser cannot be opened."""
 
 from __future__ import annotations
 

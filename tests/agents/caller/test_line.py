@@ -1,4 +1,4 @@
-"""The caller's line: frame for frame, what comes in and goes out lies side by side in the recording."""
+"""The caller's line: received and sent frames lie side by side in the recording."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class LoudnessVAD(VADStream):
 
 
 class ListedSTT(STTStream):
-    """Notes what is asked of it; its texts are given by the test."""
+    """Records its calls; the test gives its texts."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []

@@ -1,4 +1,4 @@
-"""The voices that a scripted caller hears, as one row of frames on a clock that never stands."""
+"""The voices that a scripted caller hears, as one sequence of frames on a clock that never stops."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_without_any_voice_time_goes_on_at_once() -> None:
         await speak(mixer, first, 7, 1.0)
         mixer.remove(first)
         mixer.remove(second)
-        mixer.take(first, tone(9))  # what was still on its way
+        mixer.take(first, tone(9))  # still on its way
         assert first.listening.cancel_called
 
     found = levels_of(scenario, until=2.0)

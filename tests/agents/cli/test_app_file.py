@@ -1,4 +1,4 @@
-"""What `vivavoce start` makes of an app's file."""
+"""`vivavoce start` finds the parts of an app's file."""
 
 from __future__ import annotations
 

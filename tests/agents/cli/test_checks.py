@@ -1,4 +1,4 @@
-"""What is measured on a recording, tried on recordings made of tones."""
+"""Measurements on a recording, tried on recordings made of tones."""
 
 from __future__ import annotations
 

@@ -72,7 +72,9 @@ def vivavoce(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 
 @contextmanager
 def _restored_process() -> Iterator[None]:
-    """Restore what commands set for a whole process: environment, import path, an app's modules, logging, warnings."""
+    """Restore a process's settings that commands change: environment, import path, an app's modules, logging,
+    warnings.
+    """
     environment, path, modules = dict(os.environ), list(sys.path), set(sys.modules)
     root = logging.getLogger()
     handlers, root.handlers = root.handlers, []  # or `basicConfig` closes pytest's own

@@ -25,7 +25,7 @@ Ends = tuple[int, ...]
 
 @pytest.fixture
 def closing() -> Iterator[ExitStack]:
-    """Closes what a test opened."""
+    """Closes everything that a test opened."""
     with ExitStack() as stack:
         yield stack
 
@@ -171,7 +171,7 @@ async def test_a_file_is_read_to_its_end(text: str, expected: list[str], tmp_pat
 async def test_nothing_comes_where_there_is_nothing(closing: ExitStack, monkeypatch: pytest.MonkeyPatch) -> None:
     (null,) = _kept(closing, os.open(os.devnull, os.O_RDONLY))
     assert await _all(Lines(null)) == []
-    monkeypatch.setattr(sys, "stdin", None)  # what Python makes of a closed one
+    monkeypatch.setattr(sys, "stdin", None)  # Python's value for a closed stdin
     lines = typed_lines()
     assert not lines.is_terminal
     assert await _all(lines) == []
@@ -212,7 +212,7 @@ async def test_the_keys_of_a_terminal_that_is_gone_are_not_asked_for_again(
         with anyio.fail_after(LIMIT):
             await is_pressed.wait()
         os.close(keyboard)
-        await anyio.sleep(0.1)  # for the loop to be told
+        await anyio.sleep(0.1)  # until the loop is notified
         assert not asyncio.get_running_loop().remove_reader(sys.stdin.fileno()), "it is still asked"
     assert pressed == ["m"]
     assert "Exception in callback" not in caplog.text

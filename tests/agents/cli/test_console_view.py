@@ -1,4 +1,4 @@
-"""What the console shows of its one call, and how that keeps out of the way of whoever types."""
+"""The console shows its one call without disturbing the person who types."""
 
 from __future__ import annotations
 

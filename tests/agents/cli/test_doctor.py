@@ -1,4 +1,4 @@
-"""What `vivavoce doctor` finds: servers that are right, wrong, closed to us, or of another time; packages; keys."""
+"""Findings of `vivavoce doctor`: servers that are right, wrong, closed to us, or of another time; packages; keys."""
 
 from __future__ import annotations
 

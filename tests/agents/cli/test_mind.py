@@ -37,7 +37,7 @@ class Phone:
         return None
 
     def host(self, text: str, seconds: float = 1.0) -> Decision | None:
-        """The host says `text`; returns what the mind did meanwhile."""
+        """The host says `text`; returns the mind's action, if any."""
         self.mind.host_started(self.position)
         done = self.wait(seconds)
         self.mind.host_ended(self.position)
@@ -45,7 +45,7 @@ class Phone:
         return done
 
     def line(self) -> str:
-        """Return what the mind says next."""
+        """Return the mind's next line."""
         decision = self.wait(10.0)
         assert isinstance(decision, Say)
         self.wait(LINE_SECONDS)
@@ -187,7 +187,7 @@ def test_a_caller_who_understood_nothing_of_the_greeting_says_hello_until_it_is_
 
 
 def test_a_question_that_needs_a_booking_is_not_answered_before_one_was_heard() -> None:
-    """A clipped greeting once sounded like it, and the caller corrected what it had not yet asked for."""
+    """A clipped greeting once sounded like it, and the caller corrected a booking before asking for one."""
     phone = Phone()
     phone.host("is the booking right at eight on tomorrow hello")
     assert phone.line() == DEMO_SCRIPT.opening

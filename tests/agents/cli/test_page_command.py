@@ -1,4 +1,4 @@
-"""`vivavoce page`: what it needs, what it says without."""
+"""`vivavoce page`: its requirements, and its errors without them."""
 
 from __future__ import annotations
 

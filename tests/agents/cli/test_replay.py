@@ -35,7 +35,7 @@ def trace(tmp_path: Path) -> Path:
 
 
 def run(*arguments: str | Path) -> tuple[int, str]:
-    """Run the command and return its exit status and what it printed; a VoiceError is its text."""
+    """Run the command and return its exit status and its output; a VoiceError becomes its text."""
     result = CliRunner().invoke(app, ["replay", *map(str, arguments)], env={"COLUMNS": "160"})
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         return 1, f"{result.output}{type(result.exception).__name__}: {result.exception}"

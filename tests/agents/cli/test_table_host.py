@@ -29,7 +29,7 @@ def _grammar_words(path: Path) -> set[str]:
 
 
 async def _converse(lines: list[str]) -> tuple[list[str], host.Bookings]:
-    """Return what the host answers to these lines, its tool really called."""
+    """Return the host's answers to these lines, with real calls of its tool."""
     bookings = host.Bookings()
     table_host = host.TableHost(bookings)
     context = ChatContext()

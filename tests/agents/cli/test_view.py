@@ -1,4 +1,4 @@
-"""What a person sees of the demo: the call while it goes on, and what is printed around it."""
+"""The demo's output: the call while it runs, and the texts around it."""
 
 from __future__ import annotations
 

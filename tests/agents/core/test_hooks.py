@@ -1,4 +1,4 @@
-"""Hooks: limits and their clocks, errors, and who waits for the close."""
+"""Hooks: limits and their clocks, errors, and calls that wait for the close."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_code_that_takes_longer_than_its_limit_is_cut_and_reported(kind: Kind, e
     ("clock", "ends_at"),
     [
         ("always", 2.0),
-        ("between its speeches", 7.0),  # anew after the speech, which ends at 5
+        ("between its speeches", 7.0),  # begins again after the speech, which ends at 5
         ("without its speeches", 6.0),  # a second was left
     ],
 )

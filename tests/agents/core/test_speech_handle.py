@@ -1,4 +1,4 @@
-"""SpeechHandle: what `say` and `reply` return."""
+"""SpeechHandle: the result of `say` and `reply`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agent dispatch: which worker is asked, what it is given, and when a job ends."""
+"""Agent dispatch: the choice of a worker, the content of its job, and the end of a job."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kit.e2e.room_endpoint import RoomEndpoint
 from kit.e2e.signal_client import Clients, StartServer
 
 QUIET = 0.15
-"""Seconds in which a worker that should not be asked is watched; a job takes 1 ms."""
+"""Seconds for which a worker without an offer is watched; a job takes 1 ms."""
 
 
 def named(*names: str) -> RoomConfiguration:

@@ -1,4 +1,4 @@
-"""The UDP socket: who may claim an address, and what strangers' datagrams do."""
+"""The UDP socket: claims to an address, and datagrams of strangers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vivavoce.agents.dev_room.ice import IceEndpoint, UdpMux
 
 
 class Datagrams(asyncio.DatagramProtocol):
-    """A client's socket: what it received, in order."""
+    """A client's socket: the received datagrams, in order."""
 
     def __init__(self) -> None:
         self.received: asyncio.Queue[bytes] = asyncio.Queue()

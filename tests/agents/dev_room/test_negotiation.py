@@ -1,4 +1,4 @@
-"""Which track is on which media section, when a client is asked to offer again, and when a publisher is told."""
+"""The media section of each track, requests to offer again, and notices to publishers."""
 
 from __future__ import annotations
 

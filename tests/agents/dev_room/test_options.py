@@ -1,4 +1,4 @@
-"""What the room server's options accept, and what it says to the rest."""
+"""The room server's options: accepted values, and errors for the rest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RTP headers: what is rewritten, what stays, and malformed packets."""
+"""RTP headers: rewritten fields, unchanged fields, and malformed packets."""
 
 from __future__ import annotations
 

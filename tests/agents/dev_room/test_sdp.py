@@ -1,4 +1,4 @@
-"""Offers and answers: which section carries what, and what a malformed offer gets."""
+"""Offers and answers: the section of each track, and answers to malformed offers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The signalling door: what a client is told on joining, what is refused, and what one client cannot do to others."""
+"""The signalling endpoint: a client's first messages, refusals, and protection of clients from each other."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ from vivavoce.pipelines.media.frame import VideoFrame
 
 
 class Flaky(MemoryHistorySink):
-    """Fails or hangs as it is told."""
+    """Fails or hangs on request."""
 
     def __init__(self) -> None:
         super().__init__()

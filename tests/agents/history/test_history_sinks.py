@@ -1,4 +1,4 @@
-"""Sinks: what one has written another reads back, after crashes, from several loops and processes."""
+"""Sinks: one reads back the items that another wrote, after crashes, from several loops and processes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Snapshot and resume: another session goes on with the conversation as if nothing had been."""
+"""Snapshot and resume: another session continues the conversation without any loss."""
 
 from __future__ import annotations
 
@@ -306,7 +306,7 @@ def test_a_class_that_cannot_be_made_from_data_is_refused() -> None:
     refuses(snapshot, "Odd cannot be made", userdata=Odd(1))
 
 
-# --- what is refused
+# --- refusals
 
 
 def test_another_agent_is_refused_by_name() -> None:

@@ -1,4 +1,4 @@
-"""The page's schema.js is what livekit.protocol says today."""
+"""The page's schema.js equals the present livekit.protocol."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An agent's own code does with its session what the application does; mypy reads this file too."""
+"""An agent's own code uses its session as the application does; mypy reads this file too."""
 
 from __future__ import annotations
 

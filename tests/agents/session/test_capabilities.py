@@ -1,4 +1,4 @@
-"""What a pipeline cannot do is refused where it is asked for, and the error names the remedy."""
+"""A pipeline refuses requests beyond its capabilities at once, and the error names the remedy."""
 
 from __future__ import annotations
 

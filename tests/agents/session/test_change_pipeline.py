@@ -1,4 +1,4 @@
-"""`change_pipeline`: what happens to words, speech, tools and handoffs, and when the new or old pipeline fails."""
+"""`change_pipeline`: its effect on words, speech, tools and handoffs, and failures of the new or old pipeline."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ NUMBERS = "one two three four five six seven eight nine ten."
 
 
 def realtime(model: ScriptedRealtimeModel, **parts: Any) -> RealtimePipeline:
-    """A model that hears the caller, whose turns the session ends."""
+    """A model that hears the caller; the session ends its turns."""
     return RealtimePipeline(model, vad=ScriptedVAD(), **parts)
 
 
@@ -281,7 +281,7 @@ def test_there_and_back_again_at_once() -> None:
     harness.expect_history(("assistant", "Hello."))
 
 
-# --- what fails
+# --- failures
 
 
 LOST = ProviderConnectionError("cut", provider="scripted")
@@ -420,7 +420,7 @@ def test_a_pipeline_of_another_session_is_refused() -> None:
     run_virtual(main())
 
 
-# --- what is refused
+# --- refusals
 
 
 def test_what_cannot_work_is_refused_at_once() -> None:

@@ -1,4 +1,4 @@
-"""Code that the close waits for may ask for the close: it is told, and nobody waits for nobody."""
+"""Code that the close waits for may call `close()`: it gets an error, and there is no deadlock."""
 
 from __future__ import annotations
 

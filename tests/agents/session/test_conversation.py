@@ -1,4 +1,4 @@
-"""What a session keeps and shows of a conversation: hooks of the turn, the room's transcripts, usage, the report."""
+"""The session's record of a conversation: hooks of the turn, the room's transcripts, usage, the report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What raises inside a step of the decision loop is an error event, and the conversation goes on."""
+"""An exception inside a step of the decision loop is an error event, and the conversation continues."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vivavoce.pipelines.testing import VirtualClock
 
 
 class FrailRoom(LocalTransport):
-    """A room of one's own whose display of the agent's state raises when `is_broken` says so."""
+    """A custom room whose display of the agent's state raises while `is_broken`."""
 
     def __init__(self, clock: VirtualClock, is_broken: Callable[[str], bool]) -> None:
         super().__init__(clock)
@@ -29,7 +29,7 @@ class FrailRoom(LocalTransport):
 
 
 class FrailPipeline(CascadingPipeline):
-    """A pipeline of one's own that can report words that are no text."""
+    """A custom pipeline that can report words that are no text."""
 
     def __init__(self, llm: ScriptedLLM, stt: ScriptedSTT) -> None:
         super().__init__(stt=stt, llm=llm, tts=ScriptedTTS(), vad=ScriptedVAD())

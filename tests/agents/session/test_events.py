@@ -1,4 +1,4 @@
-"""Events: frozen, ordered, told after their step's effects; handlers that raise, wait or observe audio."""
+"""Events: frozen, ordered, emitted after their step's effects; handlers that raise, wait or observe audio."""
 
 from __future__ import annotations
 

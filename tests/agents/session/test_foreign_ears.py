@@ -1,4 +1,4 @@
-"""A VAD, a denoiser and a turn detector whose code is wrong: the call goes on without them, as well as it can."""
+"""A VAD, a denoiser and a turn detector with faulty code: the call continues without them, as well as it can."""
 
 from __future__ import annotations
 
@@ -67,11 +67,11 @@ def errors(harness: SessionHarness) -> list[tuple[str, bool]]:
 
 
 class FaultyVAD(ScriptedVAD):
-    """Whose streams do something else instead of taking certain frames.
+    """A VAD whose streams misbehave at certain frames.
 
     Args:
-        at: For each stream, its frame that goes wrong; streams after the last one work.
-        how: What is returned for it, or raised.
+        at: For each stream, the frame that fails; streams after the last one work.
+        how: The returned value, or the exception.
     """
 
     def __init__(self, *at: int, how: object = KeyError("secret"), cannot_open_again: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Laws of a session whose components' code is wrong here and there: the call goes on, and the last turn is answered."""
+"""Laws of a session whose components fail at random: the call continues, and the last turn is answered."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ RETURNED: list[Any] = [None, 7, "words", [None], object()]
 
 
 class Plain(Denoiser, DenoiseStream):
-    """Leaves audio as it is."""
+    """Leaves audio unchanged."""
 
     def open(self) -> DenoiseStream:
         return self
@@ -49,7 +49,7 @@ class Plain(Denoiser, DenoiseStream):
 
 
 class Faults:
-    """Has certain calls go wrong: (part, method) to the number of the call, over all streams, and what it does."""
+    """Makes certain calls fail: (part, method) → the number of the call, over all streams, and the fault."""
 
     def __init__(self, plan: dict[tuple[str, str], tuple[int, Any]]) -> None:
         self.plan = plan

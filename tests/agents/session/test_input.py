@@ -1,4 +1,4 @@
-"""What the application does in the user's stead: muting the caller; and calls that come from threads."""
+"""Input by the application in place of the user: muting the caller; and calls from threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the user does in the very moment in which a speech ends."""
+"""Actions of the user in the very moment in which a speech ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A realtime pipeline whose model cannot be had, at the start or in the middle, and the one that it falls back to."""
+"""A realtime pipeline whose model is unavailable, at the start or in the middle, and its fallback."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_what_the_caller_says_when_the_recogniser_beside_the_model_is_lost_is_he
 @pytest.mark.parametrize(
     ("answer", "heard", "outcome"),
     [
-        (["One two", 0.5, DOWN], "One", "failed"),  # what a stream without an end says is mapped with care
+        (["One two", 0.5, DOWN], "One", "failed"),  # text of a stream without an end is mapped with care
         (["One two", 0.5, " three."], "One two three.", "completed"),  # all of it had been sent
     ],
 )
@@ -238,7 +238,7 @@ def test_a_change_that_is_under_way_when_the_model_is_lost_takes_over_at_once() 
 
 
 class Breaking(CascadingPipeline):
-    """Is lost for good by the first frame that it is given, which is at the very moment in which it takes over."""
+    """Is lost for good by its first frame, in the very moment in which it takes over."""
 
     def open(self, context: PipelineContext) -> CascadingConnection:
         """Return its connection."""

@@ -1,4 +1,4 @@
-"""Every public call refuses what it does not take, where it is called, and the session answers the next turn."""
+"""Every public call refuses wrong arguments at once, and the session answers the next turn."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ CALLS: dict[str, tuple[Call, set[str]]] = {
     "handle.interrupt(force)": (lambda s, v: s.say("One.").interrupt(force=v), FLAGS),
     "handle.add_done_callback": (lambda s, v: s.say("One.").add_done_callback(v), FUNCTIONS),
 }
-"""A public call of a running session -> the call with one argument of the test's, and those that it takes."""
+"""A public call of a running session -> the call with one argument from the test, and the accepted kinds."""
 
 
 async def still_answers(harness: SessionHarness) -> None:
@@ -216,7 +216,7 @@ def test_a_start_whose_on_enter_is_not_async_says_so(harness: SessionHarness) ->
 
 
 class Flow(ConversationFlow):
-    """Answers once, whatever its parts do."""
+    """Answers once, independent of its parts."""
 
     def __init__(self, run: Callable[[str], Any]) -> None:
         self._run = run
@@ -314,7 +314,7 @@ ODD: dict[str, Callable[[], Any]] = {
     "function": lambda: print,
     "options": SessionOptions,
 }
-"""Made when they are used: what draws and shows random values would ask them things."""
+"""Made at their use: the functions that draw and show random values would call their methods."""
 
 VALUES = st.one_of(
     st.none(),

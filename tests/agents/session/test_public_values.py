@@ -1,4 +1,4 @@
-"""What an application makes, and starts, with an argument of a wrong kind is refused where it is made."""
+"""Values that an application makes or starts refuse an argument of a wrong kind at once."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ MADE: dict[str, tuple[Callable[[Any], Any], set[str]]] = {
     "VideoFrame(data)": (lambda v: VideoFrame(v, "image/jpeg"), {"bytes"}),
     "VideoFrame(media_type)": (lambda v: VideoFrame(b"", v), TEXTS),
 }
-"""What an application makes before any session runs, with one argument of the test's, and those that it takes."""
+"""A value made before any session runs, with one argument from the test, and the accepted kinds."""
 
 
 def pipeline() -> Pipeline:
@@ -162,7 +162,7 @@ JOBS: dict[str, tuple[Callable[[JobContext, Any], Any], set[str]]] = {
     "add_shutdown_callback": (lambda job, v: job.add_shutdown_callback(v), FUNCTIONS),
     "shutdown(reason)": (lambda job, v: job.shutdown(v), TEXTS),
 }
-"""A public call of a running job -> the call with one argument of the test's, and those that it takes."""
+"""A public call of a running job -> the call with one argument from the test, and the accepted kinds."""
 
 
 @pytest.mark.parametrize("name", JOBS)

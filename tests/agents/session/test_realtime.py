@@ -1,4 +1,4 @@
-"""A session on a model that hears the caller itself: what is heard, told, cut and lost, in virtual time."""
+"""A session on a model that hears the caller itself: heard, sent, cut and lost audio, in virtual time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LOST = ProviderConnectionError("cut", provider="scripted")
 
 
 def listening(model: ScriptedRealtimeModel, agent: Agent | None = None, **parts: Any) -> SessionHarness:
-    """Return a session whose model hears the caller, and whose VAD has the session decide."""
+    """Return a session whose model hears the caller, and whose VAD lets the session decide."""
     pipeline = RealtimePipeline(model, vad=ScriptedVAD(), **parts)
     return SessionHarness(agent or Agent("Help."), model=model, pipeline=pipeline)
 
@@ -241,7 +241,7 @@ def test_a_connection_lost_in_mid_answer_fails_the_turn_and_the_next_one_works_w
     harness.expect_outcomes("failed", "completed")
     harness.expect_history(
         ("user", "count"), ("assistant", "one two three"), ("user", "and now"), ("assistant", "Sure.")
-    )  # of an answer whose length is not known yet no more is claimed than is certain
+    )  # for an answer of unknown length only the certain part is claimed
     told = [(message.role, message.content) for message in model.connections[1].setup.history.messages()]
     assert told == [("user", "count"), ("assistant", "one two three")]
     [event] = harness.recording.of(ConnectionReplaced)

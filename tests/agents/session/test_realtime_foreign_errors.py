@@ -1,4 +1,4 @@
-"""A realtime model whose code is wrong: what it raises costs an answer or a connection, and never the call."""
+"""A realtime model with faulty code: an exception costs an answer or a connection, and never the call."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def errors(harness: SessionHarness) -> list[tuple[str, bool]]:
 
 
 def fails_in(stream: object, method: str, *, times: int = 1) -> None:
-    """Have a stream's method raise what no provider should, as often as wanted."""
+    """Make a stream's method raise an exception that no provider should raise, for this number of times."""
     works, left = getattr(stream, method), [KeyError("secret") for _ in range(times)]
 
     def call(*args: Any) -> Any:

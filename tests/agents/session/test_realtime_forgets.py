@@ -16,7 +16,7 @@ ANSWER = "one two three four five six seven eight nine ten."
 
 
 def listening(model: ScriptedRealtimeModel, agent: Agent | None = None) -> SessionHarness:
-    """Return a session whose model hears the caller, and whose VAD has the session decide."""
+    """Return a session whose model hears the caller, and whose VAD lets the session decide."""
     pipeline = RealtimePipeline(model, vad=ScriptedVAD())
     return SessionHarness(agent or Agent("Help."), model=model, pipeline=pipeline)
 

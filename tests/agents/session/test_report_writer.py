@@ -109,7 +109,7 @@ def test_a_disk_that_hangs_does_not_hold_the_close(
         return tmp_path
 
     monkeypatch.setattr(files, "write_new", hang)
-    monkeypatch.setattr(report_writer, "LIMIT", 0.0)  # virtual time stands still while a thread is waited for
+    monkeypatch.setattr(report_writer, "LIMIT", 0.0)  # virtual time stands still during a wait for a thread
     try:
         harness = call(tmp_path / "call.json")
     finally:

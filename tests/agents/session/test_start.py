@@ -1,4 +1,4 @@
-"""Starting a session: the order of its steps, what a failure or a cancellation rolls back, the job it belongs to."""
+"""Starting a session: the order of its steps, the rollback after a failure or a cancellation, its job."""
 
 from __future__ import annotations
 

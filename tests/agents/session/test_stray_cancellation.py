@@ -1,4 +1,4 @@
-"""A cancellation that nobody in the session asked for is an error of the code that let it out, and of nothing else."""
+"""A cancellation without a request of the session is an error of the code that raised it, and nothing else."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def await_what_was_cancelled() -> None:
 
 
 def talk(harness: SessionHarness, scenario: Any = None, *, fails: str = "") -> SessionHarness:
-    """Have the caller say something twice; both turns are to get their outcome from a session that lives."""
+    """Have the caller say something twice; both turns must have an outcome, in a session that lives."""
     harness.caller.says("hello", 0.5, 1.0)
     harness.caller.says("again", 5.5, 6.0)
     if fails:

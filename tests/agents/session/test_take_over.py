@@ -1,4 +1,4 @@
-"""Take over: a session that is ready beside another one, and goes on with its conversation when that one lets go."""
+"""Take over: a session that is ready beside another one continues its conversation when that one releases it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Host(Agent):
 
 
 class Watch:
-    """Hands a conversation over when told."""
+    """Hands a conversation over on request."""
 
     publishes_turns = False
     has_conversation = True

@@ -1,4 +1,4 @@
-"""What the caller shows is shown to a model that takes video: when asked for, at a bounded rate, newest only."""
+"""The caller's video is shown to a model that takes video: on request, at a bounded rate, newest only."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Scenario = Callable[[AgentSession[None], LocalTransport], Awaitable[None]]
 
 
 def call(pipeline: Pipeline, scenario: Scenario, **options: float) -> None:
-    """Run a session whose room is to be seen."""
+    """Run a session whose room has video."""
 
     async def main() -> None:
         clock = VirtualClock()

@@ -1,4 +1,4 @@
-"""What turns use is loaded and built before they come: in a thread, and only what the session uses."""
+"""Parts of turns are loaded and built before the first turn: in a thread, and only those that the session uses."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CALL = Path(kit.warm_start.__file__).with_name("call.py")
 
 @functools.cache
 def told(*arguments: str) -> dict[str, Any]:
-    """What a call in a process of its own tells."""
+    """Return the output of a call in a process of its own."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     done = subprocess.run(
         [sys.executable, str(CALL), *arguments],
@@ -82,7 +82,7 @@ class Plain(Agent):
 
 
 class Odd(Agent):
-    """Has a tool whose parameters no model can be told."""
+    """Has a tool whose parameters cannot be described to a model."""
 
     def __init__(self) -> None:
         super().__init__("Help.")
@@ -122,7 +122,7 @@ def test_an_agent_with_such_a_tool_that_comes_later_takes_over_and_the_session_i
 
 
 class Filter:
-    """Notes in which threads it is prepared."""
+    """Records the threads in which it is prepared."""
 
     def __init__(self) -> None:
         self.threads: list[str] = []

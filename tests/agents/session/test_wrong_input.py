@@ -1,4 +1,4 @@
-"""What an application gets wrong is said where it is wrong, and ends no call."""
+"""Mistakes of an application are reported at their place, and end no call."""
 
 from __future__ import annotations
 

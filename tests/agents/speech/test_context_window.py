@@ -1,4 +1,4 @@
-"""SessionOptions.context_window: what of the conversation a model is sent, and what no policy can break."""
+"""SessionOptions.context_window: the part of a conversation for a model, and the pairs that no policy can break."""
 
 from __future__ import annotations
 

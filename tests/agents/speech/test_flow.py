@@ -37,7 +37,7 @@ from vivavoce.pipelines.realtime import RealtimePipeline
 
 
 class Echo(ConversationFlow):
-    """Repeats what was said, after 0.1 s; `log` has what it was asked for."""
+    """Repeats the user's words after 0.1 s; `log` has its calls."""
 
     def __init__(self, *answer: object, name: str = "") -> None:
         self.answer = answer

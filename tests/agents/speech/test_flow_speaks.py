@@ -35,7 +35,7 @@ class Talker(ConversationFlow):
 
 
 def run(flow: Talker, *, until: float = 9.0) -> list[str]:
-    """Return what the agent said, in order."""
+    """Return the agent's texts, in order."""
     harness = SessionHarness(Agent("Help."), ScriptedLLM())
     harness.caller.says("a table", 0.5, 1.5)
 

@@ -1,4 +1,4 @@
-"""TranscriptFeed: what the room is shown of both sides, and under which segment."""
+"""TranscriptFeed: the transcripts of both sides for the room, and their segments."""
 
 from __future__ import annotations
 

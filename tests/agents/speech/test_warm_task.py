@@ -1,4 +1,4 @@
-"""A reply begins in the session's context, whatever the reply before it left in its own."""
+"""A reply begins in the session's context, without context variables that the reply before it set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of telemetry leave no export behind that goes on in the next test."""
+"""Tests of telemetry leave no export behind that continues in the next test."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LIMIT = 15.0
 
 @pytest.fixture(autouse=True)
 def exports_end() -> Iterator[None]:
-    """Wait for an export that was given up by its session: it logs, and draws random pauses, while it goes on."""
+    """Wait for an export that its session gave up: it logs, and draws random pauses, until it ends."""
     yield
     for thread in threading.enumerate():
         if thread.name == "vivavoce telemetry":

@@ -1,8 +1,8 @@
-"""Without `capture_content` no word of a call is in what leaves the process, down to the bytes; with it, all are.
+"""Without `capture_content` no word of a call leaves the process, down to the bytes; with it, all do.
 
-A call in which everybody says a word of their own, that occurs nowhere else: the caller, the agent, its instructions,
-tools, and whatever fails. The bytes are those of the real OTLP exporters, taken by a server; report, page and records
-are as they are written.
+In this call each party says a word of its own that occurs nowhere else: the caller, the agent, its instructions, tools,
+and every failure. The bytes are those of the real OTLP exporters, received by a server; report, page and records are
+the written files.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ SAID = {
     "tool error": "oblivarch",
     "unknown tool": "pruxillia",
 }
-"""Whose word it is -> the word. With `capture_content` each is told."""
+"""Speaker -> word. With `capture_content` each is present."""
 QUOTED = {
     "tool raises": "quimberdo",
     "hook raises": "rostavink",
@@ -82,7 +82,7 @@ QUOTED = {
     "model raises": "tramvexil",
     "on_exit raises": "ulmostrad",
 }
-"""Likewise, in errors that quote what was said; with `capture_content` logs tell them, where they tell tracebacks."""
+"""Likewise, in errors that quote the word; with `capture_content` logs have them if they have tracebacks."""
 W = {**SAID, **QUOTED}
 
 
@@ -163,7 +163,7 @@ OF_CONTENT = {
     ToolStarted,
     UserTranscript,
 }
-"""Events that are there to tell an application of the conversation."""
+"""Events that inform an application of the conversation."""
 
 
 def plain(event: SessionEvent) -> bytes:
@@ -243,7 +243,7 @@ def have(make: Make, folder: Path, *, capture: bool) -> dict[str, bytes]:
 
 
 def found(left: dict[str, bytes], words: dict[str, str]) -> dict[str, set[str]]:
-    """Return whose words are where."""
+    """Return the speakers whose words are in each place."""
     return {
         where: whose
         for where, sent in left.items()
@@ -252,7 +252,7 @@ def found(left: dict[str, bytes], words: dict[str, str]) -> dict[str, set[str]]:
 
 
 HANDED = set(W) - {"on_exit raises"}
-"""What the application itself is handed as it happens: the conversation, its own errors."""
+"""Content that the application itself receives as it happens: the conversation, its own errors."""
 KEPT = {"caller", "typed", "room text", "agent", "say", "argument", "result", "tool error", "unknown tool"}
 TOLD = {
     "/v1/traces": {*KEPT, *QUOTED, "instructions", "reply"},
@@ -287,6 +287,6 @@ def test_with_capture_content_the_words_of_that_call_are_told_where_they_belong(
 
 
 def spans_of(sent: bytes) -> list[Any]:
-    """Return the spans of a request, or of some: what protobuf messages are put together is their sum."""
+    """Return the spans of a request, or of several: concatenated protobuf messages are their sum."""
     batches = ExportTraceServiceRequest.FromString(sent).resource_spans
     return [span for batch in batches for scope in batch.scope_spans for span in scope.spans]

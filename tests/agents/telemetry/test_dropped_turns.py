@@ -1,4 +1,4 @@
-"""Turns of the user's that nobody answers: report and telemetry name the same ones, with the same reasons."""
+"""Turns of the user without an answer: report and telemetry name the same ones, with the same reasons."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class Stubborn(Agent):
 
 
 class Slow(SpanProcessor):
-    """As one whose endpoint does not answer."""
+    """An exporter whose endpoint does not answer."""
 
     def __init__(self) -> None:
         self.flushes = 0
@@ -81,7 +81,7 @@ async def test_a_flush_that_hangs_ends_at_its_limit_and_is_not_blamed_on_the_clo
     slow.may_end.set()
     assert report.is_clean
     assert 0.3 <= took < 10.0
-    assert closed[0] - began <= took - 0.3  # who listens is told before the flush
+    assert closed[0] - began <= took - 0.3  # handlers of `closed` run before the flush
     assert "Telemetry was not sent within 0.3 s; nobody waits for the rest" in caplog.messages
 
 
@@ -126,7 +126,7 @@ async def test_a_trace_ends_though_the_close_is_broken_off() -> None:
     await session.start(LocalTransport(LoopClock()))
     tasks = [task for task in asyncio.all_tasks() if session.id in task.get_name()]
     await session.close()
-    ends = [task.exception() for task in tasks if task.done() and not task.cancelled()]  # nobody else asks for it
+    ends = [task.exception() for task in tasks if task.done() and not task.cancelled()]  # no other code reads it
     (error,) = (error for error in ends if error is not None)
     assert isinstance(error, BaseExceptionGroup)
     assert error.subgroup(_FatalError) is not None

@@ -1,4 +1,4 @@
-"""Fallbacks and lost audio of real sessions are counted, once each, for what was passed over or could not take it."""
+"""Fallbacks and lost audio of real sessions are counted, once each, for the failed component."""
 
 from __future__ import annotations
 
@@ -255,7 +255,7 @@ def test_what_the_caller_says_to_a_recogniser_that_is_away_is_counted_as_lost_be
 
 
 class Sphinx(pocketsphinx.STT):
-    """Keeps what it opens."""
+    """Keeps the streams that it opens."""
 
     stream: SphinxStream
 
@@ -311,7 +311,7 @@ def test_what_the_caller_says_to_a_realtime_model_that_is_away_is_counted_likewi
 
 
 class RefusedSink(LiveKitSink):
-    """Its native source is of another rate than what is written, and refuses every frame."""
+    """Its native source has another rate than the frames, and refuses every frame."""
 
     other: rtc.AudioSource | None = None
 
@@ -326,7 +326,7 @@ class RefusedSink(LiveKitSink):
 
 
 class Room(LocalTransport):
-    """A room whose audio goes into a native source, as a LiveKit room's does."""
+    """A room whose audio goes into a native source, as in a LiveKit room."""
 
     def __init__(self, sink: LiveKitSink) -> None:
         super().__init__(LoopClock(), sink=sink)

@@ -114,7 +114,7 @@ class Job:
 
 @pytest.fixture(autouse=True)
 def levels() -> Iterator[None]:
-    """Everything is made, and what the application logs is sent where its handler says so."""
+    """All records are made, and records of the application are sent if its handler does so."""
     loggers = [logging.getLogger("vivavoce"), logging.getLogger("my")]
     before = [logger.level for logger in loggers]
     handler = SessionLogHandler()
@@ -340,7 +340,7 @@ def test_a_full_queue_drops_the_newest_and_counts_them() -> None:
     thread.begin()
     token = log_export.set(backend.telemetry.logs)
     mine.info("0")
-    assert exporter.is_asked.wait(10)  # the thread holds the first, nobody waits for it
+    assert exporter.is_asked.wait(10)  # the thread holds the first, and no code waits for it
     for number in range(1, 9):
         mine.info(str(number))
     log_export.reset(token)

@@ -50,7 +50,7 @@ def realtime() -> Pipeline:
 
 @pytest.fixture
 def stream() -> Iterator[io.StringIO]:
-    """What is logged, as JSON."""
+    """The log, as JSON."""
     root, out = logging.getLogger(), io.StringIO()
     handler = logging.StreamHandler(out)
     handler.addFilter(ContextFilter())
@@ -136,7 +136,7 @@ def test_a_line_is_an_object_with_its_time_its_exception_and_no_secret(stream: i
     assert (line["level"], line["logger"], line["count"]) == ("ERROR", "my.app", 2)
     assert line["api_key"] == "•••"
     assert line["time"].endswith("Z")
-    assert "KeyError: 'lost'" in line["exception"]  # an application's own error is as it is
+    assert "KeyError: 'lost'" in line["exception"]  # an application's own error is unchanged
     assert stream.getvalue().count("\n") == 1
 
 

@@ -1,4 +1,4 @@
-"""What does not arrive is counted and said: a collector that is not there, one that hangs, an endpoint that is none."""
+"""Lost telemetry is counted and reported: a missing collector, one that hangs, a malformed endpoint."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_grpc_without_its_extra_is_refused_in_the_options_and_warned_of_in_the_e
 ) -> None:
     for name in [name for name in sys.modules if name.startswith(f"{GRPC}.")]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, GRPC, None)  # as Python itself marks what cannot be imported
+    monkeypatch.setitem(sys.modules, GRPC, None)  # Python's own mark for a module that cannot be imported
     with pytest.raises(ConfigurationError, match="needs the extra grpc"):
         Telemetry(TelemetryOptions(endpoint="http://127.0.0.1:9", protocol="grpc"))
     monkeypatch.setenv(VARIABLE, "http://127.0.0.1:9")

@@ -1,4 +1,4 @@
-"""Metrics: all that the list promises, with provider and model of their component; sampling and full queues."""
+"""Metrics: the whole list, with provider and model of their component; sampling and full queues."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Desk(Agent):
         passed_over(
             "llm", "first", "m-1", ProviderConnectionError("gone", provider="first")
         )  # as a provider's fallback
-        dropped_frames("room", 3)  # as a sink that nobody empties
+        dropped_frames("room", 3)  # like a sink without a reader
         dropped_frames("stt")
 
     @function_tool

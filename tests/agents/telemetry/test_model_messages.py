@@ -1,4 +1,4 @@
-"""What a model was asked and answered, in the words of the GenAI conventions."""
+"""Requests and answers of a model, in the words of the GenAI conventions."""
 
 from __future__ import annotations
 

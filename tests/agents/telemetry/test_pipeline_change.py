@@ -1,4 +1,4 @@
-"""What telemetry tells of a call whose pipeline changes: each part under the name of who did the work."""
+"""Telemetry of a call whose pipeline changes: each part under the name of the component that did the work."""
 
 from __future__ import annotations
 

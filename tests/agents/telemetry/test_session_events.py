@@ -1,4 +1,4 @@
-"""What a session tells of itself: transcripts with their turn, removed items, and time that nobody else took."""
+"""Events of a session: transcripts with their turn, removed items, and unattributed time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How spans find each other: what is current around code that is not ours, links, the trace of a job's dispatcher."""
+"""Relations of spans: the current span around code of others, links, the trace of a job's dispatcher."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TRACEPARENT = f"00-{TRACE}-{PARENT}-01"
 
 
 def instrumented(tracer: Tracer, name: str) -> None:
-    """As the instrumentation of an HTTP client: a span in whatever is current."""
+    """Like the instrumentation of an HTTP client: a span inside the current one."""
     with tracer.start_as_current_span(name, attributes={"vivavoce.kind": "foreign"}):
         pass
 

@@ -1,4 +1,4 @@
-"""What spans and metrics may tell: no content unless it is asked for, nothing that `redact` keeps back."""
+"""Content in spans and metrics: none without a request, nothing that `redact` removes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from vivavoce.pipelines.realtime import RealtimePipeline
 from vivavoce.pipelines.realtime_model.base import RealtimeCapabilities
 
 SECRETS = ["ginger", "saffron", "nutmeg", "cardamom", "turmeric", "cinnamon", "vanilla"]
-"""Words of the user, the agent, its instructions, a tool's arguments, its result, what it raises, a hook's error."""
+"""Words of the user, the agent, its instructions, a tool's arguments, its result, its error, a hook's error."""
 CALLS = [
     ToolCall(call_id="c1", name="look_up", arguments='{"what": "cardamom"}'),
     ToolCall(call_id="c2", name="break_down", arguments="{}"),
@@ -88,7 +88,9 @@ def call(make: Make, watching: Watching, *, capture: bool = False) -> None:
 
 
 def told(watching: Watching) -> str:
-    """All that leaves the process: names, attributes, events and status of spans; names and attributes of metrics."""
+    """All data that leaves the process: names, attributes, events and status of spans; names and attributes of
+    metrics.
+    """
     spans = [
         (
             span.name,

@@ -1,4 +1,4 @@
-"""A watched piece of work: its span has the work's times, and is told of when nobody waits."""
+"""A watched piece of work: its span has the work's times, and is made while no caller waits."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ def test_work_that_is_over_as_its_session_closes_is_told_of_before_that_and_work
         return kit
 
     kit = run_virtual(work())
-    assert kit.ended == ["hook", "llm"]  # neither is told of twice
+    assert kit.ended == ["hook", "llm"]  # neither is reported twice
     assert "vivavoce.outcome" not in (kit.watching.one("hook").attributes or {})
     assert (kit.watching.one("llm").attributes or {})["vivavoce.outcome"] == "left_open"
     assert seconds_of(kit.watching.one("llm")) == (0.0, 0.5)
 
 
 def test_work_that_ends_where_no_loop_runs_is_told_of_at_once() -> None:
-    """As of a generator that the garbage collector closes when its loop is no more."""
+    """For example the end of a generator that the garbage collector closes after its loop."""
 
     class Stopped(LoopClock):
         def now(self) -> float:

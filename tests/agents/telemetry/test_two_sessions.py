@@ -1,7 +1,7 @@
-"""Two sessions of one process, side by side: no span, metric, log, event, report or page of one tells of the other.
+"""Two sessions of one process, side by side: no span, metric, log, event, report or page of one mentions the other.
 
-Everything that a session is made of and says bears its name; what was sent is searched for the other's, item by item
-of the bytes of the real OTLP exporters.
+All parts and texts of a session have its name; the exported data is searched for the other's, item by item of the bytes
+of the real OTLP exporters.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ mine = logging.getLogger("my.app")
 
 
 def script(name: str) -> list[Any]:
-    """A tool call, and what is said of it; likewise again."""
+    """A tool call, and the text about it; the same again."""
     call = ToolCall(call_id=f"call of {name}", name=f"ask_{name}", arguments=json.dumps({"what": name}))
     answer = [0.1, f"Said by {name}.", Usage(input_tokens=7 if name == NAMES[0] else 9, output_tokens=3)]
     return [[0.1, call], answer, [0.1, call], answer]
@@ -97,7 +97,7 @@ def logs() -> Iterator[None]:
 
 
 Items = list[tuple[str, Any]]
-"""What one endpoint got: "span", "log" or a metric's name, and the message as it was decoded."""
+"""Items of one endpoint: "span", "log" or a metric's name, and the decoded message."""
 
 
 def read(received: list[tuple[str, bytes]]) -> Items:
@@ -105,7 +105,7 @@ def read(received: list[tuple[str, bytes]]) -> Items:
 
 
 def session_of(item: Any) -> str:
-    """Return what a span or a log record says whose it is."""
+    """Return the session that a span or a log record names."""
     return next((one.value.string_value for one in item.attributes if one.key == "vivavoce.session.id"), "")
 
 

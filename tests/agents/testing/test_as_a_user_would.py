@@ -23,7 +23,7 @@ from vivavoce.pipelines.llm.tools import ToolCall
 
 
 class Host(Agent):
-    """What the project is about."""
+    """The README's example."""
 
     def __init__(self) -> None:
         super().__init__("You take table bookings. Be brief.")
@@ -205,7 +205,7 @@ def test_the_sessions_type_is_the_public_one() -> None:
 
 
 def test_a_long_script_is_played_and_read_word_by_word() -> None:
-    """An hour of it took most of a minute when each expectation read the whole recording anew."""
+    """An hour of script took most of a minute when each expectation read the whole recording again."""
     turns = 120
     look_up = [ToolCall(call_id="c1", name="book", arguments='{"day": "friday", "people": 4}')]
     tables: list[tuple[str, int]] = []

@@ -1,4 +1,4 @@
-"""`harness.expect` finds what was said and done in order, and shows what came instead."""
+"""`harness.expect` finds messages, calls and handoffs in order, and a failure shows the actual conversation."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_an_interrupted_message_and_its_outcome() -> None:
     expect.next_message(role="user").next_message("Yes?").no_more()
 
 
-# --- what a failure shows
+# --- the text of a failure
 
 
 Expectation = Callable[[SessionHarness], object]

@@ -1,4 +1,4 @@
-"""What fails a test by itself: errors of the application's code, a session that closes by one; what stays readable."""
+"""Faults that fail a test by themselves: errors of the application's code, a session closed by an error."""
 
 from __future__ import annotations
 

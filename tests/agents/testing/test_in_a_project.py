@@ -106,7 +106,7 @@ def project(tmp_path: Path) -> Path:
 
 
 def run(project: Path, *arguments: str) -> str:
-    """Run Python in the project's folder; return what it printed."""
+    """Run Python in the project's folder; return its output."""
     done = subprocess.run([sys.executable, *arguments], cwd=project, capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -1,4 +1,4 @@
-"""What agents/testing/README.md shows is run, and every name that it mentions is there."""
+"""The snippets of agents/testing/README.md run, and all names in it exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scripts by words and by text, samples that tell their position, ears of a test's own, options that are refused."""
+"""Scripts by words and by text, samples that identify their position, ears of a test's own, refused options."""
 
 from __future__ import annotations
 

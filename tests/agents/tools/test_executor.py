@@ -1,4 +1,4 @@
-"""ToolExecutor: every call settles exactly once, whatever the tool does."""
+"""ToolExecutor: every call settles exactly once, for any behaviour of the tool."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from vivavoce.pipelines.llm.tools import Tool, ToolCall, ToolContext, ToolOutput
 
 
 class Room:
-    """An executor with what it told."""
+    """An executor with its reports."""
 
     def __init__(self, *, timeout: float = 30.0, max_threads: int = 8) -> None:
         self.settled: list[tuple[str, str, float]] = []

@@ -1,4 +1,4 @@
-"""The console's parts: what the speakers take, the echo that is taken out, WAV ends, typed text."""
+"""The console's parts: the speakers' queue, echo cancellation, WAV ends, typed text."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from vivavoce.pipelines.media.wav import read_wav, write_wav
 
 
 class Ears:
-    """What a session is told."""
+    """Records the session's input."""
 
     def __init__(self) -> None:
         self.frames: list[AudioFrame] = []
@@ -204,7 +204,7 @@ class ScriptedSound:
     """Stands for the module `sounddevice`: devices that run for a given number of blocks, then stop without a word."""
 
     class PortAudioError(Exception):
-        """What the real one raises."""
+        """The class of the real library's error."""
 
     def __init__(self, *speakers_run_for: int, refuses: bool = False) -> None:
         self.opened: list[str] = []

@@ -24,9 +24,9 @@ async def test_written_audio_is_counted_out_in_real_time() -> None:
         assert sink.queued() == 5 * 480
         await anyio.sleep(0.05)
         elapsed = clock.now() - began
-        # At least what real time has left; more where a busy machine let the pump begin late.
+        # At least the rest of real time; more if a busy machine delayed the pump.
         assert (0.1 - elapsed - 0.01) * RATE <= sink.queued() < 5 * 480
-        await anyio.sleep(0.3)  # three times what was written
+        await anyio.sleep(0.3)  # three times the written audio
         assert sink.queued() == 0
         tasks.cancel_scope.cancel()
     await sink.aclose()

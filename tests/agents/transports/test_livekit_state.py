@@ -14,7 +14,7 @@ KEY = "lk.agent.state"
 
 
 class Unreliable:
-    """What is needed of an `rtc.LocalParticipant`; `answers` tells what becomes of each call, then all is well."""
+    """The used part of an `rtc.LocalParticipant`; `answers` has the result of each call, then all calls succeed."""
 
     def __init__(self, *answers: str) -> None:
         self.attributes: dict[str, str] = {}

@@ -17,7 +17,7 @@ RATE = 24000
 
 
 def numbered(samples: int, first: int = 0, rate: int = RATE) -> AudioFrame:
-    """A frame whose samples are numbers, so that each can be told from the others."""
+    """A frame whose samples are numbers, so that each is distinct."""
     return AudioFrame(b"".join((first + n).to_bytes(2, "little", signed=True) for n in range(samples)), rate)
 
 
@@ -68,7 +68,7 @@ def test_clear_drops_what_was_not_played_and_the_next_frame_plays_at_once() -> N
 def test_hours_of_frames_drift_by_no_sample() -> None:
     async def main(clock: VirtualClock) -> None:
         sink = VirtualSink(clock, is_recording=False)
-        for _ in range(50_000):  # ever 20 ms ahead; 0.02 is no exact float
+        for _ in range(50_000):  # always 20 ms ahead; 0.02 is no exact float
             sink.write(AudioFrame.silence(0.02, RATE))
             if sink.queued() > 480:
                 await anyio.sleep((sink.queued() - 480) / RATE)

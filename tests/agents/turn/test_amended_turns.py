@@ -1,4 +1,4 @@
-"""What becomes of the answer when a late final changes the words that it answers, or repeats some of them."""
+"""The fate of an answer when a late final changes the words that it answers, or repeats some of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The floor is the caller's from a turn's onset to its commit or drop: what speech does that is asked for meanwhile."""
+"""The floor is the caller's from a turn's onset to its commit or drop: the effect on speech requested meanwhile."""
 
 from __future__ import annotations
 
@@ -217,11 +217,11 @@ def test_once_other_speech_was_heard_before_the_answer_the_turn_merges_no_more()
     ]
 
 
-# --- what a hook of the turn says
+# --- speech of a turn's hook
 
 
 def hooked() -> Conversation:
-    """A turn whose answer has the floor and whose hook runs; then it says something."""
+    """A turn whose answer has the floor and whose hook runs and then speaks."""
     talk = Conversation().says("a table", 0.5, 1.0).until(1.5)
     asked(talk, 1.5, "aside", hook_of="answer_1").at(1.5, i.FloorYielded("answer_1"))
     return talk

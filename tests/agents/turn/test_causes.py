@@ -1,4 +1,4 @@
-"""Facts in effects: when the user of a turn began to speak, and who or what held or cut the agent."""
+"""Facts in effects: the onset of a turn's speech, and the cause of a hold or a cut."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When the user's turn is over: pauses, verdicts, missing and late transcripts, and what the application decides."""
+"""The end of the user's turn: pauses, verdicts, missing and late transcripts, and decisions of the application."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_the_recogniser_may_end_a_turn_that_has_words() -> None:
         (1.25, "grant", "answer_1"),
         (1.25, "pause", "answer_1"),
     ]
-    # The VAD's report comes behind: what is left of that speech is of no turn, and short.
+    # The VAD's report comes later: the rest of that speech belongs to no turn, and is short.
     assert talk.stops(1.2).take() == [(1.4, "resume", "answer_1", "")]
     assert talk.machine.open_turn_id == ""
 

@@ -1,4 +1,4 @@
-"""The delay that ends a turn, as it is learned from the caller's own pauses."""
+"""The delay that ends a turn, learned from the caller's own pauses."""
 
 from __future__ import annotations
 

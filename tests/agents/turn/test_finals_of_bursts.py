@@ -10,7 +10,7 @@ from vivavoce.agents.turn.user.owed_finals import lacks_words
 
 
 def two_bursts(**options: object) -> Conversation:
-    """Speech from 0.5 to 1.5 and from 1.74 to 3.0, of which no end of the second is reported yet."""
+    """Speech from 0.5 to 1.5 and from 1.74 to 3.0; the end of the second is not reported yet."""
     return Conversation(**options).starts(0.5).stops(1.5).starts(1.74)  # type: ignore[arg-type]
 
 

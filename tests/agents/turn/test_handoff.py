@@ -1,4 +1,4 @@
-"""Handoffs on the floor: when they begin, who may speak while one holds it, and what waits for its end."""
+"""Handoffs on the floor: their beginning, speech during a handoff, and speech that waits for its end."""
 
 from __future__ import annotations
 

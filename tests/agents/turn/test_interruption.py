@@ -1,4 +1,4 @@
-"""What the user's speech does to the agent's: hold, go on, cut, take back."""
+"""Effects of the user's speech on the agent's: hold, continue, cut, take back."""
 
 from __future__ import annotations
 

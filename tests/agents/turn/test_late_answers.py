@@ -1,4 +1,4 @@
-"""When the results of tools are answered whose own speech was cut."""
+"""When the model answers results of tools whose own speech was cut."""
 
 from __future__ import annotations
 

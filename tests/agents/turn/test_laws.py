@@ -41,7 +41,7 @@ ALL_WAKE_UPS = 10 * (1 + 1.5 + 1.5**2 + 1.5**3)
 
 
 class CallerWatch:
-    """The floor is the caller's while their turn is open; only what was asked for before its onset is dropped for it.
+    """The floor is the caller's while their turn is open; only speech requested before its onset is dropped for it.
 
     Args:
         may_speak_over: Whether that speech may begin over the caller.
@@ -148,7 +148,7 @@ class TurnLaws(RuleBasedStateMachine):
         known = self.floor.known
         return self.floor.holder if pick % 2 and self.floor.holder else known[-1 - pick // 2 % len(known)]
 
-    # --- what happens
+    # --- the calls
 
     @rule(seconds=DELAYS)
     def wait(self, seconds: float) -> None:
@@ -181,7 +181,7 @@ class TurnLaws(RuleBasedStateMachine):
         if kind == "nothing":
             self._feed(i.UserFinal(text=""))
             return
-        # Backchannels are told apart by punctuation, which does not count.
+        # Backchannels differ only in punctuation, which does not count.
         word = "b" + f"{number:b}".replace("0", ".").replace("1", "!") if kind == "backchannel" else f"w{number}"
         if self.states.phase == "open":
             self.words.told.append(word)
@@ -205,7 +205,7 @@ class TurnLaws(RuleBasedStateMachine):
 
     @rule(duration=DELAYS, kind=st.sampled_from(TELLING), ends=st.booleans())
     def _talk_over_preamble(self, duration: float, kind: str, ends: bool) -> None:
-        """Words over the preamble of a speech whose tool runs on."""
+        """Words over the preamble of a speech whose tool continues."""
         if not self.floor.holder:
             self.utter(0.5, "final", False, False)
             self.wait(0.5)
@@ -324,12 +324,12 @@ class TurnLaws(RuleBasedStateMachine):
             self._feed(kind(self._pick(pick)))
 
     def _change_pipeline(self, pick: int) -> None:
-        """For one of the same traits, so that all else that holds goes on to hold."""
+        """To one with the same traits, so that all other laws still hold."""
         options, change = self.options, f"change_{self._number()}"
         request = i.PipelineChangeRequested(
             change_id=change,
             within=[0.1, 1.0, 60.0][pick % 3],
-            is_urgent=pick % 5 == 0 and not options.hears_audio,  # else what was heard is lost, as it has to be
+            is_urgent=pick % 5 == 0 and not options.hears_audio,  # otherwise the heard words are lost, by rule
             detector_timeout=options.detector_timeout,
             remote_decides=options.remote_decides,
             hears_audio=options.hears_audio,
@@ -373,7 +373,7 @@ class TurnLaws(RuleBasedStateMachine):
         if really >= 19:
             self._feed(i.SessionClosing(hears_out=really == 20))
 
-    # --- what holds always, and in the end
+    # --- laws that hold at every step, and at the end
 
     @invariant()
     def laws_hold(self) -> None:

@@ -9,7 +9,7 @@ from vivavoce.agents.turn import inputs as i
 
 
 def impatient(times: int, every: float = 2.5, **options: object) -> Conversation:
-    """A caller who says "hello" of 0.5 s from 0.5 on, so many times, while the model answers nothing."""
+    """A caller who says "hello" of 0.5 s from 0.5 on, this number of times, while the model answers nothing."""
     talk = Conversation(**options)  # type: ignore[arg-type]
     for number in range(times):
         talk.says("hello", 0.5 + every * number, 1.0 + every * number)

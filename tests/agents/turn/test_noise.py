@@ -13,7 +13,7 @@ def entries(talk: Conversation, *kinds: str) -> list[tuple[object, ...]]:
     return [entry for entry in talk.take() if entry[1] in kinds]
 
 
-# --- what a sound without words holds
+# --- the effects of a sound without words
 
 
 def test_max_pause_counts_from_the_onset_of_the_sound_that_is_heard() -> None:

@@ -1,4 +1,4 @@
-"""What turn-taking is like when nothing is set, as it is promised, and the bounds of what may be set."""
+"""Turn-taking with default options, and the bounds of options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When another pipeline takes over, what goes before it, and what the machine is told of it from then on."""
+"""The takeover by another pipeline: the events before it, and the machine's inputs after it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ REALTIME: dict[str, Any] = {"remote_decides": True, "hears_audio": True}
 
 
 def asks(talk: Conversation, at: float, change_id: str = "c", *, within: float = 60.0, **traits: Any) -> Conversation:
-    """A new pipeline is ready at `at`, and may take over whenever nothing else is to be told."""
+    """A new pipeline is ready at `at`, and may take over as soon as no other input is pending."""
     return due(talk.at(at, i.PipelineChangeRequested(change_id=change_id, within=within, **traits)))
 
 
 def due(talk: Conversation) -> Conversation:
-    """Do as the session's loop does, once everything is told."""
+    """Act as the session's loop, when no input is pending."""
     while talk.machine.is_change_due:
         talk.at(talk.now, i.PipelineChangeDue())
     return talk
@@ -138,7 +138,7 @@ def test_what_is_told_before_its_moment_is_used_goes_first() -> None:
     assert talk.at(2.5, i.PipelineChangeDue()).take() == []
 
 
-# --- what changes with it
+# --- changes by the takeover
 
 
 def test_from_a_cascade_to_a_model_whose_server_decides() -> None:

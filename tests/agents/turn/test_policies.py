@@ -1,4 +1,4 @@
-"""The application's own judgement: when the caller takes the floor, and which words are no more than a sign."""
+"""The application's own judgement: when the caller takes the floor, and which words are only a backchannel."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vivavoce.agents.turn.trace.record import encode, opaque_parts
 
 
 class Policy:
-    """Answers by a function and keeps what it was asked."""
+    """Answers by a function and records its questions."""
 
     def __init__(self, answer: Callable[[InterruptionMoment], object] = lambda moment: moment.default) -> None:
         self._answer = answer

@@ -1,4 +1,4 @@
-"""From start to close: states, their times, the participant's absence, and what is refused when."""
+"""From start to close: states, their times, the participant's absence, and refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A step of the machine comes to an end, also where one of its rules is wrong."""
+"""A step of the machine comes to an end, also if one of its rules is wrong."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def dropped(talk: Conversation) -> list[DeadlineDropped]:
 
 
 def broken_rule(now: float) -> None:
-    """Changes nothing; stands for a bug."""
+    """Changes nothing; represents a bug."""
 
 
 def due_at_one(_: object) -> Iterator[Deadline]:

@@ -1,4 +1,4 @@
-"""The floor: who speaks next, what `interrupt()` stops, and when failures close the session."""
+"""The floor: the next speaker, the effects of `interrupt()`, and failures that close the session."""
 
 from __future__ import annotations
 

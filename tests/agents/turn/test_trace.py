@@ -1,4 +1,4 @@
-"""Traces: whatever a machine is told and wants comes back from plain data, and a replay finds the first difference."""
+"""Traces: all inputs and effects of a machine come back from plain data, and a replay finds the first difference."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ OPTIONS = TurnOptions(interruption=InterruptionOptions(backchannels=frozenset({"
 
 
 def lines(*told: tuple[float, i.TurnInput], options: TurnOptions = OPTIONS, end: str = "closed") -> list[str]:
-    """Return the trace of a machine that is told this."""
+    """Return the trace of a machine that receives these inputs."""
     steps: list[TraceStep] = []
     machine = RecordedMachine(options, steps.append)
     for now, event in told:
@@ -174,7 +174,7 @@ def test_another_deadline_is_a_difference_too() -> None:
 
 
 class Broken(TurnMachine):
-    """Raises at the second input; stands for a bug."""
+    """Raises at the second input; represents a bug."""
 
     calls = 0
 
@@ -227,7 +227,7 @@ def test_an_input_that_is_unknown_is_named_by_its_line() -> None:
         replay(read_trace(written))
 
 
-# --- reading what is not whole
+# --- reading incomplete traces
 
 
 def check_prefix(trace: Trace, count: int) -> None:

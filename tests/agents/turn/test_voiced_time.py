@@ -1,4 +1,4 @@
-"""`min_duration` counts voiced time: from the onset of a sound to its last voiced frame, whatever `min_silence` is."""
+"""`min_duration` counts voiced time: from the onset of a sound to its last voiced frame, for any `min_silence`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a scripted caller speaks: decided from what it hears, on a clock of received samples."""
+"""A scripted caller decides when to speak by its own hearing, on a clock of received samples."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_no_line_is_begun_to_nobody_and_the_script_goes_on_with_whoever_takes_ov
     phone.agent_speaks(0.5)  # 3.0 … 3.5
     phone.mind.host_left(phone.position, may_return=True)
     phone.wait(2.0)
-    phone.mind.host_returned(phone.position)  # 5.5; patience begins anew, and so does the pause
+    phone.mind.host_returned(phone.position)  # 5.5; patience begins again, and so does the pause
     phone.wait(2.0)
     assert phone.decisions == [(1.3, Say("one")), (6.3, Say("two"))]
 

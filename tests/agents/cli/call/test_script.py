@@ -1,4 +1,4 @@
-"""Scripts of `vivavoce call`: what they may hold, and what a wrong one is told."""
+"""Scripts of `vivavoce call`: their format, and the errors of wrong ones."""
 
 from __future__ import annotations
 

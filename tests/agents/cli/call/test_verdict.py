@@ -1,4 +1,4 @@
-"""What a scripted call is judged by: its recording and the words heard, against the script."""
+"""The verdict on a scripted call: its recording and the heard words, compared with the script."""
 
 from __future__ import annotations
 

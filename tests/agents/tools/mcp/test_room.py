@@ -1,4 +1,4 @@
-"""MCPServers: which servers' tools an agent has, and what becomes of a call whose server is not there."""
+"""MCPServers: an agent's servers and their tools, and calls of a server that is lost."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def look() -> str:
 
 
 class House:
-    """An agent in a room, with what the room told."""
+    """An agent in a session, with its reports."""
 
     def __init__(self, *servers: MCPServer) -> None:
         self.agent = Agent("Help.", tools=[look], mcp_servers=servers)
