@@ -15,13 +15,11 @@ if TYPE_CHECKING:
     from vivavoce.pipelines.pipeline import Pipeline
     from vivavoce.pipelines.realtime import RealtimeOptions, RealtimePipeline
     from vivavoce.pipelines.realtime_model.fallback import FallbackRealtime
-    from vivavoce.pipelines.tts.text_filters import NumberFilter
 
 _PLACES = {
     "CascadingOptions": "cascading",
     "CascadingPipeline": "cascading",
     "FallbackRealtime": "realtime_model.fallback",
-    "NumberFilter": "tts.text_filters",
     "Pipeline": "pipeline",
     "RealtimeOptions": "realtime",
     "RealtimePipeline": "realtime",
@@ -31,7 +29,6 @@ __all__ = [
     "CascadingOptions",
     "CascadingPipeline",
     "FallbackRealtime",
-    "NumberFilter",
     "Pipeline",
     "RealtimeOptions",
     "RealtimePipeline",

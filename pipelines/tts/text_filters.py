@@ -17,7 +17,7 @@ at once.
 | `Great! 👍🏽` (`©`, `™` stay) | Great! | `EmojiFilter`, on by default |
 | `https://www.vivavoce.dev/docs?x=1` | vivavoce.dev (voices know how to read that) | `UrlFilter`, on by default |
 | the same; `ann.b@x.org` | vivavoce dot dev; ann dot b at x dot org | `UrlFilter("en")` |
-| `$3.50`, `3rd`, `in 1999`, `5:30`, `40%` | in words, by locale | `NumberFilter("en")`, off |
+| `$3.50`, `3rd`, `in 1999`, `5:30`, `40%` | in words, by locale | `plugins.numbers.NumberFilter("en")`, off |
 
 A sentence without a word left is not sent to the voice; where filters leave nothing of a whole speech, it is spoken as
 it is written rather than not at all. A filter that raises is left out for that sentence, and reported as an `error` of
@@ -36,7 +36,6 @@ from urllib.parse import urlsplit
 from vivavoce.pipelines.core.checks import check_items, shown
 from vivavoce.pipelines.core.errors import ConfigurationError, describe
 from vivavoce.pipelines.tts.text_markdown import MarkdownFilter as MarkdownFilter
-from vivavoce.pipelines.tts.text_numbers import NumberFilter as NumberFilter
 
 logger = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""Manner: what CLDR does not tell of how a language speaks times, money, ranges and ordinals; six languages."""
+"""Language: the words and patterns for times, money, ranges and ordinals that CLDR lacks, for six languages."""
 
 from __future__ import annotations
 
@@ -6,11 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 NEVER = r"(?!)"
+"""A pattern without matches."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Currency:
-    """A currency's words: one (with its article), several, what joins the hundredths, and one and several of these."""
+    """A currency's words.
+
+    Args:
+        one, many: One unit, with its article, and the name for several.
+        joint: Stands between units and hundredths.
+        cent, cents: One hundredth, with its article, and the name for several; empty if only the number is spoken.
+    """
 
     one: str
     many: str
@@ -20,22 +27,21 @@ class Currency:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Manner:
+class Language:
     """How a language speaks numbers.
 
     Args:
-        point: Between a number and its decimals, which are told one by one.
+        point: Between a number and its decimals, which are spoken one by one.
         to: Between the ends of a range.
         minus: Before a number below zero.
         percent: For `%`.
         full_hour, time: Formats of `hour` and `minute`, in words.
-        one_hour: One o'clock's number, as it stands in a time.
-        time_pattern: What a time looks like.
-        ordinal_pattern: What an ordinal looks like.
-        day_pattern: What a day before its month looks like; `NEVER` where days are plain numbers.
+        one_hour: The number 1 in a time.
+        time_pattern, ordinal_pattern: Patterns of times and ordinals.
+        day_pattern: Pattern of a day before its month; `NEVER` where days are plain numbers.
         date_joint: Between day, month and year.
         has_ordinal_first: Whether the first of a month is an ordinal where the other days are plain numbers.
-        years: Within what (from, to) a number of four digits is read as a year.
+        years: First and last number of four digits that is read as a year.
         scales: Words that stand between a number and its currency.
         currencies: By sign and code.
     """
@@ -74,8 +80,8 @@ def _currencies(
     }
 
 
-MANNERS: Mapping[str, Manner] = {
-    "de": Manner(
+LANGUAGES: Mapping[str, Language] = {
+    "de": Language(
         point="Komma",
         minus="minus",
         to="bis",
@@ -96,7 +102,7 @@ MANNERS: Mapping[str, Manner] = {
             Currency(one="ein Franken", many="Franken"),
         ),
     ),
-    "en": Manner(
+    "en": Language(
         point="point",
         minus="minus",
         to="to",
@@ -117,7 +123,7 @@ MANNERS: Mapping[str, Manner] = {
             Currency(one="one franc", many="francs", joint=" and ", cent="one centime", cents="centimes"),
         ),
     ),
-    "es": Manner(
+    "es": Language(
         point="coma",
         minus="menos",
         to="a",
@@ -136,7 +142,7 @@ MANNERS: Mapping[str, Manner] = {
             Currency(one="un franco", many="francos", joint=" con "),
         ),
     ),
-    "fr": Manner(
+    "fr": Language(
         point="virgule",
         minus="moins",
         to="à",
@@ -156,7 +162,7 @@ MANNERS: Mapping[str, Manner] = {
             Currency(one="un franc", many="francs"),
         ),
     ),
-    "it": Manner(
+    "it": Language(
         point="virgola",
         minus="meno",
         to="a",
@@ -175,7 +181,7 @@ MANNERS: Mapping[str, Manner] = {
             Currency(one="un franco", many="franchi", joint=" e "),
         ),
     ),
-    "nl": Manner(
+    "nl": Language(
         point="komma",
         minus="min",
         to="tot",

@@ -1,4 +1,4 @@
-"""Numbers are spoken as the locale does; what is none of its numbers stays as it is written."""
+"""Numbers are written in the words of the locale; other text stays as it is."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vivavoce.pipelines.core.errors import ConfigurationError
-from vivavoce.pipelines.tts.text_numbers import NumberFilter
+from vivavoce.plugins.numbers import NumberFilter
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_an_unknown_locale_is_refused(wrong: str) -> None:
 
 def test_without_the_extra_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "unicode_rbnf", None)
-    with pytest.raises(ConfigurationError, match=r"install vivavoce\[text\]"):
+    with pytest.raises(ConfigurationError, match=r"pip install 'vivavoce\[numbers\]'"):
         NumberFilter("en_ZA")
 
 

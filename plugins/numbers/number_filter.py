@@ -1,23 +1,4 @@
-"""NumberFilter: numbers as they are spoken in a language, by unicode-rbnf (CLDR's spell-out rules) and babel.
-
-Both come with the extra `text` (MIT and BSD licences; num2words is LGPL and knows no cases or genders). The filter is
-off by default, since a voice reads digits in its own language: put `NumberFilter("en_US")` behind the other filters
-where it does that badly, or where phone numbers and codes must come digit by digit.
-
-| written | said in `en` | written | said in `de` |
-|---|---|---|---|
-| `1,200 people` | one thousand two hundred people | `1.200` | eintausendzweihundert |
-| `3.5`, `-4` | three point five, minus four | `3,5` | drei Komma fünf |
-| `$3.50`, `$5 million` | three dollars and fifty cents, five million dollars | `3,50 €` | drei Euro fünfzig |
-| `40%` | forty percent | `2,5 %` | zwei Komma fünf Prozent |
-| `5:30 pm`, `9:00`, `9:05` | five thirty p.m., nine o'clock, nine oh five | `17:30 Uhr` | siebzehn Uhr dreißig |
-| `May 5, 2026`, `2026-05-05` | May fifth, twenty twenty-six | `am 3. Mai` | am dritten Mai |
-| `3rd`, `in 1999` | third, in nineteen ninety-nine | `der 2. Versuch` | der zweite Versuch |
-| `5-10`, `1990–1995` | five to ten, nineteen ninety to nineteen ninety-five | `5-10` | fünf bis zehn |
-| `555-1234`, `007`, seven digits or more | five five five, one two three four … | `030 12` | null drei null, … |
-
-What is no number of the locale (`3.5` in German, `1.2.3`, `24/7`, `A4`, `5kg`) stays as it is written.
-"""
+"""NumberFilter: finds the numbers of a locale in a text and writes them in words."""
 
 from __future__ import annotations
 
@@ -28,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from vivavoce.pipelines.core.errors import ConfigurationError
-from vivavoce.pipelines.tts.number_words import MANNERS, NEVER, Manner
+from vivavoce.plugins.numbers.languages import LANGUAGES, NEVER, Language
 
 if TYPE_CHECKING:
     from babel import Locale
@@ -36,18 +17,18 @@ if TYPE_CHECKING:
 
 _DIGIT = re.compile(r"[0-9]")
 _N_CASE = frozenset("ab am beim bis dem den des im seit vom zum zur".split())
-"""German words that want an ordinal ending in -n."""
+"""German words that an ordinal with the ending -n follows."""
 _E_CASE = frozenset("das der die".split())
 
 
 @dataclass(frozen=True, slots=True)
 class NumberFilter:
-    """Writes numbers out as they are spoken.
+    """A text filter that writes numbers in words, as a language speaks them.
 
     Args:
         locale: A language, `de en es fr it nl`, with a country where separators and dates differ: "en_GB", "de-CH".
     Raises:
-        ConfigurationError: The locale is unknown, or the extra `text` is not installed.
+        ConfigurationError: The locale is unknown, or the extra `numbers` is not installed.
     """
 
     locale: str
@@ -74,22 +55,24 @@ def _speller(name: str) -> _Speller:
         from babel import Locale, UnknownLocaleError
         from unicode_rbnf import RbnfEngine
     except ImportError as error:
-        raise ConfigurationError(f"needed unicode-rbnf and babel, got {error}; install vivavoce[text]") from error
+        raise ConfigurationError(
+            f"needed unicode-rbnf and babel, got {error}; run pip install 'vivavoce[numbers]'"
+        ) from error
     try:
         locale = Locale.parse(name.replace("-", "_"))
     except (UnknownLocaleError, ValueError) as error:
         raise ConfigurationError(f"locale must be one such as 'en_US', got {name!r}") from error
-    if locale.language not in MANNERS:
-        raise ConfigurationError(f"locale must be of a language of {sorted(MANNERS)}, got {name!r}")
-    return _Speller(MANNERS[locale.language], RbnfEngine.for_language(locale.language), locale)
+    if locale.language not in LANGUAGES:
+        raise ConfigurationError(f"locale must be of a language of {sorted(LANGUAGES)}, got {name!r}")
+    return _Speller(LANGUAGES[locale.language], RbnfEngine.for_language(locale.language), locale)
 
 
 class _Speller:
     """Finds the numbers of one locale in a text and spells them."""
 
-    def __init__(self, manner: Manner, engine: RbnfEngine, locale: Locale) -> None:
+    def __init__(self, language: Language, engine: RbnfEngine, locale: Locale) -> None:
         symbols = locale.number_symbols["latn"]
-        self._manner = manner
+        self._language = language
         self._engine = engine
         self._months = [str(locale.months["format"]["wide"][number]) for number in range(1, 13)]
         self._is_german = locale.language == "de"
@@ -111,10 +94,10 @@ class _Speller:
 
     def _rules(self, number: str) -> dict[str, tuple[str, Callable[[re.Match[str]], str]]]:
         """Return what is looked for, first things first, and how each is said."""
-        manner = self._manner
+        language = self._language
         month = "|".join(map(re.escape, self._months))
-        sign = "|".join(map(re.escape, sorted(manner.currencies, key=len, reverse=True)))
-        scale = rf"(?: (?:{'|'.join(manner.scales)})\b)?"
+        sign = "|".join(map(re.escape, sorted(language.currencies, key=len, reverse=True)))
+        scale = rf"(?: (?:{'|'.join(language.scales)})\b)?"
         span = rf"{number} ?[-–] ?{number}"
         digits = r"[+(]?\+?\d[\d ()/-]{5,}\d|0\d+|\d{10,}"
         return {
@@ -124,12 +107,12 @@ class _Speller:
                 rf"(?:{month}) \d{{1,2}}(?:st|nd|rd|th)?(?:,? \d{{4}})?" if self._is_english else NEVER,
                 self._say_named_day,
             ),
-            "day_month": (rf"{manner.day_pattern} (?:{month})(?: \d{{4}})?", self._say_named_day),
-            "time": (manner.time_pattern, self._say_time),
+            "day_month": (rf"{language.day_pattern} (?:{month})(?: \d{{4}})?", self._say_named_day),
+            "time": (language.time_pattern, self._say_time),
             "money_range": (rf"(?:{sign}) ?{span}|{span}[ \u00a0]?(?:{sign})", self._say_money_range),
             "money": (rf"(?:{sign}) ?{number}{scale}|{number}{scale}[ \u00a0]?(?:{sign})", self._say_money),
             "percent": (rf"-?{number}[ \u00a0\u202f]?%", self._say_percent),
-            "ordinal": (manner.ordinal_pattern, self._say_ordinal),
+            "ordinal": (language.ordinal_pattern, self._say_ordinal),
             "years": (r"[12]\d{3} ?[-–] ?[12]\d{3}", self._say_range),
             "grouped": (
                 rf"-?\d{{1,3}}(?:{number[number.index('[') : number.index(']') + 1]}\d{{3}})+",
@@ -171,36 +154,36 @@ class _Speller:
             return f"{said}, {said_year}" if said_year else said
         if self._is_german:
             return f"{self._german_ordinal(day, found, 'r')} {name} {said_year}".rstrip()
-        number = self._ordinal(1) if day == 1 and self._manner.has_ordinal_first else self._cardinal(day)
-        return self._manner.date_joint.join(part for part in (number, name, said_year) if part)
+        number = self._ordinal(1) if day == 1 and self._language.has_ordinal_first else self._cardinal(day)
+        return self._language.date_joint.join(part for part in (number, name, said_year) if part)
 
     def _say_time(self, found: re.Match[str]) -> str:
-        manner, text = self._manner, found[0]
+        language, text = self._language, found[0]
         hour, *rest = (int(part) for part in re.findall(r"\d+", text))
         minute = rest[0] if rest else 0
-        said = manner.one_hour if hour == 1 else self._cardinal(hour)
+        said = language.one_hour if hour == 1 else self._cardinal(hour)
         half = re.search(r"([ap])\.?m", text, re.IGNORECASE)
         if not minute:
-            said = said if half else manner.full_hour.format(hour=said)
+            said = said if half else language.full_hour.format(hour=said)
             if hour == 1:
                 said = said.replace("une heures", "une heure")
         else:
             minutes = self._cardinal(minute)
             if self._is_english and minute < 10:
                 minutes = f"oh {minutes}"
-            said = manner.time.format(hour=said, minute=minutes).replace("une heures", "une heure")
+            said = language.time.format(hour=said, minute=minutes).replace("une heures", "une heure")
         if half:
             return f"{said} {half[1].lower()}.m."
         return said
 
     def _say_money(self, found: re.Match[str]) -> str:
-        manner, text = self._manner, found[0]
+        language, text = self._language, found[0]
         amount = self._number.search(text)
         assert amount is not None
         rest = text[: amount.start()] + text[amount.end() :]
-        scale = next((word for word in manner.scales if word.casefold() in rest.casefold()), "")
+        scale = next((word for word in language.scales if word.casefold() in rest.casefold()), "")
         sign = rest.casefold().replace(scale.casefold(), "").strip().upper()
-        currency = manner.currencies[sign]
+        currency = language.currencies[sign]
         whole, _, part = amount[0].partition(self._decimal)
         count = int(re.sub(r"\D", "", whole))
         if scale:
@@ -220,7 +203,7 @@ class _Speller:
 
     def _say_percent(self, found: re.Match[str]) -> str:
         amount = found[0].removesuffix("%").strip()
-        return f"{self._amount(amount)} {self._manner.percent}"
+        return f"{self._amount(amount)} {self._language.percent}"
 
     def _say_ordinal(self, found: re.Match[str]) -> str:
         number = int(re.sub(r"\D", "", found[0]))
@@ -231,13 +214,13 @@ class _Speller:
     def _say_range(self, found: re.Match[str]) -> str:
         span = found[0].removesuffix("%").strip()
         low, high = (self._plain(part) for part in re.split(r" ?[-–] ?", span))
-        said = f"{low} {self._manner.to} {high}"
-        return said if span == found[0] else f"{said} {self._manner.percent}"
+        said = f"{low} {self._language.to} {high}"
+        return said if span == found[0] else f"{said} {self._language.percent}"
 
     def _say_money_range(self, found: re.Match[str]) -> str:
         low, high = self._number.findall(found[0])
         sign = self._number.sub("", found[0]).strip(" -–\u00a0").upper()
-        return f"{self._amount(low)} {self._manner.to} {self._amount(high)} {self._manner.currencies[sign].many}"
+        return f"{self._amount(low)} {self._language.to} {self._amount(high)} {self._language.currencies[sign].many}"
 
     def _say_digits(self, found: re.Match[str]) -> str:
         text = found[0]
@@ -263,9 +246,9 @@ class _Speller:
         whole, _, part = text.partition(self._decimal)
         number = self._cardinal(int(re.sub(r"\D", "", whole)))
         if text.startswith("-"):
-            number = f"{self._manner.minus} {number}"
+            number = f"{self._language.minus} {number}"
         if part:
-            number = " ".join([number, self._manner.point, *(self._cardinal(int(digit)) for digit in part)])
+            number = " ".join([number, self._language.point, *(self._cardinal(int(digit)) for digit in part)])
         return number
 
     def _cardinal(self, number: int) -> str:
@@ -274,7 +257,7 @@ class _Speller:
     def _year(self, number: int) -> str:
         from unicode_rbnf import FormatPurpose
 
-        first, last = self._manner.years
+        first, last = self._language.years
         if not first <= number <= last:
             return self._cardinal(number)
         return self._engine.format_number(number, FormatPurpose.YEAR).text
