@@ -43,8 +43,8 @@ def call(
     """
     from rich.console import Console
 
+    from vivavoce.agents.caller.script import read_script
     from vivavoce.agents.cli.call.run import CallOptions, place_calls
-    from vivavoce.agents.cli.call.script import read_script
 
     logging.getLogger("livekit").setLevel(logging.CRITICAL)  # its native part logs every transport that a hang-up ends
     wanted = read_script(script)

@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 from vivavoce import agents, pipelines
 from vivavoce.agents import Agent, AgentSession
+from vivavoce.agents.caller.script import CallScript, Ears, Expectation, Step, Voice, read_script
 from vivavoce.agents.cli.app import app
-from vivavoce.agents.cli.call.script import CallScript, Ears, Expectation, Step, Voice, read_script
 from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, SessionHarness
 
 ROOT = Path(__file__).parents[2]

@@ -8,18 +8,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import anyio
-
-from vivavoce.agents.caller.connection import connected, converse
-from vivavoce.agents.caller.ears import open_ears
-from vivavoce.agents.caller.line import SAMPLE_RATE, Line
-from vivavoce.agents.caller.process import serve_caller, tell
+from vivavoce.agents.caller.call import Components, Destination, hold_call, problem_of
+from vivavoce.agents.caller.line import SAMPLE_RATE
+from vivavoce.agents.caller.process import serve_caller
+from vivavoce.agents.caller.script import CallScript
+from vivavoce.agents.caller.script_mind import ScriptMind
+from vivavoce.agents.caller.transcription import Transcription
 from vivavoce.agents.caller.voice import read_recording, speak_all
-from vivavoce.agents.cli.call.mind import ScriptMind
-from vivavoce.agents.cli.call.script import CallScript
-from vivavoce.agents.cli.call.transcription import Transcription
 from vivavoce.pipelines.core.errors import ConfigurationError
-from vivavoce.pipelines.media.wav import write_wav
 
 if TYPE_CHECKING:
     from vivavoce.pipelines.stt.base import STT
@@ -34,23 +30,11 @@ async def _place_call(request: dict[str, Any]) -> dict[str, Any]:
     voice = await _voice(script)
     mind = ScriptMind(script, has_ears=script.ears.words in ("grammar", "general"))
     captions = Transcription(mind) if script.ears.words == "transcription" else None
-    async with silero.VAD() as vad, _recogniser(script) as stt, open_ears(vad, stt) as ears:
-        room = connected(
-            request["url"],
-            request["token"],
-            ears,
-            answer_limit=request["answer_limit"],
-            on_room=captions.listen_to if captions is not None else None,
-        )
-        async with room as call:
-            line = Line(mind, ears.vad, ears.stt, voice, lambda event, text: tell(event, text=text))
-            beside = captions.run if captions is not None else None
-            await converse(call, line, limit=script.limit, beside=beside)
-    await anyio.to_thread.run_sync(write_wav, Path(request["wav"]), line.recording())
-    if line.hung_up is None:
-        problem = f"the call took longer than its limit of {script.limit:g} s"
-    else:
-        problem = line.hung_up.problem
+    limits = {"limit": script.limit, "answer_limit": request["answer_limit"]}
+    to = Destination(url=request["url"], token=request["token"], **limits)
+    async with silero.VAD() as vad, _recogniser(script) as stt:
+        components = Components(vad=vad, stt=stt, voice=voice)
+        line = await hold_call(to, mind, components, Path(request["wav"]), captions)
     lines = [{"start": said.start, "end": said.end, "heard": said.answer.text} for said in mind.said_lines]
     return {
         "sample_rate": SAMPLE_RATE,
@@ -58,7 +42,7 @@ async def _place_call(request: dict[str, Any]) -> dict[str, Any]:
         "lines": lines,
         "samples": line.position,
         "left_at": line.left_at,
-        "problem": problem,
+        "problem": problem_of(line, script.limit),
         "ended_by": line.ended_by,
     }
 

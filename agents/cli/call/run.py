@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,9 @@ from rich.markup import escape
 from rich.text import Text
 
 from vivavoce.agents.caller.process import run_caller
-from vivavoce.agents.cli.call.script import CallScript
-from vivavoce.agents.cli.call.verdict import CallReport, judge
+from vivavoce.agents.caller.script import CallScript
+from vivavoce.agents.caller.verdict import CallReport, judge, summary
 from vivavoce.agents.cli.live.groups import Groups
-from vivavoce.agents.turn_records.percentiles import percentile
 from vivavoce.pipelines.core.errors import ConfigurationError, RoomError
 from vivavoce.pipelines.core.ids import new_id
 from vivavoce.pipelines.core.private_file import write_private
@@ -141,26 +139,6 @@ def _token(options: CallOptions, room: str) -> str:
         dispatch = api.RoomAgentDispatch(agent_name=options.agent_name)
         token = token.with_room_config(api.RoomConfiguration(agents=[dispatch]))
     return token.to_jwt()
-
-
-def summary(reports: Sequence[CallReport]) -> dict[str, Any]:
-    """Return all calls as plain data, with the distribution of their latencies in seconds."""
-    latencies = [line.latency for each in reports for line in each.lines if line.end and line.latency is not None]
-    silenced = [line.silenced for each in reports for line in each.lines if line.silenced is not None]
-    return {
-        "passed": bool(reports) and all(each.has_passed for each in reports),
-        "calls_placed": len(reports),
-        "calls_passed": sum(each.has_passed for each in reports),
-        "latency": _spread(latencies),
-        "silenced": _spread(silenced),
-        "calls": [each.to_json() for each in reports],
-    }
-
-
-def _spread(values: Sequence[float]) -> dict[str, float] | None:
-    if not values:
-        return None
-    return {"median": percentile(values, 50), "p95": percentile(values, 95), "max": max(values)}
 
 
 def _show(console: Console, number: int, report: CallReport, *, is_one: bool) -> None:

@@ -12,16 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import anyio
-
-from vivavoce.agents.caller.connection import connected, converse
-from vivavoce.agents.caller.ears import open_ears
-from vivavoce.agents.caller.line import SAMPLE_RATE, Line
-from vivavoce.agents.caller.process import serve_caller, tell
+from vivavoce.agents.caller.answering_mind import AnsweringMind
+from vivavoce.agents.caller.call import Components, Destination, hold_call, problem_of
+from vivavoce.agents.caller.line import SAMPLE_RATE
+from vivavoce.agents.caller.process import serve_caller
 from vivavoce.agents.caller.voice import speak_all
-from vivavoce.agents.cli.demo.checks import CallerTurn, CallResult
-from vivavoce.agents.cli.demo.mind import CallerMind
-from vivavoce.pipelines.media.wav import write_wav
+from vivavoce.agents.cli.demo.checks import CallResult
+from vivavoce.agents.cli.demo.script import DEMO_SCRIPT
 
 HOST_GRAMMAR = Path(__file__).with_name("host_says.gram")
 VOICE = "en-us+f2"
@@ -47,29 +44,13 @@ async def _place_call(request: CallRequest) -> CallResult:
     """
     from vivavoce.plugins import espeak, pocketsphinx, silero
 
-    mind = CallerMind()
+    mind = AnsweringMind(DEMO_SCRIPT)
     async with espeak.TTS(voice=VOICE, rate=WORDS_PER_MINUTE) as tts:
         voice = await speak_all(tts, mind.script.lines)
-    async with (
-        pocketsphinx.STT(grammar=HOST_GRAMMAR) as stt,
-        silero.VAD() as vad,
-        open_ears(vad, stt) as ears,
-        connected(request.url, request.token, ears) as call,
-    ):
-        line = Line(mind, ears.vad, ears.stt, voice, lambda event, text: tell(event, text=text))
-        await converse(call, line, limit=CALL_LIMIT)
-    await anyio.to_thread.run_sync(write_wav, Path(request.wav), line.recording())
-    return _result(line, mind)
-
-
-def _result(line: Line, mind: CallerMind) -> CallResult:
-    too_long = f"the call took longer than its limit of {CALL_LIMIT:g} s"
-    problem = too_long if line.hung_up is None else line.hung_up.problem
-    turns = (
-        CallerTurn(line=turn.line, start=turn.start, end=turn.end, is_barge_in=turn.is_barge_in, answer=turn.answer)
-        for turn in mind.turns
-    )
-    return CallResult(sample_rate=SAMPLE_RATE, turns=tuple(turns), problem=problem)
+    to = Destination(url=request.url, token=request.token, limit=CALL_LIMIT)
+    async with pocketsphinx.STT(grammar=HOST_GRAMMAR) as stt, silero.VAD() as vad:
+        line = await hold_call(to, mind, Components(vad=vad, stt=stt, voice=voice), Path(request.wav))
+    return CallResult(sample_rate=SAMPLE_RATE, turns=tuple(mind.turns), problem=problem_of(line, CALL_LIMIT))
 
 
 async def _serve(data: dict[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from math import inf
 from typing import Any
 
+from vivavoce.agents.caller.answering_mind import Turn
 from vivavoce.agents.caller.measuring import Check, gaps, silencing
 from vivavoce.pipelines.media.frame import AudioFrame
 
@@ -28,22 +29,6 @@ late.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CallerTurn:
-    """A line of the caller on its own recording.
-
-    Args:
-        start, end: Samples of the recording between which the line was played, its silent edges included.
-        answer: The agent's words after it, as the caller recognised them.
-    """
-
-    line: str
-    start: int
-    end: int
-    is_barge_in: bool
-    answer: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CallResult:
     """The result of the caller's process.
 
@@ -52,7 +37,7 @@ class CallResult:
     """
 
     sample_rate: int
-    turns: tuple[CallerTurn, ...]
+    turns: tuple[Turn, ...]
     problem: str = ""
 
     def to_json(self) -> dict[str, Any]:
@@ -62,7 +47,7 @@ class CallResult:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> CallResult:
         """Return the result from the data of `to_json`."""
-        return cls(**{**data, "turns": tuple(CallerTurn(**turn) for turn in data["turns"])})
+        return cls(**{**data, "turns": tuple(Turn(**turn) for turn in data["turns"])})
 
 
 def check_call(

@@ -21,9 +21,9 @@ from vivavoce.agents.caller.measuring import gaps, heard_lines
 from vivavoce.agents.cli.demo import checks, notices
 from vivavoce.agents.cli.demo.agent import LanguageModel, demo_speech
 from vivavoce.agents.cli.demo.caller import CallRequest
-from vivavoce.agents.cli.demo.mind import DEMO_SCRIPT
 from vivavoce.agents.cli.demo.outgoing import place_call
 from vivavoce.agents.cli.demo.place import Place, embedded_place
+from vivavoce.agents.cli.demo.script import DEMO_SCRIPT
 from vivavoce.agents.cli.demo.switchboard import Call, Switchboard
 from vivavoce.agents.cli.live.view import View
 from vivavoce.agents.cli.report_command import write_page

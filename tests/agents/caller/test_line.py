@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator, Sequence
 
 import numpy as np
 
+from vivavoce.agents.caller.answering_mind import MAX_REPEATS, PATIENCE, AnsweringMind
 from vivavoce.agents.caller.line import FRAME_SAMPLES, SAMPLE_RATE, Line
-from vivavoce.agents.cli.demo.mind import DEMO_SCRIPT, MAX_REPEATS, PATIENCE, CallerMind
+from vivavoce.agents.cli.demo.script import DEMO_SCRIPT
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.stt.base import STTEvent, STTFinal, STTInterim, STTStream
 from vivavoce.pipelines.vad.base import VADEvent, VADSpeechEnded, VADSpeechStarted, VADStream
@@ -57,7 +58,7 @@ SPOKEN = b"\x20\x20" * (FRAME_SAMPLES * 3 + 7)
 def _line() -> tuple[Line, ListedSTT, list[tuple[str, str]]]:
     stt, told = ListedSTT(), []
     voice = dict.fromkeys(DEMO_SCRIPT.lines, SPOKEN)
-    return Line(CallerMind(), LoudnessVAD(), stt, voice, lambda *event: told.append(event)), stt, told
+    return Line(AnsweringMind(DEMO_SCRIPT), LoudnessVAD(), stt, voice, lambda *event: told.append(event)), stt, told
 
 
 def _greeted() -> tuple[Line, ListedSTT, list[tuple[str, str]]]:

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from vivavoce.agents.caller.answering_mind import Turn
 from vivavoce.agents.caller.measuring import LineSpan, gaps, heard_lines, silencing
-from vivavoce.agents.cli.demo.checks import CallerTurn, CallResult, check_call, check_latencies
+from vivavoce.agents.cli.demo.checks import CallResult, check_call, check_latencies
 from vivavoce.pipelines.media.frame import AudioFrame
 
 RATE = 16000
@@ -31,10 +32,8 @@ def _call(caller: Sequence[Span], agent: Sequence[Span], seconds: float = 12.0) 
     return AudioFrame(both.tobytes(), RATE, num_channels=2)
 
 
-def _turn(start: float, end: float, *, is_barge_in: bool = False, answer: str = "yes") -> CallerTurn:
-    return CallerTurn(
-        line="x", start=round(start * RATE), end=round(end * RATE), is_barge_in=is_barge_in, answer=answer
-    )
+def _turn(start: float, end: float, *, is_barge_in: bool = False, answer: str = "yes") -> Turn:
+    return Turn(line="x", start=round(start * RATE), end=round(end * RATE), is_barge_in=is_barge_in, answer=answer)
 
 
 def test_a_gap_runs_from_the_callers_last_sound_to_the_agents_first() -> None:
@@ -74,7 +73,7 @@ GOOD = (_turn(1.0, 1.5), _turn(3.0, 3.5), _turn(5.0, 5.5), _turn(8.0, 8.5, is_ba
 
 
 def _verdict(
-    turns: tuple[CallerTurn, ...] = GOOD,
+    turns: tuple[Turn, ...] = GOOD,
     bookings: Sequence[dict[str, object]] = (FIRST, BOOKING),
     problem: str = "",
 ) -> list[bool]:

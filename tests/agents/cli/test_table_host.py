@@ -10,8 +10,8 @@ import pytest
 
 from vivavoce.agents.cli.demo import agent as host
 from vivavoce.agents.cli.demo.caller import HOST_GRAMMAR
-from vivavoce.agents.cli.demo.mind import DEMO_SCRIPT
 from vivavoce.agents.cli.demo.place import Place, given_place
+from vivavoce.agents.cli.demo.script import DEMO_SCRIPT
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.llm.base import GenerateRequest, TextDelta
 from vivavoce.pipelines.llm.chat_context import ChatContext, ChatMessage, FunctionCall, FunctionCallOutput

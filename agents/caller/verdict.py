@@ -17,7 +17,8 @@ from vivavoce.agents.caller.measuring import (
     silence_after,
     silencing,
 )
-from vivavoce.agents.cli.call.script import CallScript, Expectation
+from vivavoce.agents.caller.script import CallScript, Expectation
+from vivavoce.agents.turn_records.percentiles import percentile
 from vivavoce.pipelines.media.frame import AudioFrame
 
 
@@ -119,6 +120,26 @@ def judge(script: CallScript, result: Mapping[str, Any], recording: AudioFrame, 
         )
     problem, ended_by = result["problem"], result["ended_by"]
     return CallReport(room=room, recording=path, lines=tuple(lines), problem=problem, ended_by=ended_by)
+
+
+def summary(reports: Sequence[CallReport]) -> dict[str, Any]:
+    """Return all calls as plain data, with the distribution of their latencies in seconds."""
+    latencies = [line.latency for each in reports for line in each.lines if line.end and line.latency is not None]
+    silenced = [line.silenced for each in reports for line in each.lines if line.silenced is not None]
+    return {
+        "passed": bool(reports) and all(each.has_passed for each in reports),
+        "calls_placed": len(reports),
+        "calls_passed": sum(each.has_passed for each in reports),
+        "latency": _spread(latencies),
+        "silenced": _spread(silenced),
+        "calls": [each.to_json() for each in reports],
+    }
+
+
+def _spread(values: Sequence[float]) -> dict[str, float] | None:
+    if not values:
+        return None
+    return {"median": percentile(values, 50), "p95": percentile(values, 95), "max": max(values)}
 
 
 def _greeting(expect: Expectation, heard: str, recording: AudioFrame) -> LineReport:

@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from vivavoce.agents.caller.line import SAMPLE_RATE, Decision, HangUp, Say
-from vivavoce.agents.cli.call.script import DEFAULT_PAUSE, CallScript, Expectation, Step
+from vivavoce.agents.caller.script import DEFAULT_PAUSE, CallScript, Expectation, Step
 
 
 @dataclass(slots=True)

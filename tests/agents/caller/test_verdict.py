@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from vivavoce.agents.cli.call.run import summary
-from vivavoce.agents.cli.call.script import CallScript
-from vivavoce.agents.cli.call.verdict import CallReport, judge
+from vivavoce.agents.caller.script import CallScript
+from vivavoce.agents.caller.verdict import CallReport, judge, summary
 from vivavoce.pipelines.media.frame import AudioFrame
 
 RATE = 16_000

@@ -1,4 +1,4 @@
-"""CallerMind: decides the simulated caller's next line, by its own hearing. Pure; time is received samples."""
+"""AnsweringMind: a caller that answers the agent's questions, by its own hearing. Pure; time is received samples."""
 
 from __future__ import annotations
 
@@ -54,28 +54,15 @@ class Script:
         return list(dict.fromkeys([self.opening, *answers, self.barge_in[1], self.correction[1], *objections]))
 
 
-DEMO_SCRIPT = Script(
-    opening="hello",
-    answers=(
-        ("which day", "table for friday please"),
-        ("what time", "at seven"),
-        ("how many", "four people"),
-        ("booking right", "yes thank you goodbye"),  # in one breath: single parts are easily misheard
-    ),
-    barge_in=("house rules", "stop please"),
-    correction=("booking right", "no, at eight"),
-    read_back=(("eight", "no, at eight"), ("four", "no, four people"), ("friday", "no, on friday")),
-    booked="booked",
-    changed="changed",
-    farewell="goodbye",
-    first_booking={"day": "friday", "time": "19:00", "people": 4},
-    booking={"day": "friday", "time": "20:00", "people": 4},
-)
-
-
 @dataclass(slots=True)
 class Turn:
-    """One line of the caller and the answer that it heard; positions are samples on the call's clock."""
+    """One line of the caller and the answer that it heard.
+
+    Args:
+        start, end: Samples on the call's clock, the recording's too, between which the line was played, its silent
+            edges included.
+        answer: The agent's words after it, as the caller recognised them.
+    """
 
     line: str
     start: int
@@ -85,13 +72,13 @@ class Turn:
 
 
 @dataclass(slots=True)
-class CallerMind:
+class AnsweringMind:
     """Decides for the simulated caller: it receives events in order, and is asked for a decision once a frame.
 
     Times are positions in samples of `SAMPLE_RATE` since the first one received.
     """
 
-    script: Script = DEMO_SCRIPT
+    script: Script
     turns: list[Turn] = field(default_factory=list)
     heard: list[str] = field(default_factory=list)
     """Final transcripts of the host's speech after the last line."""

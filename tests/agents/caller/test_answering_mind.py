@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from vivavoce.agents.caller.line import SAMPLE_RATE, Decision, HangUp, Say
-from vivavoce.agents.cli.demo.mind import (
+from vivavoce.agents.caller.answering_mind import (
     BARGE_IN_AFTER,
-    DEMO_SCRIPT,
     MAX_REPEATS,
     PATIENCE,
     REPLY_PAUSE,
-    CallerMind,
+    AnsweringMind,
 )
+from vivavoce.agents.caller.line import SAMPLE_RATE, Decision, HangUp, Say
+from vivavoce.agents.cli.demo.script import DEMO_SCRIPT
 
 FRAME = SAMPLE_RATE // 50
 LINE_SECONDS = 1.0
@@ -22,7 +22,7 @@ LINE_SECONDS = 1.0
 class Phone:
     """Plays a host to a mind, frame by frame."""
 
-    mind: CallerMind = field(default_factory=CallerMind)
+    mind: AnsweringMind = field(default_factory=lambda: AnsweringMind(DEMO_SCRIPT))
     position: int = 0
 
     def wait(self, seconds: float) -> Decision | None:

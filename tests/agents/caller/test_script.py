@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from vivavoce.agents.caller.script import read_script
 from vivavoce.agents.caller.voice import read_recording
-from vivavoce.agents.cli.call.caller import load_tts
-from vivavoce.agents.cli.call.script import read_script
 from vivavoce.pipelines.core.errors import ConfigurationError
 
 GOOD = """
@@ -100,15 +99,6 @@ def test_a_script_that_is_not_there_or_not_a_script_is_named(tmp_path: Path) -> 
     (tmp_path / "big.toml").write_bytes(b"#" * 600_000)
     with pytest.raises(ConfigurationError, match="at most"):
         read_script(tmp_path / "big.toml")
-
-
-def test_a_voice_that_is_none_is_named() -> None:
-    with pytest.raises(ConfigurationError, match="'nobody' is no plugin with a TTS"):
-        load_tts("nobody", {})
-    with pytest.raises(ConfigurationError, match="'silero' is no plugin with a TTS"):
-        load_tts("silero", {})
-    with pytest.raises(ConfigurationError, match=r"do not fit espeak\.TTS.*speed"):
-        load_tts("espeak", {"speed": 3})
 
 
 async def test_a_recording_that_is_no_wav_file_is_named(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from vivavoce.agents.cli.call.mind import ScriptMind
+from vivavoce.agents.caller.script_mind import ScriptMind
 
 if TYPE_CHECKING:
     from livekit import rtc

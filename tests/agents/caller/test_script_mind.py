@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from vivavoce.agents.caller.line import SAMPLE_RATE, Decision, HangUp, Say
-from vivavoce.agents.cli.call.mind import ScriptMind
-from vivavoce.agents.cli.call.script import CallScript
+from vivavoce.agents.caller.script import CallScript
+from vivavoce.agents.caller.script_mind import ScriptMind
 
 FRAME = SAMPLE_RATE // 50
 
