@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from vivavoce.agents.session.options import SessionOptions
     from vivavoce.agents.session.pipelines.change import PipelineChange
     from vivavoce.agents.session.session import AgentSession
-    from vivavoce.agents.speech.context import SpeechLimits
     from vivavoce.agents.speech.flow import ConversationFlow
+    from vivavoce.agents.speech.limits import SpeechLimits
     from vivavoce.agents.states import AgentState, CloseReason, UserState
     from vivavoce.agents.telemetry.logs.log_export import SessionLogHandler
     from vivavoce.agents.telemetry.options import TelemetryOptions
@@ -75,7 +75,7 @@ _PLACES = {
     "SessionOptions": "vivavoce.agents.session.options",
     "SessionReport": "vivavoce.agents.records",
     "SpeechHandle": "vivavoce.agents.core.speech_handle",
-    "SpeechLimits": "vivavoce.agents.speech.context",
+    "SpeechLimits": "vivavoce.agents.speech.limits",
     "SqliteHistorySink": "vivavoce.agents.history.file_sinks",
     "StopResponse": "vivavoce.agents.agent",
     "Telemetry": "vivavoce.agents.telemetry.telemetry",

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import anyio
-from anyio.abc import TaskGroup
 
 from vivavoce.agents.audio.background import BackgroundAudioConfig, BackgroundPlayer
 from vivavoce.agents.audio.playout import Playout
+from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.states import AgentState
 from vivavoce.pipelines.core.checks import shown
-from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import ConfigurationError, describe
 
 logger = logging.getLogger(__name__)
@@ -54,31 +53,28 @@ class BackgroundAudio:
     as speech is.
 
     Args:
-        report: Told of a file that cannot be played; the session goes on without it.
+        sources: Sound from the start.
+    Raises:
+        ConfigurationError: One of the sources is no background audio.
     """
 
-    def __init__(self, *, clock: Clock, report: Callable[[Exception, str], None]) -> None:
-        self._clock = clock
-        self._report = report
-        self._configs: list[BackgroundAudioConfig] = []
-        self._group: TaskGroup | None = None
-        self._playout: Playout | None = None
-        self._players: list[BackgroundPlayer] = []
-        self._is_thinking = False
-        self._is_held = False
-        self._is_closed = False
-
-    def configure(self, sources: BackgroundAudioSource | Sequence[BackgroundAudioSource] | None) -> None:
-        """Take what is to sound from the start.
-
-        Raises:
-            ConfigurationError: Something among it is no background audio.
-        """
+    def __init__(
+        self,
+        context: SessionContext,
+        playout: Playout,
+        sources: BackgroundAudioSource | Sequence[BackgroundAudioSource] | None,
+    ) -> None:
+        self._context = context
+        self._playout = playout
         if sources is None:
             sources = ()
         elif isinstance(sources, str) or not isinstance(sources, Sequence):
             sources = (sources,)
         self._configs = [as_config(source) for source in sources]
+        self._players: list[BackgroundPlayer] = []
+        self._is_thinking = False
+        self._is_held = False
+        self._is_closed = False
 
     def check(self) -> None:
         """Refuse to start with a file that is not there.
@@ -89,9 +85,8 @@ class BackgroundAudio:
         for config in self._configs:
             config.check_file()
 
-    def open(self, group: TaskGroup, playout: Playout) -> None:
-        """Begin what sounds from the start; it is heard once the playout is open."""
-        self._group, self._playout = group, playout
+    def open(self) -> None:
+        """Begin what sounds from the start; it is heard once the playout begins."""
         for config in self._configs:
             self._begin(config)
 
@@ -130,22 +125,19 @@ class BackgroundAudio:
     async def aclose(self) -> None:
         """Fade out what sounds, at once, and wait until it is silent; nothing sounds any more."""
         self._is_closed = True
-        mixing = self._playout.mixing if self._playout is not None else None
-        if mixing is not None:
-            await anyio.sleep(mixing.fade_out())
+        if self._playout.mixing is not None:
+            await anyio.sleep(self._playout.mixing.fade_out())
 
     def _begin(self, config: BackgroundAudioConfig) -> None:
         if not config.enabled:
             return
-        assert self._group is not None, "the session plays once it is open"
-        assert self._playout is not None, "the session plays once it is open"
         mixing = self._playout.mix()
         self._players = [player for player in self._players if not player.is_over]
-        player = BackgroundPlayer(config, self._playout.rate, self._clock, mixing.feed)
+        player = BackgroundPlayer(config, self._playout.rate, self._context.clock, mixing.feed)
         self._players.append(player)
         mixing.add(player)
         player.turn(self._wants(config))
-        self._group.start_soon(self._read, player, name="background audio")
+        self._context.group.start_soon(self._read, player, name="background audio")
 
     async def _read(self, player: BackgroundPlayer) -> None:
         try:
@@ -153,7 +145,7 @@ class BackgroundAudio:
         except Exception as error:  # noqa: BLE001 - what a file holds is not ours: the call goes on without it
             logger.warning("The background audio cannot be played: %s", describe(error))
             logger.debug("The background audio cannot be played", exc_info=error)
-            self._report(error, "background")
+            self._context.report_error(error, "background")
             player.end()
 
     def _turn(self) -> None:

@@ -36,13 +36,24 @@ class Utterance:
     """The audio of one step of a speech, and how far it has been played.
 
     Args:
-        speech_id: Whose it is.
+        speech_id: Id of the speech.
         rate: Hz of the sink.
+        on_started, on_finished: Called with the utterance when its first frame is played, and when its last one has
+            been; not for one that was stopped.
     """
 
-    def __init__(self, speech_id: str, rate: int) -> None:
+    def __init__(
+        self,
+        speech_id: str,
+        rate: int,
+        *,
+        on_started: Callable[[Utterance], None] | None = None,
+        on_finished: Callable[[Utterance], None] | None = None,
+    ) -> None:
         self.speech_id = speech_id
         self.rate = rate
+        self.on_started = on_started
+        self.on_finished = on_finished
         self.heard = HeardText(rate)
         self.items = SpokenItems()
         self.is_last = True
@@ -139,36 +150,30 @@ class Utterance:
 
 
 class Playout:
-    """Plays utterances into a sink.
+    """Plays utterances into a sink, which `open()` gives it; `begin()` lets it play.
 
     Args:
-        on_started, on_finished: Called with the utterance when its first frame is played and when its last one has
-            been; never for one that was stopped.
         on_written: Called with each frame written, if given.
         on_progress: Called with the utterance, the samples of it played so far, and whether it is over.
     """
 
     def __init__(
         self,
-        sink: AudioSink,
         clock: Clock,
         *,
-        on_started: Callable[[Utterance], None],
-        on_finished: Callable[[Utterance], None],
         on_written: Callable[[AudioFrame], None] | None = None,
         on_progress: Callable[[Utterance, int, bool], None] | None = None,
     ) -> None:
-        self._sink = sink
         self._clock = clock
-        self._on_started = on_started
-        self._on_finished = on_finished
         self._on_written = on_written
         self._on_progress = on_progress
-        self.rate = sink.capabilities.sample_rate
-        self._frame = round(FRAME_SECONDS * self.rate)
+        self._sink: AudioSink | None = None
+        self.rate = 0
+        """Hz of the sink."""
+        self._frame = 0
         self._current: Utterance | None = None
         self._is_paused = False
-        self._is_open = False
+        self._has_begun = False
         self._timer: TimerHandle | None = None
         self._run = 0  # samples of the current utterance at the sink's end, behind any fade
         self._fade_in_at = 0  # position from which the current utterance fades in
@@ -180,9 +185,20 @@ class Playout:
         """The utterance being played, or held."""
         return self._current
 
-    def open(self) -> None:
-        """Begin to play: the caller hears the agent now. Before, everything waits."""
-        self._is_open = True
+    def open(self, sink: AudioSink) -> None:
+        """Take the sink; utterances can be made and wait."""
+        self._sink = sink
+        self.rate = sink.capabilities.sample_rate
+        self._frame = round(FRAME_SECONDS * self.rate)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a sink."""
+        return self._sink is not None
+
+    def begin(self) -> None:
+        """Begin to play: the caller hears the agent now."""
+        self._has_begun = True
         if self._mixing is not None:
             self._mixing.open()
         self._tick()
@@ -195,9 +211,9 @@ class Playout:
     def mix(self) -> MixingSink:
         """Return what mixes background under speech; without this call there is nothing of the kind."""
         if self._mixing is None:
-            self._sink = self._mixing = MixingSink(self._sink, self._clock, self._on_written)
+            self._sink = self._mixing = MixingSink(self._opened, self._clock, self._on_written)
             self._on_written = None  # what is written is told there, mixed
-            if self._is_open:
+            if self._has_begun:
                 self._mixing.open()
         return self._mixing
 
@@ -213,7 +229,7 @@ class Playout:
         """Return how many samples of `utterance` have been played."""
         if utterance is not self._current or self._is_paused:
             return utterance.written
-        return utterance.written - min(self._sink.queued(), self._run)
+        return utterance.written - min(self._opened.queued(), self._run)
 
     def has_taken_back(self, speech_id: str, at: float) -> bool:
         """Whether that speech was reported to begin at that time, and nothing of it was heard."""
@@ -247,23 +263,29 @@ class Playout:
 
     def silent_at(self) -> float:
         """Return when the sink will have played what it holds, a fade included."""
-        return self._clock.now() + self._sink.queued() / self.rate
+        return self._clock.now() + self._opened.queued() / self.rate
 
     async def drained(self) -> None:
         """Wait until the sink has played what it holds, a fade included."""
-        await anyio.sleep(max(0.0, self.silent_at() - self._clock.now()))
+        if self.is_open:
+            await anyio.sleep(max(0.0, self.silent_at() - self._clock.now()))
 
     def close(self) -> None:
         """Stop at once; nothing is played or reported any more."""
-        self._is_open = False
+        self._has_begun = False
         if self._current is not None:
-            self._sink.clear()
+            self._opened.clear()
             self._end(self._current)
         if self._mixing is not None:
             self._mixing.close()
 
+    @property
+    def _opened(self) -> AudioSink:
+        assert self._sink is not None, "open() comes before play()"
+        return self._sink
+
     def _silence(self, utterance: Utterance, fade: float) -> None:
-        utterance.rewind(min(self._sink.clear(), self._run))
+        utterance.rewind(min(self._opened.clear(), self._run))
         self._run = 0
         if not utterance.written and utterance.started_at is not None:
             utterance.taken_back_at, utterance.started_at = utterance.started_at, None
@@ -309,12 +331,13 @@ class Playout:
 
     def _tick(self) -> None:
         utterance = self._current
-        if utterance is None or self._is_paused or not self._is_open:
+        if utterance is None or self._is_paused or not self._has_begun:
             return
         self._cancel_timer()
+        sink = self._opened
         # Half a sample of slack: a clock's float must not make a frame wait for another tick.
         most = round(SINK_SECONDS * self.rate) - self._frame
-        queued = self._sink.queued()
+        queued = sink.queued()
         while queued <= most:
             missing = utterance.total - utterance.written
             if missing < self._frame and not utterance.is_finished:
@@ -327,8 +350,9 @@ class Playout:
             self._write(self._faded_in(frame, utterance.written - frame.samples) if self._fade_in else frame)
             if utterance.started_at is None:
                 utterance.started_at = self._clock.now() + lead / self.rate
-                self._on_started(utterance)
-            queued = self._sink.queued()
+                if utterance.on_started is not None:
+                    utterance.on_started(utterance)
+            queued = sink.queued()
         if self._on_progress is not None and utterance.started_at is not None:
             self._on_progress(utterance, self.position(utterance), False)
         if utterance.written < utterance.total or not utterance.is_finished:
@@ -338,10 +362,11 @@ class Playout:
             self._arm(queued / self.rate)
         else:
             self._end(utterance)
-            self._on_finished(utterance)
+            if utterance.on_finished is not None:
+                utterance.on_finished(utterance)
 
     def _write(self, frame: AudioFrame) -> None:
-        self._sink.write(frame)
+        self._opened.write(frame)
         if self._on_written is not None:
             self._on_written(frame)
 

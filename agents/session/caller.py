@@ -9,8 +9,6 @@ import anyio
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskStatus
 
-from vivavoce.agents import events as ev
-from vivavoce.agents.agent import Agent, AgentControl
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.session.runtime import SessionRuntime
 from vivavoce.agents.states import CloseReason
@@ -18,7 +16,7 @@ from vivavoce.agents.transports.options import RoomOptions
 from vivavoce.agents.turn import inputs as i
 from vivavoce.pipelines.core.checks import check_text
 from vivavoce.pipelines.core.clock import TimerHandle
-from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError, RoomError, VoiceError, describe, located
+from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError, RoomError, VoiceError, describe
 from vivavoce.pipelines.io import Transport, TransportEvents
 from vivavoce.pipelines.media.frame import AudioFrame, VideoFrame
 
@@ -26,8 +24,6 @@ logger = logging.getLogger(__name__)
 
 HANGUP_LIMIT = 10.0
 """Seconds for a transport to disconnect the caller, over any limit of its own."""
-
-_AudioHook = Callable[[AudioFrame], None]
 
 
 class Caller(TransportEvents):
@@ -42,15 +38,10 @@ class Caller(TransportEvents):
         """Whether another session still has the conversation: this one hears nothing and plays nothing yet."""
         self._context = context
         self._runtime = runtime
-        self._emitter = context.log.emitter
         self._clock = context.clock
         self._options = options
         self._close_reason = CloseReason.ROOM_CLOSED
         self._push: Callable[[AudioFrame], None] | None = None
-        self._observing: Agent | None = None
-        """The agent of the two hooks, which observes audio."""
-        self._hears: _AudioHook | None = None
-        self._is_heard: _AudioHook | None = None
         self._limit: TimerHandle | None = None
         self._is_audible = False
         self._next_picture_at = 0.0
@@ -86,7 +77,7 @@ class Caller(TransportEvents):
             raise CapabilityError("the pipeline", "takes_video", remedy)
         live.transport = self.transport
         self._push = live.connection.push_audio
-        self._runtime.open(self.transport, on_written=self._observe_out)
+        self._runtime.open(self.transport)
 
     async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
         """Serve the transport until cancelled."""
@@ -105,7 +96,7 @@ class Caller(TransportEvents):
         """The session has the conversation now."""
         self.is_waiting = False
         if self._is_audible:
-            self._runtime.playout.open()
+            self._runtime.playout.begin()
 
     async def stop_input(self) -> None:
         """Hear and read nothing from now on."""
@@ -122,12 +113,7 @@ class Caller(TransportEvents):
             frame = AudioFrame(bytes(len(frame.data)), frame.sample_rate, frame.num_channels)
         push(frame)
         self._runtime.recording.heard(frame)
-        if self._emitter.has_speech_in:
-            self._observe(ev.SpeechIn, frame)
-        if self._context.live.agent is not self._observing:
-            self._observe_for(self._context.live.agent)
-        if self._hears is not None:
-            self._call_hook("on_speech_in", self._hears, frame)
+        self._runtime.frame_hooks.heard(frame)
 
     def audio_stopped(self) -> None:
         """The caller's microphone is gone for now."""
@@ -197,7 +183,7 @@ class Caller(TransportEvents):
             if self._limit is not None:
                 self._limit.cancel()
             if not self.is_waiting:
-                self._runtime.playout.open()
+                self._runtime.playout.begin()
 
     def _on_audible_limit(self) -> None:
         if not self._is_audible:
@@ -205,29 +191,3 @@ class Caller(TransportEvents):
                 "The caller has not subscribed to the agent's track within %s s; playing", self._options.audible_limit
             )
             self._begin_playout()
-
-    def _observe_out(self, frame: AudioFrame) -> None:
-        if self._emitter.has_speech_out:
-            self._observe(ev.SpeechOut, frame)
-        if self._context.live.agent is not self._observing:
-            self._observe_for(self._context.live.agent)
-        if self._is_heard is not None:
-            self._call_hook("on_speech_out", self._is_heard, frame)
-
-    def _observe_for(self, agent: Agent) -> None:
-        control = AgentControl.of(agent)
-        self._observing = agent
-        self._hears = agent.on_speech_in if control.overrides("on_speech_in") else None
-        self._is_heard = agent.on_speech_out if control.overrides("on_speech_out") else None
-
-    def _call_hook(self, name: str, hook: _AudioHook, frame: AudioFrame) -> None:
-        try:
-            hook(frame)
-        except Exception as error:  # noqa: BLE001 - a user callback must not break the audio path
-            if self._context.log.note_frame_error(hook, error, "hook"):
-                logger.warning("%s raised %s; further errors of it are counted", name, located(error))
-                logger.debug("%s raised", name, exc_info=error)
-
-    def _observe(self, kind: type[ev.SpeechIn] | type[ev.SpeechOut], frame: AudioFrame) -> None:
-        log = self._context.log
-        self._emitter.emit(kind(at=self._clock.now() - log.started_at, sequence=0, frame=frame))

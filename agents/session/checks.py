@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from vivavoce.agents.audio.given_audio import GivenAudio
 from vivavoce.agents.session.options import SessionOptions
-from vivavoce.agents.speech.context import SpeechRequest
+from vivavoce.agents.speech.request import SpeechRequest
 from vivavoce.agents.states import CloseReason
 from vivavoce.agents.transports.options import RoomOptions
 from vivavoce.agents.turn import inputs as i

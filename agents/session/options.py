@@ -8,7 +8,7 @@ from pathlib import Path
 from vivavoce.agents.audio.recording.options import RecordingOptions
 from vivavoce.agents.history.sink import HistorySink
 from vivavoce.agents.session.report_writer import report_file
-from vivavoce.agents.speech.context import SpeechLimits
+from vivavoce.agents.speech.limits import SpeechLimits
 from vivavoce.agents.telemetry.options import TelemetryOptions
 from vivavoce.agents.telemetry.telemetry import Telemetry
 from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import anyio
@@ -11,8 +11,9 @@ import anyio.lowlevel
 
 from vivavoce.agents import events as ev
 from vivavoce.agents.agent import EmptyReply
-from vivavoce.agents.audio.background_audio import BackgroundAudio
-from vivavoce.agents.audio.playout import Playout, Utterance
+from vivavoce.agents.audio.background_audio import BackgroundAudio, BackgroundAudioSource
+from vivavoce.agents.audio.frame_hooks import FrameHooks
+from vivavoce.agents.audio.playout import Playout
 from vivavoce.agents.audio.recording.session_recording import SessionRecording
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.inbox import Barrier, Entry
@@ -28,11 +29,12 @@ from vivavoce.agents.session.step_guard import StepGuard
 from vivavoce.agents.session.turn_book import SILENCES, WORDS, TurnBook, turn_of
 from vivavoce.agents.session.turn_errors import report_turn_error
 from vivavoce.agents.session.wake_up_call import WakeUpCall
-from vivavoce.agents.speech.context import AMENDED, SpeechRequest
+from vivavoce.agents.speech.context import ReplyContext
 from vivavoce.agents.speech.flow import FlowRunner
 from vivavoce.agents.speech.preemptive_replies import PreemptiveReplies
 from vivavoce.agents.speech.reply import Reply
-from vivavoce.agents.speech.reply_context import LiveConnection, ReplyContext
+from vivavoce.agents.speech.request import AMENDED, SpeechRequest
+from vivavoce.agents.speech.request_window import RequestWindow
 from vivavoce.agents.speech.transcripts import TranscriptFeed
 from vivavoce.agents.speech.warm_task import WarmTask
 from vivavoce.agents.states import AgentState, CloseReason
@@ -43,7 +45,6 @@ from vivavoce.agents.turn.machine import TurnMachine
 from vivavoce.pipelines.core.ids import new_id
 from vivavoce.pipelines.events import UserFinal
 from vivavoce.pipelines.io import Transport
-from vivavoce.pipelines.media.frame import AudioFrame
 
 logger = logging.getLogger(__name__)
 
@@ -62,6 +63,7 @@ class SessionRuntime:
         wake_up_call: WakeUpCall,
         handoffs: Handoffs,
         recording: SessionRecording,
+        background_audio: BackgroundAudioSource | Sequence[BackgroundAudioSource] | None,
     ) -> None:
         self.context = context
         self.handoffs = handoffs
@@ -72,15 +74,24 @@ class SessionRuntime:
         self.history = history
         self.tools = tools
         self.wake_up_call = wake_up_call
-        self.background = BackgroundAudio(clock=context.clock, report=context.report_error)
+        self.frame_hooks = FrameHooks(context)
+        self._transcripts = TranscriptFeed()
+        self.playout = Playout(
+            context.clock, on_written=self.frame_hooks.spoken, on_progress=self._transcripts.agent_progress
+        )
+        self.background = BackgroundAudio(context, self.playout, background_audio)
+        self._warm_task = WarmTask(context)
         self._machine = machine
         self._inbox = context.inbox
         self._host = ReplyContext(
             context,
-            options=options,
             history=history,
             tools=tools,
             flows=self.flows,
+            playout=self.playout,
+            window=RequestWindow(options.context_window, context.report_error),
+            limits=options.speech,
+            fade=options.interruption.fade,
         )
         self._attempts = PreemptiveReplies(self._host, with_voice=options.preemptive_tts)
         self.last_words = LastWords(
@@ -91,35 +102,15 @@ class SessionRuntime:
         self._held = ""
         self._guard = StepGuard(context)
 
-    @property
-    def _links(self) -> LiveConnection:
-        assert self._host.links is not None, "the runtime is used before open()"
-        return self._host.links
-
-    @property
-    def playout(self) -> Playout:
-        """Where speech goes."""
-        return self._links.playout
-
     # --- set up by the lifecycle
 
-    def open(self, transport: Transport, *, on_written: Callable[[AudioFrame], None] | None) -> None:
+    def open(self, transport: Transport) -> None:
         """Link the session to its transport; the pipeline is open by now."""
-        group = self.context.group
-        self.flows.open(group)
-        transcripts = TranscriptFeed(transport)
-        playout = Playout(
-            self.recording.wrap(transport.sink),
-            self.context.clock,
-            on_started=self._on_played_first,
-            on_finished=self._on_played_last,
-            on_written=on_written,
-            on_progress=transcripts.agent_progress,
-        )
-        lane = WarmTask(group)
-        self._host.links = LiveConnection(playout, transcripts, lane, self._replies.texts_before)
-        self.background.open(group, playout)
-        lane.prepare()
+        self.flows.open(self.context.group)
+        self._transcripts.open(transport)
+        self.playout.open(self.recording.wrap(transport.sink))
+        self.background.open()
+        self._warm_task.open()
 
     def answer_last_turn(self) -> None:
         """Have the model answer the last turn, over which a pipeline was lost, unless the user speaks again."""
@@ -207,7 +198,9 @@ class SessionRuntime:
 
     def _register(self, speech: SpeechControl, request: SpeechRequest) -> Reply:
         record = self.turn_book.begin(speech.handle, self.context.live.agent.id)
-        self._replies[speech.id] = reply = Reply(self._host, speech, request, record)
+        self._replies[speech.id] = reply = Reply(
+            self._host, speech, request, record, words_before=self._replies.texts_before
+        )
         self.context.log.observer.asked(speech.id, speech.kind)
         self.context.log.note(ev.SpeechCreated, speech_id=speech.id, kind=speech.kind)
         return reply
@@ -246,20 +239,7 @@ class SessionRuntime:
             return
         if text:
             self.context.log.note(ev.UserTranscript, turn_id=turn_id, text=text, is_final=is_final)
-        self._links.transcripts.user(text, is_final=is_final)
-
-    def _on_played_first(self, utterance: Utterance) -> None:
-        assert utterance.started_at is not None
-        reply = self._replies.get(utterance.speech_id)
-        if reply is not None:
-            reply.record.played(utterance.started_at)
-        self._inbox.post(i.PlayoutStarted(utterance.speech_id, utterance.started_at))
-
-    def _on_played_last(self, utterance: Utterance) -> None:
-        reply = self._replies.get(utterance.speech_id)
-        if reply is not None:
-            reply.on_played(utterance)
-        self._inbox.post(i.PlayoutFinished(utterance.speech_id, self.context.clock.now(), utterance.is_last))
+        self._transcripts.user(text, is_final=is_final)
 
     # --- effects
 
@@ -283,7 +263,9 @@ class SessionRuntime:
         instructions = AMENDED if effect.amends else ""
         request = SpeechRequest(user_item=item, remote_reply_id=effect.remote_reply_id, instructions=instructions)
         attempt = self._attempts.take(effect.attempt_id) if effect.attempt_id else None
-        self._replies[speech.id] = Reply(self._host, speech, request, record, attempt)
+        self._replies[speech.id] = Reply(
+            self._host, speech, request, record, words_before=self._replies.texts_before, attempt=attempt
+        )
         self.handoffs.turn_committed()
         self.context.log.note(ev.SpeechCreated, turn_id=effect.turn_id, speech_id=speech.id, kind="turn")
 
@@ -293,6 +275,14 @@ class SessionRuntime:
             self.history.replace_text(item, effect.text)
         if (reply := self._replies.get(effect.speech_id)) is not None:
             reply.record.user_text = effect.text
+
+    def _keep_backchannel(self, effect: fx.AddBackchannel) -> None:
+        self.context.live.connection.drop_audio()
+        self.history.add_message("user", effect.text, turn_id=effect.turn_id, backchannel=True)
+
+    def _predict_end_of_turn(self, effect: fx.PredictEndOfTurn) -> None:
+        spoken = self.history.messages("assistant")
+        self.context.live.connection.predict_end_of_turn(effect.text, spoken[-1].content if spoken else "")
 
     def _drop_user_turn(self, effect: fx.DropUserTurn) -> None:
         self.context.live.connection.drop_audio()
@@ -351,12 +341,12 @@ class SessionRuntime:
         reply.let_go()
         if outcome == "failed":
             self.last_words.speech_failed(reply.failure.error)
-        if self._host.links is not None:
-            self._links.lane.prepare()
+        if self.context.live.is_connected:
+            self._warm_task.prepare()
         if effect.is_withdrawn:
             return
         record = self.turn_book.close(reply.record, outcome)
-        self._links.transcripts.turn(record)
+        self._transcripts.turn(record)
         if record.is_empty and self._machine.agent_state is not AgentState.CLOSING:
             tools = tuple(tool.name for tool in record.tools)
             self.last_words.reply_was_empty(
@@ -372,21 +362,19 @@ class SessionRuntime:
 
     async def _wait_audio_stopped(self) -> None:
         """Wait until the sink has played what it holds, a fade included, if nothing else is being played."""
-        if self._host.links is not None and self.playout.current is None:
+        if self.playout.current is None:
             await self.playout.drained()
 
     async def wait_silent(self) -> None:
         """Wait until every speech is over and the sink is empty; the caller bounds it."""
         for handle in self.live_handles:
             await handle
-        if self._host.links is not None:
-            await self.playout.drained()
+        await self.playout.drained()
 
     def end(self) -> None:
         """Drop what is still in the playout and in the inbox, and resolve every handle that is left."""
         self._inbox.close()
-        if self._host.links is not None:
-            self.playout.close()
+        self.playout.close()
         self.end_speeches()
 
     def end_speeches(self) -> None:
@@ -396,8 +384,7 @@ class SessionRuntime:
 
     def discard(self, handle: SpeechHandle) -> None:
         """Note a speech that came to nothing before it asked for the floor."""
-        if self._host.links is not None:
-            self._links.transcripts.turn(self.turn_book.discard(handle, self.context.live.agent.id))
+        self._transcripts.turn(self.turn_book.discard(handle, self.context.live.agent.id))
 
 
 _OF_SPEECHES = (fx.CommitUserTurn, fx.AnswerHistory, fx.GrantFloor, fx.PrepareSpeech, fx.CancelSpeech)
@@ -409,13 +396,13 @@ _APPLY: dict[type, Callable[[SessionRuntime, Any], None]] = {
     fx.StartAttempt: lambda runtime, effect: runtime._attempts.start(effect),
     fx.DropAttempt: lambda runtime, effect: runtime._attempts.drop(effect),
     fx.AmendUserTurn: SessionRuntime._amend_user_turn,
-    fx.AddBackchannel: lambda runtime, effect: runtime._host.keep_backchannel(effect.text, effect.turn_id),
+    fx.AddBackchannel: SessionRuntime._keep_backchannel,
     fx.DropUserTurn: SessionRuntime._drop_user_turn,
     fx.UserTurnLimitReached: lambda runtime, effect: note_turn_limit(runtime.context.log, effect),
     fx.PolicyFailed: lambda runtime, effect: report_turn_error(effect, runtime.context.report_error),
     fx.DeadlineDropped: lambda runtime, effect: report_turn_error(effect, runtime.context.report_error),
-    fx.GrantFloor: lambda runtime, effect: runtime._replies.grant(effect, runtime._links.lane),
-    fx.PrepareSpeech: lambda runtime, effect: runtime._replies.prepare(effect, runtime._links.lane),
+    fx.GrantFloor: lambda runtime, effect: runtime._replies.grant(effect, runtime._warm_task),
+    fx.PrepareSpeech: lambda runtime, effect: runtime._replies.prepare(effect, runtime._warm_task),
     fx.TakeFloorBack: lambda runtime, effect: runtime._replies.take_floor_back(effect),
     fx.InterruptCalls: lambda runtime, effect: runtime._replies.interrupt_calls(effect),
     fx.CancelSpeech: SessionRuntime._cancel_speech,
@@ -427,7 +414,7 @@ _APPLY: dict[type, Callable[[SessionRuntime, Any], None]] = {
     fx.DropHandoff: lambda runtime, effect: runtime.handoffs.drop(effect.handoff_id),
     fx.TakePipeline: lambda runtime, effect: runtime.pipelines.take(effect.change_id),
     fx.DropPipeline: lambda runtime, effect: runtime.pipelines.drop(effect.change_id, effect.reason),
-    fx.PredictEndOfTurn: lambda runtime, effect: runtime._host.predict_end_of_turn(effect.text),
+    fx.PredictEndOfTurn: SessionRuntime._predict_end_of_turn,
     fx.SettleAudio: lambda runtime, effect: runtime.context.live.connection.commit_audio(),
     fx.HeardOut: lambda runtime, effect: runtime.turn_book.heard_out.set(),
     fx.ClearAudio: lambda runtime, effect: runtime.context.live.connection.clear_audio(),

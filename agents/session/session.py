@@ -139,10 +139,10 @@ class AgentSession(EventSource, SessionSpeaking, SessionWaking, SessionView, Gen
             wake_up_call=WakeUpCall(context, limit=options.callback_timeout),
             handoffs=self._handoffs,
             recording=self.recording,
+            background_audio=background_audio,
         )
         self._runtime.pipelines = self._pipelines
         self._runtime.flows.set(conversation_flow)
-        self._runtime.background.configure(background_audio)
         self._lifecycle = SessionLifecycle(context, self._pipelines, self._runtime, options=options, trace=trace)
         self._hang_ups = HangUps(context, self._lifecycle, self._runtime)
         self._speech = SpeechDesk(context, self._runtime, self._pipelines)

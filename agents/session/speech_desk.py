@@ -12,7 +12,7 @@ from vivavoce.agents.session.checks import check_when_busy, checked_priority
 from vivavoce.agents.session.pipelines.switch import PipelineSwitch
 from vivavoce.agents.session.runtime import SessionRuntime
 from vivavoce.agents.session.wiring import check_speech
-from vivavoce.agents.speech.context import SpeechRequest
+from vivavoce.agents.speech.request import SpeechRequest
 from vivavoce.agents.speech.turn_hook import TurnHook, running_turn_hook
 from vivavoce.agents.tools.executor import running_call
 from vivavoce.agents.turn import inputs as i

@@ -15,8 +15,8 @@ from vivavoce.agents.history.sink import HistorySink
 from vivavoce.agents.job import SessionClose, SessionClosed, current_job, get_job_context, server_credentials
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.trace_writer import TraceWriter
-from vivavoce.agents.speech.context import SpeechRequest
 from vivavoce.agents.speech.flow import ConversationFlow
+from vivavoce.agents.speech.request import SpeechRequest
 from vivavoce.agents.telemetry.observer import NO_OBSERVER, SessionObserver
 from vivavoce.agents.telemetry.telemetry import Telemetry
 from vivavoce.agents.turn.machine import TurnMachine

@@ -64,8 +64,12 @@ class Failure:
         self.blame(component)
         return self.expired
 
-    def settle(self, error: Exception) -> str:
-        """The speech failed with that error: return the component that failed."""
+    def note(self, error: Exception) -> None:
+        """Note the error that the speech failed with."""
         self.error = error
+
+    def settle(self, error: Exception) -> str:
+        """Note the error that the speech failed with; return the component that failed."""
+        self.note(error)
         self.component = getattr(error, "component", "") or self.component or "reply"
         return self.component

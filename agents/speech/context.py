@@ -1,150 +1,90 @@
-"""SpeechHost: what a reply needs of its session, and the limits it keeps."""
+"""ReplyContext: the parts of a session that its replies use, and the requests of their model steps."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from vivavoce.agents.agent import Agent
-from vivavoce.agents.audio.given_audio import GivenAudio
 from vivavoce.agents.audio.playout import Playout
-from vivavoce.agents.core.speech_handle import SpeechHandle
-from vivavoce.agents.telemetry.observer import SessionObserver
-from vivavoce.agents.tools.executor import ToolBatch
-from vivavoce.agents.turn.inputs import TurnInput
+from vivavoce.agents.core.context import SessionContext
+from vivavoce.agents.history.history import SessionHistory
+from vivavoce.agents.records import UsageRecord
+from vivavoce.agents.speech.limits import SpeechLimits
+from vivavoce.agents.speech.request_window import RequestWindow
+from vivavoce.agents.tools.calls import ToolCalls
 from vivavoce.agents.turn_records.turn_record import TurnRecordBuilder
-from vivavoce.pipelines.core.checks import check_number, check_whole
-from vivavoce.pipelines.core.clock import Clock
-from vivavoce.pipelines.llm.base import GenerateRequest, TextDelta, Usage
-from vivavoce.pipelines.llm.chat_context import ChatContext, ChatMessage, Role
-from vivavoce.pipelines.llm.tools import ToolCall, ToolChoice
-from vivavoce.pipelines.media.frame import VideoFrame
-from vivavoce.pipelines.pipeline import PipelineCapabilities, PipelineConnection
+from vivavoce.pipelines.llm.base import GenerateRequest, Usage
+from vivavoce.pipelines.llm.chat_context import ChatContext, ChatMessage
+from vivavoce.pipelines.llm.tools import ToolChoice
+
+if TYPE_CHECKING:
+    from vivavoce.agents.speech.flow import FlowRunner
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpeechLimits:
-    """How long a reply waits for its providers and hooks, in seconds; then the turn fails.
-
-    What each option does: docs/options.md.
-    """
-
-    llm_first_token: float = 10.0
-    """From a request to the model's first word or tool call; also to the first text of a stream given to `say()`."""
-    llm_stall: float = 10.0
-    """Between two things that the model sends after that; also between two texts of a stream given to `say()`."""
-    tts_first_byte: float = 5.0
-    """From text that can be spoken to the voice's first audio."""
-    tts_stall: float = 5.0
-    """Between two pieces of audio after that, also of audio given in place of a synthesis."""
-    hook_timeout: float = 10.0
-    """For one run of `on_user_turn_completed`."""
-    max_tool_steps: int = 5
-    """Steps of tool calls in one answer; then the model has to answer without tools."""
-
-    def __post_init__(self) -> None:
-        for name in ("llm_first_token", "llm_stall", "tts_first_byte", "tts_stall", "hook_timeout"):
-            check_number(name, getattr(self, name), above=0, unit="s")
-        check_whole("max_tool_steps", self.max_tool_steps, at_least=0)
-
-
-AMENDED = (
-    "The last message of the user was transcribed wrongly at first, and your answer after it was to the wrong words. "
-    "The message is corrected now. Answer it as it is now, without repeating what you have said already."
-)
-"""Instructions for the answer to a message that a late final has changed after its first answer was heard."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpeechRequest:
-    """What is to be spoken or answered.
+class ReplyContext:
+    """Given to each reply.
 
     Args:
-        text: Spoken as it is (`say`); None where the model answers.
-        audio: Spoken instead of a synthesis of `text`.
-        instructions: For this generation only (`reply`).
-        user_item: The user's message that is answered.
-        remote_reply_id: The answer that a remote model began by itself.
-        by_hook: A hook of an agent that comes or goes asked for it.
+        session: The context of the whole session.
+        window: Cuts the conversation to the part that a model's request carries.
+        fade: Seconds of fade-out when speech is cut.
     """
 
-    text: str | AsyncIterator[str] | None = field(default=None, repr=False)
-    audio: GivenAudio | None = field(default=None, repr=False)
-    add_to_history: bool = True
-    instructions: str = field(default="", repr=False)
-    frames: tuple[VideoFrame, ...] = ()
-    tool_choice: ToolChoice = ToolChoice()
-    wait_for_playback: bool = True
-    user_item: ChatMessage | None = None
-    remote_reply_id: str = ""
-    by_hook: bool = False
+    def __init__(
+        self,
+        session: SessionContext,
+        *,
+        history: SessionHistory,
+        tools: ToolCalls,
+        flows: FlowRunner,
+        playout: Playout,
+        window: RequestWindow,
+        limits: SpeechLimits,
+        fade: float,
+    ) -> None:
+        self.session = session
+        self.live = session.live
+        self.clock = session.clock
+        self.history = history
+        self.tools = tools
+        self.flows = flows
+        self.playout = playout
+        self.limits = limits
+        self.fade = fade
+        self._window = window
 
+    def conversation(self) -> ChatContext:
+        """Return a copy of the conversation for a model, calls that still run included."""
+        return self.tools.with_pending(self.history.copy())
 
-class SpokenHistory(Protocol):
-    """What a reply writes into the history."""
+    def request_context(self, record: TurnRecordBuilder, words_before: Sequence[str]) -> tuple[ChatContext, str]:
+        """Return the part of the conversation that a request carries now, and instructions for this answer.
 
-    def add_message(
-        self, role: Role, text: str, *, turn_id: str = "", interrupted: bool = False, said_as: Sequence[str] = ()
-    ) -> ChatMessage:
-        """Append a message, such as what the caller heard; `said_as`: what a realtime model that said it calls it."""
-
-    def add_cut(self, item_id: str, share: float, turn_id: str) -> None:
-        """Append an answer of which that share was heard, and whose words a realtime model still owes."""
-
-    def replace_text(self, item: ChatMessage, text: str) -> ChatMessage:
-        """Change a user's message as the agent's hook wants it."""
-
-    def remove(self, item: ChatMessage) -> None:
-        """Take a dropped turn's message back."""
-
-
-class FlowTurns(Protocol):
-    """The session's conversation flow, if it has one."""
-
-    @property
-    def flow(self) -> object | None:
-        """What answers the caller in place of the model."""
-
-    async def begin_turn(self, handle: SpeechHandle, transcript: str) -> AsyncGenerator[TextDelta, None]:
-        """Begin a turn that the speech of `handle` answers, and return its text."""
-
-
-class SpeechHost(Protocol):
-    """The session, as a reply sees it."""
-
-    clock: Clock
-    limits: SpeechLimits
-    fade: float
-    """Seconds of fade-out when speech is cut."""
-
-    @property
-    def observer(self) -> SessionObserver: ...
-    @property
-    def flows(self) -> FlowTurns: ...
-    @property
-    def playout(self) -> Playout: ...
-    @property
-    def history(self) -> SpokenHistory: ...
-    @property
-    def agent(self) -> Agent: ...
-    @property
-    def connection(self) -> PipelineConnection: ...
-    @property
-    def capabilities(self) -> PipelineCapabilities: ...
-
-    def post(self, event: TurnInput) -> None:
-        """Enqueue an input of the turn machine."""
-
-    def context(self) -> ChatContext:
-        """Return a copy of the conversation, calls that are not in the history yet included."""
-
-    def request_context(self, record: TurnRecordBuilder, speech_id: str) -> tuple[ChatContext, str]:
-        """Return `context()` for a request that the speech makes now, with the words that are heard before its own.
-
-        Results that the request is the first to carry go into `record`. Where a model keeps the conversation itself,
-        the words come second, as instructions for this answer.
+        Args:
+            record: Gets the results that this request is the first to carry.
+            words_before: Texts that are heard before the speech. They are added to the conversation; where a model
+                keeps the conversation itself, the instructions name them.
         """
+        context, to_hear = self.conversation(), ""
+        if words_before and self.live.capabilities.generates_audio:
+            to_hear = f"Before your answer the caller hears you say: {' '.join(words_before)!r}"
+        else:
+            for text in words_before:
+                context.append(ChatMessage(role="assistant", content=text, turn_id=record.turn_id))
+        context = self._window.cut(context, self.tools.unanswered_calls)
+        for tool in self.tools.carried():
+            record.add_tool(tool)
+        return context, to_hear
+
+    def context_ahead(self, turn_id: str, text: str) -> ChatContext:
+        """Return the part of the conversation that a request would carry if the open turn ended now, as `text`."""
+        context, item = self.history.copy(), self.history.user_item(turn_id)
+        if item is None:
+            context.append(ChatMessage(role="user", content=text, turn_id=turn_id))
+        else:
+            context.replace(replace(item, content=text))
+        return self._window.cut(self.tools.with_pending(context), self.tools.unanswered_calls, is_quiet=True)
 
     def step_request(
         self,
@@ -156,12 +96,15 @@ class SpeechHost(Protocol):
         tool_choice: ToolChoice | None = None,
     ) -> GenerateRequest:
         """Return the request of a model step for the agent that has the conversation."""
-
-    def run_tools(self, handle: SpeechHandle, calls: Sequence[ToolCall], turn_id: str) -> ToolBatch:
-        """Run calls outside the reply's scope; the history gets them when all are settled and `release_tools` came."""
-
-    def release_tools(self, batch: ToolBatch) -> None:
-        """What was said before the calls is over, or their speech was cut; may be told again."""
+        agent = self.live.agent
+        return GenerateRequest(
+            context=context,
+            instructions=agent.instructions,
+            extra_instructions=extra_instructions,
+            tools=agent.tools,
+            tool_choice=(tool_choice or ToolChoice()) if may_call else ToolChoice(mode="none"),
+            turn_id=turn_id,
+        )
 
     def add_usage(
         self,
@@ -171,7 +114,15 @@ class SpeechHost(Protocol):
         audio_seconds: float = 0.0,
         record: TurnRecordBuilder | None = None,
     ) -> None:
-        """Count what was used, in the turn of `record` too."""
-
-    def report_error(self, error: Exception, source: str) -> None:
-        """Emit an `error` event."""
+        """Add to the usage of the session, and of the turn of `record`."""
+        usage = usage or Usage()
+        used = UsageRecord(
+            llm_input_tokens=usage.input_tokens,
+            llm_output_tokens=usage.output_tokens,
+            llm_cached_tokens=usage.cached_tokens,
+            tts_characters=characters,
+            tts_audio_seconds=audio_seconds,
+        )
+        self.session.log.add_usage(used)
+        if record is not None:
+            record.add_usage(used)

@@ -11,7 +11,9 @@ import anyio
 from vivavoce.agents.audio.given_audio import play_given
 from vivavoce.agents.audio.playout import Utterance
 from vivavoce.agents.speech.blaming import Blaming, Failure
-from vivavoce.agents.speech.context import SpeechHost, SpeechLimits, SpeechRequest
+from vivavoce.agents.speech.context import ReplyContext
+from vivavoce.agents.speech.limits import SpeechLimits
+from vivavoce.agents.speech.request import SpeechRequest
 from vivavoce.agents.speech.text_channel import TextChannel
 from vivavoce.agents.turn_records.turn_record import TurnRecordBuilder
 from vivavoce.pipelines.core.watchdog import Watchdog
@@ -60,7 +62,7 @@ class Speaker(Protocol):
     @property
     def request(self) -> SpeechRequest: ...
     @property
-    def host(self) -> SpeechHost: ...
+    def context(self) -> ReplyContext: ...
     @property
     def record(self) -> TurnRecordBuilder: ...
     @property
@@ -71,11 +73,11 @@ class Speaker(Protocol):
 
 async def speak_given(speech: Speaker, utterance: Utterance) -> None:
     """Speak it into the utterance, and wait until that is played."""
-    request, host, blaming = speech.request, speech.host, speech.failure.blaming
+    request, context, blaming = speech.request, speech.context, speech.failure.blaming
     if request.audio is not None:
         text = request.text if isinstance(request.text, str) else ""
         speech.record.agent_text.append(text)
-        await play_given(request.audio, text, utterance, host.clock, limit=host.limits.tts_stall)
+        await play_given(request.audio, text, utterance, context.clock, limit=context.limits.tts_stall)
     elif isinstance(request.text, str):
         utterance.heard.add_text(request.text)
         speech.record.agent_text.append(request.text)
@@ -83,7 +85,7 @@ async def speak_given(speech: Speaker, utterance: Utterance) -> None:
             await speech.voice(request.text, utterance)
     else:
         assert request.text is not None
-        channel, limits = TextChannel(), host.limits
+        channel, limits = TextChannel(), context.limits
         watchdog = speech.limit("text", limits.llm_first_token, limits.llm_stall)
         given = GivenText(request.text, utterance, speech.record, limits, watchdog, blaming("text"))
         async with anyio.create_task_group() as group:

@@ -17,7 +17,7 @@ import anyio
 from anyio import CancelScope
 
 from vivavoce.agents.audio.playout import LOOKAHEAD_SECONDS
-from vivavoce.agents.speech.context import SpeechHost
+from vivavoce.agents.speech.context import ReplyContext
 from vivavoce.agents.speech.text_channel import TextChannel
 from vivavoce.agents.telemetry.logs.logs import log_turn
 from vivavoce.agents.turn_records.turn_record import TurnRecordBuilder
@@ -50,7 +50,7 @@ class PreemptiveReply:
         with_voice: Whether its text is synthesised ahead too.
     """
 
-    def __init__(self, attempt_id: str, host: SpeechHost, request: GenerateRequest, *, with_voice: bool) -> None:
+    def __init__(self, attempt_id: str, context: ReplyContext, request: GenerateRequest, *, with_voice: bool) -> None:
         self.id = attempt_id
         self.with_voice = with_voice
         self._asked_at = 0.0
@@ -58,7 +58,7 @@ class PreemptiveReply:
         """Seconds that the model took to its first word or call."""
         self.first_byte: float | None = None
         """Seconds that the voice took to its first audio."""
-        self._host = host
+        self._context = context
         self._request = request
         self._call = OwnedCall(f"attempt {attempt_id}", self._work, self._fail)
         self._error: BaseException | None = None
@@ -92,9 +92,9 @@ class PreemptiveReply:
         self._call.cut()
         for event in self._events.drain():
             if isinstance(event, Usage):
-                self._host.add_usage(event, record=record)
+                self._context.add_usage(event, record=record)
         if self._characters and not self._is_heard:
-            self._host.add_usage(characters=self._characters, audio_seconds=self._seconds, record=record)
+            self._context.add_usage(characters=self._characters, audio_seconds=self._seconds, record=record)
 
     # --- for the reply that takes it
     async def events(self) -> AsyncGenerator[LLMEvent | AudioChunk, None]:
@@ -134,7 +134,7 @@ class PreemptiveReply:
             self._events.close(self._error)  # which ends the reply, and with it who listens to the voice
 
     async def _work(self) -> None:
-        with self._host.observer.attempt(self.id, self._request.turn_id):
+        with self._context.session.observer.attempt(self.id, self._request.turn_id):
             await self._ask()
 
     async def _ask(self) -> None:
@@ -152,15 +152,15 @@ class PreemptiveReply:
         logger.debug("Preemptive reply %s failed here", self.id, exc_info=error)
 
     async def _generate(self) -> None:
-        clock, limits = self._host.clock, self._host.limits
+        clock, limits = self._context.clock, self._context.limits
         self._asked_at = clock.now()
         with CancelScope() as scope:
             watchdog = Watchdog(clock, scope.cancel)
             watchdog.arm(limits.llm_first_token)
-            watch = self._host.observer.model_step("llm", request=self._request)
+            watch = self._context.session.observer.model_step("llm", request=self._request)
             try:
                 with watch:
-                    async with aclosing(self._host.connection.generate(self._request)) as events:
+                    async with aclosing(self._context.live.connection.generate(self._request)) as events:
                         async for event in events:
                             watch.take(event)
                             watchdog.arm(limits.llm_stall)
@@ -178,7 +178,7 @@ class PreemptiveReply:
 
     def _keep(self, event: LLMEvent | AudioChunk) -> None:
         if self.first_token is None and isinstance(event, _TOKENS):
-            self.first_token = self._host.clock.now() - self._asked_at
+            self.first_token = self._context.clock.now() - self._asked_at
         if self.with_voice and isinstance(event, TextDelta):
             self._characters += len(event.text)
             self._text.push(event.text)
@@ -187,8 +187,8 @@ class PreemptiveReply:
     async def _speak(self) -> None:
         # Its limits are kept by the reply, once there is one; before that the turn's end or drop ends the wait.
         try:
-            with self._host.observer.voice() as watch, strays_as_errors("the voice"):
-                async with aclosing(self._host.connection.speak(self._text)) as chunks:
+            with self._context.session.observer.voice() as watch, strays_as_errors("the voice"):
+                async with aclosing(self._context.live.connection.speak(self._text)) as chunks:
                     async for chunk in chunks:
                         await self._keep_audio(chunk)
                         watch.first_byte(self.first_byte)
@@ -200,7 +200,7 @@ class PreemptiveReply:
 
     async def _keep_audio(self, chunk: AudioChunk) -> None:
         if self.first_byte is None and chunk.requested_at is not None:
-            self.first_byte = self._host.clock.now() - chunk.requested_at
+            self.first_byte = self._context.clock.now() - chunk.requested_at
         self._seconds += chunk.frame.duration
         self._audio.put(chunk)
         while self._seconds - self._seconds_read > LOOKAHEAD_SECONDS:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from vivavoce.agents.speech.context import ReplyContext
 from vivavoce.agents.speech.preemptive import PreemptiveReply
-from vivavoce.agents.speech.reply_context import ReplyContext
 from vivavoce.agents.turn.effects import DropAttempt, StartAttempt
 
 
@@ -14,20 +14,20 @@ class PreemptiveReplies:
         with_voice: Whether attempts are synthesised ahead too.
     """
 
-    def __init__(self, host: ReplyContext, *, with_voice: bool) -> None:
-        self._host = host
+    def __init__(self, context: ReplyContext, *, with_voice: bool) -> None:
+        self._context = context
         self._with_voice = with_voice
         self._current: PreemptiveReply | None = None
 
     def start(self, effect: StartAttempt) -> None:
         """Begin one, where the pipeline lets one begin; a conversation flow's turns have effects, so that none is."""
-        host = self._host
-        if host.links is None or not host.capabilities.can_preempt or host.flows.flow is not None:
+        context = self._context
+        if not context.live.capabilities.can_preempt or context.flows.flow is not None:
             return
-        context = host.context_ahead(effect.turn_id, effect.text)
-        request = host.step_request(context, turn_id=effect.turn_id, may_call=host.limits.max_tool_steps > 0)
-        self._current = attempt = PreemptiveReply(effect.attempt_id, host, request, with_voice=self._with_voice)
-        host.group.start_soon(attempt.run, name=f"{effect.attempt_id} of {effect.turn_id}")
+        chat, may_call = context.context_ahead(effect.turn_id, effect.text), context.limits.max_tool_steps > 0
+        request = context.step_request(chat, turn_id=effect.turn_id, may_call=may_call)
+        self._current = attempt = PreemptiveReply(effect.attempt_id, context, request, with_voice=self._with_voice)
+        context.session.group.start_soon(attempt.run, name=f"{effect.attempt_id} of {effect.turn_id}")
 
     def drop(self, effect: DropAttempt) -> None:
         """Throw it away."""

@@ -7,7 +7,7 @@ whether it may speak: it is granted the floor, paused, resumed and cancelled fro
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from typing import Any, Literal
 
@@ -20,12 +20,13 @@ from vivavoce.agents.audio.playout import Utterance
 from vivavoce.agents.core.speech_handle import SpeechControl, running_speech
 from vivavoce.agents.records import StageOwner, TurnOutcome
 from vivavoce.agents.speech.blaming import Failure
-from vivavoce.agents.speech.context import SpeechHost, SpeechRequest
+from vivavoce.agents.speech.context import ReplyContext
 from vivavoce.agents.speech.floor_pass import FloorPass
 from vivavoce.agents.speech.flow_parts import FlowParts
 from vivavoce.agents.speech.given_text import speak_given
 from vivavoce.agents.speech.pictures import Pictures
 from vivavoce.agents.speech.preemptive import PreemptiveReply
+from vivavoce.agents.speech.request import SpeechRequest
 from vivavoce.agents.speech.text_channel import TextChannel
 from vivavoce.agents.speech.tool_wait import await_tools
 from vivavoce.agents.speech.truncation import tell_cut
@@ -34,7 +35,7 @@ from vivavoce.agents.speech.voice import synthesise
 from vivavoce.agents.telemetry.logs.logs import log_turn
 from vivavoce.agents.telemetry.observer import NO_WATCH, Watch
 from vivavoce.agents.tools.executor import ToolBatch
-from vivavoce.agents.turn.inputs import FloorYielded, SpeechEnded, ToolsStarted
+from vivavoce.agents.turn.inputs import FloorYielded, PlayoutFinished, PlayoutStarted, SpeechEnded, ToolsStarted
 from vivavoce.agents.turn_records.turn_record import TurnRecordBuilder
 from vivavoce.pipelines.core.errors import describe, first_error, located
 from vivavoce.pipelines.core.retry import on_retry
@@ -57,15 +58,18 @@ class Reply:
 
     Args:
         record: Collects the turn's times; the session makes the record of it when the reply has ended.
+        words_before: Returns the texts that are heard before the speech of an id.
         attempt: The first model step, begun before the turn was over; taken if it is as good as a new one.
     """
 
     def __init__(
         self,
-        host: SpeechHost,
+        context: ReplyContext,
         speech: SpeechControl,
         request: SpeechRequest,
         record: TurnRecordBuilder,
+        *,
+        words_before: Callable[[str], Sequence[str]],
         attempt: PreemptiveReply | None = None,
     ) -> None:
         self.speech, self.handle = speech, speech.handle
@@ -74,7 +78,8 @@ class Reply:
         """The outcome of its task; None until the task ends."""
         self.is_running = False
         """Whether it was granted the floor once, so that its task runs."""
-        self.host, self.request = host, request
+        self.context, self.request = context, request
+        self._words_before = words_before
         self._attempt = attempt
         self._asked_at = 0.0
         self._scope: CancelScope | None = None
@@ -99,13 +104,13 @@ class Reply:
 
     def grant(self) -> None:
         """The speech has the floor (again)."""
-        self.record.mark("queue", "runtime", self.host.clock.now())
+        self.record.mark("queue", "runtime", self.context.clock.now())
         self.is_running = True
         self._floor.grant()
 
     def prepare(self) -> None:
         """The speech may generate, and plays when it has the floor."""
-        self.record.mark("queue", "runtime", self.host.clock.now())
+        self.record.mark("queue", "runtime", self.context.clock.now())
         self.is_running = True
         self._floor.prepare()
 
@@ -132,36 +137,31 @@ class Reply:
         if self._batch is not None:
             self._record_tools(self._batch)
             self._batch.interrupt()
-            self.host.release_tools(self._batch)
+            self.context.tools.release(self._batch)
         if self._scope is not None:
             self._scope.cancel()
 
     def give_up(self, error: Exception) -> None:
         """The speech cannot begin: end it as failed."""
-        self.failure.error = error
+        self.failure.note(error)
         self._end("failed")
 
     def let_go(self) -> None:
         """It is over: what was begun for it, here or by the model's server, is thrown away where nobody took it."""
         self.drop_attempt()
-        self.host.connection.refuse(self.request.remote_reply_id)
+        if self.request.remote_reply_id:
+            self.context.live.connection.refuse(self.request.remote_reply_id)
 
     def drop_attempt(self) -> None:
         """Throw away what was begun before the turn was over, and count what nobody used of it."""
         if self._attempt is not None:
             self._attempt.drop(self.record)
 
-    def on_played(self, utterance: Utterance) -> None:
-        """All of a step has been played."""
-        self._commit_heard(utterance, utterance.total, interrupted=False)
-        if self._batch is not None:
-            self.host.release_tools(self._batch)
-
     # --- the task
 
     async def run(self) -> None:
         """Carry the speech to its outcome; never raises but for the cancellation of the whole session."""
-        with self.host.observer.speech(self.handle.id):
+        with self.context.session.observer.speech(self.handle.id):
             await self._run()
 
     async def _run(self) -> None:
@@ -188,11 +188,11 @@ class Reply:
             if self._batch is not None:
                 self._batch.is_interrupted |= outcome == "failed"  # it will not tell their results either
                 self._record_tools(self._batch)
-                self.host.release_tools(self._batch)
+                self.context.tools.release(self._batch)
             self._end(outcome)
 
     def _note_retry(self, error: Exception, attempt: int) -> None:
-        self.record.add_retry(error, attempt, self.host.clock.now())
+        self.record.add_retry(error, attempt, self.context.clock.now())
 
     def limit(self, component: str, first: float, stall: float, watch: Watch = NO_WATCH) -> Watchdog:
         """Return what ends the speech, `failed`, when it expires: one cancel scope does for all of its limits."""
@@ -204,39 +204,39 @@ class Reply:
             assert self._scope is not None
             self._scope.cancel()
 
-        return Watchdog(self.host.clock, expire)
+        return Watchdog(self.context.clock, expire)
 
     def _report_failure(self, error: Exception) -> None:
         self.record.error = describe(error)
         logger.warning("Speech %s failed: %s", self.handle.id, located(error))
         logger.debug("Speech %s failed here", self.handle.id, exc_info=error)  # foreign errors may quote content
-        self.host.report_error(error, self.failure.settle(error))
+        self.context.session.report_error(error, self.failure.settle(error))
 
     def _end(self, outcome: TurnOutcome) -> None:
         self.outcome = outcome
-        self.host.post(SpeechEnded(self.handle.id, outcome, self.failure.component))
+        self.context.session.inbox.post(SpeechEnded(self.handle.id, outcome, self.failure.component))
 
     async def _perform(self) -> TurnOutcome:
         item, transcript = self.request.user_item, ""
         if item is not None:
             transcript = item.transcript
-            if AgentControl.of(self.host.agent).overrides("on_user_turn_completed"):
+            if AgentControl.of(self.context.live.agent).overrides("on_user_turn_completed"):
                 transcript = await self._run_hook(item)
         if self.request.text is not None or self.request.audio is not None:
             await speak_given(self, self._open_utterance())
             return "completed"
-        if item is not None and self.host.flows.flow is not None and not self.request.remote_reply_id:
+        if item is not None and self.context.flows.flow is not None and not self.request.remote_reply_id:
             await self._answer_by_flow(transcript)
         else:
-            with self._pictures.shown_in(self.host.connection.conversation):
+            with self._pictures.shown_in(self.context.live.connection.conversation):
                 await self._answer_by_model()
         return "completed"
 
     async def _answer_by_flow(self, transcript: str) -> None:
         self.drop_attempt()  # the flow was set after it had begun
         self._text_stage = FLOW_STAGE
-        source = await self.host.flows.begin_turn(self.handle, transcript)
-        self.record.mark("hook", "user_code", self.host.clock.now())
+        source = await self.context.flows.begin_turn(self.handle, transcript)
+        self.record.mark("hook", "user_code", self.context.clock.now())
         self._flow = flow = FlowParts(source, TurnHook(self.handle))
         async with anyio.create_task_group() as group:
             group.start_soon(flow.run)
@@ -251,10 +251,10 @@ class Reply:
 
     def _yield_floor(self) -> None:
         self._floor.take_back()
-        self.host.post(FloorYielded(self.handle.id))
+        self.context.session.inbox.post(FloorYielded(self.handle.id))
 
     async def _answer_by_model(self) -> None:
-        limit = self.host.limits.max_tool_steps
+        limit = self.context.limits.max_tool_steps
         for step in range(limit + 1):
             await self._floor.may_generate()
             with self.failure.blaming("llm"):
@@ -279,29 +279,29 @@ class Reply:
     async def _run_hook(self, item: Any) -> str:
         """Let the agent edit its user's turn; return the text that is left."""
         try:
-            turn = await completed_turn(self.host, item, self.handle)
+            turn = await completed_turn(self.context, item, self.handle)
         except StopResponse:
             await self._unless_cut()
-            self.host.history.remove(item)
+            self.context.history.remove(item)
             raise
         await self._unless_cut()
         if turn.text != item.transcript:
             self.drop_attempt()  # even if the words are the same: the hook wanted the model to see them so
             if turn.text.strip():
-                self.host.history.replace_text(item, turn.text)
+                self.context.history.replace_text(item, turn.text)
             else:
-                self.host.history.remove(item)
+                self.context.history.remove(item)
         self._extra_instructions = "\n".join(part for part in (self._extra_instructions, turn.instructions) if part)
-        self.record.mark("hook", "user_code", self.host.clock.now())
+        self.record.mark("hook", "user_code", self.context.clock.now())
         return turn.text
 
     # --- a model's step
 
     def _request_for(self, *, may_call: bool, is_first: bool) -> GenerateRequest:
-        context, to_hear = self.host.request_context(self.record, self.handle.id)
+        context, to_hear = self.context.request_context(self.record, self._words_before(self.handle.id))
         for picture in self._pictures.messages:
             context.append(picture)
-        return self.host.step_request(
+        return self.context.step_request(
             context,
             turn_id=self.record.turn_id,
             may_call=may_call,
@@ -310,7 +310,7 @@ class Reply:
         )
 
     async def _model_step(self, number: int, *, may_call: bool) -> ToolBatch | None:
-        connection, is_first = self.host.connection, number == 0
+        connection, is_first = self.context.live.connection, number == 0
         if is_first and self.request.remote_reply_id:
             self._text_stage = SERVER_STAGE
             source = connection.accept(self.request.remote_reply_id)
@@ -348,22 +348,23 @@ class Reply:
         self._calls, self._utterance = [], None
         batch: ToolBatch | None = None
         channel = TextChannel()
-        host, makes_audio = self.host, self.host.capabilities.generates_audio  # the pipeline may change meanwhile
-        self._asked_at = host.clock.now()
+        context = self.context
+        makes_audio = context.live.capabilities.generates_audio  # the pipeline may change meanwhile
+        self._asked_at = context.clock.now()
         assert self._scope is not None
         async with anyio.create_task_group() as group:
-            watch = NO_WATCH if attempt is not None else host.observer.model_step(component, number, request)
-            watchdog = self.limit(component, host.limits.llm_first_token, host.limits.llm_stall, watch)
+            watch = NO_WATCH if attempt is not None else context.session.observer.model_step(component, number, request)
+            watchdog = self.limit(component, context.limits.llm_first_token, context.limits.llm_stall, watch)
             try:
-                self.record.mark("unattributed", "runtime", host.clock.now())  # what the loop took to come here
-                watchdog.arm(host.limits.llm_first_token)
+                self.record.mark("unattributed", "runtime", context.clock.now())  # what the loop took to come here
+                watchdog.arm(context.limits.llm_first_token)
                 if not makes_audio:  # while the model is waited for, its start costs nothing
                     group.start_soon(self._speak_channel, channel, attempt)
                 with watch, self.failure.blaming(component):
                     async with aclosing(source) as events:
                         async for event in events:
                             watch.take(event)
-                            watchdog.arm(host.limits.llm_stall)
+                            watchdog.arm(context.limits.llm_stall)
                             if self._scope.cancel_called:
                                 await self._unless_cut()
                             self._take(event, channel)
@@ -386,12 +387,12 @@ class Reply:
             return None
         self.record.preemptive = True
         attempt.retries.tell(self._note_retry)
-        self.host.observer.attempt_taken(attempt.id, self.handle.id)
+        self.context.session.observer.attempt_taken(attempt.id, self.handle.id)
         return attempt
 
     def _model_answered(self) -> None:
         """Note the model's first word, call or sound; the next ones change nothing."""
-        now = self.host.clock.now()
+        now = self.context.clock.now()
         self.record.mark(*self._text_stage, now)
         if self.record.llm_first_token is None and self._text_stage != FLOW_STAGE:
             ahead = self._attempt.first_token if self._attempt is not None and self.record.preemptive else None
@@ -415,7 +416,7 @@ class Reply:
             self._model_answered()
             self._answer().push(event)
         elif isinstance(event, Usage):
-            self.host.add_usage(event, record=self.record)
+            self.context.add_usage(event, record=self.record)
 
     def _generation_ended(self, *, makes_audio: bool) -> None:
         is_last = not self._calls and (self._flow is None or self._flow.is_over)
@@ -439,19 +440,35 @@ class Reply:
         self, text: str | TextChannel, utterance: Utterance, attempt: PreemptiveReply | None = None
     ) -> None:
         await self._floor.may_play()
-        host, limits = self.host, self.host.limits
-        watch = NO_WATCH if attempt is not None and attempt.with_voice else host.observer.voice()
+        context, limits = self.context, self.context.limits
+        watch = NO_WATCH if attempt is not None and attempt.with_voice else context.session.observer.voice()
         watchdog = self.limit("tts", limits.tts_first_byte, limits.tts_stall, watch)
         with watch:
-            await synthesise(text, utterance, host=host, record=self.record, limit=(watchdog, watch), attempt=attempt)
+            await synthesise(
+                text, utterance, context=context, record=self.record, limit=(watchdog, watch), attempt=attempt
+            )
 
     # --- playout: the wait for its end is bounded by the audio's length, and by who paused it, who resumes or cancels
 
     def _open_utterance(self) -> Utterance:
-        playout = self.host.playout
-        self._utterance = Utterance(self.handle.id, playout.rate)
+        playout = self.context.playout
+        self._utterance = Utterance(
+            self.handle.id, playout.rate, on_started=self._on_started, on_finished=self._on_finished
+        )
         self._floor.play(self._utterance, playout)
         return self._utterance
+
+    def _on_started(self, utterance: Utterance) -> None:
+        assert utterance.started_at is not None
+        self.record.played(utterance.started_at)
+        self.context.session.inbox.post(PlayoutStarted(self.handle.id, utterance.started_at))
+
+    def _on_finished(self, utterance: Utterance) -> None:
+        self._commit_heard(utterance, utterance.total, interrupted=False)
+        if self._batch is not None:
+            self.context.tools.release(self._batch)
+        now = self.context.clock.now()
+        self.context.session.inbox.post(PlayoutFinished(self.handle.id, now, utterance.is_last))
 
     def _answer(self) -> Utterance:
         if self._utterance is None:
@@ -462,9 +479,9 @@ class Reply:
         utterance, self._utterance = self._utterance, None
         if utterance is None or utterance.done.is_set():
             return
-        position = self.host.playout.stop(utterance, self.host.fade)
+        position = self.context.playout.stop(utterance, self.context.fade)
         self._commit_heard(utterance, position, interrupted=True)
-        tell_cut(self.host, utterance, position, self.record.turn_id if self.request.add_to_history else None)
+        tell_cut(self.context, utterance, position, self.record.turn_id if self.request.add_to_history else None)
 
     def _commit_heard(self, utterance: Utterance, samples: int, *, interrupted: bool) -> None:
         heard = utterance.heard.at(samples)
@@ -473,16 +490,16 @@ class Reply:
         self.record.audio.generated += utterance.total / utterance.rate
         self.record.heard_text.append(heard)
         if heard and self.request.add_to_history:
-            history, turn_id, ids = self.host.history, self.record.turn_id, utterance.items.ids
+            history, turn_id, ids = self.context.history, self.record.turn_id, utterance.items.ids
             history.add_message("assistant", heard, interrupted=interrupted, turn_id=turn_id, said_as=ids)
 
     # --- tools
 
     def _start_tools(self, calls: list[ToolCall]) -> ToolBatch:
-        self.host.post(ToolsStarted(self.handle.id))
-        self._batch = batch = self.host.run_tools(self.handle, calls, self.record.turn_id)
+        self.context.session.inbox.post(ToolsStarted(self.handle.id))
+        self._batch = batch = self.context.tools.start(self.handle, calls, self.record.turn_id)
         if self._utterance is None or self._utterance.done.is_set():
-            self.host.release_tools(batch)
+            self.context.tools.release(batch)
         return batch
 
     def _record_tools(self, batch: ToolBatch) -> None:
@@ -493,7 +510,7 @@ class Reply:
         """Wait for results, and for the agent that one of them hands off to; tell whether the model goes on."""
         follows = await await_tools(
             batch,
-            host=self.host,
+            context=self.context,
             handle=self.handle,
             record=self.record,
             floor=self._floor,

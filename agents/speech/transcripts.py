@@ -1,4 +1,4 @@
-"""TranscriptFeed: shows what both sides say to the room, the agent's words in step with its playout."""
+"""TranscriptFeed: sends the words of both sides to the room, the agent's words in step with its playout."""
 
 from __future__ import annotations
 
@@ -17,12 +17,16 @@ class TranscriptFeed:
     both.
     """
 
-    def __init__(self, transport: Transport) -> None:
-        self._transport = transport
+    def __init__(self) -> None:
+        self._transport: Transport | None = None
         self._utterance: Utterance | None = None
         self._shown = ""
         self._agent_segment = ""
         self._user_segment = ""
+
+    def open(self, transport: Transport) -> None:
+        """Send to that transport from now on. Before, no speech is heard."""
+        self._transport = transport
 
     def agent_progress(self, utterance: Utterance, position: int, is_over: bool) -> None:
         """Show what has been heard of `utterance` up to `position` (samples); `is_over` when no more will be."""
@@ -33,9 +37,7 @@ class TranscriptFeed:
         heard = utterance.heard.at(position)
         if heard != self._shown or (is_over and heard):
             self._shown = heard
-            self._transport.send_transcript(
-                TranscriptSegment(segment_id=self._agent_segment, who="agent", text=heard, is_final=is_over)
-            )
+            self._send(TranscriptSegment(segment_id=self._agent_segment, who="agent", text=heard, is_final=is_over))
 
     def user(self, text: str, *, is_final: bool) -> None:
         """Show the user's words so far."""
@@ -43,13 +45,15 @@ class TranscriptFeed:
             if not text:
                 return
             self._user_segment = new_id("user")
-        self._transport.send_transcript(
-            TranscriptSegment(segment_id=self._user_segment, who="user", text=text, is_final=is_final)
-        )
+        self._send(TranscriptSegment(segment_id=self._user_segment, who="user", text=text, is_final=is_final))
         if is_final:
             self._user_segment = ""
 
     def turn(self, record: TurnRecord) -> None:
         """Send a turn's record, where the transport was told to."""
-        if self._transport.wants_turn_records:
+        if self._transport is not None and self._transport.wants_turn_records:
             self._transport.send_turn_record(json.dumps(record.to_json()))
+
+    def _send(self, segment: TranscriptSegment) -> None:
+        if self._transport is not None:
+            self._transport.send_transcript(segment)

@@ -15,7 +15,7 @@ import anyio
 
 from vivavoce.agents.agent import CompletedTurn, StopResponse
 from vivavoce.agents.core.speech_handle import SpeechHandle
-from vivavoce.agents.speech.context import SpeechHost
+from vivavoce.agents.speech.context import ReplyContext
 from vivavoce.pipelines.core.checks import awaited
 from vivavoce.pipelines.core.errors import located
 from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
@@ -84,21 +84,24 @@ def running_turn_hook() -> TurnHook | None:
     return None if hook is None or hook.is_over else hook
 
 
-async def completed_turn(host: SpeechHost, item: ChatMessage, answer: SpeechHandle) -> CompletedTurn:
+async def completed_turn(context: ReplyContext, item: ChatMessage, answer: SpeechHandle) -> CompletedTurn:
     """Let the agent edit the turn of `item`, and return what it left; a hook that fails is reported.
 
     Raises:
         StopResponse: The agent drops the turn.
     """
-    turn = CompletedTurn(turn_id=item.turn_id, text=item.transcript, history=host.context())
+    turn = CompletedTurn(turn_id=item.turn_id, text=item.transcript, history=context.conversation())
     try:
-        with host.observer.hook("on_user_turn_completed"), TurnHook(answer, host.limits.hook_timeout).running():
+        with (
+            context.session.observer.hook("on_user_turn_completed"),
+            TurnHook(answer, context.limits.hook_timeout).running(),
+        ):
             with strays_as_errors("on_user_turn_completed"):
-                await awaited("on_user_turn_completed", host.agent.on_user_turn_completed(turn))
+                await awaited("on_user_turn_completed", context.live.agent.on_user_turn_completed(turn))
     except StopResponse:
         raise
     except Exception as error:  # noqa: BLE001 - a user callback: the turn is answered without it
         logger.warning("on_user_turn_completed failed: %s", located(error))
         logger.debug("on_user_turn_completed failed here", exc_info=error)
-        host.report_error(error, "hook")
+        context.session.report_error(error, "hook")
     return turn

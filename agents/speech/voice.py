@@ -6,7 +6,7 @@ from contextlib import aclosing
 from functools import partial
 
 from vivavoce.agents.audio.playout import Utterance
-from vivavoce.agents.speech.context import SpeechHost
+from vivavoce.agents.speech.context import ReplyContext
 from vivavoce.agents.speech.preemptive import PreemptiveReply
 from vivavoce.agents.speech.text_channel import TextChannel
 from vivavoce.agents.telemetry.observer import Watch
@@ -19,7 +19,7 @@ async def synthesise(
     text: str | TextChannel,
     utterance: Utterance,
     *,
-    host: SpeechHost,
+    context: ReplyContext,
     record: TurnRecordBuilder,
     limit: tuple[Watchdog, Watch],
     attempt: PreemptiveReply | None,
@@ -33,7 +33,7 @@ async def synthesise(
     Raises:
         ProviderError: What the voice raised, or that it was silent though there was something to pronounce.
     """
-    limits, (watchdog, watch) = host.limits, limit
+    limits, (watchdog, watch) = context.limits, limit
     channel = text if isinstance(text, TextChannel) else None
     has_audio = False
     text_is_in = partial(watchdog.arm, limits.tts_first_byte)
@@ -43,17 +43,17 @@ async def synthesise(
         channel.on_close = text_is_in
     try:
         ahead = attempt if attempt is not None and attempt.with_voice else None
-        async with aclosing(ahead.audio() if ahead is not None else host.connection.speak(text)) as chunks:
+        async with aclosing(ahead.audio() if ahead is not None else context.live.connection.speak(text)) as chunks:
             async for chunk in chunks:
                 watchdog.disarm()
                 has_audio = has_audio or bool(chunk.frame.data)
                 if chunk.requested_at is not None:
-                    watch.first_byte(host.clock.now() - chunk.requested_at)
+                    watch.first_byte(context.clock.now() - chunk.requested_at)
                     record.mark("first_sentence", "provider", chunk.requested_at)
                     if record.tts_first_byte is None:
-                        took = host.clock.now() - chunk.requested_at if ahead is None else ahead.first_byte
+                        took = context.clock.now() - chunk.requested_at if ahead is None else ahead.first_byte
                         record.tts_first_byte = took
-                record.mark("tts_first_byte", "provider", host.clock.now())
+                record.mark("tts_first_byte", "provider", context.clock.now())
                 utterance.push(chunk)
                 if channel is not None:
                     channel.on_close = None  # the voice does not hang while it waits for the playout
@@ -68,7 +68,7 @@ async def synthesise(
         watchdog.close()
         seconds = utterance.total / utterance.rate
         watch.spoken(len(utterance.heard.text), seconds)
-        host.add_usage(characters=len(utterance.heard.text), audio_seconds=seconds, record=record)
+        context.add_usage(characters=len(utterance.heard.text), audio_seconds=seconds, record=record)
     # Without a letter or a digit there is nothing to pronounce.
     if not has_audio and any(letter.isalnum() for letter in utterance.heard.text):
         raise ProviderError(f"needed audio of {len(utterance.heard.text)} characters, got none", provider="tts")

@@ -1,31 +1,32 @@
-"""WarmTask: where replies run, one task of the session's group each, the next one's kept ready.
+"""WarmTask: a task that waits for the next reply, so that the reply runs at once.
 
-To start a task costs a tenth of the time in which an answer becomes audible, when the caller already waits for it;
-made ahead, while nobody does, it costs a wake-up. Each task runs one reply and ends, and begins in the context in which
-the lane was made: a reply's own task asks for the next one, and what hooks and providers set there ends with it.
+To start a task costs a tenth of the time in which an answer becomes audible, while the caller waits; started before,
+it costs a wake-up. Each task runs one reply and ends. It begins in the context of `open()`: a reply's own task asks for
+the next one, and context variables that hooks and providers set there end with it.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from typing import Any
 
-from anyio.abc import TaskGroup
+from vivavoce.agents.core.context import SessionContext
 
 
 class WarmTask:
-    """Runs replies at once.
+    """Runs replies at once, in tasks of the session's group."""
 
-    Args:
-        group: Owns the tasks; the one that waits ends with its cancellation.
-    """
-
-    def __init__(self, group: TaskGroup) -> None:
-        self._group = group
-        self._context = copy_context()
+    def __init__(self, session: SessionContext) -> None:
+        self._session = session
+        self._variables = Context()
         self._ready: _Seat | None = None
+
+    def open(self) -> None:
+        """Let tasks begin in the context of the calling task; keep the first one ready."""
+        self._variables = copy_context()
+        self.prepare()
 
     def prepare(self) -> None:
         """Keep a task ready; called when there is time."""
@@ -43,9 +44,9 @@ class WarmTask:
 
     def _begin(self, run: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
         def begin() -> None:
-            self._group.start_soon(run, name=name)
+            self._session.group.start_soon(run, name=name)
 
-        self._context.run(begin)
+        self._variables.run(begin)
 
 
 class _Seat:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import anyio
-from anyio.abc import TaskGroup
 
 from vivavoce.agents import events as ev
 from vivavoce.agents.agent import Agent
@@ -19,7 +17,7 @@ from vivavoce.agents.tools.executor import PendingHandoff, ToolBatch, ToolExecut
 from vivavoce.agents.turn.inputs import AnswerOwed, ResultsCarried, ToolCallSettled, ToolsRunning
 from vivavoce.pipelines.core.errors import SessionError
 from vivavoce.pipelines.llm.chat_context import ChatContext, FunctionCall, FunctionCallOutput
-from vivavoce.pipelines.llm.tools import Tool, ToolCall, ToolOutput
+from vivavoce.pipelines.llm.tools import ToolCall, ToolOutput
 
 STILL_RUNNING = "The call is still running; its result will follow. Do not call it again."
 
@@ -63,15 +61,9 @@ class ToolCalls:
             on_error=lambda error: context.report_error(error, "tool"),
         )
 
-    def start(
-        self,
-        group: TaskGroup,
-        handle: SpeechHandle,
-        calls: Sequence[ToolCall],
-        tools: Sequence[Tool[..., Any]],
-        turn_id: str,
-    ) -> ToolBatch:
-        """Run `calls` for the speech of `handle` and return at once."""
+    def start(self, handle: SpeechHandle, calls: Sequence[ToolCall], turn_id: str) -> ToolBatch:
+        """Run calls of the present agent's tools for the speech of `handle`, in tasks of the session."""
+        tools = self._context.live.agent.tools
         for call in calls:
             self._context.log.note(
                 ev.ToolStarted, turn_id=turn_id, tool=call.name, call_id=call.call_id, arguments=call.arguments
@@ -79,7 +71,10 @@ class ToolCalls:
         token = running_tool_of.set(handle.id)  # inherited by the tasks started here
         try:
             batch = self._executor.start(
-                group, calls, tools, lambda call, note: RunContext(self._context.session, handle, call.call_id, note)
+                self._context.group,
+                calls,
+                tools,
+                lambda call, note: RunContext(self._context.session, handle, call.call_id, note),
             )
         finally:
             running_tool_of.reset(token)

@@ -44,7 +44,6 @@ STILL_SET: dict[str, set[str]] = {
     },
     "vivavoce.agents.session.pipelines.switch": {"AttachedPipeline.failure", "PipelineChangeControl.is_urgent"},
     "vivavoce.agents.session.runtime": {
-        "ReplyContext.links",
         "TurnRecordBuilder.answered_turn",
         "TurnRecordBuilder.user_text",
     },
@@ -52,7 +51,6 @@ STILL_SET: dict[str, set[str]] = {
     "vivavoce.agents.session.waking": {"WakeUpCall.callback"},
     "vivavoce.agents.speech.flow": {"ConversationFlow._control", "_Held.cleaned"},
     "vivavoce.agents.speech.reply": {
-        "Failure.error",
         "Heard.generated",
         "Heard.played",
         "ToolBatch.is_interrupted",

@@ -10,7 +10,7 @@ from vivavoce.agents.agent import Agent, AgentControl, EmptyReply
 from vivavoce.agents.core.log import SessionLog
 from vivavoce.agents.core.quiet_limit import QuietLimit
 from vivavoce.agents.core.speech_handle import SpeechControl
-from vivavoce.agents.speech.context import SpeechRequest
+from vivavoce.agents.speech.request import SpeechRequest
 from vivavoce.agents.turn.inputs import SpeechRequested, TurnInput
 from vivavoce.pipelines.core.checks import awaited
 from vivavoce.pipelines.core.errors import SessionError, describe, located

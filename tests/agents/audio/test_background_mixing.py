@@ -69,13 +69,11 @@ class Stage:
         self.written: list[AudioFrame] = []
         self.most_queued = 0
         self.playout = Playout(
-            self.sink,
             self.clock,
-            on_started=lambda utterance: self.started.append(utterance.started_at or -1.0),
-            on_finished=lambda _: self.finished.append(self.clock.now()),
             on_written=self._on_written,
         )
-        self.playout.open()
+        self.playout.open(self.sink)
+        self.playout.begin()
         self._path = path
         self._group = group
 
@@ -96,7 +94,12 @@ class Stage:
         return player
 
     def speak(self, samples: npt.NDArray[np.int16] = SPEECH, *, is_finished: bool = True) -> Utterance:
-        utterance = Utterance("speech_1", RATE)
+        utterance = Utterance(
+            "speech_1",
+            RATE,
+            on_started=lambda utterance: self.started.append(utterance.started_at or -1.0),
+            on_finished=lambda _: self.finished.append(self.clock.now()),
+        )
         self.playout.play(utterance)
         utterance.push(AudioChunk(AudioFrame(samples.tobytes(), RATE)))
         if is_finished:

@@ -36,19 +36,22 @@ class Stage:
         self.told: list[tuple[str, float]] = []
         self.most_queued = 0
         self.playout = Playout(
-            self.sink,
             self.clock,
-            on_started=lambda _: self.told.append(("started", self.clock.now())),
-            on_finished=lambda _: self.told.append(("finished", round(self.clock.now(), 9))),
             on_written=self._written,
         )
-        self.playout.open()
+        self.playout.open(self.sink)
+        self.playout.begin()
 
     def _written(self, frame: AudioFrame) -> None:
         self.most_queued = max(self.most_queued, self.sink.queued())
 
     def utterance(self, audio: AudioFrame | None = None, *, is_finished: bool = True) -> Utterance:
-        utterance = Utterance("speech_1", RATE)
+        utterance = Utterance(
+            "speech_1",
+            RATE,
+            on_started=lambda _: self.told.append(("started", self.clock.now())),
+            on_finished=lambda _: self.told.append(("finished", round(self.clock.now(), 9))),
+        )
         self.playout.play(utterance)
         if audio is not None:
             utterance.push(AudioChunk(audio))
@@ -200,13 +203,12 @@ def test_audio_that_comes_late_leaves_a_gap_and_loses_nothing() -> None:
 def test_nothing_is_played_before_the_caller_can_hear() -> None:
     async def main() -> None:
         stage = Stage()
-        stage.playout = Playout(
-            stage.sink, stage.clock, on_started=lambda _: stage.told.append(("started", 0)), on_finished=lambda _: None
-        )
+        stage.playout = Playout(stage.clock)
+        stage.playout.open(stage.sink)
         utterance = stage.utterance(ramp(480))
         await anyio.sleep(1.0)
         assert stage.told == []
-        stage.playout.open()
+        stage.playout.begin()
         await utterance.done.wait()
         assert stage.sink.played() == ramp(480).data
 

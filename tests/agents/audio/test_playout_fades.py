@@ -33,8 +33,9 @@ class Stage:
     def __init__(self) -> None:
         self.clock = VirtualClock()
         self.sink = VirtualSink(self.clock, sample_rate=RATE)
-        self.playout = Playout(self.sink, self.clock, on_started=lambda _: None, on_finished=lambda _: None)
-        self.playout.open()
+        self.playout = Playout(self.clock)
+        self.playout.open(self.sink)
+        self.playout.begin()
 
     def speak(self, seconds: float = 2.0) -> Utterance:
         utterance = Utterance("speech_1", RATE)

@@ -10,6 +10,12 @@ from vivavoce.pipelines.testing.virtual_time import VirtualClock, run_virtual
 RATE = 24000
 
 
+def feed_of(room: LocalTransport) -> TranscriptFeed:
+    feed = TranscriptFeed()
+    feed.open(room)
+    return feed
+
+
 def _speaking() -> Utterance:
     utterance = Utterance("speech", RATE)
     utterance.heard.add_text("one two three four")
@@ -20,7 +26,7 @@ def _speaking() -> Utterance:
 def test_a_caller_who_begins_to_speak_does_not_begin_a_new_segment_of_the_agent() -> None:
     async def run() -> list[tuple[str, str, bool]]:
         room = LocalTransport(VirtualClock())
-        feed, utterance = TranscriptFeed(room), _speaking()
+        feed, utterance = feed_of(room), _speaking()
         feed.agent_progress(utterance, 2 * RATE, is_over=False)
         feed.user("stop", is_final=False)
         feed.agent_progress(utterance, 3 * RATE, is_over=True)
@@ -36,7 +42,7 @@ def test_sessions_that_follow_each_other_in_a_room_share_no_segment() -> None:
     async def run() -> set[str]:
         room = LocalTransport(VirtualClock())
         for _ in range(2):
-            feed = TranscriptFeed(room)
+            feed = feed_of(room)
             feed.agent_progress(_speaking(), RATE * 2, is_over=False)
             feed.user("stop", is_final=True)
         return {part.segment_id for part in room.transcripts}

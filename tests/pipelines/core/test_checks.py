@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from vivavoce.agents import BackgroundAudioConfig, ContextWindow, SessionOptions
-from vivavoce.agents.speech.context import SpeechLimits
+from vivavoce.agents.speech.limits import SpeechLimits
 from vivavoce.agents.turn.barge_in.policy import Decision, InterruptionMoment
 from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions, TurnOptions, WakeUp
 from vivavoce.pipelines.core.checks import (

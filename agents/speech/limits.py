@@ -1,0 +1,33 @@
+"""SpeechLimits: how long a reply waits for its providers and hooks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vivavoce.pipelines.core.checks import check_number, check_whole
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeechLimits:
+    """How long a reply waits for its providers and hooks, in seconds; then the turn fails.
+
+    What each option does: docs/options.md.
+    """
+
+    llm_first_token: float = 10.0
+    """From a request to the model's first word or tool call; also to the first text of a stream given to `say()`."""
+    llm_stall: float = 10.0
+    """Between two things that the model sends after that; also between two texts of a stream given to `say()`."""
+    tts_first_byte: float = 5.0
+    """From text that can be spoken to the voice's first audio."""
+    tts_stall: float = 5.0
+    """Between two pieces of audio after that, also of audio given in place of a synthesis."""
+    hook_timeout: float = 10.0
+    """For one run of `on_user_turn_completed`."""
+    max_tool_steps: int = 5
+    """Steps of tool calls in one answer; then the model has to answer without tools."""
+
+    def __post_init__(self) -> None:
+        for name in ("llm_first_token", "llm_stall", "tts_first_byte", "tts_stall", "hook_timeout"):
+            check_number(name, getattr(self, name), above=0, unit="s")
+        check_whole("max_tool_steps", self.max_tool_steps, at_least=0)
