@@ -1,7 +1,7 @@
-"""What becomes of a caller who speaks at once: `python tests/bench/first_words.py [runs]`.
+"""Lost words of a caller who speaks at once: `python tests/bench/first_words.py [runs]`.
 
 Each run is a session of a `SessionHarness` in real time, in a process of its own, so that its start is a cold one. The
-recogniser knows words only where the VAD has heard them. Exit status 1 if any words were lost.
+recogniser has words only for audio that the VAD has heard. Exit status 1 if any words were lost.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""docs/options.md, made from the options classes: `make reference` writes it, a test says when it is out of date.
+"""docs/options.md, made from the options classes: `make reference` writes it, a test fails if it is out of date.
 
-What an option means stands below it in the source, where `help()` does not look.
+The docstring below an option in the source explains it; `help()` does not show it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ times are seconds, and a wrong value is refused at once. Made from the source by
 """
 
 POINTER = "What each option does: docs/options.md."
-"""Ends the docstring of each class, for those who come by `help()`."""
+"""Ends the docstring of each class, for readers of `help()`."""
 
 CHAPTERS: dict[str, tuple[str, ...]] = {
     "A session": (
@@ -88,7 +88,7 @@ def options_of(cls: type) -> Iterator[Option]:
 
 
 def _declared(cls: type) -> dict[str, tuple[ast.AnnAssign, str]]:
-    """Return each field as it stands in the source, and what is said below it."""
+    """Return each field's statement in the source, and the docstring below it."""
     found: dict[str, tuple[ast.AnnAssign, str]] = {}
     for base in reversed(cls.__mro__):
         if not dataclasses.is_dataclass(base):
@@ -108,7 +108,7 @@ def _text(statement: ast.stmt | None) -> str:
 
 
 def _default(field: dataclasses.Field[object], written: ast.expr | None) -> str:
-    """Return a number or a text that has a name as it is, what is made as it is written; "" where there is none."""
+    """Return a number or a named text by value, a made default by its expression; "" if there is none."""
     if isinstance(field.default, str | int | float | None):
         return repr(field.default)
     if isinstance(written, ast.Call) and getattr(written.func, "id", "") == "field":

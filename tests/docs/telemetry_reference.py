@@ -1,4 +1,4 @@
-"""What docs/telemetry.md says that there is."""
+"""The content of docs/telemetry.md as data."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class SpanEntry:
     """The attribute of its links."""
 
     def unknown(self, attributes: Mapping[str, object]) -> list[str]:
-        """Return those that are not named here. What has no dot is an application's."""
+        """Return the attributes that are not named here. A name without a dot is an application's."""
         known = {*COMMON, *self.attributes}
         named = [name for name in attributes if "." in name and not name.startswith("vivavoce.options.")]
         return [name for name in named if name not in known]
@@ -65,7 +65,7 @@ def content() -> frozenset[str]:
 
 @cache
 def values() -> dict[str, frozenset[str]]:
-    """Return the attributes of which every value is named, with those."""
+    """Return the attributes with a closed list of values, with those."""
     return {_NAME.findall(name)[0]: frozenset(re.findall(r"`(\w+)`", told)) for name, told in _rows("Values")}
 
 
@@ -87,7 +87,7 @@ def metrics() -> dict[str, MetricEntry]:
 
 
 def _expanded(told: str) -> frozenset[str]:
-    """Return the attributes, with what stands for several written out."""
+    """Return the attributes, with each placeholder expanded."""
     found = set()
     for name in _NAME.findall(told):
         if "{part}" in name:

@@ -1,4 +1,4 @@
-"""An example that is an app says so to whoever runs it by `python`, and does not end as if all had gone well."""
+"""An example that is an app reports the right command if `python` runs it, and does not end with success."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the README shows is what the repository holds."""
+"""The README's snippets and names are those of the repository."""
 
 from __future__ import annotations
 

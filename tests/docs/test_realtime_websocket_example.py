@@ -30,7 +30,7 @@ LOCAL = RealtimeSetup(turn_detection="local", history=ChatContext((ChatMessage(r
 
 
 class SpeechServer:
-    """The service: answers "One two three four", word by word, to whatever it is asked."""
+    """The service: answers "One two three four", word by word, to every request."""
 
     def __init__(self) -> None:
         self.url = ""

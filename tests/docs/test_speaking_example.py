@@ -1,4 +1,4 @@
-"""examples/speaking.py, run as its docstring says: what the caller hears, in which order, and what becomes of it."""
+"""examples/speaking.py, run as in its docstring: the heard texts, their order, and their outcomes."""
 
 from __future__ import annotations
 

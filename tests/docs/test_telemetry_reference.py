@@ -1,4 +1,4 @@
-"""docs/telemetry.md names what there is; `Watching.check()` holds what all traced tests send against it."""
+"""docs/telemetry.md names everything; `Watching.check()` compares it with the telemetry of all traced tests."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from vivavoce.agents.turn.effects import EndedBy
 AGENTS = TARGET.parents[1] / "agents"
 SOURCE = "".join(path.read_text(encoding="utf-8") for path in AGENTS.rglob("*.py"))
 MADE = r"vivavoce\.(stage|options|(stt|llm|tts|vad|denoise|turn_detector|realtime_model)\.(provider|model)$)"
-"""Attributes whose names are made of others."""
+"""Attributes whose names are composed."""
 OTHERS = {"error.message", "exception.escaped", "vivavoce.nowhere"}
-"""What `redact` is asked for a status by; what the SDK, and so we, put on an application's own spans; a logger."""
+"""Names for `redact` without an attribute of ours; the SDK's attributes on an application's own spans; a logger."""
 BUILT = ("handoff", "pipeline_change", "wake_up", "hook")
-"""Kinds whose attributes are made of what the session says of them."""
+"""Kinds whose attributes come from the session's reports."""
 
 
 class Instruments(NoOpMeter):

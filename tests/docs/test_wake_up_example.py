@@ -1,4 +1,4 @@
-"""examples/wake_up.py in virtual time: what its caller hears, and when."""
+"""examples/wake_up.py in virtual time: the caller hears each wake-up at its time."""
 
 from __future__ import annotations
 

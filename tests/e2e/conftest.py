@@ -26,7 +26,7 @@ ALL = "VIVAVOCE_TEST_TWINS"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what runs on the embedded room already, unless it is marked or all of it is wanted."""
+    """Skip twins that run on the embedded room already, unless marked or all tests are wanted."""
     if os.environ.get(ALL) == "1":
         return
     twins = [item for item in items if _is_twin(item) and item.get_closest_marker("both_servers") is None]
@@ -63,7 +63,7 @@ def _livekit() -> Iterator[RoomEndpoint]:
 
 @pytest.fixture(scope="session")
 def embedded_room() -> Iterator[RoomEndpoint]:
-    """The embedded room alone, for what only it promises."""
+    """The embedded room alone, for guarantees that only it gives."""
     with _embedded() as endpoint:
         yield endpoint
 
@@ -84,7 +84,7 @@ def room_server(request: pytest.FixtureRequest) -> RoomEndpoint:
 
 @pytest.fixture(scope="session")
 def grpc_collector() -> Iterator[Collector]:
-    """What gets the telemetry of the demo on its own server, over gRPC."""
+    """Receives the telemetry of the demo on its own server, over gRPC."""
     with running_collector() as collector:
         yield collector
 
@@ -105,7 +105,7 @@ def on_embedded(tmp_path_factory: pytest.TempPathFactory, grpc_collector: Collec
 
 @pytest.fixture(scope="session")
 def http_collector() -> Iterator[Collector]:
-    """What gets the telemetry of the demo on a real server, over HTTP."""
+    """Receives the telemetry of the demo on a real server, over HTTP."""
     with running_collector() as collector:
         yield collector
 

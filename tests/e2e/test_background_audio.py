@@ -38,7 +38,7 @@ def dbfs(amplitude: float) -> float:
 
 
 def level_at(samples: npt.NDArray[np.int16], hertz: float) -> float:
-    """The level of what is within 40 Hz of a frequency, in dB of full scale (RMS)."""
+    """The level within 40 Hz of a frequency, in dB of full scale (RMS)."""
     window = np.hanning(len(samples))
     power = np.abs(np.fft.rfft(samples * window)) ** 2
     at = np.fft.rfftfreq(len(samples), 1 / PEER_RATE)
@@ -47,7 +47,7 @@ def level_at(samples: npt.NDArray[np.int16], hertz: float) -> float:
 
 
 async def next_second(peer: Peer, skip: float) -> npt.NDArray[np.int16]:
-    """Return a second of what comes from now on, `skip` seconds later."""
+    """Return a second of audio from now on, `skip` seconds later."""
     peer.samples.clear()
     await peer.until(lambda: len(peer.audio()) >= (skip + 1.0) * PEER_RATE)
     return peer.audio()[round(skip * PEER_RATE) :][:PEER_RATE]
@@ -81,7 +81,7 @@ async def test_ambience_is_heard_at_its_level_and_quieter_under_speech(
         assert level_at(again, AMBIENCE) == pytest.approx(dbfs(AMPLITUDE * VOLUME), abs=TOLERANCE)
         assert level_at(again, SPEECH) < -55
         session.stop_background_audio()
-        await anyio.sleep(1.0)  # the fade, and what is on its way
+        await anyio.sleep(1.0)  # the fade, and audio on its way
         caller.samples.clear()
         await anyio.sleep(1.0)
         rest = caller.audio()

@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
 
 HELLO = Path(__file__).parents[2] / "examples/hello.py"
 AUDIBLE = 300.0
-"""RMS, of 32768, from which sound is heard."""
+"""RMS, of 32768, from which sound counts as heard."""
 
 
 async def said(path: Path, *lines: tuple[float, str], tail: float = 0.5) -> Path:

@@ -54,7 +54,7 @@ async def entrypoint(ctx: JobContext) -> None:
     await AgentSession(Host("You take table bookings."), pipeline).start()
 '''
 AUDIBLE = 300.0
-"""RMS, of 32768, from which sound is heard."""
+"""RMS, of 32768, from which sound counts as heard."""
 METER_LIT = 3
 """Cells of ten that a voice lights at least; a null device is silent, which lights none."""
 
@@ -71,7 +71,7 @@ def recorded(sound: Sound, to: Path) -> Iterator[Path]:
 
 
 def sounding(heard: Path, *, last: float | None = None) -> float:
-    """Return how many seconds of a recording that goes on sound; of its last seconds only, if `last` is given."""
+    """Return how many seconds of a growing recording have sound; of its last seconds only, if `last` is given."""
     samples = np.fromfile(heard, dtype=np.int16)
     if last is not None:
         samples = samples[-round(RATE * last) :]
@@ -168,8 +168,8 @@ def speaks_to_the_end(folder: Path) -> bool:
 
 
 def test_its_own_voice_in_the_microphone_does_not_interrupt_the_agent(tmp_path: Path) -> None:
-    # On a machine so busy that the sound underruns, the echo jumps in time and may be heard: hence several tries. By
-    # chance none would succeed: see the next test.
+    # On a machine so busy that the sound underruns, the echo jumps in time and may be heard: hence several tries. A
+    # success by chance is impossible: see the next test.
     assert any(speaks_to_the_end(tmp_path / str(attempt)) for attempt in range(4))
 
 

@@ -1,4 +1,4 @@
-"""`vivavoce console --text`: on a real terminal, which stays as it is, and with every other kind of input."""
+"""`vivavoce console --text`: on a real terminal, which stays unchanged, and with every other kind of input."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def entrypoint(ctx: JobContext) -> None:
 GREETING = "Hello! For which day?"
 BOOKED = "Your table is booked for friday at seven."
 END_LIMIT = 15.0
-"""Seconds to end in; the machine may be loaded, and what hung before did so for good."""
+"""Seconds for the end; the machine may be loaded, and the old fault hung for ever."""
 
 
 @contextmanager
@@ -143,7 +143,7 @@ def test_the_agent_hangs_up(tmp_path: Path) -> None:
 
 
 def spoken(folder: Path, stdin: int, *, redirection: str = "") -> str:
-    """Run the agent on this input and return what it printed; it has to end by itself, well."""
+    """Run the agent on this input and return its output; it has to end by itself, with success."""
     (folder / "app.py").write_text(APP)
     done = subprocess.run(
         ["sh", "-c", f'exec "$@" {redirection}', "sh", sys.executable, "-c", MAIN, "console", "app.py", "--text"],

@@ -80,7 +80,7 @@ def test_stages_sum_to_the_latency_of_every_answered_turn(ran: Ran) -> None:
 def test_the_recordings_of_both_sides_show_what_the_report_says(
     ran: Ran, name: str, limits: tuple[float, float]
 ) -> None:
-    """The gaps are measured here anew, from the sound alone: a third opinion beside caller and agent."""
+    """The gaps are measured again here, from the sound alone: a third opinion beside caller and agent."""
     caller, agent = _sounds(ran.folder / name)
     latencies = [turn["e2e_latency"] for turn in ran.report["turns"] if turn["e2e_latency"] is not None]
     ends = [end for _, end in caller]

@@ -28,7 +28,7 @@ FRAME_BYTES = 2 * FRAME_SAMPLES
 
 @asynccontextmanager
 async def greeting_agent(server: RoomEndpoint, room_name: str) -> AsyncIterator[None]:
-    """An agent whose voice is in the room before the caller is, and who greets at once when the caller joins."""
+    """An agent whose voice is in the room before the caller, and who greets at once when the caller joins."""
     text = f"{GREETING} {dialogue().slots[0].ask}"
     async with espeak.TTS(voice=VOICE, rate=WORDS_PER_MINUTE) as tts:
         pcm = (await speak_all(tts, [text]))[text] + bytes(SAMPLE_RATE)

@@ -19,7 +19,7 @@ OUTLIVES = {"tool", "tts", "llm", "attempt", "flow", "hook"}
 
 
 class Tree:
-    """Spans by what is in what."""
+    """Spans by their parents."""
 
     def __init__(self, spans: list[Span]) -> None:
         self.spans = sorted(spans, key=lambda span: int(span["startTimeUnixNano"]))
@@ -50,7 +50,7 @@ def kind_of(span: Span) -> str:
 
 
 def is_dropped(span: Span) -> bool:
-    """Whether it is a turn that nobody answered: a real recogniser may hear nothing in a line, which is said again."""
+    """Whether it is a turn without an answer: a real recogniser may hear nothing in a line, which is then repeated."""
     return bool(span["attributes"].get("vivavoce.turn.outcome") == "dropped")
 
 
@@ -78,7 +78,7 @@ def tree(collector: Collector) -> Tree:
 
 @pytest.fixture
 def turns(ran: Ran) -> list[dict[str, Any]]:
-    """What the report says."""
+    """The turns of the report."""
     found: list[dict[str, Any]] = ran.report["turns"]
     return found
 
@@ -208,5 +208,5 @@ def test_the_logs_tell_each_turn_within_its_trace_and_nothing_that_was_said(
     for turn in turns:
         for text in (turn["user_text"], turn["agent_text"]):
             assert " " not in text or text.lower() not in said  # a "no" is in many a word of the log's own
-    assert "turn_1 (" not in ran.output  # for the backend alone: the terminal shows what it always shows
+    assert "turn_1 (" not in ran.output  # for the backend alone: the terminal shows the same as ever
     assert "secret" not in said

@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(180)]
 
 MAX_SILENCE = 1.0
 END_LIMIT = 15.0
-"""Seconds in which Ctrl-C has ended everything, on a machine that may be loaded."""
+"""Seconds in which Ctrl-C ends everything, on a machine that may be loaded."""
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ async def test_a_broken_save_is_shown_and_the_old_code_goes_on(dev: Running, fol
             write_app(folder, "v2", "The broken code booked", before=before)
             await seen(dev, problem)
             await seen(dev, "The old code continues.", times=number)
-        # It loads, and fails only when it is to take the call over.
+        # It loads, and fails only at the takeover of the call.
         text = (folder / "app.py").read_text().removeprefix(before)
         (folder / "app.py").write_text(text.replace("    tts = espeak.TTS()\n", "    raise KeyError('late')\n"))
         await seen(dev, "late")

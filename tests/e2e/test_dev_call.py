@@ -1,4 +1,4 @@
-"""`vivavoce dev` and `vivavoce call` together: a save in the middle of a scripted call, and the script goes on."""
+"""`vivavoce dev` and `vivavoce call` together: a save in the middle of a scripted call, and the script continues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The examples do what they say, in a room, on both servers."""
+"""The examples keep their promises, in a room, on both servers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What LiveKitTransport tells when the caller's microphone goes away in mid-speech, and when it comes back."""
+"""Reports of LiveKitTransport when the caller's microphone disappears in mid-speech, and when it returns."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def test_microphone_that_goes_away_in_mid_speech_is_told_within_a_second(
             await act(caller)
             await heard.until(lambda: bool(heard.stops))
         await anyio.sleep(0.3)
-        assert heard.stops == [len(heard.frames)]  # told once, and no frame comes after it
+        assert heard.stops == [len(heard.frames)]  # reported once, and no frame comes after it
         await transport.aclose()
         tasks.cancel_scope.cancel()
 

@@ -1,4 +1,4 @@
-"""LiveKitTransport in a real room: what it sends reaches another client, what that client sends reaches the session."""
+"""LiveKitTransport in a real room: its output reaches another client, and that client's reaches the session."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ async def test_cleared_audio_is_dropped_and_counted(
         await caller.until(lambda: pitch_at_end(caller.audio()) == pytest.approx(1000.0, abs=60))
         await transport.aclose()
 
-    assert queued - 240 <= dropped <= queued  # time goes on between the two calls
+    assert queued - 240 <= dropped <= queued  # time passes between the two calls
     assert 0.4 * 24000 <= dropped <= 0.5 * 24000
     low = loud(caller.audio())[: -int(0.3 * PEER_RATE)]
     assert len(low) <= 0.62 * PEER_RATE  # the 0.4 s never played
@@ -357,7 +357,7 @@ async def test_end_for_a_reason_that_the_sdk_has_no_name_for_is_told(
     heard, transport = Heard(), transport_in(agent_room)
     async with anyio.create_task_group() as tasks:
         await tasks.start(transport.run, heard)
-        agent_room.emit("disconnected", 99)  # the newest server may send what the SDK does not know yet
+        agent_room.emit("disconnected", 99)  # the newest server may send values that the SDK does not know yet
         await heard.until(lambda: heard.log == ["closed reason_99"])
         await transport.aclose()
 
@@ -439,7 +439,7 @@ async def test_who_is_gone_is_judged_only_while_the_agent_itself_is_connected(ro
             await tasks.start(transport.run, heard)
             await heard.until(lambda: heard.log == ["linked caller"])
             gone = anyio.Event()
-            agent_room.on("participant_disconnected", lambda _: gone.set())  # the SDK's words before it joins anew
+            agent_room.on("participant_disconnected", lambda _: gone.set())  # the SDK's event before it joins again
             room.kill()
             with anyio.fail_after(LIMIT):
                 await reconnecting.wait()

@@ -19,8 +19,9 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(170)]
 GREETING = "Hello, this is the corner table. For which day would you like a table?"
 ANSWER = "On friday. At seven. For how many people?"
 PATIENCE = 10.0
-"""Seconds of silence after a line before the caller's file begins anew, for an agent that has not understood it: on a
-busy machine its jitter buffer stretches speech by a tenth, and behind Chromium's noise filter pocketsphinx mishears."""
+"""Seconds of silence after a line before the caller's file begins again, for an agent that has not understood it: on a
+busy machine its jitter buffer stretches speech by a tenth, and behind Chromium's noise filter pocketsphinx mishears.
+"""
 
 
 @pytest.fixture(scope="module", params=["embedded", "livekit"])
@@ -139,7 +140,7 @@ async def test_muted_or_not_pressing_to_talk_the_caller_is_not_heard(address: st
         await caller.page.click("#menu summary")
         await caller.page.check("#push-to-talk")
         await caller.page.keyboard.press("Escape")
-        await caller.page.wait_for_timeout(3000)  # what was said before comes to its end
+        await caller.page.wait_for_timeout(3000)  # earlier speech comes to its end
         heard = len(await _user_captions(caller))
         await caller.page.wait_for_timeout(6000)
         assert len(await _user_captions(caller)) == heard

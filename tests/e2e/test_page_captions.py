@@ -1,4 +1,4 @@
-"""The page's list of what was said and called, in a real browser: every tool call stands where it happened."""
+"""The page's list of words and calls, in a real browser: every tool call is at the place where it happened."""
 
 from __future__ import annotations
 

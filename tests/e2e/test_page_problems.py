@@ -1,4 +1,4 @@
-"""What the browser page says when something goes wrong, that nothing from outside becomes HTML, and who can use it."""
+"""Error messages of the browser page, its protection from foreign HTML, and its accessibility."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RECORD = (
 
 @pytest.fixture
 async def page(room_server: RoomEndpoint) -> AsyncIterator[str]:
-    """The page for a server on which there is no agent."""
+    """The page for a server without an agent."""
     async with PageServer(room_server.url, room_server.api_key, room_server.api_secret) as server:
         yield server.address
 
@@ -177,7 +177,7 @@ async def test_axe_finds_nothing_to_mend(
 
 
 async def _violations(caller: Caller, axe: str) -> list[str]:
-    """Return what axe-core, with all of its WCAG A and AA rules and best practices, finds; one line a place."""
+    """Return the findings of axe-core, with all of its WCAG A and AA rules and best practices; one line a place."""
     await caller.page.wait_for_timeout(300)  # colours that still change would be judged half way
     await caller.page.evaluate(axe + "\n;0")
     found = await caller.page.evaluate("axe.run(document, { resultTypes: ['violations'] })")

@@ -149,7 +149,7 @@ async def test_scenario_14_an_answer_that_fails_and_a_connection_that_is_lost_co
     it.talker.say(ASKS)
     *_, good = await it.turns(3)
     assert (good.outcome, good.heard_text) == ("completed", ANSWER)
-    assert ("user", "at seven") in server.connection.conversation.texts  # told again
+    assert ("user", "at seven") in server.connection.conversation.texts  # sent again
     assert it.recording.of(ErrorOccurred)
 
 

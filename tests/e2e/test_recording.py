@@ -1,4 +1,4 @@
-"""A recording of a call in a room: what the caller sent and heard, its levels and distances, on both servers."""
+"""A recording of a call in a room: the caller's sent and heard audio, its levels and distances, on both servers."""
 
 from __future__ import annotations
 

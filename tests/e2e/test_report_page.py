@@ -43,7 +43,7 @@ async def shown(path: Path, size: str = "desktop", scheme: Any = "light") -> Asy
 
 
 async def until(page: Page, test: str) -> None:
-    """Wait for a condition; Playwright's own way would need what the page's policy forbids."""
+    """Wait for a condition; the page's policy forbids Playwright's own way."""
     look = f"const look = () => ({test}) ? done(true) : performance.now() > end ? done(false) : setTimeout(look, 20);"
     poll = f"new Promise((done) => {{ const end = performance.now() + 20000; {look} look(); }})"
     assert await page.evaluate(poll), test

@@ -1,10 +1,11 @@
 """Scenarios 1, 7, 8, 11, 14, 18 and 20 in a room, on both servers, with real ears and voices on both sides.
 
-Silero hears, pocketsphinx recognises, espeak speaks, and so does the caller, whose PCM goes through the room; only the
-model's words are scripted. Sound is measured on the caller's own recording, where 10 ms windows above -40 dB count.
+Silero detects speech, pocketsphinx recognises it, and espeak speaks, for the agent and for the caller, whose PCM goes
+through the room; only the model's words are scripted. Sound is measured on the caller's own recording, where 10 ms
+windows above -40 dB count.
 
-Tolerances, in seconds. ROOM: what two WebRTC legs with jitter buffers on a busy machine add. SOUND: how far two
-measurements of one piece of speech differ, edges and Opus included. WORD: one word of the agent's voice more.
+Tolerances, in seconds. ROOM: the delay of two WebRTC legs with jitter buffers on a busy machine. SOUND: the difference
+of two measurements of one piece of speech, edges and Opus included. WORD: one more word of the agent's voice.
 """
 
 from __future__ import annotations
@@ -180,7 +181,7 @@ async def test_scenario_20_a_close_in_mid_speech_is_quick_and_clean(call: Start)
     assert handle.interrupted
     assert LONG.startswith(handle.heard_text)
     assert it.messages == [("assistant", handle.heard_text)]
-    await anyio.sleep(0.5)  # what was on its way; then there is no track to count by
+    await anyio.sleep(0.5)  # audio on its way; then there is no track to count by
     ((began, fell_silent),) = it.talker.heard()
     assert fell_silent <= closed_at + ROOM
     assert fell_silent - began == pytest.approx(await seconds_of(handle.heard_text), abs=SOUND + WORD)

@@ -45,7 +45,7 @@ class RunningExample:
                 await anyio.sleep(0.05)
 
     def end(self) -> str:
-        """Press Ctrl-C and return what it printed."""
+        """Press Ctrl-C and return its output."""
         self.process.send_signal(signal.SIGINT)
         printed, _ = self.process.communicate(timeout=20)
         return printed

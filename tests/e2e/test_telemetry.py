@@ -54,7 +54,7 @@ def make_call(collector_url: str, protocol: Any = "http/protobuf", **options: An
 
 @pytest.fixture(scope="module", autouse=True)
 def warm() -> None:
-    """Have a call in virtual time: what is loaded by the first one would hold the loop up in real time."""
+    """Have a call in virtual time: the imports of the first call would block the loop in real time."""
     harness = SessionHarness(Desk("Be brief."), ScriptedLLM([ASKS], ["Yes."]), tts=ScriptedTTS())
     harness.caller.says("is monday free", 0.2, 0.6, final_at=0.7)
     harness.run(until=3.0)
@@ -77,7 +77,7 @@ async def have(harness: SessionHarness, during: Any = None) -> None:
 
 
 async def received(collector: Collector, *names: str) -> list[dict[str, Any]]:
-    """Return the spans once those of these names are there."""
+    """Return the spans once those of these names have arrived."""
     for _ in range(200):
         spans = collector.spans()
         if set(names) <= {span["name"] for span in spans} and "vivavoce.sessions.closed" in collector.metrics():

@@ -1,6 +1,6 @@
-"""What a caller shows in a room reaches a model that takes video, on the real LiveKit server.
+"""A caller's video in a room reaches a model that takes video, on the real LiveKit server.
 
-The embedded room carries no video; there the caller is only not seen.
+The embedded room carries no video; there the only effect is that the model sees nothing.
 """
 
 from __future__ import annotations

@@ -29,8 +29,9 @@ pytestmark = [pytest.mark.both_servers, pytest.mark.e2e, pytest.mark.timeout(90)
 AGENT_KIND = 4
 LIMIT = 15.0
 LEAVES_WITHIN = 20.0
-"""A leaving is seen at once, but about one in twenty that follows right upon a join: the SDK closes its connection
-before its leave is out, and the room gives it the 10 s in which a client may come back."""
+"""A leave is seen at once, except for about one in twenty that follow right upon a join: the SDK closes its connection
+before its leave is out, and the room gives it the 10 s in which a client may come back.
+"""
 
 Entrypoint = Callable[[JobContext], Awaitable[None]]
 Connect = Callable[..., Awaitable[PeerProcess]]

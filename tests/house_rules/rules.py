@@ -1,4 +1,4 @@
-"""The house rules as functions from source text to what breaks them, so that each can be shown to fail."""
+"""The house rules as functions from a source text to its breaches, so that each can be shown to fail."""
 
 from __future__ import annotations
 
@@ -94,7 +94,9 @@ def missing_docstring(source: str) -> list[str]:
 
 
 def unreasoned_excepts(source: str) -> list[str]:
-    """What catches everything raises it again or carries `# noqa: BLE001 - reason`; a bare `except:` is never right."""
+    """An except that catches everything re-raises or carries `# noqa: BLE001 - reason`; a bare `except:` is never
+    right.
+    """
     broken = []
     lines = source.splitlines()
     for node in _nodes(source):

@@ -24,7 +24,7 @@ SETTLING = "CHILD_SETTLING = 3.0"
 
 
 def _suite(folder: Path, tests: str) -> str:
-    """Run `tests` under this suite's conftest, which waits less for what leaks, and return what pytest printed."""
+    """Run `tests` under this suite's conftest with shorter waits for leaks, and return pytest's output."""
     guards = (ROOT / "tests/conftest.py").read_text()
     assert guards.count(SETTLING) == 1
     (folder / "conftest.py").write_text(guards.replace(SETTLING, "CHILD_SETTLING = 0.5"))

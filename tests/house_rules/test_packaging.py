@@ -1,4 +1,4 @@
-"""What an installed vivavoce is: one namespace, typed, whole, cheap to import, its public names in order."""
+"""An installed vivavoce: one namespace, typed, whole, cheap to import, its public names in order."""
 
 from __future__ import annotations
 

@@ -43,6 +43,6 @@ def broken(rule: Rule, paths: Iterable[Path]) -> list[str]:
 
 @cache
 def _found(path: Path) -> dict[Rule, list[str]]:
-    """Return what breaks each rule that parses; all of them in a row, so that the file is parsed once."""
+    """Return the breaches of each rule that parses; all of them in a row, so that the file is parsed once."""
     source = (ROOT / path).read_text()
     return {rule: rule(source) for rule in rules.PARSING}

@@ -1,4 +1,4 @@
-"""CascadingPipeline: what it can do, what it tells its session of the caller, and what it costs, in virtual time."""
+"""CascadingPipeline: its capabilities, its reports about the caller, and its delays, in virtual time."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ Serve = Callable[..., list[tuple[float, PipelineEvent]]]
 
 
 def generate(serve: Serve, llm: ScriptedLLM) -> tuple[list[object], float]:
-    """Return what one step yields, and when it was over."""
+    """Return the output of one step, and the time of its end."""
     taken: list[object] = []
 
     async def ask(connection: CascadingConnection) -> None:

@@ -1,4 +1,4 @@
-"""FallbackRealtime: the next model at the start and in mid-call, who is tried again when, what fits together."""
+"""FallbackRealtime: the next model at the start and in mid-call, the order and time of retries, compatible models."""
 
 from __future__ import annotations
 

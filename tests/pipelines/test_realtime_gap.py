@@ -1,4 +1,4 @@
-"""A connection that is replaced, at its limit or after a loss: how long nobody listens, and what limits that."""
+"""A connection that is replaced, at its limit or after a loss: the length of the deaf gap, and its limits."""
 
 from __future__ import annotations
 

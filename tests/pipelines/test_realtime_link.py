@@ -1,4 +1,4 @@
-"""What changes while a connection is being opened: it is told that when it begins, whoever else was told."""
+"""Changes while a connection is being opened: the connection receives them when it begins."""
 
 from __future__ import annotations
 

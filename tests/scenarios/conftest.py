@@ -1,7 +1,7 @@
-"""Every scenario is held on both pipelines, but for those that a table names, with the reason.
+"""Every scenario runs on both pipelines, except those in a table of exceptions with reasons.
 
-`make test` and CI run them traced (`VIVAVOCE_TRACED_SCENARIOS=1`): nothing of the call may differ, and its spans must
-add up. A quick run is plain, which is as most sessions are.
+`make test` and CI run them traced (`VIVAVOCE_TRACED_SCENARIOS=1`): the call must not differ, and its spans must add up.
+A quick run is without tracing, as most sessions are.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def watched(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 VOICE = "the voice is the model's own: its failures are the model's, and its calls come behind its words"
-"""Differences of a model that speaks; held on a model that answers with text for a voice of one's own."""
+"""Differences of a model that speaks; the scenario holds on a model that answers with text for a separate voice."""
 AHEAD = "a remote conversation keeps what it was asked, so that no answer is begun ahead"
 """Differences of every realtime model."""
 ITS_PARTS = "it is about parts or options that it gives a cascade, and holds for what takes the same"
@@ -89,7 +89,7 @@ DIFFERENT: dict[str, str] = {
     "test_the_stages_of_a_turn_with_a_tool_sum_and_are_the_scripted_times": VOICE,
     "test_retries_and_usage_are_counted_in_the_turn_that_caused_them": VOICE,
 }
-"""Module or test -> why it does not hold as it is."""
+"""Module or test -> why it does not hold unchanged."""
 
 MAKES = {"realtime": realtime_of, "realtime, text": text_realtime_of}
 

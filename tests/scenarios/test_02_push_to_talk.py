@@ -93,7 +93,7 @@ def test_a_caller_who_talks_on_and_on_is_answered_at_the_limit_and_again_at_the_
         ("user", "and my dog ran away"),
         ("assistant", "Now the rest."),
     ).expect_outcomes("completed", "completed")
-    harness.expect_played((5.8, 0.4), (9.7, 0.6))  # over the caller who talks on; then after the end at 9.0
+    harness.expect_played((5.8, 0.4), (9.7, 0.6))  # over the caller who continues; then after the end at 9.0
     (reached,) = harness.recording.of(UserTurnLimitReached)
     assert (reached.limit, reached.words, reached.seconds) == ("max_turn_duration", 7, 5.0)
     assert (round(reached.at, 6), reached.turn_id) == (5.5, harness.session.turns[0].turn_id)

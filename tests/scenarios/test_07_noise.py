@@ -1,4 +1,4 @@
-"""Scenarios 8 and 9 for sound without words that goes on and on: a machine, a television, a crowd."""
+"""Scenarios 8 and 9 for long sound without words: a machine, a television, a crowd."""
 
 from __future__ import annotations
 

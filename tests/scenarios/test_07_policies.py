@@ -1,4 +1,4 @@
-"""Scenario 7 with the application's own judgement of what takes the floor."""
+"""Scenario 7 with the application's own judgement of interruptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sentence that looks finished is heard without waiting for what follows: a tool call, a flow's next piece."""
+"""A sentence that looks finished is heard without waiting for the next part: a tool call, a flow's next piece."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def speaking_from(harness: SessionHarness) -> list[float]:
 
 
 def ask(*step: StepItem, tts: ScriptedTTS | None = None) -> SessionHarness:
-    """The caller's turn is committed at 1.9; the model says and calls what the step holds."""
+    """The caller's turn is committed at 1.9; the model answers with the step."""
     harness = SessionHarness(Clerk("Help."), ScriptedLLM(list(step), [0.1, "Here it is."]), tts=tts or ScriptedTTS())
     harness.caller.says("look it up", 0.5, 1.5)
     harness.run(until=10.0)

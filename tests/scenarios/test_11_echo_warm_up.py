@@ -67,7 +67,7 @@ def test_words_over_a_preamble_whose_tool_runs_on_are_answered_and_hang_nothing(
 
 
 def broken_rule(now: float) -> None:
-    """Changes nothing; stands for a bug."""
+    """Changes nothing; represents a bug."""
 
 
 def due_at_one(_: object) -> Iterator[Deadline]:

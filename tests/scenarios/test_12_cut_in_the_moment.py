@@ -1,4 +1,4 @@
-"""Scenario 12, to the turn of the event loop: a cut in the very moment in which what the speech waited for comes."""
+"""Scenario 12, to the turn of the event loop: a cut in the very moment in which the awaited part of a speech comes."""
 
 from __future__ import annotations
 

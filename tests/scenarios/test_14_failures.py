@@ -364,7 +364,7 @@ def test_a_voice_that_hangs_after_it_had_to_wait_for_room_fails_at_its_limit() -
 
 
 class Clinging(ScriptedLLM):
-    """A model whose stream takes its time to close."""
+    """A model whose stream closes slowly."""
 
     async def generate(self, request: GenerateRequest) -> AsyncGenerator[LLMEvent, None]:
         try:

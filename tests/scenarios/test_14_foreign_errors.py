@@ -1,4 +1,4 @@
-"""Scenario 14, of components whose code is wrong: what they raise costs what a provider's failure costs."""
+"""Scenario 14, components with faulty code: an exception has the effect of a provider's failure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def errors(harness: SessionHarness) -> list[tuple[str, bool]]:
 
 
 class Wrong(ScriptedLLM):
-    """A model whose first answer raises, is none, or yields something else."""
+    """A model whose first answer raises, is None, or yields something else."""
 
     def __init__(self, how: Any) -> None:
         super().__init__("All is well.", delay=0.1)
@@ -110,7 +110,7 @@ def test_a_voice_whose_code_is_wrong_fails_one_turn_and_the_next_one_works(how: 
 
 
 def fails_in(stream: object, method: str, *, times: int = 1) -> None:
-    """Have a stream's method raise what no provider should, as often as wanted."""
+    """Make a stream's method raise an exception that no provider should raise, for this number of times."""
     works, left = getattr(stream, method), [KeyError("secret") for _ in range(times)]
 
     def call(*args: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Scenario 16, tools that take their time: what they say meanwhile, and how they protect the speech that called."""
+"""Scenario 16, slow tools: their speech meanwhile, and their protection of the speech that called."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def pending_output(harness: SessionHarness, request: int) -> str:
 
 
 class Searcher(Agent):
-    """Tools that take their time and tell."""
+    """Slow tools that report their progress."""
 
     def __init__(self) -> None:
         super().__init__("Help.")
@@ -53,21 +53,21 @@ class Searcher(Agent):
 
     @function_tool
     async def pay(self, context: RunContext) -> str:
-        """Do what cannot be undone."""
+        """Make a payment, which cannot be undone."""
         context.disallow_interruptions()
         await anyio.sleep(0.5)
         return "paid"
 
     @function_tool
     def pay_in_a_thread(self, context: RunContext) -> str:
-        """Do what cannot be undone, in a thread."""
+        """Make a payment, which cannot be undone, in a thread."""
         context.disallow_interruptions()
         _ = context.update("Paying.")
         return "paid"
 
     @function_tool(timeout=0.05)
     def hangs(self, context: RunContext) -> str:
-        """Hang in a thread, and speak when nobody waits any more."""
+        """Hang in a thread, and speak after the wait for it has ended."""
         self.release.wait(10)
         try:
             _ = context.update("Here I am.")

@@ -1,4 +1,4 @@
-"""Scenario 16: tools, what they return, raise and do to the conversation."""
+"""Scenario 16: tools, their results, their errors and their effects on the conversation."""
 
 from __future__ import annotations
 
@@ -443,7 +443,7 @@ class Leaving(Agent):
 
     @function_tool
     async def is_interrupted(self) -> str:
-        """Raise what Ctrl-C raises."""
+        """Raise the exception of Ctrl-C."""
         raise KeyboardInterrupt
 
     @function_tool

@@ -76,7 +76,7 @@ def cancelled_by(at: float) -> Scenario:
 
 
 def expect_no_trace(harness: SessionHarness) -> None:
-    """What was thrown away left nothing but its tokens: one transcript, one speech, one answer, no error."""
+    """The discarded attempt left only its tokens: one transcript, one speech, one answer, no error."""
     harness.expect_history(("user", "hello there"), ("assistant", ANSWER)).expect_outcomes("completed")
     assert [event.text for event in harness.recording.of(UserTranscript) if event.is_final] == ["hello there"]
     assert len(harness.recording.of(SpeechCreated)) == 1
@@ -146,7 +146,7 @@ def test_the_public_default_begins_answers_ahead_and_the_voice_waits() -> None:
 
 
 def test_a_model_that_speaks_is_not_asked_before_the_turn_is_over() -> None:
-    """What it was asked would stay in its conversation."""
+    """The request would stay in the model's conversation."""
     model = ScriptedRealtimeModel([0.3, ANSWER], capabilities=RealtimeCapabilities(turn_detection=frozenset({"local"})))
     harness = SessionHarness(Agent("Be nice."), model=model)
     harness.preemptive = True

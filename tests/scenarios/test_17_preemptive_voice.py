@@ -1,4 +1,4 @@
-"""Scenario 17 with the voice ahead too: what is said is synthesised before the turn is over, and nobody hears it."""
+"""Scenario 17 with a preemptive voice too: the answer is synthesised before the turn is over, and not heard before."""
 
 from __future__ import annotations
 

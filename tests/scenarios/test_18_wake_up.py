@@ -31,7 +31,7 @@ def woken(harness: SessionHarness) -> list[tuple[float, int]]:
 
 
 def errors(harness: SessionHarness) -> list[tuple[str, str]]:
-    """Where something failed, and with what."""
+    """The errors: source and text."""
     return [(event.source, str(event.error)) for event in harness.recording.of(ErrorOccurred)]
 
 
@@ -206,7 +206,7 @@ def test_three_levels_and_then_the_close() -> None:
         assert (report.reason, report.is_clean) == ("user_away", True)
 
     harness.run(scenario)
-    assert woken(harness) == [(10.0, 1), (26.0, 2), (49.5, 3)]  # each wait from the end of what was said
+    assert woken(harness) == [(10.0, 1), (26.0, 2), (49.5, 3)]  # each wait from the end of the last words
     assert agent.asked == [(1, 10.0), (2, 26.0), (3, 49.5)]
     assert harness.session.report().close is harness.close_report
 

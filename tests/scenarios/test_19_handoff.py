@@ -286,7 +286,7 @@ def test_an_on_exit_that_hangs_is_cut_at_its_limit_and_the_handoff_goes_on() -> 
         await harness.until(1.0)
         handoffs.append(harness.session.update_agent(desk.billing))
         await handoffs[0]
-        assert harness.now == pytest.approx(1.0 + 1.4 + 1.0)  # what it says, and its limit from then on
+        assert harness.now == pytest.approx(1.0 + 1.4 + 1.0)  # its speech, and its limit from then on
 
     harness.expects_error("hook").run(scenario)
     assert handoffs[0].outcome == "failed"

@@ -33,7 +33,7 @@ TEN_WORDS = "one two three four five six seven eight nine ten."
 
 
 def closed_at(harness: SessionHarness, seconds: float) -> CloseReport:
-    """Run the harness, close at `seconds`, and check what every close keeps."""
+    """Run the harness, close at `seconds`, and check the guarantees of every close."""
     harness.run(until=seconds)
     report = harness.close_report
     assert report is not None
@@ -242,7 +242,7 @@ def test_closing_during_start_ends_on_enter_and_start_returns() -> None:
 
 
 STUBBORN = 60.0
-"""Seconds for which the code below does not let itself be cancelled."""
+"""Seconds for which the code below resists cancellation."""
 
 
 async def ignore_cancellation() -> None:
@@ -253,7 +253,7 @@ async def ignore_cancellation() -> None:
 class StubbornTool(Agent):
     @function_tool
     async def work(self) -> str:
-        """Work on, whatever happens."""
+        """Continue to work in spite of cancellation."""
         await ignore_cancellation()
         return "done"
 
@@ -306,7 +306,7 @@ def stubborn_close(
     room: type[LocalTransport] = LocalTransport,
     leaves: bool = False,
 ) -> tuple[CloseReport, list[str]]:
-    """Close a session whose foreign code does not obey; return the report and the steps that it blames."""
+    """Close a session whose foreign code does not obey; return the report and the steps that it names."""
     reports: list[CloseReport] = []
 
     async def main() -> None:
@@ -327,7 +327,7 @@ def stubborn_close(
             assert session.agent_state is AgentState.CLOSED
             assert (await session.close()) is reports[0]
             assert clock.now() - began <= 5.0 + 1e-9
-        await anyio.sleep(2 * STUBBORN)  # what was left behind ends by itself, and harms nobody
+        await anyio.sleep(2 * STUBBORN)  # the abandoned code ends by itself, and harms no one
         assert session.report().close is reports[0]
 
     run_virtual(main())
@@ -422,7 +422,7 @@ def test_an_async_handler_may_await_the_close_and_costs_it_nothing() -> None:
         harness.session.on(UserTranscript, hang_up)
         report = await harness.session.wait_closed()
         assert report.is_clean
-        assert harness.now == pytest.approx(1.3)  # what the handler does after the close is waited for
+        assert harness.now == pytest.approx(1.3)  # the close waits for the handler's later work
 
     harness.run(scenario)
     assert after == [pytest.approx(1.3)]
@@ -453,7 +453,7 @@ def test_async_handlers_end_their_work_before_the_session_closes() -> None:
 
 
 def hanging_start(seconds: float) -> list[BaseException]:
-    """Close a session while its provider is being opened; return what start() raised."""
+    """Close a session while its provider is being opened; return the exception of start()."""
     raised: list[BaseException] = []
 
     async def main() -> None:

@@ -1,4 +1,4 @@
-"""Scenario 20: closing from `on_wake_up`, and while it is at work."""
+"""Scenario 20: closing from `on_wake_up`, and while it runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LINE = "good bye then"
 
 
 def woken_up(callback: Callable[[SessionHarness], Awaitable[None]], until: float = 20.0) -> SessionHarness:
-    """Run a session whose caller is woken up at 5.0, and let it last as long as it does."""
+    """Run a session whose caller is woken up at 5.0, to its end."""
     harness = SessionHarness(Agent("Help."), wake_up=WakeUp(after=5, repeat=2))
 
     async def scenario(harness: SessionHarness) -> None:

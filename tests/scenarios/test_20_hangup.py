@@ -1,4 +1,4 @@
-"""Hanging up: the caller hears what was said before, is disconnected, and the session closes after its caller."""
+"""Hanging up: the caller hears all earlier speech, is disconnected, and then the session closes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scenario 23 with text filters: history, heard text and transcripts are what is written, cut where it was heard."""
+"""Scenario 23 with text filters: history, heard text and transcripts are the written text, cut at the heard place."""
 
 from __future__ import annotations
 

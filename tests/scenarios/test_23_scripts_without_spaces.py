@@ -1,4 +1,4 @@
-"""Scenario 23 in scripts without spaces between words: a cut sentence keeps what was heard of it."""
+"""Scenario 23 in scripts without spaces between words: a cut sentence keeps its heard part."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def test_the_stages_of_a_turn_that_a_server_ends_have_names_of_their_own() -> No
 
     harness.run(scenario, until=6.0)
     (turn,) = harness.session.turns
-    # the session's own VAD tells of the speech, but the server does not wait for it
+    # the session's own VAD reports the speech, but the server does not wait for it
     assert stages(turn) == {"server_end_of_turn": 0.4, "server_first_output": 0.3}
     assert {stage.owner for stage in turn.stages} == {"provider"}
     assert turn.ended_by == "remote_reply"

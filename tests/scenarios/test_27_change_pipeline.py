@@ -1,4 +1,4 @@
-"""Scenario 27: `change_pipeline` in the middle of a call: a cascade and a realtime model, each way."""
+"""Scenario 27: `change_pipeline` in the middle of a call, from a cascade to a realtime model and back."""
 
 from __future__ import annotations
 

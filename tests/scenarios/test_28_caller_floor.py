@@ -23,7 +23,7 @@ from vivavoce.pipelines.llm.tools import ToolCall
 
 
 def told(harness: SessionHarness, request: int) -> str:
-    """Return everything that the model was told with that request, beside the tools."""
+    """Return all text in that request to the model, except the tools."""
     asked = harness.llm.requests[request]
     texts = [item.content for item in asked.context.items if isinstance(item, ChatMessage)]
     return " | ".join([*texts, asked.instructions, asked.extra_instructions])

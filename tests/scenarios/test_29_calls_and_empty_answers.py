@@ -1,4 +1,4 @@
-"""Calls that end with the floor, the answer after the last tool step, and answers of which nothing can be spoken."""
+"""Calls that end with the floor, the answer after the last tool step, and answers without anything to speak."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CALL = ToolCall(call_id="c1", name="search", arguments="{}")
 
 
 class Searcher(Agent):
-    """Searches for two seconds, unless the caller speaks; notes what was empty."""
+    """Searches for two seconds, unless the caller speaks; records empty results."""
 
     def __init__(self) -> None:
         super().__init__("Help.")

@@ -1,4 +1,4 @@
-"""Laws of a whole session: whatever the caller and the application do, and whenever, these hold, with every option.
+"""Laws of a whole session: they hold for all actions of caller and application, at any time, with every option.
 
 A quick run draws some calls; `VIVAVOCE_LAWS=2000 pytest tests/scenarios/test_laws.py` draws that many.
 """
@@ -71,7 +71,7 @@ class Desk(Agent):
 
     @function_tool
     async def transfer(self, seconds: float) -> Agent:
-        """Hand over to somebody who says so."""
+        """Hand over to an agent that greets."""
         await anyio.sleep(seconds)
         return Greeter("Help.")
 
@@ -86,7 +86,7 @@ class Greeter(Desk):
 
 @dataclass(frozen=True)
 class Action:
-    """What happens at `at`, a multiple of 0.1; `length` is how long it sounds or how many words it has."""
+    """An action at `at`, a multiple of 0.1; `length` is the duration of its sound or the number of its words."""
 
     kind: Literal[
         "says",
@@ -106,7 +106,7 @@ class Action:
     length: int
     delay: float
     guessed: Literal["no", "all", "a part"] = "no"
-    """What an interim has of the words, in the middle of them."""
+    """The part of the words in an interim, in the middle of them."""
     typed: tuple[float, ...] = ()
     """When something is typed after the words, in seconds from their end: perhaps before their final."""
 
@@ -143,7 +143,7 @@ actions = st.lists(
 
 
 TOOLS = {0.3: "look_up", 2.0: "look_up", 0.1: "transfer", 1.0: "transfer"}
-"""What is called, by the seconds that it takes."""
+"""The called tool, by its duration in seconds."""
 
 
 def answers(seed: list[tuple[float, int, float]]) -> list[list[StepItem]]:
@@ -191,10 +191,10 @@ interrupting = st.builds(
 
 @dataclass(frozen=True)
 class Setting:
-    """What the session is made with."""
+    """The arguments of the session."""
 
     ahead: Literal["nothing", "model", "voice"]
-    """What is begun before a turn is over."""
+    """The part that is begun before a turn is over."""
     has_words: bool
     wake_up: WakeUp | None
     window: ContextWindow | None
@@ -224,7 +224,7 @@ settings_of_a_call = st.builds(
 
 
 class Call:
-    """One run of the actions, with what it led to."""
+    """One run of the actions, with its results."""
 
     def __init__(self, plan: list[Action], script: list[list[StepItem]], setting: Setting) -> None:
         self.words: list[str] = []
@@ -282,11 +282,11 @@ class Call:
                 self.trace = read_trace(file)
 
     def _recognise(self, text: str, is_final: bool, item_id: str) -> None:
-        stt = self.ears[self.harness.session.pipeline]  # who listens now
+        stt = self.ears[self.harness.session.pipeline]  # the present recogniser
         (stt.final if is_final else stt.interim)(text)
 
     def _new_pipeline(self, action: Action) -> Pipeline:
-        """A cascade, or a realtime model with ears of one's own: all share the model's script and the voice."""
+        """A cascade, or a realtime model with separate ears: all share the model's script and the voice."""
         make = realtime_of if action.length % 2 else SessionHarness.pipeline_of
         stt = ScriptedSTT()
         pipeline = make(self.harness.llm, stt, self.harness.tts)
@@ -333,7 +333,7 @@ class Call:
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 @given(plan=actions, script=model_script, setting=settings_of_a_call)
-@example(  # typed over speech that goes on, whose final comes more than a second after its commit
+@example(  # typed during continuing speech, whose final comes more than a second after its commit
     plan=[
         Action("says", 0.1, 1, 0.1),
         Action("says", 0.1, 1, 0.1),
@@ -412,14 +412,14 @@ def check_handoffs(harness: SessionHarness) -> None:
 
 
 def check_tools(harness: SessionHarness) -> None:
-    """No call stands anywhere twice: this model gives each an id of its own."""
+    """No call exists twice: this model gives each an id of its own."""
     for context in (harness.session.history.copy(), *(request.context for request in harness.llm.requests)):
         calls = [item.call_id for item in context if isinstance(item, FunctionCall)]
         assert len(set(calls)) == len(calls)
 
 
 def check_history(call: Call) -> None:
-    """The sink holds what the history holds; a snapshot holds whole calls, and nothing newer than its counters say."""
+    """The sink holds the items of the history; a snapshot holds whole calls, and nothing newer than its counters."""
     history = call.harness.session.history
     assert asyncio.run(call.sink.load(call.harness.session.id)) == history.copy()
     for snapshot in [*call.snapshots, call.harness.session.snapshot()]:
@@ -433,7 +433,7 @@ def check_history(call: Call) -> None:
 
 
 def check_trace(call: Call) -> None:
-    """A fresh machine that is told the same wants the same."""
+    """A fresh machine with the same inputs has the same effects."""
     assert call.trace.end == "closed"
     assert replay(call.trace) is None
 

@@ -19,7 +19,7 @@ from vivavoce.pipelines.testing.scripted_stt import ScriptedSTTStream
 
 
 class DeafSTT(ScriptedSTT):
-    """Has one good stream; what comes after it is no use."""
+    """Has one good stream; later ones hear nothing."""
 
     async def open(self) -> ScriptedSTTStream:
         if not self.streams:
@@ -60,7 +60,7 @@ def _drop(frame: AudioFrame) -> None:
 
 @pytest.fixture(autouse=True)
 def _no_look_at_traces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are written by a thread, for which virtual time does not wait; the soak itself looks at them."""
+    """Skip traces: a thread writes them, and virtual time does not wait for it; the soak itself checks them."""
     monkeypatch.setattr(room, "run_sync", _not_looking)
 
 

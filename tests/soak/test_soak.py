@@ -1,8 +1,8 @@
-"""Soak: twenty sessions at a time on the real clock doing random things, with no growth, no stuck state, no lost word.
+"""Soak: twenty sessions at a time on the real clock with random actions, without growth, stuck states or lost words.
 
 In CI a minute. By hand for longer, with a figure a minute: `VIVAVOCE_SOAK_SECONDS=1800 pytest tests/soak -s`. A failing
-run names its seed and the failing session's trace; `VIVAVOCE_SOAK_SEED=…` draws the same sessions again (times are
-real, so that they never go quite the same way), `VIVAVOCE_TRACE=folder` says where traces of failing sessions stay.
+run names its seed and the failing session's trace. `VIVAVOCE_SOAK_SEED=…` draws the same sessions again (times are
+real, so they never run quite the same way); `VIVAVOCE_TRACE=folder` keeps traces of failing sessions in that folder.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from kit.soak.run import Soak
 SECONDS = float(os.environ.get("VIVAVOCE_SOAK_SECONDS", "60"))
 SEATS = int(os.environ.get("VIVAVOCE_SOAK_SEATS", "20"))
 WARM_UP = min(300.0, SECONDS / 3)
-"""Of those seconds, until the first look; what is loaded and cached once has been by then."""
+"""Of those seconds, until the first measurement; single imports and caches are done by then."""
 
 BLOCKS_PER_SESSION = 20
 """Memory blocks that may be held for each session that is gone; a leaked session holds thousands."""
 BLOCKS_AT_ALL = 5_000
 RSS_GROWTH = 12.0
-"""MB: the allocator does not give back what is fragmented."""
+"""MB: the allocator does not return fragmented memory."""
 
 
 @pytest.fixture(autouse=True)
 def frozen_heap() -> Iterator[None]:
-    """Spare the collector what 3,000 tests before this one left: it would stop the real clock for half a second."""
+    """Exempt the objects of 3,000 earlier tests from the collector: it would stop the real clock for half a second."""
     gc.collect()
     gc.freeze()
     yield
@@ -43,7 +43,7 @@ def frozen_heap() -> Iterator[None]:
 @pytest.mark.soak
 @pytest.mark.timeout(SECONDS + 100)
 async def test_random_sessions_leave_nothing_behind_and_keep_every_law(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("CRITICAL")  # what is provoked is logged too
+    caplog.set_level("CRITICAL")  # provoked errors are logged too
     seed = os.environ.get("VIVAVOCE_SOAK_SEED") or secrets.token_hex(4)
     traces = Path(os.environ.get("VIVAVOCE_TRACE") or tempfile.mkdtemp(prefix="vivavoce-soak-"))
     print(f"soak: seed {seed}, {SEATS} seats, {SECONDS:g} s, traces of failing sessions in {traces}")

@@ -1,4 +1,4 @@
-"""What the embedded room promises beyond what any LiveKit server does: real clients, real processes, embedded only."""
+"""Guarantees of the embedded room beyond those of any LiveKit server: real clients, real processes, embedded only."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def test_a_lost_websocket_is_resumed_and_nobody_sees_a_leave(
         await asyncio.gather(
             ann.event("track_subscribed", identity="ben"), ben.event("track_subscribed", identity="ann")
         )
-        # What a cut does to an offer on its way is the client's affair (it joins anew): let all offers be answered.
+        # The effect of a cut on an offer on its way is up to the client (it joins again): let all offers be answered.
         await asyncio.gather(
             ben.call("listen", identity="ann", seconds=0.5), ann.call("listen", identity="ben", seconds=0.5)
         )

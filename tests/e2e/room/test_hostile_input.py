@@ -1,4 +1,4 @@
-"""Hostile clients cost the embedded room nothing but time: no crash, bounded memory, and a call beside them goes on."""
+"""Hostile clients cost the embedded room only time: no crash, bounded memory, and a call beside them continues."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(int(os.environ.get("VIVAVOCE_
 MESSAGES = int(os.environ.get("VIVAVOCE_HOSTILE_MESSAGES", "100000"))
 """In all: half of them with each seed. A million by hand, with VIVAVOCE_HOSTILE_SECONDS=3000."""
 MAX_GROWTH = 100.0
-"""MB of resident memory: far above what the attackers that are being let go hold, far below a leak of every message."""
+"""MB of resident memory: far above the share of disconnecting attackers, far below a leak of every message."""
 
 
 def megabytes(pid: int) -> float:
@@ -38,9 +38,7 @@ async def test_hostile_messages_harm_nobody(room_name: str, seed: int) -> None:
                 await peer.call("connect", url=endpoint.url, token=endpoint.token(name, room_name))
             await ann.call("publish_tone", hertz=440.0)
             await ben.event("track_subscribed", identity="ann")
-            await Attack(
-                endpoint, room_name, messages=MESSAGES // 40, seed=-seed
-            ).run()  # what comes first is not growth
+            await Attack(endpoint, room_name, messages=MESSAGES // 40, seed=-seed).run()  # the first use is not growth
             before = megabytes(room.pid)
 
             attack = Attack(endpoint, room_name, messages=MESSAGES // 2, seed=seed)

@@ -131,7 +131,7 @@ async def test_data_of_the_api_reaches_those_it_names(
 ) -> None:
     ann = await connect(room_server, "ann")
     ben = await connect(room_server, "ben")
-    # A lossy message has no second chance: until a client's channel is open there is nobody to send it to.
+    # A lossy message is not repeated: before a client's channel is open it has no receiver.
     for sender, receiver in ((ann, ben), (ben, ann)):
         await sender.call("send_data", text="open", reliable=True)
         await receiver.event("data", payload="open")

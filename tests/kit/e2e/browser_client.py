@@ -1,4 +1,4 @@
-"""Owns npm's `livekit-client` in Chromium, as a test holds it: one room, its events, what it hears."""
+"""npm's `livekit-client` in Chromium, as a test's client: one room, its events, its audio."""
 
 from __future__ import annotations
 
@@ -102,14 +102,14 @@ class BrowserClient:
 
 @asynccontextmanager
 async def browser_client(microphone: Path) -> AsyncIterator[BrowserClient]:
-    """Open livekit-client in a browser whose microphone hears a WAV file of 48 kHz mono."""
+    """Open livekit-client in a browser whose microphone plays a WAV file of 48 kHz mono."""
     try:
         script = await anyio.to_thread.run_sync(install.livekit_client)
     except install.InstallError as error:
         missing("livekit-client", str(error))
     async with AsyncExitStack() as stack:
         browser = await stack.enter_async_context(chromium(microphone))
-        # From a real server: what a page answered inside the browser may reach on loopback is another matter.
+        # From a real server: for pages that Playwright answers itself, browsers limit access to loopback differently.
         url = await stack.enter_async_context(_empty_page())
         page = await browser.new_page()
         await page.goto(url)

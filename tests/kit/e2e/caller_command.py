@@ -16,7 +16,7 @@ LIMIT = 120.0
 
 
 async def call(server: RoomEndpoint, folder: Path, *arguments: str, script: str) -> tuple[int, str, Any]:
-    """Run the command; return its exit status, what it printed, and result.json."""
+    """Run the command; return its exit status, its output, and result.json."""
     (folder / "call.toml").write_text(script)
     account = {"LIVEKIT_URL": server.url, "LIVEKIT_API_KEY": server.api_key, "LIVEKIT_API_SECRET": server.api_secret}
     out = folder / "out"

@@ -1,4 +1,4 @@
-"""A call to an agent with real ears and a real voice, in a room: the session, the caller, and what both record."""
+"""A call to an agent with real ears and a real voice, in a room: the session, the caller, and both records."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LINES = ("table for friday please", "at seven", "wait stop please", "yeah", "yes
 
 OPTIONS = SessionOptions(
     capture_content=True,
-    preemptive=False,  # the n-th scripted answer is that of the n-th turn
+    preemptive=False,  # the n-th scripted answer belongs to the n-th turn
     away_after=None,
     endpointing=EndpointingOptions(min_delay=0.4),
     speech=SpeechLimits(tts_stall=1.0),

@@ -70,7 +70,7 @@ class Running:
 
 @contextmanager
 def running(folder: Path, *arguments: str, **environment: str) -> Iterator[Running]:
-    """Run `vivavoce` with these arguments; whatever is left of it at the end is killed."""
+    """Run `vivavoce` with these arguments; at the end kill all that is left of it."""
     name, value = "VIVAVOCE_TEST_MARK", str(time.time_ns())
     kept = {key: text for key, text in os.environ.items() if not key.startswith("LIVEKIT_")}
     process = subprocess.Popen(

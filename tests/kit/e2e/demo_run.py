@@ -30,7 +30,7 @@ class Ran:
 
 
 def demo_environment(**more: str) -> dict[str, str]:
-    """Return the environment without what would send the demo to somebody's server, and `more`."""
+    """Return the environment without variables that would send the demo to another server, and `more`."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("LIVEKIT_", "OTEL_"))}
     return {**kept, **more}
 

@@ -1,4 +1,4 @@
-"""An app for `vivavoce dev`, its folder, and what its tests ask of the command and of its callers."""
+"""An app for `vivavoce dev`, its folder, and checks of the command and of its callers."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ async def entrypoint(ctx: JobContext):
 
 
 def write_app(folder: Path, version: str, words: str, *, before: str = "") -> None:
-    """Save the app; `words` begin what it says of a booking, `before` stands at its top."""
+    """Save the app; `words` begin its text about a booking, `before` is at its top."""
     (folder / "app.py").write_text(before + APP.format(version=version, words=words))
 
 

@@ -1,4 +1,4 @@
-"""Owns hostile clients of the embedded room: what they send is random, or nearly right; every message counts."""
+"""Hostile clients of the embedded room: their messages are random, or nearly right; every message counts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ LIMIT = 20.0
 OPEN_LIMIT = 6.0
 """Seconds for an attacker's own transport to come up; it is thrown out before."""
 _GONE = (ClientError, ConnectionError, WSServerHandshakeError, AssertionError, TimeoutError)
-"""What a client gets that is thrown out in mid-sentence; it comes again. A server that hangs fails the test's limit."""
+"""Errors of a client that the server disconnects in mid-sentence; it comes again. A server that hangs fails the test's
+limit.
+"""
 
 OFFER = """v=0
 o=- 1 2 IN IP4 127.0.0.1
@@ -143,7 +145,7 @@ class Attack:
                 socket.close()
 
     async def _encrypted(self, http: ClientSession, left: int) -> None:
-        """A participant whose transport is up: garbage in its data channels and inside its SRTP."""
+        """A participant with an open transport: garbage in its data channels and inside its SRTP."""
         peer = RTCPeerConnection()
         try:
             channels = [peer.createDataChannel(label) for label in ("_reliable", "_lossy", "other")]
@@ -349,7 +351,7 @@ class Socket(asyncio.DatagramProtocol):
 
 
 class FoundError(Exception):
-    """The server did what it must not do."""
+    """The server broke a rule."""
 
 
 async def _expect(response: ClientResponse, low: int, high: int) -> None:

@@ -1,4 +1,4 @@
-"""A caller who hears every agent of the room at once, dates what it hears, types and speaks."""
+"""A caller who hears every agent of the room at once, dates the audio, types and speaks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kit.e2e.sdk_client import Watched
 
 RATE = 16000
 LOUD = 300.0
-"""RMS, of 32768, from which 20 ms are sound (-41 dB)."""
+"""RMS, of 32768, from which 20 ms count as sound (-41 dB)."""
 
 
 class Listener(Watched):
@@ -29,7 +29,7 @@ class Listener(Watched):
         self.heard: dict[str, list[float]] = {}
         """The same, by the agent's identity."""
         self.texts: dict[str, str] = {}
-        """What agents were transcribed to have said, by segment."""
+        """Transcripts of the agents, by segment."""
         self._tasks: set[asyncio.Task[None]] = set()
         room.on("track_subscribed", self._on_track)
         room.on("participant_disconnected", lambda _: self.changed())
@@ -76,7 +76,7 @@ class Listener(Watched):
             await stream.aclose()
 
     async def speak(self, pcm: bytes) -> None:
-        """Say something, 16-bit mono at `RATE`, by a microphone that goes on with silence."""
+        """Play speech, 16-bit mono at `RATE`, by a microphone that continues with silence."""
         source = rtc.AudioSource(RATE, 1, queue_size_ms=200)
         track = rtc.LocalAudioTrack.create_audio_track("microphone", source)
         options = rtc.TrackPublishOptions(source=rtc.TrackSource.SOURCE_MICROPHONE)

@@ -2,7 +2,7 @@
 
 It hears with livekit's VAD and pocketsphinx, answers by rules, and speaks WAV files: the test made one for each
 sentence. Environment: LIVEKIT_*, HOST_AGENT_NAME, HOST_GRAMMAR (a JSGF file), HOST_SOUNDS (a JSON file: text to WAV
-file), HOST_PACKAGES (where pocketsphinx is). It runs as `python livekit_agents_app.py start`.
+file), HOST_PACKAGES (the folder of pocketsphinx). It runs as `python livekit_agents_app.py start`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import AsyncIterable, AsyncIterator
 from pathlib import Path
 from typing import Any
 
-sys.path.append(os.environ["HOST_PACKAGES"])  # last, so that only what this environment lacks is taken from there
+sys.path.append(os.environ["HOST_PACKAGES"])  # last, so that only packages missing here come from there
 
 import pocketsphinx
 from livekit import rtc
@@ -93,7 +93,7 @@ async def entrypoint(ctx: JobContext) -> None:
 
 
 def no_load() -> float:
-    """A busy machine is no reason to refuse the test's one call."""
+    """Report no load, so that a busy machine does not refuse the test's one call."""
     return 0.0
 
 

@@ -136,9 +136,9 @@ class Peer:
             track.mute() if on else track.unmute()
 
     async def listen(self, identity: str, seconds: float, skip: float = 0.5) -> dict[str, float]:
-        """Measure what arrives from one participant: level (dBFS) and frequency (Hz) after the first `skip` seconds.
+        """Measure the audio of one participant: level (dBFS) and frequency (Hz) after the first `skip` seconds.
 
-        What does not arrive is silence.
+        Missing audio counts as silence.
         """
         stream = rtc.AudioStream(self._tracks[identity], sample_rate=RATE, num_channels=1)
         parts: list[np.ndarray[Any, Any]] = []

@@ -1,4 +1,4 @@
-"""Owns a TCP proxy on loopback with which a test cuts websockets, leaving the media path alone."""
+"""A TCP proxy on loopback with which a test cuts websockets without touching the media path."""
 
 from __future__ import annotations
 

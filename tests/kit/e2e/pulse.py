@@ -1,4 +1,4 @@
-"""A sound server of our own with null devices: what is played into one is recorded from it."""
+"""A sound server of our own with null devices: audio played into one is recorded from it."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ RATE = 48000
 
 @dataclass(frozen=True)
 class Sound:
-    """A running sound server: a microphone that hears what is played into it, and speakers that can be recorded."""
+    """A running sound server: a microphone that hears the audio played into it, and speakers that can be recorded."""
 
     environment: dict[str, str]
-    """What a client needs to find it."""
+    """The variables with which a client finds it."""
 
     def play(self, wav: Path) -> subprocess.Popen[bytes]:
         """Begin to play a file into the microphone."""

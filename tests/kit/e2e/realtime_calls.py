@@ -22,7 +22,7 @@ SECONDS_PER_WORD = 0.2
 
 
 class RealtimeCall(Call):
-    """One call: `server` is what the model's connection reaches."""
+    """One call: `server` is the address of the model's connection."""
 
     def __init__(
         self, session: AgentSession[object], talker: Talker, recording: Recording, server: ScriptedRealtimeServer

@@ -1,4 +1,4 @@
-"""Owns what an end-to-end test knows of the server it runs against, and tokens for it."""
+"""The server of an end-to-end test: its address and keys, and tokens for it."""
 
 from __future__ import annotations
 

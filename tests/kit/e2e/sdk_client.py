@@ -1,4 +1,4 @@
-"""A client on the plain SDK in the test's own process, what it hears and reads, and tones to tell audio by."""
+"""A client on the plain SDK in the test's own process, its audio and texts, and tones to identify audio."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Watched:
 
 
 class Heard(Watched):
-    """A session's ears: records what the transport tells."""
+    """A session's ears: records the events of the transport."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -125,7 +125,7 @@ class Peer(Watched):
         self.changed()
 
     def _on_track_gone(self, track: rtc.Track) -> None:
-        if track.sid in self._listening:  # the SDK goes on delivering, even a later track in the place of this one
+        if track.sid in self._listening:  # the SDK continues to deliver, even a later track in the place of this one
             self._listening.pop(track.sid).cancel()
 
     def _on_attributes(self, changed: dict[str, str], participant: rtc.Participant) -> None:
@@ -224,7 +224,7 @@ def pcm(frames: list[AudioFrame]) -> npt.NDArray[np.int16]:
 
 
 def said(peer: Peer, segment_id: str) -> str:
-    """What a client shows for a segment: the newest stream of that id."""
+    """The text that a client shows for a segment: the newest stream of that id."""
     streams = [each for each in peer.streams if each.attributes.get("lk.segment_id") == segment_id]
     return "".join(streams[-1].chunks) if streams else ""
 

@@ -1,4 +1,4 @@
-"""Owns raw clients of a room server's websockets, for what no SDK would ever send or show."""
+"""Raw clients of a room server's websockets, for messages that no SDK would ever send or show."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class SignalClient:
         await self.ws.send_bytes(request.SerializeToString())
 
     async def next(self, kind: str, limit: float = LIMIT) -> rtc.SignalResponse:
-        """Read until a message of that kind comes, and return it; what comes before it is noted only."""
+        """Read until a message of that kind comes, and return it; earlier ones are only recorded."""
         async with asyncio.timeout(limit):
             while True:
                 message = await self.ws.receive()
@@ -85,7 +85,7 @@ class SignalClient:
 
 
 class WorkerClient:
-    """A minimal agent worker: registers, then does what the test says."""
+    """A minimal agent worker: registers, then follows the test."""
 
     def __init__(
         self,

@@ -21,7 +21,7 @@ RATE = 16000
 FRAME = RATE // 50
 WINDOW = RATE // 100
 AUDIBLE = 0.01
-"""RMS, of full scale, from which 10 ms are sound (-40 dB)."""
+"""RMS, of full scale, from which 10 ms count as sound (-40 dB)."""
 JOIN_LIMIT = 15.0
 MAX_QUEUED = 0.025
 """Seconds of the caller's audio that may wait; beyond, silence is left out until it has caught up."""
@@ -54,10 +54,10 @@ def sounds(pcm: bytes, *, quiet: float = 0.3) -> list[tuple[float, float]]:
 
 
 class Talker(Watched):
-    """One caller. Times are seconds of received audio, which is its only clock, as a caller's ears are.
+    """One caller. Times are seconds of received audio, which is its only clock, as for a caller's ears.
 
     Args:
-        lines: PCM of what it may say, by text.
+        lines: PCM of each possible line, by text.
     """
 
     def __init__(self, source: rtc.AudioSource, lines: dict[str, bytes]) -> None:
@@ -79,11 +79,11 @@ class Talker(Watched):
         return len(pcm) / 2 / RATE
 
     def heard(self, *, quiet: float = 0.3) -> list[tuple[float, float]]:
-        """What the agent sounded like: stretches of sound."""
+        """The agent's audio: stretches of sound."""
         return sounds(bytes(self._received), quiet=quiet)
 
     def said(self) -> list[tuple[float, float]]:
-        """What the caller sounded like, on the same clock."""
+        """The caller's audio, on the same clock."""
         return sounds(bytes(self._sent))
 
     def agent_sounds(self) -> bool:

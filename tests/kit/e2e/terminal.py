@@ -1,4 +1,4 @@
-"""A command of ours on a terminal of its own: what it shows there, the keys that are pressed, its level meter."""
+"""A command of ours on a terminal of its own: its output there, pressed keys, its level meter."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Terminal:
 
     @property
     def mode(self) -> tuple[bool, bool]:
-        """Whether the terminal waits for whole lines, and whether it shows what is typed."""
+        """Whether the terminal waits for whole lines, and whether it shows typed characters."""
         local = termios.tcgetattr(self.slave)[3]
         return bool(local & termios.ICANON), bool(local & termios.ECHO)
 
@@ -63,7 +63,7 @@ class Terminal:
         os.write(self._master, key.encode())
 
     def mark(self) -> int:
-        """Return where what is shown from now on begins in `seen`."""
+        """Return the position in `seen` at which later output begins."""
         return len(self.seen)
 
     def until(self, *texts: str, since: int = 0) -> None:
@@ -118,5 +118,5 @@ def terminal(folder: Path, *arguments: str, **environment: str) -> Iterator[Term
             process.kill()
         process.wait()
         os.close(slave)
-        shown._reader.join(timeout=10)  # the last words of a terminal whose other side is closed, then an error
+        shown._reader.join(timeout=10)  # the last output of a terminal whose other side is closed, then an error
         os.close(master)

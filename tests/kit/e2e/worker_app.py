@@ -1,4 +1,4 @@
-"""One worker that is its process's only business; it says on stdout what happens. Account and limits come as JSON."""
+"""One worker in a process of its own; it reports events on stdout. Account and limits come as JSON."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def main() -> None:
 
 
 async def _tell(worker: Worker) -> None:
-    """Say when the worker has registered and when it drains; run_worker tells nobody, so look."""
+    """Report when the worker has registered and when it drains; run_worker has no callback for it, so poll."""
     while worker.status is None or not worker.status.is_registered:  # noqa: ASYNC110 - no event to wait for
         await anyio.sleep(0.02)
     print("registered", flush=True)

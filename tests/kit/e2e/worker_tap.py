@@ -1,7 +1,7 @@
-"""Owns a relay between a worker and its server that notes what the worker says and can hang up on it.
+"""A relay between a worker and its server that records the worker's messages and can disconnect it.
 
-No server tells what a worker reported of its jobs (a LiveKit server lists dispatches without them), so it is read on
-the way. Assignments are pointed at the server itself: only the worker's own socket goes through here.
+No server returns a worker's reports of its jobs (a LiveKit server lists dispatches without them), so they are read on
+the way. Assignments point to the server itself: only the worker's own socket goes through here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A front desk that hands callers over to billing: the agents of the handoff tests, and what became of them."""
+"""A front desk that hands callers over to billing: the agents of the handoff tests, and their outcome."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from vivavoce.pipelines.llm.tools import ToolCall
 
 
 class Clerk(Agent):
-    """Says what it is told to as it comes and goes; `log` is shared and has what happened, in order."""
+    """Says given texts as it comes and goes; `log` is shared and has the events in order."""
 
     def __init__(self, id: str, log: list[str], *, enters: str = "", leaves: str = "") -> None:
         super().__init__(f"You are {id}.", id=id)
         self.log = log
         self.enters, self.leaves = enters, leaves
         self.to: Any = None
-        """What `transfer` returns."""
+        """The return value of `transfer`."""
 
     @function_tool
     async def transfer(self) -> Any:
@@ -73,7 +73,7 @@ class Desk:
 
     @property
     def errors(self) -> list[str]:
-        """What went wrong, by source."""
+        """The errors, by source."""
         return [f"{event.source}: {type(event.error).__name__}" for event in self.harness.recording.of(ErrorOccurred)]
 
 

@@ -14,7 +14,7 @@ from vivavoce.pipelines.media.frame import VideoFrame
 
 
 class Hostile:
-    """Raises whatever is asked of it."""
+    """Raises for every access."""
 
     __hash__ = None  # type: ignore[assignment]  # it has none
 

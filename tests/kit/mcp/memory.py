@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Line:
-    """What the test does to the way to a server, and what it saw."""
+    """The test's control of the connection to a server, and its record."""
 
     def __init__(self) -> None:
         self.opened = 0
@@ -33,7 +33,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryServer(MCPServer):
-    """A server in the same process; also an example of a transport of one's own."""
+    """A server in the same process; also an example of a custom transport."""
 
     app: App
     line: Line = field(default_factory=Line)
@@ -69,7 +69,7 @@ class MemoryServer(MCPServer):
 
 
 def library(*names: str) -> App:
-    """Return a server with async tools of these names, each of which answers with its name and its text."""
+    """Return a server with async tools of these names; each answers with its name and its text."""
     from mcp.server.mcpserver import MCPServer as App
 
     app = App("library", log_level="CRITICAL")

@@ -82,7 +82,7 @@ def pid() -> int:
 
 @books.tool()
 def secret() -> str:
-    """Tell what the process was given."""
+    """Return a variable of the process's environment."""
     return os.environ.get("BOOKS_KEY", "")
 
 

@@ -10,7 +10,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 LAST = 50
-"""Frames of 10 ms whose loudness decides."""
+"""Number of the last frames of 10 ms; their loudness decides."""
 
 
 def quiet_end(

@@ -1,4 +1,4 @@
-"""Somebody who uses the browser page: clicks, types, reads, and measures what can be heard."""
+"""A user of the browser page: clicks, types, reads, and measures the audio."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Caller:
 
     page: Page
     problems: list[str] = field(default_factory=list)
-    """Exceptions in the page, and what its policy refused."""
+    """Exceptions in the page, and refusals of its policy."""
 
     async def click(self, id_: str) -> None:
         await self.page.click(f"#{id_}", timeout=LIMIT * 1000)
@@ -84,7 +84,7 @@ class Caller:
             raise AssertionError(f"not within {LIMIT} s: {condition}\n{await self.page.inner_text('body')}")
 
     async def in_call(self) -> None:
-        """Wait until the call stands."""
+        """Wait until the call is connected."""
         await self.until("document.body.dataset.state === 'connected'")
 
     async def audible(self) -> float:
@@ -118,7 +118,7 @@ class Caller:
 
 @asynccontextmanager
 async def opened(browser: Browser, address: str, **context: Any) -> AsyncIterator[Caller]:
-    """Open the page; whatever goes wrong inside it fails the test at the end."""
+    """Open the page; any error inside it fails the test at the end."""
     tab = await browser.new_context(**context)
     page = await tab.new_page()
     caller = Caller(page)
@@ -144,7 +144,7 @@ async def opened(browser: Browser, address: str, **context: Any) -> AsyncIterato
 async def calling(
     address: str, microphone: Path | None = None, *, loops: bool = False, allowed: bool = True, **context: Any
 ) -> AsyncIterator[Caller]:
-    """Run a browser of one's own and open the page in it."""
+    """Run a browser and open the page in it."""
     flags = (ALLOWED,) if allowed else ()
     async with (
         chromium(microphone, loops=loops, flags=flags) as browser,

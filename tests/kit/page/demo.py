@@ -20,7 +20,7 @@ END_LIMIT = 15.0
 
 @contextmanager
 def command(*arguments: str, until: str, folder: Path, **environment: str) -> Iterator[str]:
-    """Run a vivavoce command; yields what it printed up to the line that holds `until`."""
+    """Run a vivavoce command; yields its output up to the line that holds `until`."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("LIVEKIT_")}
     with subprocess.Popen(
         [*COMMAND, *arguments],

@@ -1,6 +1,6 @@
 """Writes the page's schema.js: the fields of the LiveKit messages that it needs, by reflection from livekit.protocol.
 
-Run as a script it writes the file anew; a test compares. Only what the page sends or reads is listed.
+Run as a script it rewrites the file; a test compares. Only fields that the page sends or reads are listed.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ TYPES = {
     FieldDescriptor.TYPE_UINT32: "int",
     FieldDescriptor.TYPE_UINT64: "int",
 }
-"""What the codec knows; a fixed or zigzag integer would be a KeyError here, not wrong bytes there."""
+"""Types that the codec supports; a fixed or zigzag integer would be a KeyError here, not wrong bytes there."""
 
 
 def descriptor(name: str) -> Descriptor:

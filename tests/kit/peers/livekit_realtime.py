@@ -2,8 +2,8 @@
 
     python livekit_realtime.py http://127.0.0.1:1234/v1
 
-Speaks a second of sound, answers the tool call that comes of it, asks for one more answer, adds and deletes an item,
-and prints what it saw as one line of JSON. Knows nothing of vivavoce.
+Speaks a second of sound, answers the resulting tool call, asks for one more answer, adds and deletes an item, and
+prints its observations as one line of JSON. Imports nothing of vivavoce.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ class SpeakingConnection(RealtimeConnection):
         self.scripted.push(frame)
 
     def events(self) -> AsyncIterator[RealtimeEvent]:
-        """Yield what is committed."""
+        """Yield the committed items."""
         return self.scripted.events()
 
     async def generate(self, request: GenerateRequest) -> AsyncGenerator[LLMEvent | AudioChunk, None]:
@@ -100,13 +100,13 @@ class SpeakingConnection(RealtimeConnection):
 
 
 def realtime_of(llm: LLM, stt: ScriptedSTT, tts: ScriptedTTS, **listening: Unpack[Listening]) -> Pipeline:
-    """Return the parts of a scenario as a model that speaks, with STT, VAD and, for `say`, TTS of one's own."""
+    """Return the parts of a scenario as a model that speaks, with a separate STT, VAD and, for `say`, TTS."""
     parts: Listening = {"vad": ScriptedVAD(), **listening}
     return RealtimePipeline(SpeakingLLM(llm, tts), stt=stt, tts=tts, **parts)
 
 
 def text_realtime_of(llm: LLM, stt: ScriptedSTT, tts: ScriptedTTS, **listening: Unpack[Listening]) -> Pipeline:
-    """Return the parts of a scenario as a model that answers with text, which the voice of one's own speaks."""
+    """Return the parts of a scenario as a model that answers with text, which a separate voice speaks."""
     options = RealtimeOptions(answers="text")
     parts: Listening = {"vad": ScriptedVAD(), **listening}
     return RealtimePipeline(SpeakingLLM(llm, tts), stt=stt, tts=tts, options=options, **parts)

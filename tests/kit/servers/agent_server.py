@@ -1,4 +1,4 @@
-"""The server half of LiveKit's agent protocol, scripted: a test says what it answers and reads what workers say."""
+"""The server half of LiveKit's agent protocol, scripted: a test sets its answers and reads the workers' messages."""
 
 from __future__ import annotations
 

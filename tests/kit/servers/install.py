@@ -1,6 +1,6 @@
-"""Fetches what the tests need beside our environment into the git-ignored `.cache/`: a LiveKit server, peers.
+"""Fetches the tests' further programs into the git-ignored `.cache/`: a LiveKit server, peers.
 
-Run as a script it installs everything, so that a build does not eat a test's time limit. Standard library only.
+Run as a script it installs everything, so that a build does not use up a test's time limit. Standard library only.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 CACHE = Path(__file__).resolve().parents[3] / ".cache"
 
 LIVEKIT_SERVER_VERSION = "v1.13.5"
-"""The newest whose go.mod has no `replace`, which `go install` refuses."""
+"""The newest version whose go.mod has no `replace`, which `go install` refuses."""
 
 OTEL_COLLECTOR_VERSION = "v0.158.0"
 """The newest that resolves."""
@@ -42,11 +42,11 @@ BUILD_LIMIT = 900.0
 
 
 class InstallError(Exception):
-    """A component cannot be had here; the text says why and what to do."""
+    """A component cannot be installed here; the text names the reason and the remedy."""
 
 
 def livekit_server() -> Path:
-    """Return the path of the livekit-server binary, building it first when it is not in the cache.
+    """Return the path of the livekit-server binary; build it first if it is not in the cache.
 
     Raises:
         InstallError: There is no Go, or the build failed.
@@ -89,7 +89,7 @@ def livekit_agents_python() -> Path:
 
 
 def livekit_client() -> Path:
-    """Return npm's `livekit-client` as one script for browsers (it defines `LivekitClient`), fetched if not there.
+    """Return npm's `livekit-client` as one script for browsers (it defines `LivekitClient`); fetch it if missing.
 
     Raises:
         InstallError: There is no npm, or it cannot get the package.
@@ -137,7 +137,7 @@ def _npm() -> tuple[list[str], list[str]]:
 
 
 def otel_collector() -> Path:
-    """Return the path of an OpenTelemetry Collector with OTLP in and files out, building it first when need be.
+    """Return the path of an OpenTelemetry Collector with OTLP in and files out; build it first if necessary.
 
     Raises:
         InstallError: There is no Go, or the build failed.

@@ -25,7 +25,7 @@ READY_LIMIT = 15.0
 """Seconds until the server must answer; it takes less than one."""
 
 STOP_STEPS = ((signal.SIGTERM, 0.2), (signal.SIGTERM, 3.0), (signal.SIGKILL, 3.0))
-"""Signals with the seconds each gets: the first waits for rooms to empty, the second does not, SIGKILL asks nobody."""
+"""Signals with their limits in seconds: the first waits for rooms to empty, the second does not, SIGKILL kills."""
 
 START_TRIES = 3
 """A port that was free may be taken a moment later."""
@@ -43,12 +43,12 @@ class LiveKitServer:
 
 
 class ServerNotReadyError(Exception):
-    """The server ended, or did not answer in time; the text ends with what it logged last."""
+    """The server ended, or did not answer in time; the text ends with its last log lines."""
 
 
 @contextmanager
 def running_livekit_server() -> Iterator[LiveKitServer]:
-    """Run a livekit-server; skip the test (or fail it, see `missing`) where there is none to be had."""
+    """Run a livekit-server; skip the test (or fail it, see `missing`) if none can be installed."""
     try:
         binary = install.livekit_server()
     except install.InstallError as error:

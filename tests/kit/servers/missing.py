@@ -1,4 +1,4 @@
-"""What a test does without a component it needs: skipped with one line, or failing when everything must be there."""
+"""A test without a component that it needs: skipped with one line, or failed if everything must be there."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def missing(component: str, how: str) -> NoReturn:
     """Skip the running test, or fail it under `VIVAVOCE_TEST_ALL=1`.
 
     Args:
-        component: What is missing, such as `"chromium"`.
-        how: What to do about it, such as `"apt install chromium"`.
+        component: The missing component, for example `"chromium"`.
+        how: The remedy, for example `"apt install chromium"`.
     """
     line = f"{component} is missing: {how}"
     if os.environ.get(ALL_VARIABLE) == "1":

@@ -68,7 +68,7 @@ class Collector:
             process.wait(STOP_LIMIT)
 
     def spans(self) -> list[dict[str, Any]]:
-        """Return what was received, each span with its attributes as a dict."""
+        """Return the received spans, each with its attributes as a dict."""
         found = []
         for batch in self._batches("resourceSpans"):
             resource = _attributes(batch["resource"])
@@ -87,7 +87,7 @@ class Collector:
         }
 
     def logs(self) -> list[dict[str, Any]]:
-        """Return what was received, each log record with its attributes as a dict and its text as `body`."""
+        """Return the received log records, each with its attributes as a dict and its text as `body`."""
         return [
             {
                 **record,
@@ -126,7 +126,7 @@ class Collector:
 
 @contextmanager
 def running_collector(*, is_started: bool = True) -> Iterator[Collector]:
-    """Run a collector; skip the test (or fail it, see `missing`) where there is none to be had."""
+    """Run a collector; skip the test (or fail it, see `missing`) if none can be installed."""
     try:
         binary = install.otel_collector()
     except install.InstallError as error:

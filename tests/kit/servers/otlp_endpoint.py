@@ -12,7 +12,7 @@ from typing import Any
 
 @dataclass
 class OtlpEndpoint:
-    """Where it is, and what it got: (path, body) of each request, oldest first."""
+    """Its address, and its requests: (path, body) of each, oldest first."""
 
     url: str
     received: list[tuple[str, bytes]] = field(default_factory=list)

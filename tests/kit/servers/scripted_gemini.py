@@ -32,7 +32,7 @@ LIMIT = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """What the model does when it is asked: words with their sound, or calls; `delay` seconds before each word."""
+    """The model's answer to a request: words with their sound, or calls; `delay` seconds before each word."""
 
     text: str = ""
     calls: tuple[dict[str, Any], ...] = ()
@@ -41,7 +41,7 @@ class Turn:
 
 
 class ScriptedGemini:
-    """Answers each request with the next turn, else with what `mind` makes of the client's messages."""
+    """Answers each request with the next turn, else with the result of `mind` for the client's messages."""
 
     def __init__(self, mind: Callable[[list[dict[str, Any]]], Turn | str] | None) -> None:
         self.url = ""
@@ -52,7 +52,7 @@ class ScriptedGemini:
         self.queries: list[dict[str, str]] = []
         self.refusals: list[int] = []
         self.first: dict[str, Any] = {"setupComplete": {}}
-        """What the setup is answered with."""
+        """The answer to the setup."""
         self._turns: list[Turn] = []
         self._mind = mind
         self._socket: web.WebSocketResponse | None = None

@@ -18,11 +18,11 @@ from typing import Any, TypeAlias
 from aiohttp import web
 
 LIMIT = 10.0
-"""Seconds that a test waits for what it expects."""
+"""Seconds that a test waits for an expected event."""
 
 
 class Fault(Enum):
-    """What may happen instead of the next event."""
+    """An event in place of the next one."""
 
     HANG = "says nothing more and keeps the connection"
     BREAK = "cuts the connection in the middle of the body"
@@ -36,7 +36,7 @@ Step: TypeAlias = Mapping[str, Any] | bytes | Fault
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What one request gets. `steps` are streamed; `body` is sent at once."""
+    """The answer to one request. `steps` are streamed; `body` is sent at once."""
 
     status: int = 200
     steps: Sequence[Step] = ()
@@ -161,7 +161,7 @@ def chat_delta(finish: str | None = None, **delta: Any) -> dict[str, Any]:
 
 
 def chat_call(index: int | None, call_id: str | None, name: str | None, arguments: str | None) -> dict[str, Any]:
-    """Return a chunk with one fragment of a tool call; what is None is left out."""
+    """Return a chunk with one fragment of a tool call; None leaves a field out."""
     function = {key: text for key, text in (("name", name), ("arguments", arguments)) if text is not None}
     call = {"index": index, "id": call_id, "function": function, "type": "function"}
     return chat_delta(tool_calls=[{key: value for key, value in call.items() if value is not None}])

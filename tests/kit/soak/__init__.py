@@ -1,1 +1,1 @@
-"""The soak: many sessions at a time on the real clock, whose callers, applications and providers do random things."""
+"""The soak: many sessions at a time on the real clock, whose callers, applications and providers act at random."""

@@ -13,7 +13,7 @@ TOOL_TIMEOUT = 0.8
 
 
 class Desk(Agent):
-    """Answers calls; what its hooks do is drawn when it is made."""
+    """Answers calls; the behaviour of its hooks is drawn at its construction."""
 
     def __init__(self, mood: Mood, *, may_not_start: bool = False) -> None:
         super().__init__("Help.")
@@ -52,7 +52,7 @@ class Desk(Agent):
 
     @function_tool
     def blocks(self) -> None:
-        """Run into the timeout in a thread that goes on."""
+        """Run into the timeout in a thread that continues."""
         self.mood.provoked["tool hang"] += 1
         threading.Event().wait(TOOL_TIMEOUT + 0.4)
 
@@ -69,7 +69,7 @@ class Desk(Agent):
 
     @function_tool
     async def transfers_and_tells(self) -> tuple[Agent, str]:
-        """Hand the caller over, with something to tell."""
+        """Hand the caller over, with an output."""
         return Desk(self.mood), "transferred"
 
     async def on_enter(self) -> None:

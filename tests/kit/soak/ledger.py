@@ -1,4 +1,4 @@
-"""Ledger: what was said and what became of it in one session, and the laws that it has to keep."""
+"""Ledger: the words of one session and their outcome, and the laws that it has to keep."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Ledger:
         self.words: list[str] = []
         """All that the user was to say."""
         self.told: list[str] = []
-        """What of it the session was told."""
+        """The words that the session has received."""
         self.cleared: set[str] = set()
-        """What the application may have dropped."""
+        """The words that the application may have dropped."""
         self.handles: list[SpeechHandle] = []
         self.created: list[SpeechCreated] = []
         self.completed: list[TurnCompleted] = []
@@ -36,7 +36,7 @@ class Ledger:
         session.on(ErrorOccurred, self.errors.append)
 
     def check_end(self, report: CloseReport, reason: str | None, limit: float) -> None:
-        """It is closed, for that reason, within `limit` seconds, and only what was provoked went wrong."""
+        """The session is closed, for that reason, within `limit` seconds, with only the provoked errors."""
         assert reason is None or report.reason == reason, f"closed by {report.reason}, wanted {reason}"
         assert report.seconds < limit, f"the close took {report.seconds:.1f} s"
         for step in report.steps:
@@ -64,7 +64,7 @@ class Ledger:
         assert not (all_of_them and lost), f"lost: {sorted(lost)}"
 
     def check_errors(self) -> None:
-        """Nothing went wrong but what was provoked."""
+        """Only the provoked errors came."""
         provoked = self._mood.provoked
         for event in self.errors:
             source = event.source

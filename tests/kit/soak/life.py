@@ -57,9 +57,9 @@ REASONS = {
 }
 
 ANSWER_LIMIT = 20.0
-"""Seconds until the last question is answered: what stands in the queue, and each provider's limit, come before."""
+"""Seconds until the last question is answered: first come the queue and each provider's limit."""
 REST_LIMIT = 10.0
-"""Seconds until nobody speaks or thinks any more."""
+"""Seconds until both sides are silent and no answer is due."""
 AWAY_LIMIT = 30.0
 """Seconds until a silent caller is hung up on: first an answer with all its tools comes to its end."""
 CLOSE_TIMEOUT = 2.0
@@ -67,7 +67,7 @@ GRACE = 0.6
 LOST_CONNECTION = "the script cut the connection"
 
 LOSSES_AT_MOST = len(CascadingOptions().stt_reconnect.waits)
-"""Streams in a row, none of which has told anything, that the session loses and goes on; it closes with one more."""
+"""Streams in a row, none of which reported anything, that the session may lose; it closes with one more."""
 
 REST = [(AgentState.IDLE, UserState.IDLE), (AgentState.IDLE, UserState.AWAY)]
 
@@ -181,7 +181,7 @@ class Life:
                 self.stt.fail_open(*[self.mood.error("stt")] * 20)
                 self._lose_stream()
             case "gives up":
-                until = self._now + AWAY_LIMIT  # what is typed while the caller speaks only adds to one turn
+                until = self._now + AWAY_LIMIT  # typing while the caller speaks only adds to one turn
                 while not self._is_closing and self._now < until:
                     self.session.input.text(self._new_words())
                     await anyio.sleep(2.0)
@@ -190,7 +190,7 @@ class Life:
                 return await self.session.wait_closed()
         return await self.session.close()
 
-    # --- what happens
+    # --- the actions
 
     @property
     def _now(self) -> float:
@@ -268,7 +268,7 @@ class Life:
         final_at = max(start, start + length + late)
         self._guess_until = max(self._guess_until, final_at if has_interim else 0.0)
         self._free_from = max(self._free_from, self._guess_until)
-        # It guesses at the words once there are some: the VAD, which needs 0.05 s, has told of the speech by then.
+        # It guesses at the words once there are some: the VAD, which needs 0.05 s, has reported the speech by then.
         has_interim = has_interim and final_at - start > 0.15
         interims = [(self.rng.uniform(start + 0.12, final_at), text.split()[0])] if has_interim else []
         self.caller.says(text, start, start + length, final_at=final_at, interims=interims)
@@ -286,7 +286,7 @@ class Life:
             return
         first = text.partition(" ")[0]
         if is_final and self._guessed_on.get(first, self.stt.stream) is not self.stt.stream:
-            return  # the recogniser broke down in mid-utterance; what it had guessed was settled then
+            return  # the recogniser broke down in mid-utterance; its guess was settled then
         self._telling_stream = self.stt.stream
         if is_final:
             self.stt.final(text)
@@ -302,7 +302,7 @@ class Life:
 
     @property
     def _has_told(self) -> bool:
-        """Whether the newest stream has told anything: then the next one has all its tries."""
+        """Whether the newest stream has reported anything: then the next one has all its tries."""
         return self._telling_stream is self.stt.streams[-1]
 
     def _lose_stream(self) -> None:
@@ -352,7 +352,7 @@ class Life:
 
 
 async def _until(holds: Callable[[], bool], limit: float, problem: Callable[[], str]) -> None:
-    """Look every 50 ms: what is waited for is no single event."""
+    """Poll every 50 ms: the condition is no single event."""
     began = anyio.current_time()
     while not holds():
         assert anyio.current_time() - began < limit, f"{problem()} within {limit:g} s"

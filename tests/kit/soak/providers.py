@@ -21,10 +21,10 @@ VOICE = ScriptedTTSOptions(seconds_per_word=0.12)
 
 
 class Mood:
-    """What goes wrong in one session.
+    """The faults of one session.
 
     Args:
-        always_fails: Each request to the model does, so that the session gives up.
+        always_fails: Each request to the model fails, so that the session gives up.
     """
 
     def __init__(self, rng: Random, *, always_fails: bool = False) -> None:
@@ -40,7 +40,7 @@ class Mood:
         return ProviderError(PROVOKED, provider="scripted", retryable=self.rng.random() < 0.33)
 
     def step(self, number: int, tools: tuple[str, ...]) -> list[StepItem]:
-        """Return what the model does with a request."""
+        """Return the model's answer to a request."""
         rng = self.rng
         words = " ".join(f"a{number}x{word}" for word in range(rng.randint(1, 9))) + "."
         if self.is_calm:
@@ -62,7 +62,7 @@ class Mood:
         return step
 
     def voice_fault(self) -> TTSFault | None:
-        """Return what goes wrong with a synthesis."""
+        """Return the fault of a synthesis, if any."""
         chance = 1.0 if self.is_calm else self.rng.random()
         if chance >= 0.08:
             return None

@@ -1,4 +1,4 @@
-"""The run of a soak: seats on which one session follows the other, and what the process holds when all is over."""
+"""The run of a soak: seats on which one session follows the other, and the process's resources at the end."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SETTLING = 5.0
 
 @dataclass(frozen=True)
 class Held:
-    """What the process holds."""
+    """The resources of the process."""
 
     tasks: int
     threads: int
@@ -68,11 +68,11 @@ class Soak:
         self.failures: list[Exception] = []
 
     async def run(self, phase: str, seconds: float, tell: Callable[[str], None]) -> Held:
-        """Keep all seats busy for `seconds`, let the last sessions end, and return what is held then.
+        """Keep all seats busy for `seconds`, let the last sessions end, and return the resources then.
 
         Raises:
             ExceptionGroup: Sessions broke laws; the seed and the trace of each are in its notes.
-            AssertionError: The event loop was told of something that nobody handled.
+            AssertionError: The event loop reported an unhandled error.
         """
         asyncio.get_running_loop().set_exception_handler(self._note_unhandled)
         until = LoopClock().now() + seconds
@@ -105,7 +105,7 @@ class Soak:
             tell(f"{sum(self.lives.values())} sessions so far; {held()}")
 
     async def _settled(self) -> Held:
-        """Return what is held once only the caller's task is left, or the time for that is over."""
+        """Return the resources once only the caller's task is left, or the time for that is over."""
         for _ in range(int(SETTLING / 0.1)):
             gc.collect()
             if len(asyncio.all_tasks()) == 1 and not _tool_threads():
@@ -118,7 +118,7 @@ class Soak:
 
 
 def held() -> Held:
-    """Return what the process holds now."""
+    """Return the present resources of the process."""
     gc.collect()
     return Held(
         tasks=len(asyncio.all_tasks()),

@@ -1,4 +1,4 @@
-"""Telemetry into memory, and what must hold of the spans of any call whatever happens in it."""
+"""Telemetry into memory, and the rules that hold for the spans of any call."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ OUTLIVES = {"tool", "tts", "llm", "attempt", "flow", "hook"}
 """May go on when the turn is over: tools by design, other code that is not ours for as long as its close takes."""
 
 GENAI = {"session", "llm", "tts", "tool"}
-"""What the GenAI conventions know."""
+"""Kinds of the GenAI conventions."""
 
 
 class _Counted(IdGenerator):
-    """Ids that stay unique where hypothesis seeds the process's random numbers anew for each example."""
+    """Ids that stay unique although hypothesis seeds the process's random numbers again for each example."""
 
     def __init__(self) -> None:
         self._numbers = count(1)
@@ -80,7 +80,7 @@ class Watching:
 
     @contextmanager
     def everywhere(self) -> Iterator[None]:
-        """Sessions that are given no telemetry of their own report here, as those of a worker's jobs do."""
+        """Sessions without telemetry of their own report here, as the sessions of a worker's jobs do."""
         token = job_telemetry.set(self.telemetry)
         try:
             yield
@@ -124,10 +124,10 @@ class Watching:
         return [point for metric in self.metrics if metric.name == name for point in metric.data.data_points]
 
     def check(self) -> None:
-        """Check what holds of every call.
+        """Check the rules that hold for every call.
 
         Raises:
-            AssertionError: Something does not.
+            AssertionError: A rule is broken.
         """
         by_id = {span.context.span_id: span for span in self.spans}
         for span in self.spans:
@@ -195,7 +195,7 @@ class Watching:
 
 
 def kind_of(span: ReadableSpan) -> str:
-    """Return what it is in the tree."""
+    """Return its kind in the tree."""
     return str((span.attributes or {})["vivavoce.kind"])
 
 

@@ -14,10 +14,10 @@ REPORT_DELAY = 0.2
 
 
 class Conversation:
-    """Feeds a machine in order of time. `log` holds what it wanted, each with its time; states are apart.
+    """Feeds a machine in order of time. `log` holds its effects, each with its time; states are apart.
 
     Args:
-        endpointing_mode: `EndpointingOptions.mode`; `mode` is that of the interruption.
+        endpointing_mode: `EndpointingOptions.mode`; `mode` is the mode of the interruption.
         options: Fields of the three option classes.
     """
 
@@ -65,7 +65,7 @@ class Conversation:
         return self
 
     def until(self, now: float) -> Conversation:
-        """Let time pass until `now`, with what is due then."""
+        """Let time pass until `now`, and handle due deadlines."""
         return self.at(now, i.Tick())
 
     def starts(self, at: float) -> Conversation:
@@ -108,7 +108,7 @@ class Conversation:
         )
 
     def plays(self, now: float, speech_id: str = "") -> Conversation:
-        """The first frame of whoever has the floor is played."""
+        """Play the first frame of the speech that has the floor."""
         self.at(now)
         return self.at(now, i.PlayoutStarted(speech_id or self.machine.current_speech_id, now))
 
@@ -126,7 +126,7 @@ class Conversation:
         return self
 
     def take(self) -> list[tuple[Any, ...]]:
-        """Return what was wanted since the last call."""
+        """Return the effects since the last call."""
         log, self.log = self.log, []
         return log
 
@@ -138,7 +138,7 @@ class Conversation:
                     self.agent_states.append((effect.state.value, round(effect.at, 6)))
                 case fx.SetUserState():
                     self.user_states.append((effect.state.value, round(effect.at, 6)))
-                case fx.TakeFloorBack():  # what a speech reports has led to it
+                case fx.TakeFloorBack():  # a speech's report led to it
                     pass
                 case fx.ForgetSpeech():
                     self.forgotten.append((round(self.now, 6), effect.speech_id, effect.outcome))

@@ -1,4 +1,4 @@
-"""What the turn machine's laws draw: options, policies, waits, and inputs that need no more than themselves."""
+"""Draws for the laws of the turn machine: options, policies, waits, and inputs that depend on nothing else."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def named(**options: Any) -> Conversation:
 
 
 def two_guesses(first: str, second: str, *, names: tuple[str, str] = ("", ""), is_heard: bool = True) -> Conversation:
-    """Two utterances whose ends were asked for: `first` at 1.1, `second` at 1.9. Heard answers make them two turns."""
+    """Two utterances with requested ends: `first` at 1.1, `second` at 1.9. Heard answers make them two turns."""
     talk = Conversation().starts(0.5).at(1.0, i.UserInterim(text=first, item_id=names[0])).stops(1.05)
     talk.at(1.3, i.TurnCommitRequested())
     if is_heard:

@@ -1,4 +1,4 @@
-"""What may be relied on of a turn machine, as models beside it: the floor, the user's words, the states, silence."""
+"""The guarantees of a turn machine, as models beside it: the floor, the user's words, the states, silence."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vivavoce.pipelines.core.words import same_words
 
 
 class FloorWatch:
-    """One speech at most has the floor; each ends once; pauses belong to the one that has it."""
+    """One speech at most has the floor; each ends once; pauses belong to the speech with the floor."""
 
     def __init__(self) -> None:
         self.known: list[str] = ["ghost"]
@@ -35,11 +35,11 @@ class FloorWatch:
 
     @property
     def unfinished(self) -> list[str]:
-        """SpeechQueue that neither ended nor were told to."""
+        """Speeches that neither ended nor were cancelled."""
         return [speech for speech in self.known if speech not in self.over]
 
     def sees_input(self, event: i.TurnInput) -> None:
-        """Follow what a speech reports of itself."""
+        """Follow the reports of a speech."""
         self._reported = event.speech_id if isinstance(event, i.SpeechEnded) else ""
         self._is_forced = isinstance(event, i.SessionClosing | i.SessionClosed) or (
             isinstance(event, i.InterruptRequested) and event.force
@@ -64,7 +64,7 @@ class FloorWatch:
                 self.handoff = ""
 
     def sees_effect(self, effect: fx.Effect) -> None:
-        """Check what the machine wants of a speech."""
+        """Check an effect on a speech."""
         match effect:
             case fx.CommitUserTurn(speech_id=speech):
                 assert speech not in self.known
@@ -141,7 +141,7 @@ class LateAnswerWatch:
         self._is_open = True
 
     def sees_input(self, event: i.TurnInput) -> None:
-        """Follow what is owed."""
+        """Follow outstanding finals."""
         match event:
             case i.AnswerOwed():
                 self.known.append(event.results_id)
@@ -271,14 +271,16 @@ class AttemptWatch:
                 self.alive = None
 
     def check(self, machine: TurnMachine, *, holder: str) -> None:
-        """An attempt is of the open turn, and nobody has the floor."""
+        """An attempt belongs to the open turn, and no speech has the floor."""
         if self.alive is not None:
             assert self.alive.turn_id == machine.open_turn_id
             assert not holder
 
 
 class StateWatch:
-    """States change along the tables, forwards in time, and are those told; the user's speech as the VAD reports it."""
+    """States change along the tables, forwards in time, and are the reported ones; the user's speech as the VAD reports
+    it.
+    """
 
     def __init__(self) -> None:
         self.agent, self.user = AgentState.IDLE, UserState.IDLE
@@ -331,7 +333,7 @@ class StateWatch:
 
 
 class SilenceWatch:
-    """Wake-ups come in the order of their levels, never early, never late but for noise, and to nobody who is busy."""
+    """Wake-ups come in the order of their levels, never early, late only for noise, and only to a silent caller."""
 
     def __init__(self, options: TurnOptions) -> None:
         self._options = options
@@ -343,7 +345,7 @@ class SilenceWatch:
         self._quiet_since = self._waiting_since = 0.0
 
     def sees_input(self, event: i.TurnInput, now: float) -> None:
-        """Follow what may be silence."""
+        """Follow inputs that end or begin silence."""
         self._requested = event.speech_id if isinstance(event, i.SpeechRequested) else ""
         match event:
             case i.SessionStarting() if self._phase == "new":
@@ -362,7 +364,7 @@ class SilenceWatch:
             case i.ParticipantLeft() if self._phase != "closing":
                 self._is_present = False
                 if self._options.wake_up and self._options.wake_up.then == "hangup" and self._level > self._repeat:
-                    self._level = 0  # who comes next is another caller
+                    self._level = 0  # the next participant is another caller
             case i.ParticipantLinked() if not self._is_present and self._phase != "closing":
                 self._is_present, self._quiet_since = True, now
             case i.UserInterim() | i.UserFinal() | i.TextReceived() if event.text.strip() and self._phase != "closing":
@@ -381,7 +383,7 @@ class SilenceWatch:
         self._level, self._is_away, self._quiet_since = 0, False, now
 
     def sees_effect(self, effect: fx.Effect, now: float) -> None:
-        """Check what silence led to."""
+        """Check the effects of silence."""
         match effect:
             case fx.CommitUserTurn():
                 self._act(now)
@@ -407,7 +409,7 @@ class SilenceWatch:
                 self._is_away = True
 
     def check(self, machine: TurnMachine, *, is_user_speaking: bool) -> None:
-        """Where nothing is left but silence, what it leads to is not put off; away is away until something is said."""
+        """In pure silence its effects are not delayed; away is away until something is said."""
         assert not (self._is_away and machine.user_state is UserState.IDLE)
         if not self._may_be_due or is_user_speaking or machine.open_turn_id:
             return

@@ -1,1 +1,1 @@
-"""A call in a process of its own, which tells what was imported while it went on."""
+"""A call in a process of its own, which reports the modules imported during the call."""

@@ -1,4 +1,4 @@
-"""Runs one call on scripted providers in this process and prints, as JSON, what was imported after its start.
+"""Runs one call on scripted providers in this process and prints, as JSON, the modules imported after its start.
 
 Arguments: the pipeline (`cascading` or `realtime`), then any of `tools` (agents with tools, and a handoff), `late` (the
 agent with tools comes by `update_agent()`), `mcp` (a server beside them), `telemetry` (spans into memory).
@@ -24,7 +24,7 @@ EMOJI_AND_MARKDOWN = "It is **done** 👍, see [our page](https://www.vivavoce.d
 
 
 class Imports:
-    """A meta path finder that finds nothing and notes what was looked for, and by whom."""
+    """A meta path finder that finds nothing and records each import and its origin."""
 
     def __init__(self) -> None:
         self.noted: dict[str, str] = {}
@@ -32,7 +32,7 @@ class Imports:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Note that `name` is not loaded yet; what is prepared in a thread holds nobody up."""
+        """Record that `name` is not loaded yet; imports in the preparing thread delay no caller."""
         if threading.current_thread().name.startswith("preparing"):
             return None
         frames = [f for f in traceback.extract_stack() if "importlib" not in f.filename and f.filename != __file__]

@@ -1,4 +1,4 @@
-"""Whatever a component's code raises is a ProviderError beyond the boundary, with its cause and without its text."""
+"""Any exception of a component's code is a ProviderError beyond the boundary, with its cause and without its text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options say what they need: whatever is no number, no switch or no object of its kind, in one kind of error."""
+"""Options name their need: a value that is no number, switch or object of its kind causes one kind of error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What may be written down of an error, and what is inside groups of them."""
+"""The parts of an error that may be written down, and the contents of error groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that hold what somebody said: for their owner only, in one step, whatever was there."""
+"""Files that hold somebody's words: for their owner only, in one step, over any earlier file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a process ends in which livekit's native threads are: tried with and without them, in processes of their own."""
+"""The end of a process with livekit's native threads: tried with and without them, in processes of their own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stream whose code fails is opened anew, but not for ever."""
+"""A stream whose code fails is opened again, but not for ever."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ChatContext: what is kept when items are left out, replaced, summarised or merged."""
+"""ChatContext: the kept items after omission, replacement, summary or merge."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def test_law_a_truncated_conversation_fits_and_parts_no_pair(
     ids = {item.id for item in kept}
     if keep_system:
         assert all(item.id in ids for item, always in zip(items, is_system, strict=True) if always)
-    # What is beyond the limits is the system's or one unbroken step at the end.
+    # Items beyond the limits are the system's or one unbroken step at the end.
     free = [i for i in kept if not (keep_system and isinstance(i, ChatMessage) and i.role == "system")]
     over = (max_items is not None and len(kept) > max_items) or (
         max_tokens is not None and sum(map(estimate_tokens, kept)) > max_tokens

@@ -1,4 +1,4 @@
-"""What a model is told of a tool, and how the arguments that it sends back are checked."""
+"""A tool's description for a model, and the check of the arguments that it sends back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AudioFileReader: WAV files of every PCM width, other kinds by PyAV, and what it says of files it cannot read."""
+"""AudioFileReader: WAV files of every PCM width, other kinds by PyAV, and errors for unreadable files."""
 
 from __future__ import annotations
 

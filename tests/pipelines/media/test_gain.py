@@ -1,4 +1,4 @@
-"""Gain: linear by the sample, whatever pieces it is taken in; redirected on its way without a step."""
+"""Gain: linear by the sample, for any size of pieces; redirected on its way without a step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LoopedFile: loops exact to the sample, seams and ends that do not click, long files read anew, rates changed."""
+"""LoopedFile: loops exact to the sample, seams and ends that do not click, long files read again, rates changed."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_seam_whose_ends_do_not_meet_does_not_click(tmp_path: Path, seconds: f
     assert abs(int(samples[-1]) - int(samples[0])) > 9000
     assert np.abs(np.diff(heard)).max() <= own + 10000 / (SEAM_SECONDS * RATE) + 2
     seam = round(SEAM_SECONDS * RATE)
-    assert (heard[: len(samples) - seam] == samples[:-seam]).all()  # the first time around, it begins as it is
+    assert (heard[: len(samples) - seam] == samples[:-seam]).all()  # the first time around, it begins unchanged
     assert (heard[len(samples) + seam : 2 * len(samples) - seam] == samples[seam:-seam]).all()
 
 

@@ -19,7 +19,7 @@ from vivavoce.pipelines.tts.text_filters import DEFAULT_TEXT_FILTERS
 
 
 def settled(text: str, options: SentenceOptions | None = None, *, keeps_code: bool = True) -> list[str]:
-    """Return what is taken for a sentence when nothing follows `text`."""
+    """Return the sentences that are complete when nothing follows `text`."""
     cutter = SentenceCutter(options or SentenceOptions(), keeps_code=keeps_code)
     list(cutter.push(text))
     return list(cutter.settle())
@@ -113,7 +113,9 @@ KINDS: tuple[Kind, ...] = ("sentences", "streams text", "streams text as it is")
 
 
 def spoken(kind: Kind, *pieces: str | float) -> list[tuple[float, str]]:
-    """Speak text with pauses (numbers, s) in a voice of that kind; return what was heard when, to the first word."""
+    """Speak text with pauses (numbers, s) in a voice of that kind; return the heard texts with times, to the first
+    word.
+    """
     tts = ScriptedTTS(first_byte=0.0, streams_text=kind != "sentences", emits_words=True)
     filters = () if kind == "streams text as it is" else DEFAULT_TEXT_FILTERS
     heard: list[tuple[float, str]] = []

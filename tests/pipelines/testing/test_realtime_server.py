@@ -1,4 +1,6 @@
-"""The scripted realtime server holds a conversation with the official SDK, and refuses what the protocol refuses."""
+"""The scripted realtime server holds a conversation with the official SDK, and refuses requests as the protocol
+does.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ LIMIT = 10.0
 
 
 class Client:
-    """The official SDK, with what it has received."""
+    """The official SDK, with its received events."""
 
     def __init__(self, connection: AsyncRealtimeConnection) -> None:
         self.connection = connection

@@ -26,7 +26,7 @@ LIMIT = 90.0
 
 
 def mind(asked: AskedFor) -> ScriptedAnswer | str:
-    """Call the tool, then say what it said."""
+    """Call the tool, then say its output."""
     for item in asked.items:
         if item["type"] == "function_call_output":
             return f"It is {item['output']}."

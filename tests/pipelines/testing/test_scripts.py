@@ -1,4 +1,4 @@
-"""Scripted providers are strict: what the script does not hold is an error, and what is left over can be found out."""
+"""Scripted providers are strict: a request beyond the script is an error, and unused parts can be found."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def test_text_is_cut_as_it_comes(texts: tuple[str, ...], expected: list[str]) ->
 
 
 @pytest.mark.parametrize(
-    "marked",  # where "|" stands there is a cut
+    "marked",  # "|" marks a cut
     [
         "Dr. Smith will see you.| Bye!",
         "Yes.| What day?| Mr. J. Smith, Fri. Oh.| Bye.",
@@ -185,7 +185,7 @@ def test_however_the_text_comes_the_sentences_are_the_same_and_make_up_the_text(
     assert all(part.strip() == part for part in whole)
     assert all(whole)
     cursor = 0
-    for part in whole:  # each stands in the text, in order, with nothing but white space between
+    for part in whole:  # each is in the text, in order, with nothing but white space between
         found = text.index(part, cursor)
         assert not text[cursor:found].strip()
         cursor = found + len(part)

@@ -1,4 +1,4 @@
-"""What is said for what is written; a filter that fails costs its own work only."""
+"""The spoken form of a written text; a filter that fails costs only its own work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""plugins/apm: what it does to noise and speech, in the figures of its documentation, and the bookkeeping of blocks."""
+"""plugins/apm: its effect on noise and speech, in the figures of its documentation, and the bookkeeping of blocks."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ async def speak(tts: espeak.TTS, text: str) -> list[AudioChunk]:
 
 
 async def rest(speech: AsyncGenerator[AudioChunk, None]) -> None:
-    """Take what is left."""
+    """Read the rest."""
     async for _ in speech:
         pass
 

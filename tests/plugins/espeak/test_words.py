@@ -1,4 +1,4 @@
-"""WordTimer: events and audio to words, for what espeak tells in odd ways."""
+"""WordTimer: events and audio to words, for espeak's odd event orders."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""google.RealtimeModel against a scripted server, through the real SDK: the port's promises, and what fails."""
+"""google.RealtimeModel against a scripted server, through the real SDK: the port's promises, and failures."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ async def server(tmp_path: Path) -> AsyncIterator[ScriptedGemini]:
 
 
 class Session:
-    """An open connection with what it has reported."""
+    """An open connection with its reports."""
 
     def __init__(self, connection: RealtimeConnection) -> None:
         self.connection = connection

@@ -15,7 +15,7 @@ from vivavoce.plugins.openai.options import Api
 
 @pytest.fixture(autouse=True)
 def empty_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take away whatever a developer has set for the SDK."""
+    """Remove a developer's own settings for the SDK."""
     for name in ("API_KEY", "BASE_URL", "ADMIN_KEY", "ORG_ID", "PROJECT_ID", "CUSTOM_HEADERS"):
         monkeypatch.delenv(f"OPENAI_{name}", raising=False)
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")

@@ -1,4 +1,4 @@
-"""What comes back: text, tool calls in fragments, usage, reasons, refusals; and what compatible servers do instead."""
+"""Answers: text, tool calls in fragments, usage, reasons, refusals; and the deviations of compatible servers."""
 
 from __future__ import annotations
 

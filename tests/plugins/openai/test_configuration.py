@@ -1,4 +1,4 @@
-"""Keys, servers, options and the missing extra: what an LLM can be made of, and what it tells of itself."""
+"""Keys, servers, options and the missing extra: the arguments of an LLM, and its description of itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connections: when they open, are shared and closed, and what the pipeline makes of failures."""
+"""Connections: when they open, are shared and closed, and the pipeline's reaction to failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes wrong at the server or on the way, as errors of our tree without secrets or content."""
+"""Failures at the server or on the way, as errors of our tree without secrets or content."""
 
 from __future__ import annotations
 

@@ -46,7 +46,9 @@ class Host(Agent):
 
 @pytest.fixture
 def connected(server: ScriptedOpenAI, make_llm: MakeLLM, answer: Read, hello: GenerateRequest) -> Connected:
-    """Return a function that makes an LLM whose connection is open: the harness takes the server's task for a leak."""
+    """Return a function that makes an LLM with an open connection: the harness would count the server's task as
+    a leak.
+    """
 
     async def connect(*, api: Api = "chat", options: openai.LLMOptions | None = None) -> openai.LLM:
         llm = make_llm(api=api, options=options)

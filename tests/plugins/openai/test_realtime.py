@@ -1,4 +1,4 @@
-"""openai.RealtimeModel against the scripted server: the port's promises, what goes over the wire, and what fails."""
+"""openai.RealtimeModel against the scripted server: the port's promises, its messages, and failures."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ ASKING = GenerateRequest(context=ChatContext(), instructions="Be brief.", tools=
 
 
 class Session:
-    """An open connection with what it has reported."""
+    """An open connection with its reports."""
 
     def __init__(self, connection: RealtimeConnection) -> None:
         self.connection = connection

@@ -1,4 +1,4 @@
-"""What the server is sent: history, tools, pictures, options, in both APIs and both dialects."""
+"""The requests to the server: history, tools, pictures, options, in both APIs and both dialects."""
 
 from __future__ import annotations
 

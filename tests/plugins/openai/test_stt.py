@@ -1,4 +1,4 @@
-"""openai.STT against the scripted realtime server: the port's promises, order, silence, and what fails."""
+"""openai.STT against the scripted realtime server: the port's promises, order, silence, and failures."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class Talk:
     fail: bool = False
 
     async def events(self, **options: Any) -> list[LLMEvent]:
-        """Run one step on the history as it is."""
+        """Run one step on the present history."""
         tools: Any = (book,)
         request = GenerateRequest(**{"context": self.context, "tools": tools, **options})
         return [event async for event in rules.LLM(self.dialogue).generate(request)]

@@ -1,4 +1,4 @@
-"""What the small parsers find in what people say."""
+"""The small parsers find values in people's sentences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""plugins/smart_turn: features as Whisper's, turns cut apart, files and failures; the network is one of the tests'."""
+"""plugins/smart_turn: Whisper's features, separation of turns, files and failures; the network is a test's."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def after(stream: TurnDetectorStream, *pieces: AudioFrame, context: TurnCo
 
 
 def sung(seconds: float) -> npt.NDArray[np.int16]:
-    """Return a gliding tone of 24 harmonics that swells: the signal whose features were written down."""
+    """Return a gliding tone of 24 harmonics that swells: the signal of the stored features."""
     t = np.arange(round(seconds * RATE)) / RATE
     harmonics = sum(np.sin(2 * np.pi * h * (120 * t + 15 * t * t)) / h for h in range(1, 25))
     tone = harmonics * (0.55 + 0.45 * np.sin(2 * np.pi * 3 * t)) + 0.05 * np.sin(2 * np.pi * (500 * t + 400 * t**2))
