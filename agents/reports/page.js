@@ -1,4 +1,4 @@
-// The playhead follows the sound, and a click on the timeline plays from there.
+// The playhead follows the sound; a click on the timeline plays from there.
 (() => {
   const audio = document.getElementById("audio");
   const drawing = document.getElementById("timeline-drawing");

@@ -1,4 +1,4 @@
-// Call: one call from the click that starts it to the words that end it. Wires room, sound, captions, turns and view.
+// Call: one call, from the click that starts it to its last message. Connects room, sound, captions, turns and view.
 
 import { Captions } from './captions.js';
 import { keep, kept } from './kept.js';
@@ -10,9 +10,9 @@ import { View, part } from './view.js';
 import { explain } from './words.js';
 
 const INTERRUPT_METHOD = 'vivavoce.interrupt';
-const AGENT_LIMIT = 15_000;                              // ms without an agent after which the page says what to do
+const AGENT_LIMIT = 15_000;                              // ms without an agent after which the page shows a remedy
 const HUNG_UP_WAIT = 2_000, LOST_WAIT = 15_000;          // ms after an agent has left before the call is over
-const RETURN_WAIT = 30_000;                              // ms for the agent to come back too after the server was started anew
+const RETURN_WAIT = 30_000;                              // ms for the agent to return after a restart of the server
 const MEASURE_EVERY = 2_000;                             // ms
 const KEPT_LIMIT = 3_000;                                // ms to find the agent of a kept call, before a new one is placed
 
@@ -47,7 +47,7 @@ export class Call {
     this.view.hideBanner();
     this.captions.clear();
     this.turns.clear();
-    this.sound.start();                                  // before the first await: it is this click that allows sound
+    this.sound.start();                                  // before the first await: this click allows sound
     try {
       const stream = withMicrophone ? await this.sound.openMicrophone(deviceId) : null;
       const { url, token } = await this.#connection();
@@ -60,7 +60,7 @@ export class Call {
     this.#joined();
   }
 
-  /** Ask whoever served this page for a token. The secret that signs it never comes here. */
+  /** Request a token from the page's server. The secret that signs it never comes here. */
   async #connection() {
     const wanted = new URLSearchParams(location.search).get('room');
     const before = kept();
@@ -146,7 +146,7 @@ export class Call {
     this.view.health(this.#quality, this.room.state === 'connected');
   }
 
-  // --- what happens in the room
+  // --- events of the room
 
   #stateChanged(room, state) {
     if (state === 'connected') {
@@ -164,7 +164,7 @@ export class Call {
     }
   }
 
-  /** The server was started anew: what was heard and said over it so far has come to its end. */
+  /** The server was restarted: its tracks and texts so far have ended. */
   #anew() {
     clearTimeout(this.#agentTimer);
     this.sound.closePlayers();
@@ -266,7 +266,7 @@ export class Call {
     this.view.banner(explain({ code, detail }), { isBad: !isRegular, action: 'again' });
   }
 
-  // --- what the caller does
+  // --- actions of the caller
 
   leave() {
     this.room?.leave();

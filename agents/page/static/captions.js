@@ -1,11 +1,11 @@
-// Captions: the conversation as a list of entries: what both sides say, what was typed, which tools were called.
+// Captions: the conversation as a list of entries: spoken words of both sides, typed texts, tool calls.
 //
 // Names and texts come from outside, so they only ever become text nodes.
 
 const SEGMENT = 'lk.segment_id', FINAL = 'lk.transcription_final';
 const MAX_ENTRIES = 500;
 const NEAR_END = 80;                                     // pixels
-const SLACK = 50;                                        // ms that words may take to the page longer than a turn record
+const SLACK = 50;                                        // ms by which words may reach the page later than a turn record
 
 function element(tag, className, text = '') {
   const made = document.createElement(tag);
@@ -14,7 +14,7 @@ function element(tag, className, text = '') {
   return made;
 }
 
-/** Return a tool's arguments as `day: friday, people: 4`; text that is no JSON object stays as it is. */
+/** Return a tool's arguments as `day: friday, people: 4`; text that is no JSON object stays unchanged. */
 export function briefly(json) {
   let value;
   try {
@@ -29,7 +29,7 @@ export function briefly(json) {
 export class Captions {
   #entries = new Map();                                  // key -> <li>
 
-  /** @param list The <ol>; what it stands in scrolls. */
+  /** @param list The <ol>; its parent scrolls. */
   constructor(list) {
     this.list = list;
     this.frame = list.parentElement;
@@ -52,9 +52,9 @@ export class Captions {
   }
 
   /**
-   * Show a text stream of topic lk.transcription. A newer stream of the same segment takes the older one's place.
-   * @param side 'user' or 'agent'; `name` is who is shown as the speaker.
-   * @returns the entry's text where it has just become final, else ''.
+   * Show a text stream of topic lk.transcription. A newer stream of the same segment replaces the older one.
+   * @param side 'user' or 'agent'; `name` is the speaker shown.
+   * @returns the entry's text if it has just become final, else ''.
    */
   transcription(stream, side, name) {
     const key = `${side} ${stream.attributes[SEGMENT] ?? stream.id}`;
@@ -75,7 +75,7 @@ export class Captions {
   }
 
   /**
-   * Show the tools of a turn where they were called: a record comes at the turn's end, after later words of the caller.
+   * Show the tools of a turn at the place of their calls: a record comes at the turn's end, after later words of the caller.
    * @param record A turn record; its times are seconds from the session's start.
    */
   tools({ tools, heard_text: heard, ended_at: endedAt }) {
@@ -91,7 +91,7 @@ export class Captions {
     this.#trim();
   }
 
-  /** Return the first entry that came after a call; words that the agent said before the call may sound after it. */
+  /** Return the first entry that came after a call; words of the agent before the call may sound after it. */
   #next(calledAt, took, heard) {
     for (const entry of this.list.children) {
       if (entry.began <= calledAt + SLACK) continue;
@@ -117,13 +117,13 @@ export class Captions {
     return words ? answers.find((entry) => entry.querySelector('.words').textContent === words) : undefined;
   }
 
-  /** Nothing more comes of what is still open: it stays as it is. */
+  /** Open entries get no more text and stay unchanged. */
   settle() {
     for (const entry of this.#entries.values()) entry.dataset.final = 'true';
     this.#entries.clear();
   }
 
-  /** Say something about the call itself. */
+  /** Show a message about the call itself. */
   note(text) {
     this.#append(element('li', 'note', text));
   }

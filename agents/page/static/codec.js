@@ -1,7 +1,7 @@
 // The protobuf codec: plain objects ↔ bytes, for the messages that schema.js lists.
 //
 // proto3 as LiveKit uses it: defaults are left out and absent when read, maps are text to text, 64-bit integers are
-// Numbers (exact up to 2^53), unknown fields and fields of another wire type are skipped, as the specification asks.
+// Numbers (exact up to 2^53), unknown fields and fields of another wire type are skipped, as the specification requires.
 
 import { SCHEMA } from './schema.js';
 
@@ -132,7 +132,7 @@ function convert(type, raw, depth) {
   return decode(type, raw, depth + 1);
 }
 
-/** Return the message of type `message` in `bytes` as a plain object; what has its default value is absent. */
+/** Return the message of type `message` in `bytes` as a plain object; fields with their default value are absent. */
 export function decode(message, bytes, depth = 0) {
   if (depth > MAX_DEPTH) throw new Error('the message is nested too deeply');
   const reader = new Reader(bytes);

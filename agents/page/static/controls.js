@@ -1,8 +1,8 @@
-// Controls: clicks and keys, made into what the caller wants of the call.
+// Controls: converts clicks and keys to actions of the call.
 
 import { part } from './view.js';
 
-// Where the space bar has a meaning of its own. Buttons are left out: Enter presses them too.
+// Elements in which the space bar has a meaning of its own. Buttons are left out: Enter presses them too.
 const takesSpace = (target) => target instanceof HTMLElement && target.matches('input, select, textarea, summary');
 
 export class Controls {
@@ -71,7 +71,7 @@ export class Controls {
       if (part('menu').open || part('health').open) this.#closeSheets(document.body);
       else void call.interrupt();
     } else if (event.code === 'Space' && call.isPushToTalk && !takesSpace(event.target)) {
-      event.preventDefault();                            // no scrolling, no click on what has the focus
+      event.preventDefault();                            // no scrolling, no click on the focused element
       call.talk(true);
     }
   }

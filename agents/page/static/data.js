@@ -1,4 +1,4 @@
-// Data: what travels over the data channels: text streams both ways, and remote procedure calls to the agent.
+// Data: the data channels: text streams both ways, and remote procedure calls to the agent.
 
 import { decode, encode } from './codec.js';
 
@@ -11,7 +11,7 @@ const toUtf8 = new TextEncoder();
 
 const newId = () => (crypto.randomUUID ? crypto.randomUUID() : Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join(''));
 
-/** A failed remote call; `code` is LiveKit's, 1400 where the agent has no such method. */
+/** A failed remote call; `code` is LiveKit's, 1400 if the agent has no such method. */
 export class RpcError extends Error {
   constructor(code, message) {
     super(message);
@@ -40,8 +40,8 @@ export class DataLink {
   #calls = new Map();
 
   /**
-   * @param send Takes the bytes of a reliable packet; throws where nothing can be sent.
-   * @param onText Gets `{ id, topic, from, text, attributes, isDone }` at the start, each piece and the end of a text.
+   * @param send Takes the bytes of a reliable packet; throws if nothing can be sent.
+   * @param onText Called with `{ id, topic, from, text, attributes, isDone }` at the start, each piece and the end of a text.
    */
   constructor(send, onText) {
     this.sendBytes = send;
@@ -136,7 +136,7 @@ export class DataLink {
     this.onText(open.stream);
   }
 
-  /** The page offers no methods; a caller is told at once instead of waiting for its limit. */
+  /** The page offers no methods; the caller gets an error at once instead of waiting for its limit. */
   #refuse({ id }, from) {
     this.#send({ rpc_ack: { request_id: id } }, [from]);
     this.#send({ rpc_response: { request_id: id, error: { code: NO_METHOD, message: 'Method not supported at destination' } } }, [from]);
@@ -149,7 +149,7 @@ export class DataLink {
     else call.resolve(payload ?? '');
   }
 
-  /** Nothing more comes: whoever waits for an answer is told. */
+  /** Nothing more comes: reject all calls that wait for an answer. */
   close() {
     for (const call of [...this.#calls.values()]) call.reject(new RpcError(1503, 'the call is over'));
     this.#streams.clear();

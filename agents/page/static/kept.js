@@ -1,4 +1,4 @@
-// Kept: the call that a tab was in a moment ago, so that a reload goes back into it.
+// Kept: the call of this tab a moment ago, so that a reload returns to it.
 
 const KEPT = 'vivavoce.call';                            // in sessionStorage
 const KEPT_FOR = 8_000;                                  // ms: agents wait about ten seconds for a caller to come back

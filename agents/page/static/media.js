@@ -8,7 +8,7 @@ const CONNECT_LIMIT = 10_000;                            // ms
 
 const isLoopback = (url) => /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/.test(new URL(url).hostname);
 
-/** Return the ICE servers as a browser takes them; on this very machine STUN would only ask strangers. */
+/** Return the ICE servers in the browser's form; on the same machine STUN would only ask strangers. */
 export function iceServers(url, servers = []) {
   if (isLoopback(url)) return [];
   return servers.map(({ urls = [], username, credential }) => ({ urls, username, credential }));
@@ -34,7 +34,7 @@ export class Peer {
       if (candidate) on.signal({ trickle: { candidateInit: JSON.stringify(candidate), target: 0 } });
     };
     pc.onconnectionstatechange = () => on.state(pc.connectionState);
-    // Fires for empty sections too, and again when a section changes hands: whoever plays keeps one player a mid.
+    // Fires for empty sections too, and again when a section changes hands: the player keeps one element a mid.
     pc.ontrack = ({ track, transceiver }) => {
       if (track.kind === 'audio') on.track({ track, mid: transceiver.mid });
     };
@@ -51,7 +51,7 @@ export class Peer {
     return [this.reliable, this.lossy];
   }
 
-  /** Send `stream`'s microphone; the offer that does so is the caller's next step. */
+  /** Send `stream`'s microphone; the caller makes the offer for it next. */
   publish(stream) {
     const [track] = stream.getAudioTracks();
     this.cid = track.id;
@@ -59,7 +59,7 @@ export class Peer {
     this.on.signal({ add_track: { cid: track.id, name: 'microphone', type: AUDIO, source: MICROPHONE, disable_red: true } });
   }
 
-  /** Take another microphone in the place of the one that is sent; no negotiation is needed. */
+  /** Replace the sent microphone by another; no negotiation is needed. */
   async replace(track) {
     await this.#sender?.replaceTrack(track);
   }
@@ -81,7 +81,7 @@ export class Peer {
   }
 
   async answer({ sdp, id, mid_to_track_id: names }) {
-    if (id && id !== this.#offerId) return;              // of an offer that a later one has replaced
+    if (id && id !== this.#offerId) return;              // a later offer has replaced this one
     this.#names = names ?? {};
     await this.pc.setRemoteDescription({ type: 'answer', sdp });
     for (const candidate of this.#candidates.splice(0)) await this.pc.addIceCandidate(candidate);
@@ -94,7 +94,7 @@ export class Peer {
     else this.#candidates.push(candidate);
   }
 
-  /** The server needs this many sections more for others' tracks. */
+  /** Add this number of sections for others' tracks, at the server's request. */
   async addSections({ num_audios: audios = 0, num_videos: videos = 0 }) {
     for (let i = 0; i < audios; i++) this.pc.addTransceiver('audio', { direction: 'recvonly' });
     for (let i = 0; i < videos; i++) this.pc.addTransceiver('video', { direction: 'recvonly' });
@@ -121,7 +121,7 @@ export class Peer {
     return within(done, CONNECT_LIMIT, 'media-failed');
   }
 
-  /** What a server wants to hear when a websocket comes back. */
+  /** The state that a server needs when a websocket comes back. */
   syncState(received) {
     return {
       offer: { type: 'offer', sdp: this.pc.localDescription.sdp },
@@ -133,7 +133,7 @@ export class Peer {
     };
   }
 
-  /** Return loss and jitter of what is heard, summed over the tracks: `{ packets, lost, jitter (ms), roundTrip (ms) }`. */
+  /** Return loss and jitter of the received audio, summed over the tracks: `{ packets, lost, jitter (ms), roundTrip (ms) }`. */
   async statistics() {
     const sum = { packets: 0, lost: 0, jitter: 0, roundTrip: null };
     for (const item of (await this.pc.getStats()).values()) {

@@ -1,4 +1,4 @@
-// Page: the entry; makes the one call there is, and hands it clicks and keys.
+// Page: the entry; makes the one call, and passes clicks and keys to it.
 
 import { Call } from './call.js';
 import { Controls } from './controls.js';

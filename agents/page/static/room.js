@@ -1,7 +1,7 @@
-// Room: a call as the page sees it: joins, follows who is there, comes back after a lost connection, leaves.
+// Room: the page's view of a call: joins, follows the participants, returns after a lost connection, leaves.
 //
 // Events: state ('connecting' | 'connected' | 'reconnecting' | 'closed'), agent (ParticipantInfo or null), track, text,
-// quality, muted, heard, unreachable (a try to come back found nobody), anew (all tracks and the agent so far are gone),
+// quality, muted, heard, unreachable (a try to return failed), anew (all tracks and the agent so far are gone),
 // rejoined, ended ({ code, detail }). Each is a CustomEvent whose `detail` is the value.
 
 import { DataLink } from './data.js';
@@ -33,7 +33,7 @@ export class Room extends EventTarget {
     super();
     this.url = url;
     this.state = 'new';
-    this.#over.catch(() => {});                          // it may end while nobody waits for it
+    this.#over.catch(() => {});                          // it may end while no code waits for it
     this.me = null;
     this.name = '';
     this.isMuted = false;
@@ -80,7 +80,7 @@ export class Room extends EventTarget {
     this.#chooseAgent();
   }
 
-  /** Build up what a join response is the beginning of: a peer connection, the microphone in it, data channels. */
+  /** Build the parts of a call after a join response: a peer connection, the microphone in it, data channels. */
   async #enter(join) {
     this.me = join.participant;
     this.name = join.room?.name ?? '';
@@ -125,7 +125,7 @@ export class Room extends EventTarget {
     this.#emit('state', state);
   }
 
-  // --- what the server says, one message after another
+  // --- messages of the server, one after another
 
   #queue(message) {
     const peer = this.#peer;
@@ -165,7 +165,7 @@ export class Room extends EventTarget {
     if (this.state === 'connected') this.#chooseAgent();
   }
 
-  /** The agent is the newest one: while code is reloaded, the old one and the new one are both there for a moment. */
+  /** The agent is the newest one: during a reload of code, the old one and the new one are both present for a moment. */
   #chooseAgent() {
     const agents = [...this.#participants.values()].filter(({ kind }) => kind === AGENT);
     const agent = agents.at(-1) ?? null;
@@ -185,9 +185,9 @@ export class Room extends EventTarget {
     }
   }
 
-  // --- what the caller does
+  // --- actions of the caller
 
-  /** Tell everyone whether the microphone is muted; silencing its track is up to who owns it. */
+  /** Tell everyone whether the microphone is muted; silencing its track is up to its owner. */
   setMuted(isMuted) {
     this.isMuted = isMuted;
     const sid = this.#peer?.published?.sid;
@@ -209,7 +209,7 @@ export class Room extends EventTarget {
     }
   }
 
-  /** Type something to the agent. */
+  /** Send a typed text to the agent. */
   sendChat(text) {
     this.#data.sendText(text, 'lk.chat', this.#agent ? [this.#agent.identity] : []);
   }
@@ -232,11 +232,11 @@ export class Room extends EventTarget {
     this.#end(new CallError('left'));
   }
 
-  // --- after a loss: a new websocket for the same participant, then an ICE restart; sound and data channels go on.
-  // A server that does not know the participant any more, since it was started anew, is joined as at the beginning.
+  // --- after a loss: a new websocket for the same participant, then an ICE restart; sound and data channels continue.
+  // A restarted server does not know the participant any more; the page joins it as at the beginning.
 
   async #recover(reason, { isAnew = false } = {}) {
-    if (this.state !== 'connected') return;              // joining fails by itself; a recovery goes on
+    if (this.state !== 'connected') return;              // joining fails by itself; a recovery continues
     this.#become('reconnecting');
     let problem = new CallError('lost');
     let mustRejoin = isAnew;
@@ -264,7 +264,7 @@ export class Room extends EventTarget {
     this.#end(problem);
   }
 
-  /** Go on as the same participant; false where the server wants it to join anew. */
+  /** Continue as the same participant; false if the server wants it to join again. */
   async #resume(reason) {
     let answer;
     try {

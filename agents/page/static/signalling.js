@@ -1,4 +1,4 @@
-// Signalling: one websocket to a LiveKit server (`/rtc/v1`), its first message, its pings, and why it was refused.
+// Signalling: one websocket to a LiveKit server (`/rtc/v1`), its first message, its pings, and the reason of a refusal.
 
 import { decode, encode } from './codec.js';
 import { DisconnectReason } from './schema.js';
@@ -7,12 +7,12 @@ const SDK_JS = 1;
 const PROTOCOL = 17;                                     // at 18 servers expect data channels with fixed ids
 const ANSWER_LIMIT = 10_000;                             // ms
 
-/** What a server that throws a participant out wants it to do: LeaveRequest.action. */
+/** The action that a server requests from a removed participant: LeaveRequest.action. */
 export const LeaveAction = { DISCONNECT: 0, RESUME: 1, RECONNECT: 2 };
 
 /**
  * Something that ends or prevents a call; `code` is a key of words.js.
- * @param action What the server said with it, a LeaveAction; none where it said nothing.
+ * @param action The server's LeaveAction, if it sent one.
  */
 export class CallError extends Error {
   constructor(code, detail = '', { action, isFinal = false } = {}) {
@@ -41,7 +41,7 @@ export class Signalling {
 
   /**
    * @param url ws:// or wss:// of the server.
-   * @param token The access token; refreshed ones take its place.
+   * @param token The access token; refreshed ones replace it.
    * @param on `{ message(response), lost(why) }`: each message after the first, and the end of a socket that had one.
    */
   constructor(url, token, on) {
@@ -51,7 +51,7 @@ export class Signalling {
     this.roundTrip = null;                               // ms
   }
 
-  /** Open the websocket, anew if there was one, and return its first message: a join or reconnect response. */
+  /** Open the websocket, again if there was one, and return its first message: a join or reconnect response. */
   async open(request = {}) {
     this.close();
     const query = this.#query(request);
@@ -110,7 +110,7 @@ export class Signalling {
     this.send({ ping_req: { timestamp: Date.now(), rtt: 0 } });
   }
 
-  /** Send a SignalRequest; without an open socket it is dropped, for a resume tells the state anew. */
+  /** Send a SignalRequest; without an open socket it is dropped, since a resume sends the state again. */
   send(request) {
     if (this.#socket?.readyState === WebSocket.OPEN) this.#socket.send(encode('SignalRequest', request));
   }
@@ -139,12 +139,12 @@ export class Signalling {
     else this.on.message(message);
   }
 
-  /** A browser does not tell why an upgrade was refused, so ask again without one. Its text may hold the token: unread. */
+  /** A browser hides why an upgrade was refused, so ask again without one. Its text may hold the token: unread. */
   async #whyRefused(query) {
     try {
       const answer = await fetch(`${this.url.replace(/^ws/, 'http')}/rtc/v1/validate?${query}`, { signal: AbortSignal.timeout(ANSWER_LIMIT) });
       if (answer.status === 401 || answer.status === 403) return new CallError('refused-token', `${answer.status}`, { isFinal: true });
-      return new CallError('refused', `${answer.status}`, { isFinal: answer.status < 500 });  // what stands before a server that starts says 502, 503
+      return new CallError('refused', `${answer.status}`, { isFinal: answer.status < 500 });  // a proxy in front of a starting server answers 502, 503
     } catch {
       return new CallError('unreachable');
     }

@@ -1,4 +1,4 @@
-// Sound: the microphone, the players of what others say, and how loud each is.
+// Sound: the microphone, the players of other voices, and the level of each.
 
 import { CallError } from './signalling.js';
 
@@ -12,7 +12,7 @@ const MICROPHONE_PROBLEMS = {
 };
 const QUIET = -60, LOUD = -10;                           // dB below full scale: the two ends of a meter
 
-/** How loud an audio node is: 0 (silent) to 1 (loud), on a scale of decibels. */
+/** The level of an audio node: 0 (silent) to 1 (loud), on a scale of decibels. */
 class Level {
   #analyser;
   #samples;
@@ -34,7 +34,7 @@ class Level {
   }
 }
 
-/** Return the microphones that the browser tells of: `[{ id, label }]`; labels come only after it was allowed. */
+/** Return the browser's microphones: `[{ id, label }]`; labels come only after it was allowed. */
 export async function microphones() {
   const devices = (await navigator.mediaDevices?.enumerateDevices()) ?? [];
   return devices.filter(({ kind, deviceId }) => kind === 'audioinput' && deviceId).map(({ deviceId, label }) => ({ id: deviceId, label }));
@@ -47,13 +47,13 @@ export class Sound {
   #input = null;
   #spoken = null;
 
-  /** @param parent Where the audio elements go. */
+  /** @param parent The parent of the audio elements. */
   constructor(parent) {
     this.parent = parent;
     this.stream = null;
   }
 
-  /** To be called in the click that joins: a browser lets nothing sound before one. */
+  /** Call it in the click that joins: a browser plays no sound before a click. */
   start() {
     this.#context ??= new AudioContext();
     this.#heard ??= new Level(this.#context);
@@ -61,7 +61,7 @@ export class Sound {
     void this.#context.resume();
   }
 
-  /** Open a microphone, in the place of the last one. Throws CallError. */
+  /** Open a microphone, which replaces the last one. Throws CallError. */
   async openMicrophone(deviceId = '') {
     if (!navigator.mediaDevices?.getUserMedia) throw new CallError('microphone-insecure');
     const audio = { echoCancellation: true, noiseSuppression: true, autoGainControl: true, ...(deviceId && { deviceId: { exact: deviceId } }) };
@@ -85,7 +85,7 @@ export class Sound {
     return this.stream?.getAudioTracks()[0]?.getSettings().deviceId ?? '';
   }
 
-  /** Send what the microphone hears, or silence. */
+  /** Send the microphone's audio, or silence. */
   setSending(isSending) {
     for (const track of this.stream?.getAudioTracks() ?? []) track.enabled = isSending;
   }
@@ -112,18 +112,18 @@ export class Sound {
     });
   }
 
-  /** Play what the browser held back, in a click. */
+  /** Play the audio that the browser held back, in a click. */
   unblock() {
     void this.#context?.resume();
     for (const { audio } of this.#players.values()) audio.play().catch((error) => console.warn('still no sound', error));
   }
 
-  /** How loud the caller and the agent are, 0 to 1 each. */
+  /** The levels of the caller and the agent, 0 to 1 each. */
   levels() {
     return { spoken: this.stream ? this.#spoken.read() : 0, heard: this.#heard?.read() ?? 0 };
   }
 
-  /** Stop what is played; the microphone goes on. */
+  /** Stop the players; the microphone continues. */
   closePlayers() {
     for (const { audio, source } of this.#players.values()) {
       source.disconnect();
@@ -133,7 +133,7 @@ export class Sound {
     this.#players.clear();
   }
 
-  /** Stop everything; `start` begins anew. */
+  /** Stop everything; `start` begins again. */
   close() {
     this.closeMicrophone();
     this.closePlayers();

@@ -1,4 +1,4 @@
-// Turns: where the silence before each answer went, from the turn records that the agent sends.
+// Turns: the parts of the silence before each answer, from the agent's turn records.
 
 const STAGES = {
   vad_silence: 'VAD silence',
@@ -37,7 +37,7 @@ export function median(values) {
   return sorted.length % 2 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 }
 
-/** Read a turn record; null for what is none. */
+/** Read a turn record; null if it is none. */
 export function parseRecord(json) {
   let record;
   try {

@@ -1,8 +1,8 @@
-// View: the page's elements, and how the state of a call shows in them. It decides nothing.
+// View: the page's elements, which show the state of a call. It decides nothing.
 
 import { AGENT_STATES, QUALITIES } from './words.js';
 
-const METER_STEP = 5;                                    // percent: a meter that is read aloud changes in steps
+const METER_STEP = 5;                                    // percent: a meter for screen readers changes in steps
 const LEVELS = { excellent: 'good', good: 'good', poor: 'poor', lost: 'lost' };
 
 /** Return the element with this id. */
@@ -23,7 +23,7 @@ export class View {
     if (isLobby) part('join-text').textContent = state === 'joining' ? 'Joining …' : 'Start the call';
   }
 
-  /** Say in the lobby why there is no call. */
+  /** Show in the lobby why there is no call. */
   lobbyProblem({ title, text }) {
     part('lobby-title').textContent = title;
     part('lobby-text').textContent = text;
@@ -37,9 +37,9 @@ export class View {
   }
 
   /**
-   * Say something above the conversation.
+   * Show a message above the conversation.
    * @param action The id of the one button that helps, if any.
-   * @param isRepeated Whether it may stand there already; it is not read aloud again then.
+   * @param isRepeated Whether it may be shown already; then it is not read aloud again.
    */
   banner({ title, text }, { isBad = false, action = '', isRepeated = false } = {}) {
     if (isRepeated && !part('banner').hidden && part('banner-title').textContent === title) return;
@@ -56,12 +56,12 @@ export class View {
     part('banner').hidden = true;
   }
 
-  /** Have a screen reader say `text` when there is a pause. */
+  /** Have a screen reader read `text` at the next pause. */
   status(text) {
     part('status').textContent = text;
   }
 
-  /** Have a screen reader say `text` at once. */
+  /** Have a screen reader read `text` at once. */
   alert(text) {
     part('alert').textContent = text;
   }
@@ -93,7 +93,7 @@ export class View {
     if (part('level').getAttribute('aria-valuenow') !== value) part('level').setAttribute('aria-valuenow', value);
   }
 
-  /** Show whether the microphone is muted, held back by push-to-talk, or not there. */
+  /** Show whether the microphone is muted, held back by push-to-talk, or missing. */
   microphone({ isMuted, isPushToTalk, isTalking, isThere }) {
     part('mute').hidden = isPushToTalk;
     part('talk').hidden = !isPushToTalk;

@@ -1,4 +1,4 @@
-// Words: what went wrong or came to an end, said so that whoever reads it knows what to do.
+// Words: messages about errors and ends, each with its remedy.
 
 const PROBLEMS = {
   'microphone-refused': {
@@ -55,23 +55,23 @@ const PROBLEMS = {
   },
   'coming-back': {
     title: 'The server cannot be reached',
-    text: 'This page goes on trying for half a minute. If the server is being started again at the same address, the call goes on by itself.',
+    text: 'This page tries again for half a minute. If the server restarts at the same address, the call continues by itself.',
   },
   'agent-returning': {
     title: 'You are back in the call',
-    text: 'The server was started anew. Waiting for the agent to come back too: it takes a few seconds.',
+    text: 'The server was restarted. Waiting for the agent to come back too: it takes a few seconds.',
   },
   'agent-left': {
     title: 'The agent has hung up',
-    text: 'The call is over. What was said stays here until you call again.',
+    text: 'The call is over. The conversation stays here until you call again.',
   },
   'agent-lost': {
     title: 'The agent is gone',
-    text: 'It left without saying why, perhaps because its process ended. Look at the agent’s terminal, then call again.',
+    text: 'It left without a reason, perhaps because its process ended. Look at the agent’s terminal, then call again.',
   },
   left: {
     title: 'You have hung up',
-    text: 'What was said stays here until you call again.',
+    text: 'The conversation stays here until you call again.',
   },
   unknown: {
     title: 'Something went wrong in this page',

@@ -1,4 +1,4 @@
-"""What a long silence leads to: being away, wake-ups by levels, the close; and what counts as silence."""
+"""Effects of a long silence: the state away, wake-ups by levels, the close; and the meaning of silence."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_caller_who_answers_a_wake_up_is_woken_up_from_the_first_level_again()
     assert woken(talk) == [(10.0, "wake up", 1), (24.0, "wake up", 1)]
 
 
-# --- what restarts the wait
+# --- inputs that restart the wait
 
 
 def test_the_wait_begins_with_the_end_of_the_start() -> None:
@@ -123,7 +123,7 @@ def test_a_blank_text_and_empty_transcripts_are_no_activity() -> None:
     assert woken(talk) == [(10.0, "wake up", 1)]
 
 
-# --- what nobody is woken up in
+# --- times without wake-ups
 
 
 def test_nobody_is_woken_up_who_speaks() -> None:

@@ -1,4 +1,4 @@
-"""Words that were committed in the midst of a speech, whose final comes with the end of that speech or later."""
+"""Words that were committed in the middle of a speech, whose final comes at the end of that speech or later."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from vivavoce.agents.turn import inputs as i
 
 
 def cut(**options: object) -> Conversation:
-    """A turn that the limit of words cuts at 1.0, by an interim of speech that goes on; its answer is heard."""
+    """A turn that the limit of words cuts at 1.0, by an interim of continuing speech; its answer is heard."""
     talk = Conversation(max_turn_words=2, **options)  # type: ignore[arg-type]
     talk.starts(0.5).at(1.0, i.UserInterim(text="a table for two")).plays(1.2)
     assert talk.take()[1] == (1.0, "commit", "turn_1", "a table for two")

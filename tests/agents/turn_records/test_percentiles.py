@@ -1,4 +1,4 @@
-"""Percentiles: those of NumPy, so that a median of six values is none of them but the mean of the middle two."""
+"""Percentiles as in NumPy: the median of six values is the mean of the middle two."""
 
 from __future__ import annotations
 

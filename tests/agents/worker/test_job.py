@@ -1,4 +1,4 @@
-"""JobContext by itself: what ends a job, without a worker and without a room."""
+"""JobContext by itself: the ends of a job, without a worker and without a room."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The end of a job's sessions ends the job: when the agent leaves, what the worker reports, and what ends nothing."""
+"""The end of a job's sessions ends the job: when the agent leaves, the worker's report, and the exceptions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class NotingJob(ConsoleJob):
 
 @dataclass
 class Ran:
-    """What became of a job; times in seconds."""
+    """The outcome of a job; times in seconds."""
 
     error: str = ""
     left_at: float | None = None

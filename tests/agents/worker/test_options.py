@@ -1,4 +1,4 @@
-"""What a worker refuses to be told, and where its account comes from."""
+"""Options that a worker refuses, and the sources of its account."""
 
 from __future__ import annotations
 

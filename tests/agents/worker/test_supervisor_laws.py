@@ -1,4 +1,4 @@
-"""Laws that hold for the supervisor whatever the server, the network and the jobs do, in any order and at any time."""
+"""Laws of the supervisor for any behaviour of server, network and jobs, in any order and at any time."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ MAX_JOBS = 2
 
 
 class World(RuleBasedStateMachine):
-    """A server, a network and jobs that do as they like; what was written shortly before a loss never arrives."""
+    """A server, a network and jobs with random behaviour; messages written shortly before a loss never arrive."""
 
     def __init__(self) -> None:
         super().__init__()

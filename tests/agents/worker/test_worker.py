@@ -39,7 +39,7 @@ def _worker(server: AgentServer, entrypoint: Entrypoint, *, agent_name: str = ""
 
 
 async def _idle(ctx: JobContext) -> None:
-    """Return at once; the job goes on."""
+    """Return at once; the job continues."""
 
 
 # Registration
