@@ -34,7 +34,7 @@ async def restarted(room: RoomProcess, caller: Caller) -> AsyncIterator[RoomProc
     """Kill the server, wait until the page says that it is gone, and start it on the same port."""
     room.kill()
     await caller.until("document.getElementById('banner-title').textContent === 'The server cannot be reached'")
-    assert "goes on trying" in await caller.text("#banner-text")
+    assert "tries again" in await caller.text("#banner-text")
     assert await caller.page.evaluate("document.body.dataset.state") == "reconnecting"
     async with RoomProcess(RoomServerOptions(port=int(room.url.rpartition(":")[2]))) as anew:
         yield anew
@@ -78,7 +78,7 @@ async def test_a_call_goes_on_when_the_server_is_killed_and_started_again(tmp_pa
                     titles = await caller.page.evaluate("window.titles")
                     assert titles[:2] == ["The connection was lost", "The server cannot be reached"]
                     assert set(titles[2:]) <= {"You are back in the call"}
-                    assert "The server was started anew" in await caller.text("#log .note")
+                    assert "The server was restarted" in await caller.text("#log .note")
                     await caller.click("leave")
                     await caller.until("document.body.dataset.state === 'closed'")
             assert worker.end() == 0

@@ -173,7 +173,7 @@ export class Call {
   }
 
   #rejoined(room) {
-    this.captions.note('The server was started anew. You are back in the call.');
+    this.captions.note('The server was restarted. You are back in the call.');
     if (room.agent) return;
     this.isReturning = true;
     this.#agentChanged(room, null);
