@@ -1,10 +1,11 @@
-"""SessionHistory: the conversation, its only writer, and who is told of changes."""
+"""SessionHistory, the conversation as applications see and change it, and HistoryControl, its only writer."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TypedDict, get_args
+from functools import partial
+from typing import TypedDict, TypeVar, get_args
 
 from vivavoce.agents import events as ev
 from vivavoce.agents.core.context import SessionContext
@@ -29,8 +30,9 @@ from vivavoce.pipelines.llm.tools import ToolCall, ToolOutput
 from vivavoce.pipelines.media.frame import VideoFrame
 from vivavoce.pipelines.pipeline import RemoteConversation
 
-ITEM_KINDS = get_args(ChatItem)
+T = TypeVar("T")
 
+ITEM_KINDS = get_args(ChatItem)
 
 _EVENTS: dict[ChangeKind, type[ev.HistoryItemAdded | ev.HistoryItemReplaced | ev.HistoryItemRemoved]] = {
     "added": ev.HistoryItemAdded,
@@ -46,13 +48,123 @@ class _Stamp(TypedDict):
 
 
 class SessionHistory:
-    """Readable during and after the session. Each change is an event, and goes to the session's sink by `feed`."""
+    """The conversation; it can be read during and after the session."""
+
+    def __init__(self, control: HistoryControl) -> None:
+        self._control = control
+
+    @property
+    def items(self) -> tuple[ChatItem, ...]:
+        """All items, oldest first."""
+        return self._control.items
+
+    def messages(self, role: Role | None = None) -> list[ChatMessage]:
+        """Return the messages, of one role if given."""
+        return self._control.messages(role)
+
+    def copy(self) -> ChatContext:
+        """Return the conversation as it is now."""
+        return self._control.copy()
+
+    def add_message(
+        self,
+        role: Role,
+        text: str,
+        *,
+        images: Sequence[VideoFrame] = (),
+        speaker: str = "",
+        turn_id: str = "",
+        interrupted: bool = False,
+        backchannel: bool = False,
+    ) -> ChatMessage:
+        """Append a message and return it; the next model step receives it.
+
+        An agent's code may add the result of a search, the caller's name or a picture, before the start and while the
+        session runs, from a sync tool's thread too. No speech follows from it: `session.reply()` asks for speech.
+
+        Args:
+            images: Pictures, for a model that sees.
+            speaker: The speaker's name, if a room has several.
+            turn_id: The turn that the message belongs to.
+            interrupted: Whether the message was cut.
+            backchannel: Whether the user only showed that they listen.
+        Raises:
+            ConfigurationError: An argument is of another kind, or there is neither text nor a picture.
+        """
+        check_choice("role", role, ROLES)
+        text, speaker, turn_id = (
+            check_text("text", text),
+            check_text("speaker", speaker),
+            check_text("turn_id", turn_id),
+        )
+        images = check_items("images", images, VideoFrame, remedy="encode a picture: VideoFrame(data, 'image/jpeg')")
+        for name, flag in (("interrupted", interrupted), ("backchannel", backchannel)):
+            check_flag(name, flag)
+        if not (text.strip() or images):
+            raise ConfigurationError(f"a message needs text or images, got {text!r}; leave an empty one out")
+        add = partial(
+            self._control.add_message,
+            role,
+            text,
+            images=images,
+            speaker=speaker,
+            turn_id=turn_id,
+            interrupted=interrupted,
+            backchannel=backchannel,
+        )
+        return self._control.on_loop(add)
+
+    def replace_text(self, item: ChatMessage, text: str, *, turn_id: str = "") -> ChatMessage:
+        """Give a message new text under its id, and return the new item. An item that was removed is not added again.
+
+        An empty text changes nothing.
+
+        Args:
+            turn_id: The turn that it belongs to from now on; empty: the same as before.
+        Raises:
+            ConfigurationError: `item` is no message, or `text` no str.
+        """
+        check_instance("item", item, ChatMessage)
+        return self._control.replace_text(item, check_text("text", text), turn_id=turn_id)
+
+    def remove(self, item: ChatItem) -> None:
+        """Remove an item, if it is there; the next model step does not receive it.
+
+        A realtime model whose conversation allows it (`RealtimeCapabilities.deletes`) forgets it too.
+
+        Raises:
+            ConfigurationError: It is no item of a history.
+        """
+        if not isinstance(item, ITEM_KINDS):
+            raise ConfigurationError(f"need an item of the history, got {shown(item)}; see history.items")
+        self._control.remove(item)
+
+    async def summarise(self, by: Summariser, *, keep_items: int = 10, limit: float = 30.0) -> None:
+        """Replace all but the newest items by one summary; see `ChatContext.summarise`.
+
+        A failure leaves the history as it was.
+
+        Raises:
+            SessionError: Items that were summarised were changed meanwhile.
+            ProviderError: The summary failed.
+        """
+        before = self._control.copy()
+        after = await before.summarise(by, keep_items=keep_items, limit=limit)
+        self._control.replace_by_summary(before, after)
+
+
+class HistoryControl:
+    """The state of the conversation, which the session changes and its `history` shows.
+
+    Each change is an event, and goes to the session's sink by `feed`, and to a realtime model's own conversation.
+    """
 
     def __init__(self, session: SessionContext, feed: HistoryFeed | None = None) -> None:
         self._session = session
         self._context = ChatContext()
         self._sequence = 0
         self._cut: dict[str, tuple[ChatMessage, float]] = {}
+        self.history = SessionHistory(self)
         self.feed = feed
         """Hands the changes to the session's sink."""
 
@@ -66,8 +178,12 @@ class SessionHistory:
         """The highest sequence number given so far."""
         return self._sequence
 
+    def on_loop(self, call: Callable[[], T]) -> T:
+        """Return the result of `call`, made on the session's event loop, from any thread."""
+        return self._session.inbox.result_of(call)
+
     def restore(self, context: ChatContext, last_sequence: int) -> None:
-        """Begin with the items of an earlier session. They are no news to anybody but the sink.
+        """Begin with the items of an earlier session: only the sink receives them.
 
         Raises:
             ConfigurationError: There are items already.
@@ -88,6 +204,10 @@ class SessionHistory:
         """Return the conversation as it is now."""
         return self._context.copy()
 
+    def user_item(self, turn_id: str) -> ChatMessage | None:
+        """Return the user's message of a turn."""
+        return next((m for m in reversed(self.messages("user")) if m.turn_id == turn_id), None)
+
     def add_message(
         self,
         role: Role,
@@ -101,80 +221,50 @@ class SessionHistory:
         in_model: bool = False,
         said_as: Sequence[str] = (),
     ) -> ChatMessage:
-        """Append a message and return it; the next model step is sent it.
-
-        For an agent's own code too, before the start and while it runs: what was looked up, who is calling, a picture.
-        It makes nobody speak: `session.reply()` does. A sync tool may call it from its thread.
+        """Append a message and return it. A message without words stands for speech whose transcript may come later.
 
         Args:
-            images: Pictures, for a model that sees.
-            speaker: Who said it, where a room has several.
-            in_model: Whether a realtime model has heard it itself.
-            said_as: What a realtime model that has said it calls it.
-        Raises:
-            ConfigurationError: An argument is of another kind, or there is neither text nor a picture, and no realtime
-                model has heard or said it.
+            in_model: Whether a realtime model has heard or said it itself.
+            said_as: The ids of a realtime model's items that said it.
         """
-        check_choice("role", role, ROLES)
-        text, speaker = check_text("text", text), check_text("speaker", speaker)
-        images = check_items("images", images, VideoFrame, remedy="encode a picture: VideoFrame(data, 'image/jpeg')")
-        for name, flag in (("interrupted", interrupted), ("backchannel", backchannel), ("in_model", in_model)):
-            check_flag(name, flag)
         has_words = bool(text.strip() or images)
-        if not (has_words or in_model or turn_id):
-            raise ConfigurationError(f"a message needs text or images, got {text!r}; leave an empty one out")
-
-        def add() -> ChatMessage:
-            message = ChatMessage(
-                role=role,
-                content=text if has_words else NO_TRANSCRIPT,
-                no_transcript=not has_words,
-                images=images,
-                speaker=speaker,
-                interrupted=interrupted,
-                backchannel=backchannel,
-                **self._stamp(turn_id),
-            )
-            self._add(message, in_model=in_model, said_as=said_as)
-            return message
-
-        return self._session.inbox.result_of(add)
+        message = ChatMessage(
+            role=role,
+            content=text if has_words else NO_TRANSCRIPT,
+            no_transcript=not has_words,
+            images=tuple(images),
+            speaker=speaker,
+            interrupted=interrupted,
+            backchannel=backchannel,
+            **self._stamp(turn_id),
+        )
+        self._add(message, in_model=in_model, said_as=said_as)
+        return message
 
     def replace_text(self, item: ChatMessage, text: str, *, turn_id: str = "") -> ChatMessage:
-        """Give a message new text under its id; return the new item. One that was taken out stays out.
-
-        No message is left empty: without text the item stays as it is.
-
-        Args:
-            turn_id: The turn that it belongs to from now on; empty: the same as before.
-
-        Raises:
-            ConfigurationError: `item` is no message, or `text` no str.
-        """
-        check_instance("item", item, ChatMessage)
-        text = check_text("text", text)
+        """Give a message new text, and return the new item; see `SessionHistory.replace_text`."""
         if not text.strip():
             return item
         new = replace(item, content=text, no_transcript=False, turn_id=turn_id or item.turn_id)
         if self._has(item):
             self._context.replace(new)
-            self._tell("replaced", new)
+            self._report("replaced", new)
         return new
 
     def add_cut(self, item_id: str, share: float, turn_id: str) -> None:
-        """Append an answer that was cut before its words were known; `settle_cut()` brings those that were heard.
+        """Append an answer that was cut before its words were known; `settle_cut()` receives the words.
 
         Args:
-            item_id: What the model calls it.
-            share: How much of its audio was heard, 0 to 1.
+            item_id: The realtime model's id of it.
+            share: The part of its audio that was heard, 0 to 1.
         """
         message = self.add_message("assistant", "", interrupted=True, turn_id=turn_id, in_model=True)
         self._cut[item_id] = (message, share)
 
     def settle_cut(self, item_id: str, text: str) -> None:
-        """The words of an answer that was cut have come: those that were heard, by its share, enter its message.
+        """Write the heard part of a cut answer, by its share, into its message, now that its words are known.
 
-        A message of which no whole word was heard is taken out.
+        If no whole word of it was heard, the message is removed.
         """
         message, share = self._cut.pop(item_id, (None, 0.0))
         if message is None:
@@ -186,35 +276,18 @@ class SessionHistory:
             self._take_out(message)
 
     def remove(self, item: ChatItem) -> None:
-        """Take an item out, if it is there; the next model step is not sent it.
-
-        A realtime model that can take things out of its own conversation (`RealtimeCapabilities.deletes`) does.
-
-        Raises:
-            ConfigurationError: It is no item of a history.
-        """
-        if not isinstance(item, ITEM_KINDS):
-            raise ConfigurationError(f"need an item of the history, got {shown(item)}; see history.items")
+        """Remove an item, if it is there, here and from a realtime model's conversation."""
         if self._has(item):
             self._take_out(item)
             if (model := self._model) is not None:
                 model.remove(item)
 
-    def _take_out(self, item: ChatItem) -> None:
-        self._context.remove(item.id)
-        self._tell("removed", item)
-
-    async def summarise(self, by: Summariser, *, keep_items: int = 10, limit: float = 30.0) -> None:
-        """Put one summary in the place of all but the newest items; see `ChatContext.summarise`.
-
-        A failure leaves the history as it was.
+    def replace_by_summary(self, before: ChatContext, after: ChatContext) -> None:
+        """Insert the summary that `after` has and `before` has not, and remove the items that it replaces.
 
         Raises:
-            SessionError: Items that were summarised were changed meanwhile.
-            ProviderError: No summary came.
+            SessionError: One of those items was changed meanwhile.
         """
-        before = self._context.copy()
-        after = await before.summarise(by, keep_items=keep_items, limit=limit)
         kept, known = {item.id for item in after}, {item.id for item in before}
         gone = [item for item in before if item.id not in kept]
         present = set(map(id, self._context))
@@ -222,14 +295,10 @@ class SessionHistory:
             raise SessionError("the history was changed while it was being summarised; it stays as it was")
         for summary in (item for item in after if item.id not in known):
             self._context.insert(summary, before=gone[-1].id)
-            self._tell("added", summary)
+            self._report("added", summary)
         for item in gone:
             if self._has(item):
                 self._take_out(item)
-
-    def user_item(self, turn_id: str) -> ChatMessage | None:
-        """Return the user's message of a turn."""
-        return next((m for m in reversed(self.messages("user")) if m.turn_id == turn_id), None)
 
     def add_calls(self, calls: Sequence[ToolCall], outputs: Sequence[ToolOutput], turn_id: str) -> None:
         """Append settled calls with their outputs, calls first, both in the order of the calls."""
@@ -248,11 +317,9 @@ class SessionHistory:
                 )
             )
 
-    def add_handoff(self, old_agent: str, new_agent: str, *, turn_id: str = "") -> AgentHandoff:
-        """Note that the conversation went from one agent to another, by their ids, and return the item."""
-        handoff = AgentHandoff(old_agent=old_agent, new_agent=new_agent, **self._stamp(turn_id))
-        self._add(handoff)
-        return handoff
+    def add_handoff(self, old_agent: str, new_agent: str, *, turn_id: str = "") -> None:
+        """Append the handoff from one agent to another, by their ids."""
+        self._add(AgentHandoff(old_agent=old_agent, new_agent=new_agent, **self._stamp(turn_id)))
 
     def add_config_change(
         self,
@@ -261,27 +328,29 @@ class SessionHistory:
         instructions: str | None = None,
         tools_added: Sequence[str] = (),
         tools_removed: Sequence[str] = (),
-        turn_id: str = "",
-    ) -> ConfigChange:
-        """Note new instructions (None: as before) or tools, by name, of an agent, and return the item."""
+    ) -> None:
+        """Append an agent's new instructions (None: as before) or tools, by name."""
         change = ConfigChange(
             agent=agent,
             instructions=instructions,
             tools_added=tuple(tools_added),
             tools_removed=tuple(tools_removed),
-            **self._stamp(turn_id),
+            **self._stamp(""),
         )
         self._add(change)
-        return change
 
     def _has(self, item: ChatItem) -> bool:
         return any(other.id == item.id for other in reversed(self._context.items))
 
     def _add(self, item: ChatItem, *, in_model: bool = False, said_as: Sequence[str] = ()) -> None:
         self._context.append(item)
-        self._tell("added", item)
+        self._report("added", item)
         if not in_model and (model := self._model) is not None:
             model.append(item, said_as)
+
+    def _take_out(self, item: ChatItem) -> None:
+        self._context.remove(item.id)
+        self._report("removed", item)
 
     @property
     def _model(self) -> RemoteConversation | None:
@@ -289,7 +358,7 @@ class SessionHistory:
         live = self._session.live
         return live.connection.conversation if live.is_connected else None
 
-    def _tell(self, kind: ChangeKind, item: ChatItem) -> None:
+    def _report(self, kind: ChangeKind, item: ChatItem) -> None:
         self._session.log.note(_EVENTS[kind], turn_id=item.turn_id, item=item)
         if self.feed is not None:
             self.feed.put(kind, item)

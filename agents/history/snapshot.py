@@ -17,7 +17,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
-from vivavoce.agents.history.history import SessionHistory
+from vivavoce.agents.history.history import HistoryControl
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.llm.chat_context import ChatContext
 
@@ -40,7 +40,7 @@ class Snapshot:
 
 
 def write_snapshot(
-    *, session_id: str, agent: str, history: SessionHistory, userdata: object, turns: int
+    *, session_id: str, agent: str, history: HistoryControl, userdata: object, turns: int
 ) -> dict[str, Any]:
     """Return what `read_snapshot` takes, for `json.dumps`.
 

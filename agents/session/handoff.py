@@ -33,7 +33,7 @@ from vivavoce.agents.agent import Agent, AgentControl, AgentUpdate, Session
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.hooks import HookRun, running_hook
 from vivavoce.agents.core.speech_handle import holds_floor
-from vivavoce.agents.history.history import SessionHistory
+from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.records import HandoffRecord
 from vivavoce.agents.turn.inputs import HandoffEnded, HandoffRequested
 from vivavoce.agents.turn_records.turn_record import TurnRecordBuilder
@@ -152,7 +152,7 @@ class Handoffs:
         limit: Seconds for a hook, besides its speech.
     """
 
-    def __init__(self, context: SessionContext, history: SessionHistory, *, limit: float) -> None:
+    def __init__(self, context: SessionContext, history: HistoryControl, *, limit: float) -> None:
         self._context = context
         self._live = context.live
         self._session = context.session

@@ -18,7 +18,7 @@ from vivavoce.agents.audio.recording.session_recording import SessionRecording
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.inbox import Barrier, Entry
 from vivavoce.agents.core.speech_handle import SpeechControl, SpeechHandle
-from vivavoce.agents.history.history import SessionHistory
+from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.session.effect_notes import note_agent_state, note_turn_limit, note_user_state
 from vivavoce.agents.session.handoff import Handoffs
 from vivavoce.agents.session.lifecycle.last_words import LastWords
@@ -58,7 +58,7 @@ class SessionRuntime:
         machine: TurnMachine,
         *,
         options: SessionOptions,
-        history: SessionHistory,
+        history: HistoryControl,
         tools: ToolCalls,
         wake_up_call: WakeUpCall,
         handoffs: Handoffs,

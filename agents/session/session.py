@@ -17,7 +17,7 @@ from vivavoce.agents.audio.background_audio import BackgroundAudioSource, checke
 from vivavoce.agents.audio.recording.session_recording import SessionRecording
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.event_source import EventSource
-from vivavoce.agents.history.history import SessionHistory
+from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.history.snapshot import Snapshot, read_snapshot, write_snapshot
 from vivavoce.agents.job import SessionWatch, current_watch, has_job_ended
 from vivavoce.agents.records import CloseReport
@@ -119,22 +119,23 @@ class AgentSession(EventSource, SessionSpeaking, SessionWaking, SessionView, Gen
         super().__init__(context.log.emitter)
         trace = make_trace_writer(options.trace_path, context.id, context.clock)
         self.recording = SessionRecording(context, options.recording)
-        self.history = SessionHistory(context, make_history_feed(options, context))
+        self._history = HistoryControl(context, make_history_feed(options, context))
+        self.history = self._history.history
         self._machine = make_machine(options, pipeline, self._wake_up, trace)
-        self._handoffs = Handoffs(context, self.history, limit=options.speech.hook_timeout)
+        self._handoffs = Handoffs(context, self._history, limit=options.speech.hook_timeout)
         tools = ToolCalls(
             context,
-            self.history,
+            self._history,
             timeout=options.tool_timeout,
             max_threads=options.max_tool_threads,
             hand_off=self._handoffs.from_tool,
         )
-        self._pipelines = PipelineSwitch(context, pipeline, self.history, options=options)
+        self._pipelines = PipelineSwitch(context, pipeline, self._history, options=options)
         self._runtime: SessionRuntime = SessionRuntime(
             context,
             self._machine,
             options=options,
-            history=self.history,
+            history=self._history,
             tools=tools,
             wake_up_call=WakeUpCall(context, limit=options.callback_timeout),
             handoffs=self._handoffs,
@@ -360,7 +361,7 @@ class AgentSession(EventSource, SessionSpeaking, SessionWaking, SessionView, Gen
         return write_snapshot(
             session_id=self.id,
             agent=self.agent.id,
-            history=self.history,
+            history=self._history,
             userdata=self.userdata,
             turns=self._machine.turns,
         )
@@ -368,7 +369,7 @@ class AgentSession(EventSource, SessionSpeaking, SessionWaking, SessionView, Gen
     # --- inside
 
     def _resume(self, resumed: Snapshot) -> None:
-        self.history.restore(resumed.history, resumed.last_sequence)
+        self._history.restore(resumed.history, resumed.last_sequence)
         self.userdata = resumed.userdata
 
     async def _take_over(self, watch: SessionWatch) -> Snapshot | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from vivavoce.agents.audio.playout import Playout
 from vivavoce.agents.core.context import SessionContext
-from vivavoce.agents.history.history import SessionHistory
+from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.records import UsageRecord
 from vivavoce.agents.speech.limits import SpeechLimits
 from vivavoce.agents.speech.request_window import RequestWindow
@@ -35,7 +35,7 @@ class ReplyContext:
         self,
         session: SessionContext,
         *,
-        history: SessionHistory,
+        history: HistoryControl,
         tools: ToolCalls,
         flows: FlowRunner,
         playout: Playout,

@@ -19,7 +19,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextvars import ContextVar
-from functools import partial
+from functools import cached_property, partial
 
 import anyio
 from anyio.abc import TaskGroup
@@ -43,7 +43,9 @@ logger = logging.getLogger(__name__)
 class ConversationFlow(ABC):
     """Subclass it and give it to the session: `run` answers each turn of the caller."""
 
-    _control: FlowControl | None = None
+    @cached_property
+    def _control(self) -> FlowControl:
+        return FlowControl("flow", lambda: "the conversation flow")
 
     @property
     def session(self) -> Session:
@@ -79,8 +81,6 @@ class FlowControl(Membership):
     @staticmethod
     def of(flow: ConversationFlow) -> FlowControl:
         """Return the control of that flow, made on first use: a subclass need not call a constructor."""
-        if flow._control is None:
-            flow._control = FlowControl("flow", lambda: "the conversation flow")
         return flow._control
 
 

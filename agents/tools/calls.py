@@ -10,7 +10,7 @@ from vivavoce.agents import events as ev
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.speech_handle import SpeechHandle, running_tool_of
-from vivavoce.agents.history.history import SessionHistory
+from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.records import ToolRecord
 from vivavoce.agents.tools.context import RunContext
 from vivavoce.agents.tools.executor import PendingHandoff, ToolBatch, ToolExecutor
@@ -37,7 +37,7 @@ class ToolCalls:
     def __init__(
         self,
         context: SessionContext,
-        history: SessionHistory,
+        history: HistoryControl,
         *,
         timeout: float,
         max_threads: int,

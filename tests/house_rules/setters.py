@@ -49,7 +49,7 @@ STILL_SET: dict[str, set[str]] = {
     },
     "vivavoce.agents.session.session": {"SessionRuntime.pipelines"},
     "vivavoce.agents.session.waking": {"WakeUpCall.callback"},
-    "vivavoce.agents.speech.flow": {"ConversationFlow._control", "_Held.cleaned"},
+    "vivavoce.agents.speech.flow": {"_Held.cleaned"},
     "vivavoce.agents.speech.reply": {
         "Heard.generated",
         "Heard.played",

@@ -10,7 +10,7 @@ from anyio.abc import TaskGroup
 
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.core.service import Service
-from vivavoce.agents.history.history import SessionHistory
+from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.session.lifecycle.preparing import Preparing
 from vivavoce.pipelines.llm.chat_context import ChatContext, ChatItem
 from vivavoce.pipelines.pipeline import Pipeline, PipelineConnection, PipelineContext, PipelineEvent
@@ -32,7 +32,7 @@ class AttachedPipeline:
         pipeline: Pipeline,
         *,
         context: PipelineContext,
-        history: SessionHistory,
+        history: HistoryControl,
         on_event: Callable[[AttachedPipeline, PipelineEvent], None],
         on_crash: Callable[[AttachedPipeline, Exception], None],
     ) -> None:

@@ -6,7 +6,7 @@ import logging
 
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.events import ConnectionReplaced
-from vivavoce.agents.history.history import SessionHistory
+from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.records import UsageRecord
 from vivavoce.pipelines.events import AgentTranscript, PipelineEvent, PipelineFailed, PipelineReplaced, PipelineUsage
 
@@ -16,7 +16,7 @@ logger = logging.getLogger(__name__)
 class PipelineReports:
     """Takes a pipeline's events for a session."""
 
-    def __init__(self, context: SessionContext, history: SessionHistory) -> None:
+    def __init__(self, context: SessionContext, history: HistoryControl) -> None:
         self._context = context
         self._history = history
 

@@ -35,7 +35,7 @@ import anyio
 
 from vivavoce.agents import events as ev
 from vivavoce.agents.core.context import SessionContext
-from vivavoce.agents.history.history import SessionHistory
+from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.records import ComponentRecord
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.pipelines.attached import AttachedPipeline
@@ -105,7 +105,7 @@ class PipelineSwitch:
     """
 
     def __init__(
-        self, context: SessionContext, pipeline: Pipeline, history: SessionHistory, *, options: SessionOptions
+        self, context: SessionContext, pipeline: Pipeline, history: HistoryControl, *, options: SessionOptions
     ) -> None:
         self.pipeline = pipeline
         self._context = context

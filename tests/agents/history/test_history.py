@@ -122,18 +122,29 @@ def test_a_sync_tool_adds_from_its_thread() -> None:
 
 
 def test_handoffs_and_config_changes_are_told_and_not_sent_as_words() -> None:
-    async def scenario(harness: SessionHarness) -> None:
-        history = harness.session.history
-        history.add_handoff("Host", "Cashier", turn_id="turn_1")
-        history.add_config_change("Cashier", instructions="Be curt.", tools_added=["pay"], tools_removed=["book"])
+    async def book(day: str) -> str:
+        """Book."""
+        return day
 
-    harness = SessionHarness(Agent("Help.")).run(scenario)
-    handoff, change = harness.session.history.items
+    async def pay(amount: int) -> str:
+        """Pay."""
+        return str(amount)
+
+    async def scenario(harness: SessionHarness) -> None:
+        cashier = Agent("Help.", id="Cashier", tools=[book])
+        await harness.session.update_agent(cashier)
+        cashier.update_instructions("Be curt.")
+        cashier.update_tools([pay])
+
+    harness = SessionHarness(Agent("Help.", id="Host")).run(scenario)
+    handoff, change, tools = harness.session.history.items
     assert isinstance(handoff, AgentHandoff)
-    assert (handoff.old_agent, handoff.new_agent, handoff.turn_id) == ("Host", "Cashier", "turn_1")
+    assert (handoff.old_agent, handoff.new_agent) == ("Host", "Cashier")
     assert isinstance(change, ConfigChange)
-    assert (change.instructions, change.tools_added, change.tools_removed) == ("Be curt.", ("pay",), ("book",))
-    assert [event.item for event in harness.recording.of(HistoryItemAdded)] == [handoff, change]
+    assert (change.agent, change.instructions, change.tools_added) == ("Cashier", "Be curt.", ())
+    assert isinstance(tools, ConfigChange)
+    assert (tools.instructions, tools.tools_added, tools.tools_removed) == (None, ("pay",), ("book",))
+    assert [event.item for event in harness.recording.of(HistoryItemAdded)] == [handoff, change, tools]
     assert harness.messages == []
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +14,7 @@ from vivavoce.agents.agent import CompletedTurn
 from vivavoce.agents.events import ConnectionReplaced, ErrorOccurred
 from vivavoce.agents.testing import ScriptedRealtimeModel, ScriptedTTS, SessionHarness
 from vivavoce.pipelines.core.errors import ProviderConnectionError, ProviderProtocolError
-from vivavoce.pipelines.llm.base import Usage
+from vivavoce.pipelines.llm.base import LLMEvent, TextDelta, Usage
 from vivavoce.pipelines.llm.chat_context import ChatMessage, FunctionCallOutput
 from vivavoce.pipelines.llm.chat_items import NO_TRANSCRIPT
 from vivavoce.pipelines.llm.tools import ToolCall
@@ -21,8 +24,11 @@ from vivavoce.pipelines.realtime_model.base import (
     RealtimeEnding,
     RealtimeProblem,
     RealtimeResumable,
+    RealtimeSetup,
 )
 from vivavoce.pipelines.testing import ScriptedSTT, ScriptedVAD
+from vivavoce.pipelines.testing.scripted_realtime import ScriptedRealtimeConnection
+from vivavoce.pipelines.tts.base import AudioChunk
 
 ANSWER = "one two three four five six seven eight nine ten."
 LOST = ProviderConnectionError("cut", provider="scripted")
@@ -37,6 +43,23 @@ def listening(model: ScriptedRealtimeModel, agent: Agent | None = None, **parts:
 def serving(model: ScriptedRealtimeModel) -> SessionHarness:
     """Return a session whose model's server decides."""
     return SessionHarness(Agent("Help."), model=model, pipeline=RealtimePipeline(model))
+
+
+class Wordless(ScriptedRealtimeModel):
+    """Says its answers without their words; the test transcribes them."""
+
+    def connect(self, setup: RealtimeSetup) -> ScriptedRealtimeConnection:
+        return WordlessConnection(self, setup)
+
+
+class WordlessConnection(ScriptedRealtimeConnection):
+    async def accept(self, reply_id: str) -> AsyncGenerator[LLMEvent | AudioChunk, None]:
+        async with aclosing(super().accept(reply_id)) as events:
+            async for event in events:
+                if isinstance(event, AudioChunk):
+                    yield replace(event, text="", words=())
+                elif not isinstance(event, TextDelta):
+                    yield event
 
 
 def test_speech_is_answered_without_words_which_enter_the_history_in_their_place_when_they_come() -> None:
@@ -94,17 +117,17 @@ def test_an_answer_that_nobody_heard_is_taken_out_of_the_remote_conversation() -
 
 
 def test_the_words_of_an_answer_that_was_cut_before_they_were_known_come_late() -> None:
-    model = ScriptedRealtimeModel(capabilities=RealtimeCapabilities(truncates=False))
+    model = Wordless(capabilities=RealtimeCapabilities(truncates=False))
     harness = serving(model)
 
     async def scenario(harness: SessionHarness) -> None:
         model.start_reply([ANSWER])
         await harness.until(1.0)
         await harness.session.interrupt()
-        harness.session.history.add_cut("answer_7", 0.5, "turn_1")
-        model.transcript("alpha beta gamma delta", item_id="answer_7", role="assistant")
+        assert harness.messages[-1] == ("assistant", NO_TRANSCRIPT)
+        model.transcript("alpha beta gamma delta", item_id="answer_1", role="assistant")
         model.transcript("of nothing that is known", item_id="answer_8", role="assistant")
-        model.transcript("alpha", item_id="answer_7", role="assistant", is_final=False)
+        model.transcript("alpha", item_id="answer_1", role="assistant", is_final=False)
 
     harness.run(scenario, until=2.0)
     assert harness.messages[-1] == ("assistant", "alpha beta")
