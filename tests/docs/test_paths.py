@@ -35,3 +35,15 @@ def test_every_link_to_a_file_exists(document: Path) -> None:
     links = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", document.read_text(encoding="utf-8"))
     files = [link for link in links if "://" not in link]
     assert [link for link in files if not (document.parent / link).exists()] == []
+
+
+def test_each_of_the_eight_questions_is_answered_by_six_files_at_most() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| ([^|]+\?) \| (.*) \|$", text.partition("## Eight questions")[2], flags=re.M)
+    files = {question: set(re.findall(rf"`({TOP}/[\w./]*\.py)`", answer)) for question, answer in rows}
+    assert len(files) == 8
+    assert {question: len(named) for question, named in files.items() if not 1 <= len(named) <= 6} == {}
+
+
+def test_the_architecture_is_short() -> None:
+    assert len((ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").splitlines()) <= 150
