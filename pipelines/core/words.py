@@ -59,21 +59,31 @@ def is_letter(sign: str) -> bool:
 
 
 def word_end(text: str, at: int) -> int:
-    """Return the last end of a word at or before `at`, with the punctuation that closes it; 0 where there is none.
+    """Return the last end of a word at or before `at`, with the punctuation that closes it; 0 if there is none.
 
     Args:
         at: A place in `text`, in characters.
     """
     if at >= len(text):
         return len(text)
-    start = stop = max(at, 0)
+    start = at = max(at, 0)
+    if start and text[start].isspace() and text[start - 1].isalnum():
+        return start
     while start and not text[start - 1].isspace():
         start -= 1
-    while stop < len(text) and not text[stop].isspace():
-        stop += 1
-    end = max((end for end in _ends(text[start:stop]) if end <= at - start), default=0)
-    opener = _pattern("opener").search(text, start, start + end)
-    return len(text[: start + end if opener is None else opener.start()].rstrip())
+    head = text[start : at + 1]
+    end = 0
+    if not (head.isascii() and head.isalnum()):  # an ASCII word has no end inside; the rest needs Unicode's rules
+        stop = at
+        while stop < len(text) and not text[stop].isspace():
+            stop += 1
+        end = max((end for end in _ends(text[start:stop]) if end <= at - start), default=0)
+        opener = _pattern("opener").search(text, start, start + end)
+        end = end if opener is None else opener.start() - start
+    end += start
+    while end and text[end - 1].isspace():
+        end -= 1
+    return end
 
 
 def pieces(text: str) -> list[tuple[int, int]]:

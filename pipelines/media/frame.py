@@ -32,15 +32,17 @@ class AudioFrame:
     num_channels: int = 1
 
     def __post_init__(self) -> None:
+        rate, channels = self.sample_rate, self.num_channels
         if not isinstance(self.data, bytes):
             raise ConfigurationError(f"need data as bytes of 16-bit PCM, got {shown(self.data)}")
-        for name in ("sample_rate", "num_channels"):
-            if type(rate := getattr(self, name)) is not int or rate < 1:
-                check_whole(name, rate, at_least=1)
-        if len(self.data) % (BYTES_PER_SAMPLE * self.num_channels):
+        if type(rate) is not int or rate < 1:
+            check_whole("sample_rate", rate, at_least=1)
+        if type(channels) is not int or channels < 1:
+            check_whole("num_channels", channels, at_least=1)
+        if len(self.data) % (BYTES_PER_SAMPLE * channels):
             raise ValueError(
-                f"data must be whole samples of {self.num_channels} channel(s) of 16-bit PCM, "
-                f"got {len(self.data)} bytes; cut at a sample boundary"
+                f"data must be whole samples of {channels} channel(s) of 16-bit PCM, got {len(self.data)} bytes; cut "
+                "at a sample boundary"
             )
 
     @classmethod
