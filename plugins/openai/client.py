@@ -37,21 +37,12 @@ class ConnectionOptions:
     """Sent with each request."""
 
     def __post_init__(self) -> None:
-        check_connection(self.connect_timeout, self.read_timeout, self.keepalive, self.extra_headers)
-
-
-def check_connection(connect: float, read: float, keepalive: float, headers: Mapping[str, str]) -> None:
-    """Check the values of `ConnectionOptions`.
-
-    Raises:
-        ConfigurationError: One of them makes no sense.
-    """
-    check_number("connect_timeout", connect, above=0, unit="s")
-    check_number("read_timeout", read, above=0, unit="s")
-    check_number("keepalive", keepalive, at_least=0, unit="s")
-    for name, value in headers.items():
-        if not (name + value).isascii() or not (name + value).isprintable():
-            raise ConfigurationError(f"extra_headers must be printable ASCII, got other characters in {name!r}")
+        check_number("connect_timeout", self.connect_timeout, above=0, unit="s")
+        check_number("read_timeout", self.read_timeout, above=0, unit="s")
+        check_number("keepalive", self.keepalive, at_least=0, unit="s")
+        for name, value in self.extra_headers.items():
+            if not (name + value).isascii() or not (name + value).isprintable():
+                raise ConfigurationError(f"extra_headers must be printable ASCII, got other characters in {name!r}")
 
 
 class Client:

@@ -13,11 +13,12 @@ from vivavoce.pipelines.core.trace_context import trace_headers
 from vivavoce.pipelines.llm.base import LLM as LLMPort
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMCapabilities, LLMEvent
 from vivavoce.plugins.openai.chat import ChatReader, chat_body
-from vivavoce.plugins.openai.client import DEFAULT_BASE_URL, Client, checked_model
+from vivavoce.plugins.openai.client import DEFAULT_BASE_URL, checked_model
+from vivavoce.plugins.openai.component import OpenAIComponent
 from vivavoce.plugins.openai.failures import Redaction, provider_errors
 from vivavoce.plugins.openai.options import Api, LLMOptions
 from vivavoce.plugins.openai.responses import ResponsesReader, responses_body
-from vivavoce.plugins.openai.wire import PROVIDER, Asking, Reader
+from vivavoce.plugins.openai.wire import Asking, Reader
 
 if TYPE_CHECKING:
     import openai
@@ -32,7 +33,7 @@ OPENAI_HOSTS = (".openai.com", ".azure.com")
 """Ends of the names of hosts that speak OpenAI's own dialect."""
 
 
-class LLM(LLMPort):
+class LLM(OpenAIComponent, LLMPort):
     """A language model of OpenAI, or of a server that speaks its API.
 
     One may be shared by the sessions of one event loop; its connections open with the first request.
@@ -45,8 +46,6 @@ class LLM(LLMPort):
     Raises:
         ConfigurationError: The SDK is not installed, the key or the model is missing, or an argument makes no sense.
     """
-
-    provider = PROVIDER
 
     def __init__(
         self,
@@ -61,21 +60,18 @@ class LLM(LLMPort):
             raise ConfigurationError(f"api must be one of {get_args(Api)}, got {api!r}")
         self._options = options or LLMOptions()
         self._api = api
-        self._client = Client(
-            "openai.LLM",
+        super().__init__(
+            "LLM",
+            checked_model(model, base_url, DEFAULT_MODEL, "; ask it with GET /models"),
             api_key=api_key,
             base_url=base_url,
-            options=self._options.connection,
+            connection=self._options,
             modules=("openai.resources.chat", "openai.resources.responses"),
         )
         self._asking = asking(model, base_url, self._options)
 
     def __repr__(self) -> str:
         return f"LLM(model={self.model!r}, base_url={self._client.shown_url!r}, api={self._api!r})"
-
-    @property
-    def model(self) -> str:
-        return self._asking.model
 
     @property
     def capabilities(self) -> LLMCapabilities:
@@ -104,14 +100,6 @@ class LLM(LLMPort):
         for item in reader.finish():
             yield item
 
-    async def aclose(self) -> None:
-        """Close the connections; requests that still run fail.
-
-        Raises:
-            ConfigurationError: The connections belong to another event loop, which still runs.
-        """
-        await self._client.aclose()
-
     @asynccontextmanager
     async def _answer(self, client: openai.AsyncOpenAI, request: GenerateRequest) -> AsyncIterator[AsyncIterator[Any]]:
         extra: dict[str, Any] = {
@@ -128,12 +116,8 @@ class LLM(LLMPort):
 
 
 def asking(model: str | None, base_url: str | None, options: LLMOptions) -> Asking:
-    """Return what each request has in common: defaults, and the dialect that the server's name tells.
-
-    Raises:
-        ConfigurationError: There is a `base_url`, but no model.
-    """
-    model = checked_model(model, base_url, DEFAULT_MODEL, "; ask it with GET /models")
+    """Return the values that all requests have in common: defaults, and the dialect of the server's host."""
+    model = model or DEFAULT_MODEL
     host = f".{urlsplit(base_url or DEFAULT_BASE_URL).hostname}"
     is_openai = host.endswith(OPENAI_HOSTS) if options.dialect == "auto" else options.dialect == "openai"
     effort = options.reasoning_effort

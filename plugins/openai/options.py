@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from vivavoce.plugins.openai.client import ConnectionOptions, check_connection
+from vivavoce.plugins.openai.client import ConnectionOptions
 
 Api = Literal["chat", "responses"]
 Dialect = Literal["auto", "openai", "compatible"]
@@ -14,7 +14,7 @@ ImageDetail = Literal["auto", "low", "high"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LLMOptions:
+class LLMOptions(ConnectionOptions):
     """Settings of `openai.LLM` that seldom change. What is None is left to the server.
 
     What each option does: docs/options.md.
@@ -34,16 +34,8 @@ class LLMOptions:
     """`openai`: system messages wherever they belong, `max_completion_tokens`. `compatible`: one system message, first;
     everything else that is told to the model stands in square brackets in the user's role, which then alternates with
     the assistant's; `max_tokens`. `auto`: `openai` for OpenAI and Azure, `compatible` for any other `base_url`."""
-    extra_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Sent with each request."""
     extra_body: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """Fields of the request's JSON that have no option here, such as `service_tier`; they win over those that have."""
-    connect_timeout: float = 5.0
-    """Seconds to connect."""
-    read_timeout: float = 60.0
-    """Seconds without a byte of the answer. A last resort: a session has limits of its own, and shorter ones."""
-    keepalive: float = 120.0
-    """Seconds that an idle connection is kept for the next turn, which so saves the handshakes."""
 
     def __post_init__(self) -> None:
         if self.temperature is not None and not 0 <= self.temperature <= 2:
@@ -54,14 +46,4 @@ class LLMOptions:
             raise ValueError(f"dialect must be one of {get_args(Dialect)}, got {self.dialect!r}")
         if self.image_detail not in get_args(ImageDetail):
             raise ValueError(f"image_detail must be one of {get_args(ImageDetail)}, got {self.image_detail!r}")
-        check_connection(self.connect_timeout, self.read_timeout, self.keepalive, self.extra_headers)
-
-    @property
-    def connection(self) -> ConnectionOptions:
-        """Those of the connection alone."""
-        return ConnectionOptions(
-            connect_timeout=self.connect_timeout,
-            read_timeout=self.read_timeout,
-            keepalive=self.keepalive,
-            extra_headers=self.extra_headers,
-        )
+        ConnectionOptions.__post_init__(self)

@@ -27,6 +27,7 @@ from vivavoce.pipelines.realtime_model.base import RealtimeModel as RealtimeMode
 from vivavoce.pipelines.realtime_model.feed import Feed
 from vivavoce.pipelines.tts.base import AudioChunk
 from vivavoce.plugins.openai.client import Client, checked_model
+from vivavoce.plugins.openai.component import OpenAIComponent
 from vivavoce.plugins.openai.failures import Redaction
 from vivavoce.plugins.openai.realtime_answer import RealtimeAnswer
 from vivavoce.plugins.openai.realtime_messages import RATE, delete_item
@@ -44,7 +45,7 @@ CANCEL_LIMIT = 2.0
 """Seconds that a new answer waits until the server has ended the one that was cancelled."""
 
 
-class RealtimeModel(RealtimeModelPort):
+class RealtimeModel(OpenAIComponent, RealtimeModelPort):
     """A speech-to-speech model of OpenAI, or of a server that speaks its Realtime protocol.
 
     Azure: `RealtimeModel(model="<deployment>", base_url="https://<resource>.openai.azure.com/openai/v1", api_key=…)`.
@@ -57,8 +58,6 @@ class RealtimeModel(RealtimeModelPort):
         ConfigurationError: The SDK is not installed, the key or the model is missing, or an argument makes no sense.
     """
 
-    provider = PROVIDER
-
     def __init__(
         self,
         *,
@@ -67,22 +66,18 @@ class RealtimeModel(RealtimeModelPort):
         base_url: str | None = None,
         options: RealtimeOptions | None = None,
     ) -> None:
-        self._model = checked_model(model, base_url, DEFAULT_REALTIME_MODEL, "; on Azure, the deployment")
         self._options = options or RealtimeOptions()
-        self._client = Client(
-            "openai.RealtimeModel",
+        super().__init__(
+            "RealtimeModel",
+            checked_model(model, base_url, DEFAULT_REALTIME_MODEL, "; on Azure, the deployment"),
             api_key=api_key,
             base_url=base_url,
-            options=self._options.connection,
+            connection=self._options.connection,
             modules=("openai.resources.realtime", "websockets.asyncio.client"),
         )
 
     def __repr__(self) -> str:
         return f"RealtimeModel(model={self._model!r}, base_url={self._client.shown_url!r})"
-
-    @property
-    def model(self) -> str:
-        return self._model
 
     @property
     def capabilities(self) -> RealtimeCapabilities:
@@ -104,10 +99,6 @@ class RealtimeModel(RealtimeModelPort):
         connection = OpenAIRealtimeConnection(setup, self._options, self._client.secrets)
         await connection.connect(self._client, self._model)
         return connection
-
-    async def aclose(self) -> None:
-        """Free what the connections share; open ones go on."""
-        await self._client.aclose()
 
 
 class OpenAIRealtimeConnection(RealtimeConnection):

@@ -22,6 +22,7 @@ from vivavoce.pipelines.realtime_model.feed import Feed
 from vivavoce.pipelines.stt import base
 from vivavoce.pipelines.stt.base import STTCapabilities, STTEvent
 from vivavoce.plugins.openai.client import Client, ConnectionOptions, checked_model
+from vivavoce.plugins.openai.component import OpenAIComponent
 from vivavoce.plugins.openai.failures import Redaction
 from vivavoce.plugins.openai.realtime_messages import RATE, Message, transcription_settings
 from vivavoce.plugins.openai.sockets import Socket, open_socket
@@ -64,7 +65,7 @@ class STTOptions:
         check_number("order_limit", self.order_limit, above=0, unit="s")
 
 
-class STT(base.STT):
+class STT(OpenAIComponent, base.STT):
     """A transcription model of OpenAI, or of a server with its realtime transcription; it needs a VAD.
 
     Args:
@@ -75,8 +76,6 @@ class STT(base.STT):
         ConfigurationError: The SDK is not installed, the key or the model is missing, or an argument makes no sense.
     """
 
-    provider = PROVIDER
-
     def __init__(
         self,
         *,
@@ -86,23 +85,19 @@ class STT(base.STT):
         base_url: str | None = None,
         options: STTOptions | None = None,
     ) -> None:
-        self._model = checked_model(model, base_url, DEFAULT_STT_MODEL)
         self._language = language
         self._options = options or STTOptions()
-        self._client = Client(
-            "openai.STT",
+        super().__init__(
+            "STT",
+            checked_model(model, base_url, DEFAULT_STT_MODEL),
             api_key=api_key,
             base_url=base_url,
-            options=self._options.connection,
+            connection=self._options.connection,
             modules=("openai.resources.realtime", "websockets.asyncio.client"),
         )
 
     def __repr__(self) -> str:
         return f"STT(model={self._model!r}, language={self._language!r}, base_url={self._client.shown_url!r})"
-
-    @property
-    def model(self) -> str:
-        return self._model
 
     @property
     def capabilities(self) -> STTCapabilities:
@@ -119,10 +114,6 @@ class STT(base.STT):
         stream = STTStream(settings, self._language, options, self._client.secrets)
         await stream.connect(self._client)
         return stream
-
-    async def aclose(self) -> None:
-        """Free what the streams share; open ones go on."""
-        await self._client.aclose()
 
 
 class STTStream(base.STTStream):

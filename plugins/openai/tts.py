@@ -18,7 +18,8 @@ from vivavoce.pipelines.llm.chat_context import ChatContext
 from vivavoce.pipelines.media.frame import BYTES_PER_SAMPLE, AudioFrame
 from vivavoce.pipelines.tts import base
 from vivavoce.pipelines.tts.base import AudioChunk, TTSCapabilities
-from vivavoce.plugins.openai.client import Client, ConnectionOptions, checked_model
+from vivavoce.plugins.openai.client import ConnectionOptions, checked_model
+from vivavoce.plugins.openai.component import OpenAIComponent
 from vivavoce.plugins.openai.failures import Redaction, provider_errors
 from vivavoce.plugins.openai.wire import PROVIDER, drop_nones
 
@@ -53,7 +54,7 @@ class TTSOptions:
             raise ConfigurationError(f"need speed <= 4, got {self.speed!r}")
 
 
-class TTS(base.TTS):
+class TTS(OpenAIComponent, base.TTS):
     """A voice of OpenAI, or of a server that has its `audio/speech`; share one between sessions of one event loop.
 
     The API tells no word times: heard text is estimated.
@@ -65,8 +66,6 @@ class TTS(base.TTS):
         ConfigurationError: The SDK is not installed, the key or the model is missing, or an argument makes no sense.
     """
 
-    provider = PROVIDER
-
     def __init__(
         self,
         *,
@@ -76,23 +75,19 @@ class TTS(base.TTS):
         base_url: str | None = None,
         options: TTSOptions | None = None,
     ) -> None:
-        self._model = checked_model(model, base_url, DEFAULT_TTS_MODEL)
         self._voice = voice
         self._options = options or TTSOptions()
-        self._client = Client(
-            "openai.TTS",
+        super().__init__(
+            "TTS",
+            checked_model(model, base_url, DEFAULT_TTS_MODEL),
             api_key=api_key,
             base_url=base_url,
-            options=self._options.connection,
+            connection=self._options.connection,
             modules=("openai.resources.audio",),
         )
 
     def __repr__(self) -> str:
         return f"TTS(model={self._model!r}, voice={self._voice!r}, base_url={self._client.shown_url!r})"
-
-    @property
-    def model(self) -> str:
-        return self._model
 
     @property
     def capabilities(self) -> TTSCapabilities:
@@ -116,14 +111,6 @@ class TTS(base.TTS):
                     heading = ""
             if heading:
                 raise ProviderProtocolError("needed audio, got none", provider=PROVIDER, retryable=True)
-
-    async def aclose(self) -> None:
-        """Close the connections; syntheses that still run fail.
-
-        Raises:
-            ConfigurationError: The connections belong to another event loop, which still runs.
-        """
-        await self._client.aclose()
 
     async def _audio(self, text: str) -> AsyncGenerator[bytes, None]:
         import httpx2
