@@ -22,17 +22,20 @@ class PageServer:
         api_key: Its key.
         api_secret: Its secret; it never leaves this process.
         port: Port to listen on; 0 takes a free one.
-        agent_name: The agent to dispatch to each call; empty if the server gives every room one. The attribute of
-            that name may be changed for later calls.
+        agent_name: The agent to dispatch to each call; empty if the server gives every room one.
     """
 
     def __init__(self, url: str, api_key: str, api_secret: str, *, port: int = 0, agent_name: str = "") -> None:
-        self.agent_name = agent_name
+        self._agent_name = agent_name
         self._door = PageDoor(
-            lambda room, identity: mint_with(api_key, api_secret, agent_name=self.agent_name)(room, identity), url=url
+            lambda room, identity: mint_with(api_key, api_secret, agent_name=self._agent_name)(room, identity), url=url
         )
         self._wanted_port = port
         self._runner: web.AppRunner | None = None
+
+    def dispatch(self, agent_name: str) -> None:
+        """Dispatch this agent to later calls."""
+        self._agent_name = agent_name
 
     @property
     def address(self) -> str:

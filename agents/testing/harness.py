@@ -304,7 +304,7 @@ class SessionHarness(RanSession):
         run = self._run
         try:
             with anyio.CancelScope(shield=True):  # bounded by the session's close_timeout
-                self.recording.is_ended_by_test = not self.recording.of(Closed)
+                self.recording.end_by_test()
                 self.close_report = await run.session.close()
                 self.caller.stop()
                 run.end()  # the clock needs the loop
@@ -375,7 +375,15 @@ class SessionHarness(RanSession):
             AssertionError: It was not complete within `limit` seconds.
         """
         self.expect.skip_all()
-        await exchange(self, text, spoken=spoken, limit=limit)
+
+        async def say() -> None:
+            if spoken:
+                await self.until(self.caller.says(text))
+            else:
+                self.caller.typed.append(text)
+                self.room.send_text(text)
+
+        await exchange(self.session, self.recording, say, limit=limit)
         self.expect.skip_user()
         return self.expect
 

@@ -10,6 +10,7 @@ from vivavoce.agents.events import (
     EVENT_TYPES,
     AgentChanged,
     AgentStateChanged,
+    Closed,
     SessionEvent,
     SpeechIn,
     SpeechOut,
@@ -50,6 +51,10 @@ class Recording:
         """Whether the test closed the session; False if it closed by itself."""
         self._by_kind: dict[type[SessionEvent], list[SessionEvent]] = {kind: [] for kind in EVENT_TYPES}
         self._session: AgentSession[object] | None = None
+
+    def end_by_test(self) -> None:
+        """The test closes the session, unless it has closed by itself."""
+        self.is_ended_by_test = not self.of(Closed)
 
     def listen(self, session: AgentSession[object]) -> None:
         """Record `session` from now on."""

@@ -7,6 +7,7 @@ import inspect
 import logging
 import re
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -39,12 +40,12 @@ the next session within them.
 """
 
 
+@dataclass(slots=True, eq=False)
 class _Join:
     """One attempt to join; every caller of `connect` waits for the same one."""
 
-    def __init__(self) -> None:
-        self.done = anyio.Event()
-        self.error = ""
+    done: anyio.Event = field(default_factory=anyio.Event)
+    error: str = ""
 
 
 class JobContext:

@@ -65,6 +65,10 @@ class _Connection:
         self.scope = anyio.CancelScope()
         self.is_open = False
 
+    def open(self) -> None:
+        """The server has accepted the connection."""
+        self.is_open = True
+
 
 class WorkerServer:
     """Runs one worker until it has finished.
@@ -194,7 +198,7 @@ class WorkerServer:
 
     async def _hold(self, connection: _Connection) -> None:
         def on_open() -> None:
-            connection.is_open = True
+            connection.open()
             self._post(Connected(connection=connection.number))
 
         loss = Loss(reason="the server did not answer in time")

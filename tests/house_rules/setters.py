@@ -18,12 +18,12 @@ from mypy.types import Instance, Type, get_proper_type
 
 CODE = ErrorCode("setter", "An attribute of another object is set", "House")
 LIVE = "vivavoce.agents.core.context.Live"
+APPLICATION = frozenset({"AgentSession.userdata"})
+"""Public attributes that applications set; the command line is an application here."""
 
 STILL_SET: dict[str, set[str]] = {
     "vivavoce.agents.audio.playout": {"Utterance.started_at", "Utterance.taken_back_at"},
     "vivavoce.agents.audio.recording.session_recording": {"RecordedSink.listener", "Recorder.is_paused"},
-    "vivavoce.agents.cli.dev.run": {"AgentProcess.is_ending", "PageServer.agent_name"},
-    "vivavoce.agents.cli.dev.stage": {"AgentSession.userdata", "Call.context"},
     "vivavoce.agents.core.emitter": {"Run.awaits_close"},
     "vivavoce.agents.core.hooks": {"Run.error", "Run.is_awaiting_close"},
     "vivavoce.agents.session.handoff": {"HandoffControl.is_answer", "HandoffControl.record"},
@@ -61,15 +61,10 @@ STILL_SET: dict[str, set[str]] = {
         "Utterance.is_last",
     },
     "vivavoce.agents.speech.voice": {"TextChannel.on_close", "TurnRecordBuilder.tts_first_byte"},
-    "vivavoce.agents.telemetry.export.otlp": {"LightTracer.is_light", "_Tracers.light"},
     "vivavoce.agents.telemetry.session_telemetry": {"TurnSpans.session"},
     "vivavoce.agents.telemetry.tracing.leaves": {"Leaf.ended"},
-    "vivavoce.agents.testing.harness": {"Recording.is_ended_by_test"},
-    "vivavoce.agents.transports.livekit.transport": {"ParticipantLink.is_suspended"},
     "vivavoce.agents.turn.floor.queue": {"Floor.handoff", "Floor.last_ended_at", "Floor.was_handoff_heard"},
     "vivavoce.agents.turn.machine": {"CallerFloor.options", "Floor.now", "UserTurns.options"},
-    "vivavoce.agents.worker.job": {"_Join.error"},
-    "vivavoce.agents.worker.server": {"_Connection.is_open"},
     "vivavoce.pipelines.testing.scripted_realtime": {"ScriptedRealtimeModel.script_error"},
     "vivavoce.plugins.google.wire": {"Answer.is_cancelled", "Answer.usage"},
     "vivavoce.plugins.openai.realtime_wire": {
@@ -113,7 +108,7 @@ def _checked(context: AttributeContext) -> Type:
         inside = context.api.scope.enclosing_class()
         if not _is_allowed(target, receiver.type, module, inside):
             attribute = f"{receiver.type.name}.{target.name}"
-            if attribute not in STILL_SET.get(module, ()):
+            if attribute not in APPLICATION | STILL_SET.get(module, set()):
                 context.api.fail(
                     f"sets {attribute} from outside; give the value to the constructor or to open(), or call a method",
                     target,

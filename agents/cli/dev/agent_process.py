@@ -105,6 +105,14 @@ class AgentProcess:
         """Drop its messages about a room."""
         self._heard = [message for message in self._heard if message.get("room") != room]
 
+    async def retire(self, *, has_calls: bool) -> None:
+        """End it, or let it finish its calls; either way, its end is intended now."""
+        if has_calls:
+            self.is_ending = True
+            await self.tell("drain")
+        else:
+            await self.stop()
+
     async def stop(self) -> None:
         """Have it end its calls and itself, and wait for that; killed after `END_LIMIT`."""
         self.is_ending = True

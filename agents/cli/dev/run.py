@@ -192,7 +192,7 @@ class Dev:
             notices.show_registered(self._console, answer["agent_name"])
         name: str = answer["agent_name"]
         if self._page is not None:
-            self._page.agent_name = name
+            self._page.dispatch(name)
         self._began = anyio.current_time()
         return name
 
@@ -248,21 +248,13 @@ class Dev:
         self._current = new
         name = await self._register(new, is_first=old is None)
         if old is not None:
-            await self._retire(old, has_calls=any(one.error for one in moved))
+            await old.retire(has_calls=any(one.error for one in moved))  # the calls that could not be moved
         if name is None:
             return
         if old is not None:
             self._note(f"The new code talks now ({len(have_moved)} calls moved).")
         else:
             self._note("It runs now." + (f" Begun again: the call in {', '.join(orphans)}." if orphans else ""))
-
-    async def _retire(self, old: AgentProcess, *, has_calls: bool) -> None:
-        """End the old code, or let it finish the calls that could not be moved."""
-        old.is_ending = True
-        if has_calls:
-            await old.tell("drain")
-        else:
-            await old.stop()
 
     # --- messages of the children
 

@@ -97,6 +97,10 @@ class Call:
         self._came = anyio.Event()
         self._changed = anyio.Event()
 
+    def begin(self, context: JobContext) -> None:
+        """The call's job has come."""
+        self.context = context
+
     # --- the watch
 
     @property
@@ -226,7 +230,7 @@ class Stage:
         call = self._calls.get(room)
         if call is None or call.context is not None:
             call = self._calls[room] = Call(room, self._speaker, self._agents)
-        call.context = context
+        call.begin(context)
         self._speaker.tell("call", room=room, job=plain_job(context.job))
         context.add_shutdown_callback(partial(self._over, call))
         try:

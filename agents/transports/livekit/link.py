@@ -43,7 +43,7 @@ class ParticipantLink:
         self._identity = identity
         self._participant: Participant | None = None
         self._left_at: float | None = None
-        self.is_suspended = False
+        self._is_suspended = False
         """Whether the agent itself is out of the room for now: the room looks empty then, and no participant counts as
         gone.
         """
@@ -58,6 +58,14 @@ class ParticipantLink:
         """Whether the linked participant is in the room."""
         return self._participant is not None
 
+    def suspend(self) -> None:
+        """The agent itself is out of the room for now."""
+        self._is_suspended = True
+
+    def resume(self) -> None:
+        """The agent is back in the room."""
+        self._is_suspended = False
+
     def update(
         self, participants: Mapping[str, Participant], *, now: float, is_reachable: Callable[[str], bool]
     ) -> list[LinkChange]:
@@ -67,7 +75,7 @@ class ParticipantLink:
         speech continues at once then, and a server reports only the first subscription to the agent's track.
         """
         changes: list[LinkChange] = []
-        if self.is_suspended:
+        if self._is_suspended:
             return changes
         if self._participant is not None and participants.get(self._participant.identity) is not self._participant:
             changes.append(LinkChange("left", self._participant.identity))
@@ -82,7 +90,7 @@ class ParticipantLink:
 
     def deadline(self, *, now: float) -> float | None:
         """Return when `update` should run again even without an event of the room."""
-        over_at = None if self.is_suspended else self._grace_over_at()
+        over_at = None if self._is_suspended else self._grace_over_at()
         return over_at if over_at is not None and over_at > now else None
 
     def _grace_over_at(self) -> float | None:

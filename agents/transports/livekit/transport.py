@@ -248,10 +248,10 @@ class LiveKitTransport(Transport):
             self._changed.set()
 
     def _note_reconnecting(self) -> None:
-        self._link.is_suspended = True
+        self._link.suspend()
 
     def _note_reconnected(self) -> None:
-        self._link.is_suspended = False
+        self._link.resume()
         if self._states is not None:
             self._states.show_again()
         self._changed.set()
