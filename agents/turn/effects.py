@@ -276,6 +276,33 @@ class DropHandoff:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenPipeline:
+    """Open that pipeline beside the one in use, and report `PipelineReady` or `PipelineChangeFailed`.
+
+    Args:
+        change_id: The change that asked for it; `fallback_1` and so on where a lost pipeline falls back to it.
+        pipeline: Its name.
+    """
+
+    change_id: str
+    pipeline: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReportLoss:
+    """Report the error by which that pipeline was lost.
+
+    Args:
+        goes_on: Another pipeline takes its place, or it was not in use.
+        keeps_audio: Nothing hears the caller any more: keep the audio for the pipeline that comes.
+    """
+
+    pipeline: str
+    goes_on: bool
+    keeps_audio: bool
+
+
+@dataclass(frozen=True, slots=True)
 class TakePipeline:
     """Nobody speaks: from here on that pipeline hears, thinks and speaks."""
 
@@ -284,10 +311,15 @@ class TakePipeline:
 
 @dataclass(frozen=True, slots=True)
 class DropPipeline:
-    """Nothing comes of that change: the session closes, it was withdrawn, or somebody spoke all the time."""
+    """Nothing comes of that change.
+
+    Args:
+        reason: The session closes; the pipeline could not be opened, or is lost; no moment came in which nobody spoke;
+            or the pipeline is in use already.
+    """
 
     change_id: str
-    reason: Literal["closed", "withdrawn", "no_moment"]
+    reason: Literal["closed", "failed", "no_moment", "in_use"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,9 +393,13 @@ class HangUp:
 
 @dataclass(frozen=True, slots=True)
 class CloseSession:
-    """The conversation cannot or need not go on; `component` is what failed again and again, if that is why."""
+    """The conversation cannot or need not go on.
 
-    reason: Literal["participant_left", "user_away", "error"]
+    Args:
+        component: The component that failed again and again, for the reason `error`.
+    """
+
+    reason: Literal["participant_left", "user_away", "error", "pipeline_lost"]
     component: str = ""
 
 
@@ -387,6 +423,8 @@ Effect = (
     | ResumeSpeech
     | BeginHandoff
     | DropHandoff
+    | OpenPipeline
+    | ReportLoss
     | TakePipeline
     | DropPipeline
     | PredictEndOfTurn

@@ -23,6 +23,7 @@ from vivavoce.pipelines.events import (
 )
 
 __all__ = [
+    "FIRST_PIPELINE",
     "AnswerOwed",
     "EndedAs",
     "FloorYielded",
@@ -32,8 +33,12 @@ __all__ = [
     "ParticipantLeft",
     "ParticipantLinked",
     "PipelineChangeDue",
+    "PipelineChangeFailed",
     "PipelineChangeRequested",
-    "PipelineChangeWithdrawn",
+    "PipelineChangesClosed",
+    "PipelineLost",
+    "PipelineReady",
+    "PipelineReplaced",
     "PlayoutFinished",
     "PlayoutStarted",
     "RecogniserBack",
@@ -298,21 +303,72 @@ class HandoffEnded:
     handoff_id: str
 
 
+FIRST_PIPELINE = "first"
+"""The name of the pipeline with which the session was made."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineChangeRequested:
-    """Another pipeline is open and takes the conversation over when nobody speaks, from where on these hold.
+    """`change_pipeline()` was called.
 
     Args:
-        within: Seconds in which that moment must come.
-        is_urgent: The present one is lost: there is nothing to wait for that it could still do.
-        is_deaf: Nothing that is being said is heard any more, not even by a recogniser of one's own.
+        pipeline: A name of the pipeline, the same each time; `FIRST_PIPELINE` for the session's first one.
+        within: Seconds, from when it is open, in which a moment to take over must come.
+    """
+
+    change_id: str
+    pipeline: str
+    within: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineReady:
+    """The pipeline that `OpenPipeline` asked for is open; these hold from when it takes over.
+
+    Args:
         detector_timeout, remote_decides, hears_audio, max_attempts, voice_lag, emits_interims: As in `TurnOptions`.
     """
 
     change_id: str
-    within: float
-    is_urgent: bool = False
-    is_deaf: bool = False
+    detector_timeout: float | None = None
+    remote_decides: bool = False
+    hears_audio: bool = False
+    max_attempts: int = 0
+    voice_lag: float = 0.0
+    emits_interims: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineChangeFailed:
+    """The pipeline that `OpenPipeline` asked for could not be opened."""
+
+    change_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineLost:
+    """An open pipeline is lost for good.
+
+    Args:
+        pipeline: Its name, as in `PipelineChangeRequested`.
+        component: The part of it that is lost, such as "stt", "llm" or "realtime_model"; "pipeline" for all of it.
+        fallback: The name of the pipeline that it falls back to; empty if none.
+    """
+
+    pipeline: str
+    component: str
+    fallback: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineReplaced:
+    """The session starts with that pipeline, since the one before it could not be connected.
+
+    Args:
+        detector_timeout, remote_decides, hears_audio, max_attempts, voice_lag, emits_interims: As in `TurnOptions`.
+    """
+
+    pipeline: str
     detector_timeout: float | None = None
     remote_decides: bool = False
     hears_audio: bool = False
@@ -323,14 +379,12 @@ class PipelineChangeRequested:
 
 @dataclass(frozen=True, slots=True)
 class PipelineChangeDue:
-    """Everything that was told is taken: the pipeline that waits takes over, if it may now."""
+    """All inputs that have come are taken: the open pipeline takes over, if it may now."""
 
 
 @dataclass(frozen=True, slots=True)
-class PipelineChangeWithdrawn:
-    """That pipeline is lost before it could take over, or no longer wanted."""
-
-    change_id: str
+class PipelineChangesClosed:
+    """The session is about to close: its pipeline is changed no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -398,7 +452,11 @@ TurnInput = (
     | HandoffEnded
     | PipelineChangeDue
     | PipelineChangeRequested
-    | PipelineChangeWithdrawn
+    | PipelineChangeFailed
+    | PipelineChangesClosed
+    | PipelineReady
+    | PipelineLost
+    | PipelineReplaced
     | WakeUpChanged
     | WakeUpPaused
     | WakeUpResumed

@@ -14,7 +14,7 @@ from vivavoce.agents.turn.effects import CloseSession, Effect, RefuseRemoteReply
 from vivavoce.agents.turn.floor.caller_floor import CallerFloor
 from vivavoce.agents.turn.floor.floor import Floor
 from vivavoce.agents.turn.floor.late_answers import LateAnswers
-from vivavoce.agents.turn.floor.pipeline_switch import PipelineChange
+from vivavoce.agents.turn.floor.pipeline_changes import PipelineChanges
 from vivavoce.agents.turn.floor.preemption import Preemption
 from vivavoce.agents.turn.floor.queue import SpeechQueue
 from vivavoce.agents.turn.options import TurnOptions
@@ -60,13 +60,14 @@ class TurnMachine:
         )
         self._late_answers = LateAnswers(self._floor, self._user, self._out)
         self._wake_ups = WakeUps(options, self._floor, self._user, self._out)
-        self._change = PipelineChange(
+        self._pipelines = PipelineChanges(
             options,
             self._floor,
             self._user,
             take=self._take_options,
             owed_until=lambda: self._answering.owed_until,
             lose_turn=self._listening.lose_turn,
+            answer_lost_turn=self._answer_lost_turn,
             out=self._out,
         )
         self._state = ConversationState(self._floor, self._user, self._out)
@@ -112,8 +113,8 @@ class TurnMachine:
 
     @property
     def is_change_due(self) -> bool:
-        """Whether it wants `PipelineChangeDue`, once there is nothing else that it could be told."""
-        return self._change.waiting is not None and self._change.is_due
+        """Whether it wants `PipelineChangeDue`, once all inputs that have come are taken."""
+        return self._pipelines.is_due
 
     def next_deadline(self) -> float | None:
         """Return when the machine wants a `Tick`, if nothing else comes."""
@@ -145,7 +146,7 @@ class TurnMachine:
             deadline = self._settling.next(self._deadlines())
             if deadline is not None and deadline.at <= now:
                 self._settling.act(deadline, now)
-            elif self._change.waiting is not None and self._change.holds_floor(now):
+            elif self._pipelines.ready is not None and self._pipelines.holds_floor(now):
                 if self._preemption is not None:
                     self._preemption.drop_stale()
                 return self._settling.next(self._deadlines())
@@ -180,8 +181,8 @@ class TurnMachine:
             yield from self._preemption.deadlines()
         if self._gone_until is not None:
             yield Deadline(self._gone_until, self._on_gone)
-        if self._change.waiting is not None:
-            yield from self._change.deadlines()
+        if self._pipelines.ready is not None:
+            yield from self._pipelines.deadlines()
 
     # --- dispatch
 
@@ -221,11 +222,19 @@ class TurnMachine:
             case i.HandoffEnded():
                 self._speeches.handoff_ended(event, now)
             case i.PipelineChangeRequested():
-                self._change.requested(event, now, is_open=self._is_open or self._phase == "new")
+                self._pipelines.requested(event)
+            case i.PipelineReady():
+                self._pipelines.opened(event, now)
+            case i.PipelineChangeFailed():
+                self._pipelines.failed(event.change_id)
+            case i.PipelineLost():
+                self._pipelines.lost(event, now)
+            case i.PipelineReplaced():
+                self._pipelines.replaced(event, now)
             case i.PipelineChangeDue():
-                self._change.begin(now)
-            case i.PipelineChangeWithdrawn():
-                self._change.withdrawn(event.change_id)
+                self._pipelines.begin(now)
+            case i.PipelineChangesClosed():
+                self._pipelines.close()
             case i.ToolsRunning():
                 self._wake_ups.tools_running(event, now)
             case i.WakeUpChanged() | i.WakeUpPaused() | i.WakeUpResumed() | i.WakeUpReset():
@@ -289,6 +298,11 @@ class TurnMachine:
         self._user.hears_words_since = now
         self._answering.take_options(options, self._preemption, now)
 
+    def _answer_lost_turn(self) -> None:
+        turn_id, text = self._answering.last_turn
+        if text and turn_id == self._speeches.unanswered and self._user.turn is None:
+            self._late_answers.answer(turn_id)
+
     # --- from start to close
 
     @property
@@ -338,7 +352,7 @@ class TurnMachine:
         else:
             self._end_hearing(now)
         self._speeches.cancel_all()
-        self._change.drop("closed")
+        self._pipelines.close()
 
     def _end_hearing(self, now: float) -> None:
         self._listening.close(now)

@@ -46,6 +46,8 @@ class SpeechQueue:
         self._max_errors = max_errors
         self._failures: Counter[str] = Counter()
         self._has_given_up = False
+        self.unanswered = ""
+        """The turn whose answer was the last speech that ended, if it failed before the caller heard any of it."""
 
     def requested(self, event: i.SpeechRequested, now: float) -> None:
         """`say()` or `reply()`: it waits, takes the floor, or is not wanted."""
@@ -221,6 +223,8 @@ class SpeechQueue:
         if speech is None:
             return
         self._floor.forget(speech, event.outcome)
+        is_unheard = speech.kind == "turn" and not (speech.was_audible or speech.has_used_tools)
+        self.unanswered = speech.turn_id if is_unheard and event.outcome == "failed" else ""
         if event.outcome == "failed":
             self._failures[event.component] += 1
             if self._failures[event.component] >= self._max_errors and is_open and not self._has_given_up:

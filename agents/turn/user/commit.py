@@ -51,6 +51,8 @@ class TurnCommit:
         self._out = out
         self._answers = 0
         self._finals = LateFinals()
+        self.last_turn = ("", "")
+        """The last turn that has a message, and its words as far as they are known."""
         self.amended: tuple[CommittedTurn, float] | None = None
         """A turn whose words a late final has changed since its answer was heard, and when; none if answered since."""
 
@@ -104,6 +106,7 @@ class TurnCommit:
                 return
             self._out.append(AddBackchannel(turn.turn_id, turn.new_text))
             self._await_final(turn, "", now)
+            self.last_turn = (turn.turn_id, turn.new_text)
             self._close_turn(now)
             self._interruption.let_go_on()
             return
@@ -160,6 +163,7 @@ class TurnCommit:
                 attempt_id=self._preemption.adopt(turn) if self._preemption is not None else "",
             )
         )
+        self.last_turn = (turn.turn_id, turn.text)
         self._interruption.caller.turn_committed(turn)
         self._interruption.let_go_on()
         guess = self._await_final(turn, speech_id, now, is_remote=is_remote, item_id=item_id)
@@ -265,6 +269,8 @@ class TurnCommit:
         if turn is not None and whole.turn_id in (turn.turn_id, turn.past.amends):  # it goes on already
             turn.committed = whole.words
         self._out.append(AmendUserTurn(whole.turn_id, whole.speech_id, whole.text))
+        if whole.turn_id == self.last_turn[0]:
+            self.last_turn = (whole.turn_id, whole.text)
         if is_stale:
             self._interruption.take_floor()
         elif whole.speech_id and not guess.is_remote and not guess.is_completed_by(text):

@@ -15,7 +15,15 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from kit.turn.draws import DECISIONS, DELAYS, OPTIONS, TELLING, Obedient
-from kit.turn.watches import AttemptWatch, FloorWatch, LateAnswerWatch, SilenceWatch, StateWatch, WordWatch
+from kit.turn.watches import (
+    AttemptWatch,
+    FloorWatch,
+    LateAnswerWatch,
+    PipelineWatch,
+    SilenceWatch,
+    StateWatch,
+    WordWatch,
+)
 from vivavoce.agents.states import AgentState, UserState
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
@@ -102,6 +110,7 @@ class TurnLaws(RuleBasedStateMachine):
         self.attempts = AttemptWatch(0 if options.remote_decides else options.max_attempts)
         self.silence = SilenceWatch(options)
         self.late_answers = LateAnswerWatch()
+        self.pipelines = PipelineWatch()
         self.over_caller: set[str] = set()
         self.caller = CallerWatch(options, self._may_speak_over)
         self._feed(i.SessionStarting())
@@ -115,6 +124,7 @@ class TurnLaws(RuleBasedStateMachine):
         self.states.sees_input(event)
         self.silence.sees_input(event, self.now)
         self.late_answers.sees_input(event)
+        self.pipelines.sees_input(event)
         effects = self.machine.handle(event, now=self.now)
         assert self.shadow is None or self.shadow.handle(event, now=self.now) == effects
         if isinstance(event, i.RecogniserLost | i.RecogniserBack | i.PipelineChangeDue):
@@ -127,6 +137,7 @@ class TurnLaws(RuleBasedStateMachine):
             self.states.sees_effect(effect, self.now)
             self.silence.sees_effect(effect, self.now)
             self.late_answers.sees_effect(effect)
+            self.pipelines.sees_effect(effect)
             assert not isinstance(effect, fx.AnswerHistory) or not self.machine.open_turn_id
         self.caller.sees(event, effects, self.machine.open_turn_id, self.now)
         if self.machine.is_change_due and not isinstance(event, i.PipelineChangeDue):
@@ -307,14 +318,11 @@ class TurnLaws(RuleBasedStateMachine):
                 i.ToolCallSettled,
                 i.HandoffRequested,
                 i.HandoffEnded,
-                i.PipelineChangeRequested,
             ]
         ),
     )
     def use_tools_and_hand_off(self, pick: int, kind: type) -> None:
-        if kind is i.PipelineChangeRequested:
-            self._change_pipeline(pick)
-        elif kind is i.ToolCallSettled:
+        if kind is i.ToolCallSettled:
             self._feed(i.ToolCallSettled("call"))
         elif kind is i.HandoffRequested:
             self._feed(i.HandoffRequested(f"handoff_{self._number()}"))
@@ -323,23 +331,42 @@ class TurnLaws(RuleBasedStateMachine):
         else:
             self._feed(kind(self._pick(pick)))
 
-    def _change_pipeline(self, pick: int) -> None:
-        """To one with the same traits, so that all other laws still hold."""
-        options, change = self.options, f"change_{self._number()}"
-        request = i.PipelineChangeRequested(
-            change_id=change,
-            within=[0.1, 1.0, 60.0][pick % 3],
-            is_urgent=pick % 5 == 0 and not options.hears_audio,  # otherwise the heard words are lost, by rule
-            detector_timeout=options.detector_timeout,
-            remote_decides=options.remote_decides,
-            hears_audio=options.hears_audio,
-            max_attempts=options.max_attempts,
-            voice_lag=options.voice_lag,
-            emits_interims=options.emits_interims,
+    @rule(
+        pick=st.integers(0, 3),
+        within=st.sampled_from([0.1, 1.0, 60.0]),
+        step=st.sampled_from(["ask", "ask", "open", "open", "fail", "lose", "lose", "lose another"]),
+        component=st.sampled_from(["llm", "llm", "stt"]),
+    )
+    def change_pipeline(self, pick: int, within: float, step: str, component: str) -> None:
+        """Ask for another pipeline, open it, or lose one; all have the same traits, so that the other laws go on."""
+        current, pipeline = self.pipelines.current, [i.FIRST_PIPELINE, "p1", "p2", "p3"][pick]
+        if step == "ask":
+            change = f"change_{self._number()}"
+            self._feed(i.PipelineChangeRequested(change_id=change, pipeline=pipeline, within=within))
+        elif step == "open":
+            self._open_pipeline("ghost" if current is None else current.change_id)
+        elif step == "fail":
+            self._feed(i.PipelineChangeFailed("ghost" if current is None else current.change_id))
+        elif step == "lose another":
+            lost = "p4" if current is None else current.pipeline
+            self._feed(i.PipelineLost(lost, component))
+        elif not self.options.hears_audio:  # else what was heard is lost, as it has to be
+            fallback = "" if pipeline == self.pipelines.in_use else pipeline
+            self._feed(i.PipelineLost(self.pipelines.in_use, component, fallback))
+
+    def _open_pipeline(self, change: str) -> None:
+        options = self.options
+        self._feed(
+            i.PipelineReady(
+                change_id=change,
+                detector_timeout=options.detector_timeout,
+                remote_decides=options.remote_decides,
+                hears_audio=options.hears_audio,
+                max_attempts=options.max_attempts,
+                voice_lag=options.voice_lag,
+                emits_interims=options.emits_interims,
+            )
         )
-        self._feed(request)
-        if pick % 7 == 0:
-            self._feed(i.PipelineChangeWithdrawn(change))
 
     @rule(pick=st.integers(0, 99), is_carried=st.booleans())
     def owe_an_answer(self, pick: int, is_carried: bool) -> None:
@@ -388,6 +415,7 @@ class TurnLaws(RuleBasedStateMachine):
         self.states.check(self.machine, is_playing=self.floor.is_playing, may_wait=may_wait, now=self.now)
         self.silence.check(self.machine, is_user_speaking=self.states.is_user_speaking)
         self.late_answers.check(self.machine)
+        self.pipelines.check()
         if self.machine.open_turn_id and self._words_tell_noise and not may_wait:
             assert self.machine.next_deadline() is not None, "sound keeps a turn open for ever"
 
@@ -408,6 +436,7 @@ class TurnLaws(RuleBasedStateMachine):
         self.floor.check_all_forgotten()
         assert self.attempts.alive is None, "an attempt outlived the conversation"
         assert (self.floor.handoff, self.floor.handoffs) == ("", []), "a handoff was neither done nor dropped"
+        self.pipelines.check_closed()
         self.words.check_all_kept()
         self._feed(i.SessionClosed())
         self._check_that_nothing_follows()
@@ -466,6 +495,8 @@ class TurnLaws(RuleBasedStateMachine):
         assert refused == [fx.CancelSpeech("late", "discarded"), fx.ForgetSpeech("late", "discarded")]
         assert self._feed(i.RemoteReplyStarted("late")) == [fx.RefuseRemoteReply("late")]
         assert self._feed(i.HandoffRequested("late")) == [fx.DropHandoff("late")]
+        asked = i.PipelineChangeRequested(change_id="late", pipeline="p", within=1.0)
+        assert self._feed(asked) == [fx.DropPipeline("late", "closed")]
         assert (self.machine.agent_state, self.machine.next_deadline()) == (AgentState.CLOSED, None)
 
 

@@ -166,7 +166,8 @@ def test_while_the_recogniser_is_lost_nothing_is_noise() -> None:
 
 def test_another_pipeline_hears_words_from_its_first_moment_on() -> None:
     talk = Conversation().at(1.0, i.RecogniserLost())
-    talk.at(2.0, i.PipelineChangeRequested(change_id="c", within=1.0), i.PipelineChangeDue())
+    talk.at(2.0, i.PipelineChangeRequested(change_id="c", pipeline="p", within=1.0))
+    talk.at(2.0, i.PipelineReady(change_id="c"), i.PipelineChangeDue())
     talk.starts(3.0).until(9.0)
     assert entries(talk, "drop") == [(8.0, "drop", "turn_1", "noise")]
 

@@ -12,9 +12,24 @@ from vivavoce.agents.turn import inputs as i
 REALTIME: dict[str, Any] = {"remote_decides": True, "hears_audio": True}
 
 
-def asks(talk: Conversation, at: float, change_id: str = "c", *, within: float = 60.0, **traits: Any) -> Conversation:
-    """A new pipeline is ready at `at`, and may take over as soon as no other input is pending."""
-    return due(talk.at(at, i.PipelineChangeRequested(change_id=change_id, within=within, **traits)))
+def asks(
+    talk: Conversation,
+    at: float,
+    change_id: str = "c",
+    *,
+    within: float = 60.0,
+    lost: str = "",
+    **traits: Any,
+) -> Conversation:
+    """A new pipeline is asked for and ready at `at`; it may take over whenever no other input is to come.
+
+    Args:
+        lost: The component of the pipeline in use that is lost just before.
+    """
+    talk.at(at, i.PipelineChangeRequested(change_id=change_id, pipeline=f"p_{change_id}", within=within))
+    if lost:
+        talk.at(at, i.PipelineLost("first", lost))
+    return due(talk.at(at, i.PipelineReady(change_id=change_id, **traits)))
 
 
 def due(talk: Conversation) -> Conversation:
@@ -115,21 +130,22 @@ def test_without_a_moment_in_time_nothing_comes_of_it() -> None:
     assert talk.take() == [(3.5, "drop pipeline", "c", "no_moment")]
 
 
-def test_it_is_dropped_when_it_is_withdrawn_when_another_one_comes_and_when_the_session_closes() -> None:
+def test_it_is_dropped_when_it_could_not_be_opened_and_when_the_session_closes() -> None:
     talk = Conversation().speaking()
-    asks(talk, 1.5).at(1.6, i.PipelineChangeWithdrawn("ghost")).at(1.7, i.PipelineChangeWithdrawn("c"))
-    talk.at(1.8, i.PipelineChangeWithdrawn("c"))
-    assert talk.take() == [(1.7, "drop pipeline", "c", "withdrawn")]
-    asks(asks(talk, 2.0, "first"), 2.1, "second").at(2.2, i.SessionClosing())
+    asks(talk, 1.5).at(1.6, i.PipelineChangeFailed("ghost")).at(1.7, i.PipelineChangeFailed("c"))
+    talk.at(1.8, i.PipelineChangeFailed("c"))
+    assert talk.take() == [(1.7, "drop pipeline", "c", "failed")]
+    asks(asks(talk, 2.0, "one"), 2.1, "two").at(2.2, i.SessionClosing())
     assert [entry for entry in talk.take() if "pipeline" in entry[1]] == [
-        (2.1, "drop pipeline", "first", "withdrawn"),
-        (2.2, "drop pipeline", "second", "closed"),
+        (2.2, "drop pipeline", "one", "closed"),
+        (2.2, "drop pipeline", "two", "closed"),
     ]
     assert asks(talk, 2.3, "late").take() == [(2.3, "drop pipeline", "late", "closed")]
 
 
 def test_what_is_told_before_its_moment_is_used_goes_first() -> None:
-    talk = Conversation().speaking().at(1.5, i.PipelineChangeRequested(change_id="c", within=60.0))
+    talk = Conversation().speaking()
+    talk.at(1.5, i.PipelineChangeRequested(change_id="c", pipeline="p", within=60.0), i.PipelineReady(change_id="c"))
     talk.played(2.0).at(2.0, i.UserSpeechStarted(1.95), i.PipelineChangeDue())
     assert talk.take() == []
     assert not talk.machine.is_change_due
@@ -164,7 +180,7 @@ def test_answers_are_begun_ahead_from_then_on_or_no_more() -> None:
     talk = asks(Conversation(), 1.0, max_attempts=2).says("hello there", 2.0, 3.0).until(3.3)
     assert talk.take()[1:] == [(3.2, "attempt", "attempt_1", "turn_1", "hello there")]
     talk.until(3.4).plays(3.5)
-    asks(talk, 3.6)
+    asks(talk, 3.6, "d")
     due(talk.played(4.0)).says("and then", 5.0, 6.0).until(6.4)
     assert [entry[1] for entry in talk.take()] == ["commit", "grant", "take pipeline", "commit", "grant"]
 
@@ -198,7 +214,7 @@ def test_a_new_model_names_its_own_commits_and_not_those_of_the_one_before() -> 
 
 def test_a_turn_that_a_lost_model_was_hearing_is_heard_anew() -> None:
     talk = Conversation(hears_audio=True).starts(1.0)
-    asks(talk, 2.0, is_urgent=True)
+    asks(talk, 2.0, lost="llm")
     assert talk.take() == [(2.0, "drop", "turn_1", "cleared"), (2.0, *TAKEN)]
     assert talk.machine.user_state == "idle"
     talk.says("hello there", 2.1, 3.0).until(3.4)
@@ -207,18 +223,18 @@ def test_a_turn_that_a_lost_model_was_hearing_is_heard_anew() -> None:
 
 def test_typed_words_and_what_was_begun_are_not_lost_with_it() -> None:
     talk = Conversation(hears_audio=True).starts(1.0).at(1.5, i.UserInterim(text="hello"))
-    asks(talk, 2.0, is_urgent=True).until(4.0)
+    asks(talk, 2.0, lost="llm").until(4.0)
     assert talk.take() == [(2.0, *TAKEN), (2.4, "commit", "turn_1", "hello"), (2.4, "grant", "answer_1")]
 
 
 def test_it_does_not_wait_for_speeches() -> None:
     talk = Conversation(hears_audio=True).speaking().asks(1.2, "later")
-    assert asks(talk, 1.5, is_urgent=True).take() == [(1.5, *TAKEN)]
+    assert asks(talk, 1.5, lost="llm").take() == [(1.5, *TAKEN)]
 
 
 def test_what_is_heard_without_the_lost_model_comes_to_its_end_and_is_answered_by_the_new_one() -> None:
     talk = Conversation().starts(1.0)
-    asks(talk, 1.2, is_urgent=True).stops(2.0).at(2.2, i.UserFinal(text="hello there")).until(2.4)
+    asks(talk, 1.2, lost="llm").stops(2.0).at(2.2, i.UserFinal(text="hello there")).until(2.4)
     assert due(talk).take() == [
         (2.4, "commit", "turn_1", "hello there"),
         (2.4, *TAKEN),
@@ -227,29 +243,29 @@ def test_what_is_heard_without_the_lost_model_comes_to_its_end_and_is_answered_b
 
 
 def test_it_does_not_wait_for_speech_that_nobody_hears_any_more() -> None:
-    talk = asks(Conversation().starts(1.0), 1.2, is_urgent=True, is_deaf=True)
+    talk = asks(Conversation().starts(1.0), 1.2, lost="stt")
     assert (1.2, *TAKEN) in talk.take()
 
 
 def test_it_does_not_wait_for_the_end_of_what_is_heard_for_longer_than_that() -> None:
-    talk = Conversation().starts(1.0)
-    asks(talk, 1.2, within=3.0, is_urgent=True).until(4.2)
-    assert talk.take() == [(4.2, "drop", "turn_1", "cleared"), (4.2, *TAKEN)]
+    talk = Conversation(max_pause=None).starts(1.0)
+    asks(talk, 1.2, lost="llm").until(6.2)
+    assert talk.take() == [(6.2, "drop", "turn_1", "cleared"), (6.2, *TAKEN)]
 
 
 @pytest.mark.parametrize("max_attempts", [0, 1])
 def test_what_was_begun_ahead_is_thrown_away_with_the_pipeline(max_attempts: int) -> None:
     talk = Conversation(max_attempts=2).starts(1.0).stops(2.0).at(2.2, i.UserFinal(text="hello there"))
     assert talk.take() == [(2.2, "attempt", "attempt_1", "turn_1", "hello there")]
-    asks(talk, 2.3, within=0.05, is_urgent=True, max_attempts=max_attempts).until(2.35)
-    assert talk.take()[:2] == [(2.35, "throw away", "attempt_1"), (2.35, *TAKEN)]
+    asks(talk, 2.3, lost="stt", max_attempts=max_attempts)
+    assert talk.take()[:2] == [(2.3, "throw away", "attempt_1"), (2.3, *TAKEN)]
 
 
-def test_one_that_was_asked_for_becomes_urgent_and_keeps_its_place() -> None:
+def test_one_that_was_asked_for_takes_over_at_once_when_the_pipeline_in_use_is_lost() -> None:
     talk = Conversation(hears_audio=True).speaking()
     asks(talk, 1.5)
     assert talk.take() == []
-    assert asks(talk, 1.6, is_urgent=True).take() == [(1.6, *TAKEN)]
+    assert due(talk.at(1.6, i.PipelineLost("first", "realtime_model"))).take() == [(1.6, *TAKEN)]
 
 
 def test_an_answer_begun_ahead_of_a_turn_that_is_cleared_is_dropped_while_it_waits_for_its_moment() -> None:
@@ -257,3 +273,159 @@ def test_an_answer_begun_ahead_of_a_turn_that_is_cleared_is_dropped_while_it_wai
     assert talk.take() == [(1.0, "attempt", "attempt_1", "turn_1", "hello")]
     asks(talk, 1.1).at(1.2, i.TurnClearRequested())
     assert (1.2, "throw away", "attempt_1") in talk.take()
+
+
+# --- which one is opened, and what a loss leads to
+
+
+def wants(talk: Conversation, change_id: str, pipeline: str, within: float = 60.0) -> Conversation:
+    return talk.at(talk.now, i.PipelineChangeRequested(change_id=change_id, pipeline=pipeline, within=within))
+
+
+def test_changes_follow_each_other() -> None:
+    talk = wants(wants(Conversation().until(1.0), "one", "p1"), "two", "first")
+    assert talk.pipelines == [(1.0, "open", "one", "p1")]
+    due(talk.at(2.0, i.PipelineReady(change_id="ghost"), i.PipelineReady(change_id="one")))
+    assert talk.pipelines[1:] == [(2.0, "open", "two", "first")]
+    assert due(talk.at(3.0, i.PipelineReady(change_id="two"))).take() == [
+        (2.0, "take pipeline", "one"),
+        (3.0, "take pipeline", "two"),
+    ]
+
+
+def test_a_change_to_the_pipeline_in_use_changes_nothing() -> None:
+    talk = wants(wants(Conversation().until(1.0), "one", "first"), "two", "p2")
+    assert talk.take() == [(1.0, "drop pipeline", "one", "in_use")]
+    assert talk.pipelines == [(1.0, "open", "two", "p2")]
+
+
+def test_a_lost_pipeline_is_followed_by_its_fallback() -> None:
+    talk = Conversation().at(1.0, i.PipelineLost("first", "llm", "spare"))
+    assert talk.pipelines == [(1.0, "lost", "first", "goes on", ""), (1.0, "open", "fallback_1", "spare")]
+    assert due(talk.at(2.0, i.PipelineReady(change_id="fallback_1"))).take() == [(2.0, "take pipeline", "fallback_1")]
+    talk.at(3.0, i.PipelineLost("spare", "llm", "first"))
+    assert talk.pipelines[2:] == [(3.0, "lost", "spare", "goes on", ""), (3.0, "open", "fallback_2", "first")]
+
+
+def test_without_a_fallback_and_with_one_that_fails_the_session_closes() -> None:
+    talk = Conversation().at(1.0, i.PipelineLost("first", "llm"))
+    assert (talk.take(), talk.pipelines) == ([(1.0, "close", "pipeline_lost")], [(1.0, "lost", "first", "", "")])
+    talk = Conversation().at(1.0, i.PipelineLost("first", "llm", "spare"), i.PipelineChangeFailed("fallback_1"))
+    assert talk.take() == [(1.0, "drop pipeline", "fallback_1", "failed"), (1.0, "close", "pipeline_lost")]
+
+
+def test_a_change_that_is_under_way_comes_before_the_fallback_which_follows_if_it_fails() -> None:
+    talk = wants(Conversation().until(1.0), "one", "p1").at(1.5, i.PipelineLost("first", "llm", "spare"))
+    assert talk.pipelines[-1] == (1.5, "lost", "first", "goes on", "")
+    talk.at(2.0, i.PipelineLost("p1", "pipeline"))
+    assert talk.take() == [(2.0, "drop pipeline", "one", "failed")]
+    assert talk.pipelines[2:] == [(2.0, "lost", "p1", "goes on", ""), (2.0, "open", "fallback_1", "spare")]
+
+
+def test_a_change_that_waits_comes_before_the_fallback() -> None:
+    talk = wants(wants(Conversation().until(1.0), "one", "p1"), "two", "p2")
+    talk.at(1.5, i.PipelineLost("first", "llm", "spare")).at(2.0, i.PipelineChangeFailed("one"))
+    assert talk.pipelines[2:] == [(2.0, "open", "two", "p2")]
+
+
+def test_the_fallback_is_not_tried_again_where_it_was_the_change_that_failed() -> None:
+    talk = wants(Conversation().until(1.0), "one", "spare").at(1.5, i.PipelineLost("first", "llm", "spare"))
+    assert talk.at(2.0, i.PipelineChangeFailed("one")).take()[-1] == (2.0, "close", "pipeline_lost")
+
+
+def test_the_loss_of_a_pipeline_that_was_left_changes_nothing() -> None:
+    talk = asks(Conversation(), 1.0).at(1.5, i.PipelineLost("first", "stt"))
+    assert talk.take() == [(1.0, *TAKEN)]
+    assert talk.pipelines[1:] == [(1.5, "lost", "first", "goes on", "")]
+
+
+@pytest.mark.parametrize(
+    ("component", "hears_audio", "keeps"),
+    [("llm", False, ""), ("realtime_model", True, "keeps audio"), ("stt", False, "keeps audio")],
+)
+def test_the_callers_audio_is_kept_when_nothing_hears_it_any_more(
+    component: str, hears_audio: bool, keeps: str
+) -> None:
+    talk = Conversation(hears_audio=hears_audio).at(1.0, i.PipelineLost("first", component, "spare"))
+    assert talk.pipelines[0] == (1.0, "lost", "first", "goes on", keeps)
+
+
+def test_a_recogniser_that_is_lost_after_the_model_ends_the_wait_for_the_turn() -> None:
+    talk = Conversation().starts(1.0).at(1.2, i.PipelineLost("first", "llm", "spare"))
+    assert due(talk.at(1.5, i.PipelineReady(change_id="fallback_1"))).take() == []
+    due(talk.at(1.6, i.PipelineLost("first", "stt", "spare")))
+    assert (1.6, "take pipeline", "fallback_1") in talk.take()
+    assert talk.pipelines[-1] == (1.6, "lost", "first", "goes on", "keeps audio")
+
+
+def test_a_session_may_start_with_the_fallback() -> None:
+    talk = Conversation(is_started=False).at(0.0, i.PipelineReplaced(pipeline="spare", **REALTIME))
+    wants(talk, "one", "spare").at(1.0, i.SessionStarting(), i.SessionStarted(), i.RemoteReplyStarted("r"))
+    assert talk.take()[0] == (0.0, "drop pipeline", "one", "in_use")
+    assert (1.0, "commit", "turn_1", "") in talk.take() or talk.machine.turns == 1
+
+
+def test_no_pipeline_follows_when_the_session_is_about_to_close() -> None:
+    talk = wants(wants(Conversation().until(1.0), "one", "p1"), "two", "p2").at(1.5, i.PipelineChangesClosed())
+    assert [entry[1:] for entry in talk.take()] == [
+        ("drop pipeline", "one", "closed"),
+        ("drop pipeline", "two", "closed"),
+    ]
+    talk.at(1.6, i.PipelineLost("first", "stt", "spare"), i.PipelineReady(change_id="one"))
+    assert (talk.take(), talk.pipelines[1:]) == ([], [(1.6, "lost", "first", "goes on", "")])
+
+
+# --- the last turn, over whose answer the pipeline was lost
+
+
+def failed(text: str = "hello", **options: Any) -> Conversation:
+    """A turn of 1.0 to 2.0 whose answer fails at 3.0, with its pipeline."""
+    talk = Conversation(**options).says(text, 1.0, 2.0).until(2.5)
+    talk.at(3.0, i.PipelineLost("first", "llm", "spare"), i.SpeechEnded("answer_1", "failed", "llm"))
+    talk.take()
+    return talk
+
+
+def follows(talk: Conversation) -> list[tuple[Any, ...]]:
+    return due(talk.at(3.5, i.PipelineReady(change_id="fallback_1"))).take()
+
+
+def test_the_new_pipeline_answers_it() -> None:
+    assert follows(failed()) == [
+        (3.5, "take pipeline", "fallback_1"),
+        (3.5, "AnswerHistory", "late_answer_1", "turn_1"),
+        (3.5, "grant", "late_answer_1"),
+    ]
+
+
+def test_the_new_pipeline_answers_it_with_the_words_that_came_after_the_failure() -> None:
+    talk = Conversation(hears_audio=True).starts(1.0).stops(2.0).until(2.5)
+    talk.at(3.0, i.PipelineLost("first", "realtime_model", "spare"), i.SpeechEnded("answer_1", "failed", "llm"))
+    talk.at(3.2, i.UserFinal(text="hello"))
+    assert (3.5, "AnswerHistory", "late_answer_1", "turn_1") in follows(talk)
+
+
+def test_a_turn_without_known_words_is_not_answered() -> None:
+    talk = Conversation(hears_audio=True).starts(1.0).stops(2.0).until(2.5)
+    talk.at(3.0, i.PipelineLost("first", "realtime_model", "spare"), i.SpeechEnded("answer_1", "failed", "llm"))
+    assert follows(talk)[-1] == (3.5, "take pipeline", "fallback_1")
+
+
+@pytest.mark.parametrize("before", ["audible", "tools", "completed", "other speech", "open turn", "no loss"])
+def test_it_is_not_answered_again_otherwise(before: str) -> None:
+    talk = Conversation().says("hello", 1.0, 2.0).until(2.5)
+    if before == "audible":
+        talk.plays(2.6)
+    elif before == "tools":
+        talk.at(2.6, i.ToolsStarted("answer_1"))
+    outcome: i.EndedAs = "completed" if before == "completed" else "failed"
+    talk.at(2.8, i.SpeechEnded("answer_1", outcome, "llm"))
+    if before == "other speech":
+        talk.asks(2.8, "sorry").plays(2.9).played(3.0)
+    elif before == "open turn":
+        talk.starts(2.9).at(3.0, i.UserInterim(text="and"))
+    if before == "no loss":
+        wants(talk, "fallback_1", "p1")
+    else:
+        talk.at(3.0, i.PipelineLost("first", "stt", "spare"))
+    assert "AnswerHistory" not in [entry[1] for entry in follows(talk)]

@@ -46,6 +46,8 @@ class Conversation:
         self.now = 0.0
         self.log: list[tuple[Any, ...]] = []
         self.effects: list[fx.Effect] = []
+        self.pipelines: list[tuple[Any, ...]] = []
+        """The pipelines that were opened or lost."""
         self.forgotten: list[tuple[float, str, str]] = []
         """The speeches that are over: time, id and outcome."""
         self.agent_states: list[tuple[str, float]] = []
@@ -140,6 +142,12 @@ class Conversation:
                     self.user_states.append((effect.state.value, round(effect.at, 6)))
                 case fx.TakeFloorBack():  # a speech's report led to it
                     pass
+                case fx.OpenPipeline():
+                    self.pipelines.append((round(self.now, 6), "open", effect.change_id, effect.pipeline))
+                case fx.ReportLoss():
+                    kept = "keeps audio" if effect.keeps_audio else ""
+                    goes_on = "goes on" if effect.goes_on else ""
+                    self.pipelines.append((round(self.now, 6), "lost", effect.pipeline, goes_on, kept))
                 case fx.ForgetSpeech():
                     self.forgotten.append((round(self.now, 6), effect.speech_id, effect.outcome))
                 case _:

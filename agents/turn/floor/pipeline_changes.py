@@ -1,0 +1,285 @@
+"""PipelineChanges: which pipeline is opened next, when it takes the conversation over, and the loss of the one in use.
+
+Changes do not overlap: one that is asked for during another follows it. A change to the pipeline in use does nothing.
+
+The pipeline that has heard a turn answers it, and a speech that sounds is finished: a change waits until no turn is
+open, the recogniser owes no words, nothing speaks and what was asked for before it is over. Speech that is asked for
+afterwards, and speeches that wait for their tools, go on with the new pipeline. A handoff's hooks may wait for a
+change, so a change does not wait for speech that waits for the handoff.
+
+When the pipeline in use is lost for good, the change that is under way, or the next one, takes over as soon as it is
+open; without one the pipeline's fallback does, and without a fallback the session closes. Nothing more can come of what
+the lost pipeline was to say. Its successor waits for the open turn only where a recogniser of the session's own still
+hears that, and not for long; else the turn ends where its words do. If the answer to the last turn has failed before
+the caller heard any of it, the successor answers that turn.
+
+At the moment of a change nothing gets the floor until `PipelineChangeDue` comes. It is fed once everything that the
+present pipeline has reported is taken: its later reports belong to no turn.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from vivavoce.agents.turn import inputs as i
+from vivavoce.agents.turn.deadlines import NANOSECOND_DIGITS, Deadline
+from vivavoce.agents.turn.effects import (
+    CloseSession,
+    DropPipeline,
+    Effect,
+    OpenPipeline,
+    ReportLoss,
+    TakePipeline,
+)
+from vivavoce.agents.turn.floor.floor import Floor, Speech
+from vivavoce.agents.turn.options import TurnOptions
+from vivavoce.agents.turn.user.turn import UserSide
+
+WIND_DOWN = 1.0
+"""Seconds for which speeches that are over may still be unwinding: their records are the old pipeline's."""
+FALLBACK_WITHIN = 5.0
+"""Seconds for which the successor of a lost pipeline lets a turn that is still heard come to its end."""
+EARS = ("stt", "vad", "pipeline")
+"""If one of these components is lost, a session with its own recogniser no longer hears the caller."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change of the pipeline that was asked for.
+
+    Args:
+        within: Seconds, from when the pipeline is open, in which its moment must come.
+    """
+
+    change_id: str
+    pipeline: str
+    within: float
+
+
+class PipelineChanges:
+    """Holds the pipeline in use, the change that is under way and the ones behind it.
+
+    Args:
+        take: Gives the machine's parts their options, those of the new pipeline.
+        owed_until: Returns until when the present recogniser may still settle words that were committed.
+        lose_turn: Ends what a lost pipeline was hearing.
+        answer_lost_turn: Has the new pipeline answer the last turn, if the lost one has failed to.
+        out: Effects go here.
+    """
+
+    def __init__(
+        self,
+        options: TurnOptions,
+        floor: Floor,
+        user: UserSide,
+        *,
+        take: Callable[[TurnOptions, float], None],
+        owed_until: Callable[[], float],
+        lose_turn: Callable[[float], None],
+        answer_lost_turn: Callable[[], None],
+        out: list[Effect],
+    ) -> None:
+        self._options = options
+        self._floor = floor
+        self._user = user
+        self._take = take
+        self._owed_until = owed_until
+        self._lose_turn = lose_turn
+        self._answer_lost_turn = answer_lost_turn
+        self._out = out
+        self._in_use = i.FIRST_PIPELINE
+        self._is_lost = False
+        """Whether the pipeline in use is lost for good."""
+        self._is_deaf = False
+        """Whether no part of the session hears the caller any more."""
+        self._fallback = ""
+        self._fallbacks = 0
+        self._has_given_up = False
+        self._is_closed = False
+        self._current: Change | None = None
+        self._behind: deque[Change] = deque()
+        self.ready: i.PipelineReady | None = None
+        """The open pipeline of the change under way, which waits for its moment."""
+        self._order = 0
+        self._until = 0.0
+        self._next_since: float | None = None
+        self._is_patient = True
+
+    # --- inputs
+
+    def requested(self, event: i.PipelineChangeRequested) -> None:
+        """The application wants another pipeline."""
+        if self._is_closed:
+            self._out.append(DropPipeline(event.change_id, "closed"))
+            return
+        self._behind.append(Change(event.change_id, event.pipeline, event.within))
+        self._begin_next()
+
+    def opened(self, event: i.PipelineReady, now: float) -> None:
+        """The pipeline of the change under way is open."""
+        if self._current is not None and self._current.change_id == event.change_id:
+            self.ready = event
+            self._order, self._next_since, self._is_patient = self._floor.next_order(), None, True
+            self._until = now + (FALLBACK_WITHIN if self._is_lost else self._current.within)
+
+    def failed(self, change_id: str) -> None:
+        """The pipeline of that change could not be opened."""
+        if self._current is not None and self._current.change_id == change_id:
+            self._drop("failed")
+
+    def lost(self, event: i.PipelineLost, now: float) -> None:
+        """A pipeline is lost for good: the one in use, the one that is to follow, or one that was left."""
+        if event.pipeline == self._in_use:
+            self._is_lost, self._fallback = True, event.fallback
+            self._is_deaf = self._is_deaf or self._options.hears_audio or event.component in EARS
+            goes_on = bool(event.fallback or self._current or self._behind)
+            self._out.append(ReportLoss(event.pipeline, goes_on, self._is_deaf and not self._is_closed))
+            self._until = min(self._until, now + FALLBACK_WITHIN)
+            if self._current is None and not self._is_closed:
+                self._replace_lost()
+            return
+        self._out.append(ReportLoss(event.pipeline, True, False))
+        if self._current is not None and event.pipeline == self._current.pipeline:
+            self._drop("failed")
+
+    def replaced(self, event: i.PipelineReplaced, now: float) -> None:
+        """The session starts with that pipeline, since the one before it could not be had."""
+        self._in_use = event.pipeline
+        self._lose_turn(now)
+        self._take_traits(event, now)
+
+    def close(self) -> None:
+        """The session closes: no pipeline is changed any more."""
+        self._is_closed = True
+        behind, self._behind = self._behind, deque()
+        self._drop("closed")
+        self._out += [DropPipeline(change.change_id, "closed") for change in behind]
+
+    def begin(self, now: float) -> None:
+        """All inputs are taken: let the open pipeline take over, if its moment is now."""
+        if self.is_due:
+            self._begin(now)
+
+    # --- the moment
+
+    @property
+    def is_due(self) -> bool:
+        """Whether its moment is now, unless an input that is not taken yet ends it."""
+        return self.ready is not None and (self._is_lost_moment if self._is_lost else self._is_moment)
+
+    def holds_floor(self, now: float) -> bool:
+        """Whether nothing may begin to speak before it: only what is winding down goes before it."""
+        if self.ready is None or not (self._is_lost or self._is_next):
+            self._next_since = None
+        elif self._next_since is None:
+            self._next_since = now
+        return self._next_since is not None
+
+    def deadlines(self) -> Iterator[Deadline]:
+        """Yield when the moment of the open pipeline must have come, and when speeches must have wound down."""
+        yield Deadline(self._until, self._on_limit)
+        if self._is_owed:
+            yield Deadline(self._owed_until(), self._on_settled)
+        if self._next_since is not None and self._is_patient:
+            yield Deadline(self._next_since + WIND_DOWN, self._on_wound_down)
+
+    @property
+    def _is_lost_moment(self) -> bool:
+        return self._is_deaf or self._options.hears_audio or not self._user.is_active
+
+    @property
+    def _is_moment(self) -> bool:
+        is_wound_down = not self._is_patient or all(speech.phase != "ending" for speech in self._floor.speeches)
+        return is_wound_down and self._is_next
+
+    @property
+    def _is_next(self) -> bool:
+        if self._user.is_active or self._is_owed:
+            return False
+        return not any(self._goes_first(speech) for speech in self._floor.live)
+
+    @property
+    def _is_owed(self) -> bool:
+        return round(self._owed_until(), NANOSECOND_DIGITS) > self._floor.now
+
+    def _goes_first(self, speech: Speech) -> bool:
+        if speech.phase not in ("queued", "lapsed", "prepared"):
+            return speech.phase == "active"
+        if speech.has_used_tools:
+            return False
+        is_turn = speech.kind == "turn"
+        if self._floor.handoff and not speech.by_hook:
+            return is_turn and self._options.hears_audio
+        return is_turn or speech.order < self._order
+
+    def _on_settled(self, now: float) -> None:
+        """Words are owed no more: the moment may have come."""
+
+    def _on_wound_down(self, now: float) -> None:
+        self._is_patient = False
+
+    def _on_limit(self, now: float) -> None:
+        if self._is_lost:  # the turn goes on for longer than its caller should wait
+            self._begin(now)
+        else:
+            self._drop("no_moment")
+
+    # --- from one change to the next
+
+    def _begin(self, now: float) -> None:
+        ready, change, was_lost = self.ready, self._current, self._is_lost
+        assert ready is not None
+        assert change is not None
+        self._in_use, self._current, self.ready = change.pipeline, None, None
+        self._is_lost = self._is_deaf = self._has_given_up = False
+        self._fallback = ""
+        if was_lost:
+            self._lose_turn(now)
+        self._take_traits(ready, now)
+        self._out.append(TakePipeline(change.change_id))
+        if was_lost:
+            self._answer_lost_turn()
+        self._begin_next()
+
+    def _take_traits(self, event: i.PipelineReady | i.PipelineReplaced, now: float) -> None:
+        self._options = replace(
+            self._options,
+            detector_timeout=event.detector_timeout,
+            remote_decides=event.remote_decides,
+            hears_audio=event.hears_audio,
+            max_attempts=event.max_attempts,
+            voice_lag=event.voice_lag,
+            emits_interims=event.emits_interims,
+        )
+        self._take(self._options, now)
+
+    def _drop(self, reason: Literal["closed", "failed", "no_moment", "in_use"]) -> None:
+        """Nothing comes of the change under way."""
+        change, self._current, self.ready = self._current, None, None
+        if change is None:
+            return
+        self._out.append(DropPipeline(change.change_id, reason))
+        if self._is_lost and not self._is_closed:
+            self._replace_lost(but=change.pipeline)
+        self._begin_next()
+
+    def _replace_lost(self, but: str = "") -> None:
+        """Have a lost pipeline followed by the next change, or its fallback, unless that has just failed."""
+        if not self._behind and self._fallback not in ("", but):
+            self._fallbacks += 1
+            self._behind.append(Change(f"fallback_{self._fallbacks}", self._fallback, FALLBACK_WITHIN))
+        if not self._behind and not self._has_given_up:
+            self._has_given_up = True
+            self._out.append(CloseSession("pipeline_lost"))
+        self._begin_next()
+
+    def _begin_next(self) -> None:
+        if self._current is None and self._behind:
+            self._current = change = self._behind.popleft()
+            if change.pipeline == self._in_use:
+                self._drop("in_use")
+            else:
+                self._out.append(OpenPipeline(change.change_id, change.pipeline))
