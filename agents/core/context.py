@@ -7,6 +7,8 @@ an event (`log.note`), reports an error (`report_error`), asks for the close (`c
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import anyio
 from anyio import CancelScope
 from anyio.abc import TaskGroup
@@ -19,13 +21,14 @@ from vivavoce.agents.telemetry.observer import SessionObserver
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import SessionClosedError, SessionNotStartedError
 from vivavoce.pipelines.io import Transport
+from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.pipeline import PipelineCapabilities, PipelineConnection
 
 
 class Live:
     """The parts of a session that change while it runs. Each field has one writer, named beside it."""
 
-    __slots__ = ("_connection", "agent", "capabilities", "transport")
+    __slots__ = ("_connection", "agent", "capabilities", "hear", "transport")
 
     def __init__(self, agent: Agent, capabilities: PipelineCapabilities) -> None:
         self.agent = agent
@@ -34,6 +37,8 @@ class Live:
         """Capabilities of the pipeline in use. Writer: `PipelineSwitch`."""
         self.transport: Transport | None = None
         """The session's way to its caller, from when the start has connected it. Writer: `Caller`."""
+        self.hear: Callable[[AudioFrame], None] | None = None
+        """Takes each frame of the caller; None until a pipeline is open. Writer: `PipelineSwitch`."""
         self._connection: PipelineConnection | None = None
 
     @property

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 
 import anyio
 from anyio import TASK_STATUS_IGNORED
@@ -41,7 +40,8 @@ class Caller(TransportEvents):
         self._clock = context.clock
         self._options = options
         self._close_reason = CloseReason.ROOM_CLOSED
-        self._push: Callable[[AudioFrame], None] | None = None
+        self._has_input = False
+        """Whether the session hears and reads the caller."""
         self._limit: TimerHandle | None = None
         self._is_audible = False
         self._next_picture_at = 0.0
@@ -76,7 +76,7 @@ class Caller(TransportEvents):
             remedy = "use a RealtimePipeline with a model that takes video, or leave out RoomOptions.video_input"
             raise CapabilityError("the pipeline", "takes_video", remedy)
         live.transport = self.transport
-        self._push = live.connection.push_audio
+        self._has_input = True
         self._runtime.open(self.transport)
 
     async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
@@ -87,11 +87,6 @@ class Caller(TransportEvents):
             if self._limit is not None:
                 self._limit.cancel()
 
-    def hear_by(self, push: Callable[[AudioFrame], None]) -> None:
-        """Give the caller's frames to that one from now on, unless nothing is heard any more."""
-        if self._push is not None:
-            self._push = push
-
     def end_wait(self) -> None:
         """The session has the conversation now."""
         self.is_waiting = False
@@ -100,29 +95,29 @@ class Caller(TransportEvents):
 
     async def stop_input(self) -> None:
         """Hear and read nothing from now on."""
-        self._push = None
+        self._has_input = False
 
     # --- TransportEvents
 
     def audio(self, frame: AudioFrame) -> None:
         """20 ms of the caller."""
-        push = self._push
-        if push is None:
+        hear = self._context.live.hear
+        if hear is None or not self._has_input:
             return
         if self.is_muted or self.is_waiting:  # silence, not nothing: speech that was cut by the muting has to end
             frame = AudioFrame(bytes(len(frame.data)), frame.sample_rate, frame.num_channels)
-        push(frame)
+        hear(frame)
         self._runtime.recording.heard(frame)
         self._runtime.frame_hooks.heard(frame)
 
     def audio_stopped(self) -> None:
         """The caller's microphone is gone for now."""
-        if self._push is not None:
+        if self._has_input:
             self._context.inbox.post(i.UserAudioStopped())
 
     def wants_video(self) -> bool:
         """Whether a picture is due, and somebody may see it."""
-        if not self._options.video_input or self._push is None or self.is_muted or self.is_waiting:
+        if not self._options.video_input or not self._has_input or self.is_muted or self.is_waiting:
             return False
         now = self._clock.now()
         if now < self._next_picture_at:
@@ -132,12 +127,12 @@ class Caller(TransportEvents):
 
     def video(self, frame: VideoFrame) -> None:
         """A picture of what the caller shows."""
-        if self._push is not None and not self.is_muted:
+        if self._has_input and not self.is_muted:
             self._context.live.connection.conversation.show(frame)
 
     def text(self, text: str) -> None:
         """The caller typed something."""
-        if self._push is None or self.is_waiting:
+        if not self._has_input or self.is_waiting:
             return
         try:
             text = check_text("TransportEvents.text(text)", text, remedy="mend the transport; the text is left out")
@@ -148,7 +143,7 @@ class Caller(TransportEvents):
 
     def interrupt(self) -> None:
         """The caller wants the agent to stop; what may not be interrupted goes on."""
-        if self._push is not None:
+        if self._has_input:
             self._context.inbox.post(i.InterruptRequested(force=False))
 
     def participant_linked(self, identity: str) -> None:

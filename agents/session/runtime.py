@@ -42,7 +42,6 @@ from vivavoce.agents.tools.calls import ToolCalls
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.machine import TurnMachine
-from vivavoce.pipelines.core.ids import new_id
 from vivavoce.pipelines.events import UserFinal
 from vivavoce.pipelines.io import Transport
 
@@ -111,11 +110,6 @@ class SessionRuntime:
         self.playout.open(self.recording.wrap(transport.sink))
         self.background.open()
         self._warm_task.open()
-
-    def answer_last_turn(self) -> None:
-        """Have the model answer the last turn, over which a pipeline was lost, unless the user speaks again."""
-        if not self._machine.open_turn_id:
-            self._answer_history(self.context.log.turns[-1].turn_id)
 
     async def run(self) -> None:
         """Take inputs and deadlines until cancelled."""
@@ -213,12 +207,6 @@ class SessionRuntime:
     def replies(self) -> LiveReplies:
         """The speeches that are not over."""
         return self._replies
-
-    def _answer_history(self, turn_id: str) -> None:
-        """Have the model answer what is in the history, that turn's words or what its tools came to."""
-        speech = SpeechControl(new_id("speech"), "reply", interruptible=True, post=self._inbox.post)
-        self.request_speech(speech, SpeechRequest(), i.SpeechRequested(speech_id=speech.id, kind="reply"))
-        self._replies[speech.id].record.answers(turn_id)
 
     @property
     def live_handles(self) -> list[SpeechHandle]:
@@ -327,7 +315,10 @@ class SessionRuntime:
     def _close_session(self, effect: fx.CloseSession) -> None:
         if effect.reason == "error":
             self.last_words.gave_up(effect.component)
-        self.context.closing.request(CloseReason(effect.reason))
+        if effect.reason == "pipeline_lost":
+            self.context.closing.request(CloseReason.ERROR, self.pipelines.failure)
+        else:
+            self.context.closing.request(CloseReason(effect.reason))
 
     def _forget_speech(self, effect: fx.ForgetSpeech) -> None:
         if self._held == effect.speech_id:
@@ -412,8 +403,10 @@ _APPLY: dict[type, Callable[[SessionRuntime, Any], None]] = {
     fx.ResumeSpeech: SessionRuntime._resume_speech,
     fx.BeginHandoff: lambda runtime, effect: runtime.handoffs.begin(effect.handoff_id),
     fx.DropHandoff: lambda runtime, effect: runtime.handoffs.drop(effect.handoff_id),
-    fx.TakePipeline: lambda runtime, effect: runtime.pipelines.take(effect.change_id),
-    fx.DropPipeline: lambda runtime, effect: runtime.pipelines.drop(effect.change_id, effect.reason),
+    fx.OpenPipeline: lambda runtime, effect: runtime.pipelines.begin(effect),
+    fx.ReportLoss: lambda runtime, effect: runtime.pipelines.report_loss(effect),
+    fx.TakePipeline: lambda runtime, effect: runtime.pipelines.take(effect),
+    fx.DropPipeline: lambda runtime, effect: runtime.pipelines.drop(effect),
     fx.PredictEndOfTurn: SessionRuntime._predict_end_of_turn,
     fx.SettleAudio: lambda runtime, effect: runtime.context.live.connection.commit_audio(),
     fx.HeardOut: lambda runtime, effect: runtime.turn_book.heard_out.set(),

@@ -38,7 +38,7 @@ __all__ = [
     "PipelineChangesClosed",
     "PipelineLost",
     "PipelineReady",
-    "PipelineReplaced",
+    "FallbackAtStart",
     "PlayoutFinished",
     "PlayoutStarted",
     "RecogniserBack",
@@ -361,7 +361,7 @@ class PipelineLost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PipelineReplaced:
+class FallbackAtStart:
     """The session starts with that pipeline, since the one before it could not be connected.
 
     Args:
@@ -456,7 +456,7 @@ TurnInput = (
     | PipelineChangesClosed
     | PipelineReady
     | PipelineLost
-    | PipelineReplaced
+    | FallbackAtStart
     | WakeUpChanged
     | WakeUpPaused
     | WakeUpResumed

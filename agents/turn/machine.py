@@ -126,7 +126,7 @@ class TurnMachine:
         Args:
             now: Session clock, seconds; never less than at the call before.
         """
-        self._floor.now = now
+        self._floor.begin_step(now)
         self._settling.begin(is_input=not isinstance(event, i.Tick))
         self._interruption.begin_step(event)
         self._dispatch(event, now)
@@ -229,8 +229,8 @@ class TurnMachine:
                 self._pipelines.failed(event.change_id)
             case i.PipelineLost():
                 self._pipelines.lost(event, now)
-            case i.PipelineReplaced():
-                self._pipelines.replaced(event, now)
+            case i.FallbackAtStart():
+                self._pipelines.fell_back(event, now)
             case i.PipelineChangeDue():
                 self._pipelines.begin(now)
             case i.PipelineChangesClosed():

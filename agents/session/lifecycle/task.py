@@ -247,12 +247,7 @@ class SessionLifecycle:
         take_over = resumed if callable(resumed) else None
         snapshot = None if callable(resumed) else resumed
         link.is_muted, link.is_waiting = self._is_muted, take_over is not None
-        self._pipelines.open(
-            step=runtime.step,
-            answer_last_turn=runtime.answer_last_turn,
-            ears=link,
-            input_rate=link.transport.input_rate,
-        )
+        self._pipelines.open(link.transport.input_rate)
         link.open()
         if take_over is None:
             self._begin(group, snapshot)
@@ -339,8 +334,7 @@ class SessionLifecycle:
         self._closing = closing = CloseSequence(
             self._context.clock, self._options.close_timeout, group, self._watch_step
         )
-        self._pipelines.on_closing_error = closing.note
-        self._pipelines.close()
+        self._pipelines.close(closing.note)
         with self._observer.phase("close"):
             steps = await closing.run(self._close_steps())
         self._runtime.step(i.SessionClosed())

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import anyio
 from anyio.abc import TaskGroup
 
 from vivavoce.agents.agent import Agent
+from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.service import Service
 from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.session.lifecycle.preparing import Preparing
@@ -17,38 +17,48 @@ from vivavoce.pipelines.pipeline import Pipeline, PipelineConnection, PipelineCo
 
 
 class AttachedPipeline:
-    """Opens, serves and closes one connection, and knows what of the conversation it was told.
+    """Opens, serves and closes one connection, and knows which items of the history the connection has.
 
     Args:
-        context: But for what the line takes and tells itself.
-        on_event: Takes what the connection tells.
-        on_crash: Told of an exception that ends it after it was open.
+        input_rate: Rate of the caller's audio in Hz.
+        on_event: Called with each event of the connection.
+        on_crash: Called with an exception that ends the connection after it was open.
     Raises:
         ConfigurationError: The pipeline is attached to a session already.
     """
 
     def __init__(
         self,
+        context: SessionContext,
         pipeline: Pipeline,
-        *,
-        context: PipelineContext,
         history: HistoryControl,
+        *,
+        input_rate: int,
         on_event: Callable[[AttachedPipeline, PipelineEvent], None],
         on_crash: Callable[[AttachedPipeline, Exception], None],
     ) -> None:
         self.pipeline = pipeline
         self.capabilities = pipeline.capabilities
         self.failure: Exception | None = None
-        """What it was lost by, for good."""
+        """The error by which it was lost for good."""
         self.leaves = anyio.Event()
-        """Set when it is to close at once, whatever it may still tell."""
+        """Set when it is to close at once, although it may still report words."""
         self.ended = anyio.Event()
         """Set when it is closed, or given up."""
         self._clock = context.clock
         self._history = history
-        self._told: dict[str, ChatItem] | None = None
+        self._sent: dict[str, ChatItem] | None = None
+        """The items of the history when the connection last asked for it, by their ids; None if it never did."""
         self.connection: PipelineConnection = pipeline.open(
-            replace(context, emit=lambda event: on_event(self, event), history=self._tell_history)
+            PipelineContext(
+                clock=context.clock,
+                emit=lambda event: on_event(self, event),
+                session_id=context.id,
+                input_rate=input_rate,
+                instructions=context.live.agent.instructions,
+                tools=context.live.agent.tools,
+                history=self._copy_history,
+            )
         )
         self._service = Service("pipeline", self.connection.run, on_crash=lambda _, error: on_crash(self, error))
 
@@ -66,15 +76,15 @@ class AttachedPipeline:
         await self._service.start(group, limit)
 
     def bring_up_to_date(self, agent: Agent) -> None:
-        """Tell it what it has missed since it was opened, before it takes over."""
-        told, items = self._told or {}, self._history.copy().items
+        """Send it the changes since it was opened, before it takes over."""
+        sent, items = self._sent or {}, self._history.copy().items
         known = {item.id: item for item in items}
-        is_changed = any(known.get(item_id) is not item for item_id, item in told.items())
+        is_changed = any(known.get(item_id) is not item for item_id, item in sent.items())
         self.connection.update(agent.instructions, agent.tools, is_history_changed=is_changed)
-        if is_changed or self._told is None:
+        if is_changed or self._sent is None:
             return
         for item in items:
-            if item.id not in self._told:
+            if item.id not in self._sent:
                 self.connection.conversation.append(item)
 
     async def aclose(self) -> None:
@@ -84,7 +94,7 @@ class AttachedPipeline:
         finally:
             await self.connection.aclose()
 
-    def _tell_history(self) -> ChatContext:
+    def _copy_history(self) -> ChatContext:
         history = self._history.copy()
-        self._told = {item.id: item for item in history}
+        self._sent = {item.id: item for item in history}
         return history

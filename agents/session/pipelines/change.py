@@ -67,14 +67,12 @@ class PipelineChangeControl:
 
     Args:
         within: Seconds within which a moment must come in which nobody speaks.
-        is_urgent: The pipeline before is lost.
     """
 
-    def __init__(self, pipeline: Pipeline, within: float = 60.0, *, is_urgent: bool = False) -> None:
+    def __init__(self, pipeline: Pipeline, within: float = 60.0) -> None:
         self.id = new_id("change")
         self.pipeline = pipeline
         self.within = within
-        self.is_urgent = is_urgent
         self.outcome: PipelineChangeOutcome | None = None
         self.error: Exception | None = None
         self.change = PipelineChange(self)

@@ -136,6 +136,10 @@ class Floor:
         self.last_ended_at = float("-inf")
         """When a speech was over last, with whatever outcome, or a handoff."""
 
+    def begin_step(self, now: float) -> None:
+        """A step of the machine begins."""
+        self.now = now
+
     def add(
         self,
         speech_id: str,

@@ -145,7 +145,7 @@ class PipelineChanges:
         if self._current is not None and event.pipeline == self._current.pipeline:
             self._drop("failed")
 
-    def replaced(self, event: i.PipelineReplaced, now: float) -> None:
+    def fell_back(self, event: i.FallbackAtStart, now: float) -> None:
         """The session starts with that pipeline, since the one before it could not be had."""
         self._in_use = event.pipeline
         self._lose_turn(now)
@@ -244,7 +244,7 @@ class PipelineChanges:
             self._answer_lost_turn()
         self._begin_next()
 
-    def _take_traits(self, event: i.PipelineReady | i.PipelineReplaced, now: float) -> None:
+    def _take_traits(self, event: i.PipelineReady | i.FallbackAtStart, now: float) -> None:
         self._options = replace(
             self._options,
             detector_timeout=event.detector_timeout,

@@ -359,7 +359,7 @@ def test_a_recogniser_that_is_lost_after_the_model_ends_the_wait_for_the_turn() 
 
 
 def test_a_session_may_start_with_the_fallback() -> None:
-    talk = Conversation(is_started=False).at(0.0, i.PipelineReplaced(pipeline="spare", **REALTIME))
+    talk = Conversation(is_started=False).at(0.0, i.FallbackAtStart(pipeline="spare", **REALTIME))
     wants(talk, "one", "spare").at(1.0, i.SessionStarting(), i.SessionStarted(), i.RemoteReplyStarted("r"))
     assert talk.take()[0] == (0.0, "drop pipeline", "one", "in_use")
     assert (1.0, "commit", "turn_1", "") in talk.take() or talk.machine.turns == 1
