@@ -6,7 +6,6 @@ A quick run draws some calls. `VIVAVOCE_LAWS=20000 pytest tests/agents/turn/test
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import replace
 
 import hypothesis.strategies as st
@@ -15,15 +14,8 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from kit.turn.draws import DECISIONS, DELAYS, OPTIONS, TELLING, Obedient
-from kit.turn.watches import (
-    AttemptWatch,
-    FloorWatch,
-    LateAnswerWatch,
-    PipelineWatch,
-    SilenceWatch,
-    StateWatch,
-    WordWatch,
-)
+from kit.turn.pipeline_watches import LateAnswerWatch, PipelineWatch
+from kit.turn.watches import AttemptWatch, CallerWatch, FloorWatch, SilenceWatch, StateWatch, WordWatch
 from vivavoce.agents.states import AgentState, UserState
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
@@ -46,40 +38,6 @@ QUIET = 20.0
 """Seconds after which nothing may be undecided: more than all limits of an utterance together."""
 ALL_WAKE_UPS = 10 * (1 + 1.5 + 1.5**2 + 1.5**3)
 """Seconds after which the longest silence has led to everything that it may lead to."""
-
-
-class CallerWatch:
-    """The floor is the caller's while their turn is open; only speech requested before its onset is dropped for it.
-
-    Args:
-        may_speak_over: Whether that speech may begin over the caller.
-    """
-
-    def __init__(self, options: TurnOptions, may_speak_over: Callable[[str], bool]) -> None:
-        is_manual = options.endpointing.mode == "manual"
-        self._is_always_held = not (is_manual or options.remote_decides)
-        self._max_pause = options.interruption.max_pause or float("inf")
-        self._may_speak_over = may_speak_over
-        self._onsets: dict[str, float] = {}
-        self._asked: dict[str, float] = {}
-        self._turn = ""
-
-    def sees(self, event: i.TurnInput, effects: list[fx.Effect], turn: str, now: float) -> None:
-        """Follow one step, after which that turn is open."""
-        onset = min(event.at, now) if isinstance(event, i.UserSpeechStarted) else now
-        if turn and turn != self._turn:
-            self._onsets.setdefault(turn, onset)
-        if isinstance(event, i.SpeechRequested):
-            self._asked[event.speech_id] = now
-        is_held = self._is_always_held and turn != "" and turn == self._turn
-        for effect in effects:
-            if isinstance(effect, fx.GrantFloor) and is_held and now < round(self._onsets[turn] + self._max_pause, 9):
-                assert self._may_speak_over(effect.speech_id), "speech begins over the caller"
-        self._turn = turn
-
-    def was_asked_since(self, speech: str) -> bool:
-        """Whether that speech was asked for after the onset of the open turn."""
-        return bool(self._turn) and self._asked.get(speech, -1.0) >= self._onsets[self._turn]
 
 
 class TurnLaws(RuleBasedStateMachine):
