@@ -14,6 +14,7 @@ from anyio import CancelScope
 from anyio.abc import TaskGroup
 
 from vivavoce.agents.agent import Agent, Session
+from vivavoce.agents.core.hooks import Hooks
 from vivavoce.agents.core.inbox import Inbox
 from vivavoce.agents.core.log import SessionLog
 from vivavoce.agents.states import CloseReason
@@ -161,6 +162,11 @@ class SessionContext:
     def observer(self) -> SessionObserver:
         """The telemetry of the session; one that does nothing before `start()`."""
         return self.log.observer
+
+    @property
+    def hooks(self) -> Hooks:
+        """Runs the application code."""
+        return self.log.hooks
 
     def report_error(self, error: Exception, source: str, *, is_recovered: bool = False) -> None:
         """Note an `error` event."""

@@ -5,20 +5,16 @@ from __future__ import annotations
 import inspect
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Awaitable, Callable, Hashable
 from functools import partial
 from typing import Any
 
-import anyio
-from anyio.abc import TaskGroup
 from pyee import EventEmitter
 
+from vivavoce.agents.core.hooks import Hooks
 from vivavoce.agents.events import EVENT_TYPES, ErrorOccurred, SessionEvent, SpeechIn, SpeechOut
 from vivavoce.pipelines.core.checks import shown
 from vivavoce.pipelines.core.errors import ConfigurationError, located
-from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
 
 logger = logging.getLogger(__name__)
 
@@ -30,30 +26,11 @@ AUDIO_EVENTS = (SpeechIn.name, SpeechOut.name)
 """On the audio path: their handlers are called at once for each frame, so none of them may be async."""
 
 
-class Run:
-    """Async code of the application at work, such as a handler of events.
-
-    Args:
-        name: What it handles.
-    """
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.scope = anyio.CancelScope()
-        self.ended = anyio.Event()
-        self.awaits_close = False
-        """Whether it waits for the session's close, so that nobody may wait for it."""
-
-
-_running_handler: ContextVar[Run | None] = ContextVar("running_handler", default=None)
-"""In an async handler, and in what it starts, its run."""
-
-
 class SessionEmitter:
     """Sync handlers run at once; async ones in the session's group, one ordered queue for each handler.
 
     Args:
-        report: Called with each error of a handler and its source; makes it an `error` event.
+        hooks: Runs the async handlers, and reports the errors of all.
         report_frame: Called with each error of a handler that is called for each frame; returns whether it is the first
             one of that handler.
         timeout: Seconds for one run of an async handler.
@@ -61,28 +38,21 @@ class SessionEmitter:
 
     def __init__(
         self,
+        hooks: Hooks,
         *,
-        report: Callable[[Exception, str], None],
         report_frame: Callable[[Hashable, Exception, str], bool],
         timeout: float,
     ) -> None:
         self._names = {event.name for event in EVENT_TYPES}
         self._emitter = EventEmitter()
-        self._report = report
+        self._hooks = hooks
         self._report_frame = report_frame
         self._timeout = timeout
-        self._group: TaskGroup | None = None
         self._wrapped: dict[tuple[str, Handler], Callable[[SessionEvent], None]] = {}
-        self._running: set[Run] = set()
         self._listened_to: set[str] = set()
         self.has_speech_in = False
         self.has_speech_out = False
         """Whether audio has handlers: frames are made into events only then."""
-        self._idle = anyio.Event()
-
-    def open(self, group: TaskGroup) -> None:
-        """Let async handlers run in `group`."""
-        self._group = group
 
     def name_of(self, key: EventKey) -> str:
         """Return the event's name.
@@ -143,55 +113,6 @@ class SessionEmitter:
         if event.name != ErrorOccurred.name or self._emitter.listeners(event.name):
             self._emitter.emit(event.name, event)
 
-    def start(self, name: str, call: Callable[[], Awaitable[None]]) -> Run:
-        """Run other code of the application as async handlers are: in the session's group, at close waited for or cut.
-
-        Args:
-            call: Raises nothing; whoever starts it limits it.
-        """
-        assert self._group is not None, "open() comes first"
-        run = Run(name)
-        self._running.add(run)
-        self._group.start_soon(self._work, call, run, name=f"handler of {name}")
-        return run
-
-    # --- closing
-
-    @property
-    def running(self) -> list[str]:
-        """The events whose async handlers are at work, but for those that wait for the session's close."""
-        return sorted(run.name for run in self._running if not run.awaits_close)
-
-    async def wait_idle(self, *, is_closed: bool = False) -> None:
-        """Wait until no async handler is at work; the caller bounds it.
-
-        Args:
-            is_closed: Whether those that awaited the close are waited for too, since they go on now.
-        """
-        while any(is_closed or not run.awaits_close for run in self._running):
-            self._idle = anyio.Event()
-            await self._idle.wait()
-
-    def cut(self) -> None:
-        """Cancel the handlers at work, but for those that wait for the session's close."""
-        for run in self._running:
-            if not run.awaits_close:
-                run.scope.cancel()
-
-    @contextmanager
-    def awaiting_close(self) -> Iterator[bool]:
-        """Around a wait for the close: whether it is a handler of this session that waits, which nobody waits for."""
-        run = _running_handler.get()
-        if run not in self._running:
-            yield False
-            return
-        run.awaits_close = True
-        self._idle.set()
-        try:
-            yield True
-        finally:
-            run.awaits_close = False
-
     def _listener(self, name: str, handler: Handler, *, once: bool) -> Callable[[SessionEvent], None]:
         queue: deque[SessionEvent] = deque()
 
@@ -209,49 +130,39 @@ class SessionEmitter:
                 if name in AUDIO_EVENTS:
                     self._failed_at_frame(error, name, handler)
                 else:
-                    self._failed(error, name)
+                    self._hooks.failed(_handler_of(name), error, _source(name))
 
         return call
 
     def _start(self, handler: Handler, queue: deque[SessionEvent], name: str) -> None:
-        if self._group is None:
+        if not self._hooks.is_open:
             logger.warning("An async handler of %r was not run: the session is not open", name)
             queue.clear()
             return
-        self.start(name, partial(self._drain, handler, queue, name))
+        self._hooks.start("handler", name, partial(self._drain, handler, queue, name))
 
     async def _drain(self, handler: Handler, queue: deque[SessionEvent], name: str) -> None:
         try:
             while queue:
-                try:
-                    with anyio.fail_after(self._timeout), strays_as_errors(f"a handler of {name!r}"):
-                        await handler(queue[0])  # type: ignore[misc]  # only async handlers come here
-                except Exception as error:  # noqa: BLE001 - the user-callback boundary
-                    self._failed(error, name)
+                call: Any = partial(handler, queue[0])
+                await self._hooks.run("event", _handler_of(name), call, self._timeout, source=_source(name))
                 queue.popleft()
         finally:
             queue.clear()
-
-    async def _work(self, call: Callable[[], Awaitable[None]], run: Run) -> None:
-        _running_handler.set(run)
-        try:
-            with run.scope:
-                await call()
-        finally:
-            self._running.discard(run)
-            run.ended.set()
-            self._idle.set()
 
     def _failed_at_frame(self, error: Exception, name: str, handler: Handler) -> None:
         if self._report_frame((name, handler), error, "handler"):
             logger.warning("A handler of %r raised %s; further errors of it are counted", name, located(error))
             logger.debug("A handler of %r raised", name, exc_info=error)
 
-    def _failed(self, error: Exception, name: str) -> None:
-        logger.warning("A handler of %r raised %s", name, located(error))
-        logger.debug("A handler of %r raised", name, exc_info=error)
-        if name != ErrorOccurred.name:  # an error of the error handler is logged, never handed to it again
-            self._report(error, "handler")
+
+def _handler_of(name: str) -> str:
+    return f"A handler of {name!r}"
+
+
+def _source(name: str) -> str:
+    """Return the source of a handler's error; none for a handler of errors, which would be called with its own."""
+    return "" if name == ErrorOccurred.name else "handler"
 
 
 def _check_handler(handler: Callable[..., Any]) -> None:

@@ -84,7 +84,7 @@ class Run(CallSite):
     Args:
         name: For logs and errors, such as `"on_enter of agent 'desk'"`.
         limit: Seconds, which count as `clock` says.
-        answer: The speech that answers the turn of a hook of a turn.
+        answer_id: The speech that answers the turn of a hook of a turn.
         is_shielded: Whether only its limit and `cut()` cancel it, not the end of the task group around it.
     """
 
@@ -96,14 +96,14 @@ class Run(CallSite):
         limit: float = math.inf,
         clock: Clock = "always",
         *,
-        answer: SpeechHandle | None = None,
+        answer_id: str = "",
         is_shielded: bool = False,
     ) -> None:
         super().__init__()
         self.hooks = hooks
         self.kind = kind
         self.name = name
-        self.answer = answer
+        self.answer_id = answer_id
         self.handles: list[SpeechHandle] = []
         """The speeches that it asked for."""
         self.error: BaseException | None = None
@@ -254,7 +254,7 @@ class Hooks:
         *,
         source: str = "hook",
         watch: Watch = NO_WATCH,
-        answer: SpeechHandle | None = None,
+        answer_id: str = "",
         lets_out: tuple[type[Exception], ...] = (),
     ) -> Run:
         """Make a call in the calling task, and report its error; `lets_out` are raised.
@@ -262,7 +262,7 @@ class Hooks:
         Args:
             source: Of the `error` event; empty for none.
         """
-        run = Run(self, kind, name, limit, clock, answer=answer)
+        run = Run(self, kind, name, limit, clock, answer_id=answer_id)
         try:
             await run.make(call, watch)
         except lets_out:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 from typing import Any, Literal, TypeVar
 
@@ -11,6 +11,7 @@ from anyio.abc import TaskGroup
 
 from vivavoce.agents import events as ev
 from vivavoce.agents.core.emitter import SessionEmitter
+from vivavoce.agents.core.hooks import Hooks
 from vivavoce.agents.core.inbox import Inbox
 from vivavoce.agents.events import SessionEvent
 from vivavoce.agents.records import (
@@ -53,9 +54,9 @@ class SessionLog:
         self.session_id = session_id
         self._clock = clock
         self._inbox = inbox
-        self.emitter = SessionEmitter(
-            report=self.report_error, report_frame=self.note_frame_error, timeout=callback_timeout
-        )
+        self.hooks = Hooks(self.report_error)
+        """Runs the application code, and reports its errors as events."""
+        self.emitter = SessionEmitter(self.hooks, report_frame=self.note_frame_error, timeout=callback_timeout)
         """Hands events to handlers."""
         self._pending: deque[SessionEvent] = deque()
         self._sequence = 0
@@ -86,7 +87,7 @@ class SessionLog:
 
     def open(self, group: TaskGroup) -> None:
         """Let async handlers run in `group`."""
-        self.emitter.open(group)
+        self.hooks.open(group)
 
     def note(self, event: type[E], /, *, at: float | None = None, turn_id: str = "", **fields: Any) -> None:
         """Note an event that happened at `at` (session clock), by default now.
@@ -139,10 +140,6 @@ class SessionLog:
     def add_usage(self, used: UsageRecord) -> None:
         """Count what was used."""
         self.usage = add_usage(self.usage, used)
-
-    def run_hook(self, name: str, call: Callable[[], Awaitable[None]]) -> None:
-        """Run a hook of the application as async handlers are; `call` raises nothing and has a limit."""
-        self.emitter.start(name, call)
 
     def flush(self) -> None:
         """Hand out what has been noted, in order."""

@@ -123,7 +123,7 @@ class HangUps:
 
         def begin() -> None:
             request.is_running = True
-            self._context.log.emitter.start(NAME, work)
+            self._context.hooks.start("callback", NAME, work)
 
         request.begun = LoopCall(begin)
         self._context.inbox.post(request.begun)

@@ -30,7 +30,7 @@ from vivavoce.agents.session.turn_book import SILENCES, WORDS, TurnBook, turn_of
 from vivavoce.agents.session.turn_errors import report_turn_error
 from vivavoce.agents.session.wake_up_call import WakeUpCall
 from vivavoce.agents.speech.context import ReplyContext
-from vivavoce.agents.speech.flow import FlowRunner
+from vivavoce.agents.speech.flow import ConversationFlow, FlowRunner
 from vivavoce.agents.speech.preemptive_replies import PreemptiveReplies
 from vivavoce.agents.speech.reply import Reply
 from vivavoce.agents.speech.request import AMENDED, SpeechRequest
@@ -62,13 +62,14 @@ class SessionRuntime:
         wake_up_call: WakeUpCall,
         handoffs: Handoffs,
         recording: SessionRecording,
+        conversation_flow: ConversationFlow | None,
         background_audio: BackgroundAudioSource | Sequence[BackgroundAudioSource] | None,
     ) -> None:
         self.context = context
         self.handoffs = handoffs
         self.pipelines: PipelineSwitch
         """Opens and changes pipelines; set by the session."""
-        self.flows = FlowRunner(limit=options.speech.hook_timeout, report_error=context.report_error)
+        self.flows = FlowRunner(context, conversation_flow, limit=options.speech.hook_timeout)
         self.recording = recording
         self.history = history
         self.tools = tools
@@ -93,9 +94,7 @@ class SessionRuntime:
             fade=options.interruption.fade,
         )
         self._attempts = PreemptiveReplies(self._host, with_voice=options.preemptive_tts)
-        self.last_words = LastWords(
-            context.log, apology=options.apology, limit=options.speech.hook_timeout, report_error=context.report_error
-        )
+        self.last_words = LastWords(context.hooks, apology=options.apology, limit=options.speech.hook_timeout)
         self.turn_book = TurnBook(context, options)
         self._replies = LiveReplies(machine.heard_before)
         self._held = ""
@@ -105,7 +104,7 @@ class SessionRuntime:
 
     def open(self, transport: Transport) -> None:
         """Link the session to its transport; the pipeline is open by now."""
-        self.flows.open(self.context.group)
+        self.flows.open()
         self._transcripts.open(transport)
         self.playout.open(self.recording.wrap(transport.sink))
         self.background.open()
@@ -167,9 +166,7 @@ class SessionRuntime:
                 self._guard.failed(error, effect)
                 self._fail_speech(effect, error)
         self.turn_book.decided(effects, was_open=open_before, is_open=self._machine.open_turn_id)
-        if self.wake_up_call.is_running:
-            self.wake_up_call.agent_is(busy=bool(self._replies))
-        self.last_words.agent_is(busy=bool(self._replies))
+        self.context.hooks.agent_is(busy=bool(self._replies))
 
     def _fail_speech(self, effect: fx.Effect, error: Exception) -> None:
         """End the speech that an effect which raised was for, or the turn machine would wait for it."""

@@ -140,10 +140,10 @@ class AgentSession(EventSource, SessionSpeaking, SessionWaking, SessionView, Gen
             wake_up_call=WakeUpCall(context, limit=options.callback_timeout),
             handoffs=self._handoffs,
             recording=self.recording,
+            conversation_flow=conversation_flow,
             background_audio=background_audio,
         )
         self._runtime.pipelines = self._pipelines
-        self._runtime.flows.set(conversation_flow)
         self._lifecycle = SessionLifecycle(context, self._pipelines, self._runtime, options=options, trace=trace)
         self._hang_ups = HangUps(context, self._lifecycle, self._runtime)
         self._speech = SpeechDesk(context, self._runtime, self._pipelines)
@@ -325,12 +325,12 @@ class AgentSession(EventSource, SessionSpeaking, SessionWaking, SessionView, Gen
             check_flow(flow, pipeline)
         context = self._context
         if not context.inbox.is_bound and not context.closing.is_over:
-            self._runtime.flows.set(flow)
+            self._runtime.flows.change_to(flow)
             return
         context.check_open()
         if flow is not None:
             FlowControl.of(flow).attach(self)
-        context.inbox.on_loop(lambda: self._runtime.flows.set(flow))
+        context.inbox.on_loop(lambda: self._runtime.flows.change_to(flow))
 
     def play_background_audio(self, source: BackgroundAudioSource) -> None:
         """Let a file sound under the conversation, in the place of what is of its kind (ambience, or thinking).
@@ -403,8 +403,7 @@ class AgentSession(EventSource, SessionSpeaking, SessionWaking, SessionView, Gen
         """Wait for the close, and for the session's task unless something in it ignores its cancellation."""
         assert self._task is not None
         self._handoffs.awaits_close()
-        self._runtime.flows.awaits_close()
-        with self._emitter.awaiting_close() as is_handler:
+        with self._context.hooks.awaiting_close() as is_handler:
             await self._context.closing.ended.wait()
         if is_handler:  # a part of that task
             return

@@ -100,9 +100,9 @@ class SessionSpeaking:
         """
         check_flag("force", force)
         self._context.check_open()
-        hook = self._speech.running_turn_hook()
+        hook = self._context.hooks.here("turn hook")
         request = i.InterruptRequested(
-            force=force, from_tool_of=running_tool_of.get(), hook_of="" if hook is None else hook.answer.id
+            force=force, from_tool_of=running_tool_of.get(), hook_of="" if hook is None else hook.answer_id
         )
         if self._context.inbox.is_here:
             return self._runtime.interrupt_all(request)

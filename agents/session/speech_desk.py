@@ -13,7 +13,6 @@ from vivavoce.agents.session.pipelines.switch import PipelineSwitch
 from vivavoce.agents.session.runtime import SessionRuntime
 from vivavoce.agents.session.wiring import check_speech
 from vivavoce.agents.speech.request import SpeechRequest
-from vivavoce.agents.speech.turn_hook import TurnHook, running_turn_hook
 from vivavoce.agents.tools.executor import running_call
 from vivavoce.agents.turn import inputs as i
 from vivavoce.pipelines.core.checks import check_flag
@@ -70,7 +69,7 @@ class SpeechDesk:
             by_wake_up=self._runtime.wake_up_call.is_running_here,
             is_whole=isinstance(request.text, str),
         )
-        turn_hook = self.running_turn_hook()
+        turn_hook = self._context.hooks.here("turn hook")
 
         def enter() -> None:
             if self._context.closing.is_over:  # it closed while the call came over from its thread
@@ -78,16 +77,11 @@ class SpeechDesk:
             elif turn_hook is None or turn_hook.is_over:
                 self._runtime.request_speech(speech, request, asked)
             else:
-                turn_hook.take(speech.handle)
-                self._runtime.request_speech(speech, request, replace(asked, hook_of=turn_hook.answer.id))
+                turn_hook.speaks(speech.handle)
+                self._runtime.request_speech(speech, request, replace(asked, hook_of=turn_hook.answer_id))
 
         self._context.inbox.on_loop(enter)
         return speech.handle
-
-    def running_turn_hook(self) -> TurnHook | None:
-        """Return the hook of a turn of this session that the calling code is part of, if any."""
-        hook = running_turn_hook()
-        return hook if hook is not None and self._runtime.replies.has(hook.answer) else None
 
     def _discard(self, interruptible: bool) -> SpeechHandle:
         logger.warning("reply() was given no instructions; it is discarded")

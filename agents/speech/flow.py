@@ -15,29 +15,21 @@ the history as far as it was heard. What was decided here:
 from __future__ import annotations
 
 import inspect
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextvars import ContextVar
 from functools import cached_property, partial
 
 import anyio
-from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 
 from vivavoce.agents.agent import Membership, Session
+from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.speech_handle import SpeechHandle
-from vivavoce.agents.speech.turn_hook import TurnHook
 from vivavoce.pipelines.core.checks import awaited
-from vivavoce.pipelines.core.errors import (
-    ConfigurationError,
-    SessionError,
-    located,
-)
-from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
+from vivavoce.pipelines.core.errors import ConfigurationError, SessionError
 from vivavoce.pipelines.llm.base import TextDelta
 
-logger = logging.getLogger(__name__)
+CLEANUP = "cleanup of the conversation flow"
 
 
 class ConversationFlow(ABC):
@@ -85,7 +77,7 @@ class FlowControl(Membership):
 
 
 class _Held:
-    """A flow that the session has, or had: its turn, and whether it is cleaned up."""
+    """A flow that the session has or had: how many of its turns go on, and whether it is cleaned up."""
 
     def __init__(self, flow: ConversationFlow) -> None:
         self.flow = flow
@@ -112,32 +104,33 @@ class FlowRunner:
     """Runs the turns of the session's flow, and cleans up each flow that it has had, once.
 
     Args:
+        flow: The first one; None where the model answers.
         limit: Seconds for each of a flow's hooks.
-        report_error: Told of what they raise.
     """
 
-    def __init__(self, *, limit: float, report_error: Callable[[Exception, str], None]) -> None:
+    def __init__(self, context: SessionContext, flow: ConversationFlow | None, *, limit: float) -> None:
+        self._context = context
+        self._hooks = context.hooks
         self._limit = limit
-        self._report_error = report_error
-        self._group: TaskGroup | None = None
+        self._is_open = False
         self._session: Session | None = None
         self._current: _Held | None = None
         self._all: list[_Held] = []
-        self._hooks: set[anyio.CancelScope] = set()
+        self.change_to(flow)
 
     @property
     def flow(self) -> ConversationFlow | None:
-        """What answers the caller's next turn; None: the model."""
+        """The flow that answers the caller's next turn; None where the model does."""
         return None if self._current is None else self._current.flow
 
     def begin_session(self, session: Session) -> None:
-        """The session starts.
+        """Let the flows serve the session, which starts.
 
         Raises:
             SessionError: The flow is in another session.
         """
         given, self._all, self._session = self._all, [], session
-        for held in given:  # one that serves another session is none of this one's to clean up
+        for held in given:  # a flow that serves another session is left to it
             try:
                 FlowControl.of(held.flow).attach(session)
             except SessionError:
@@ -146,15 +139,15 @@ class FlowRunner:
             else:
                 self._all.append(held)
 
-    def open(self, group: TaskGroup) -> None:
-        """Let hooks run in `group`."""
-        self._group = group
+    def open(self) -> None:
+        """Let hooks run."""
+        self._is_open = True
         for held in self._all:
             if held is not self._current:
                 self._retire(held)
 
-    def set(self, flow: ConversationFlow | None) -> None:
-        """From the next turn on `flow` answers; the one before is cleaned up when its turn is over."""
+    def change_to(self, flow: ConversationFlow | None) -> None:
+        """Let `flow` answer from the next turn on. The one before is cleaned up when its turn is over."""
         old = self._current
         if (None if old is None else old.flow) is flow:
             return
@@ -164,7 +157,7 @@ class FlowRunner:
             self._all.append(self._current)
             if self._session is not None:
                 FlowControl.of(self._current.flow).attach(self._session)
-        if old is not None and self._group is not None:
+        if old is not None and self._is_open:
             self._retire(old)
 
     async def begin_turn(self, handle: SpeechHandle, transcript: str) -> AsyncGenerator[TextDelta, None]:
@@ -175,38 +168,21 @@ class FlowRunner:
             await held.idle.wait()
         held.begin()
         handle.add_done_callback(lambda _: self._turn_ended(held))
-        hook = TurnHook(handle, self._limit)
-        await self._call("on_turn_start", lambda: held.flow.on_turn_start(transcript), hook)
+        call = _named("on_turn_start", lambda: held.flow.on_turn_start(transcript))
+        await self._hooks.run("turn hook", *call, self._limit, "without its speeches", answer_id=handle.id)
         return _text_of(held.flow, transcript)
 
     def _turn_ended(self, held: _Held) -> None:
-        if self._group is None or held.cleaned is not None:
+        if not self._is_open or held.cleaned is not None:
             held.end()
         else:
-            self._group.start_soon(self._end_turn, held, name="on_turn_end")
+            self._context.group.start_soon(self._end_turn, held, name="on_turn_end")
 
     async def _end_turn(self, held: _Held) -> None:
         try:
-            await self._call("on_turn_end", held.flow.on_turn_end)
+            await self._hooks.run("flow hook", *_named("on_turn_end", held.flow.on_turn_end), self._limit)
         finally:
             held.end()
-
-    async def _call(self, name: str, hook: Callable[[], Awaitable[None]], turn: TurnHook | None = None) -> None:
-        scope = anyio.CancelScope()  # cut where the hook waits for the close
-        token = _running_hook.set(scope)
-        if turn is None:  # a hook of a turn ends with its speech, which the close cuts anyhow
-            self._hooks.add(scope)
-        try:
-            limit = anyio.fail_after(self._limit) if turn is None else turn.running()
-            with scope, limit, strays_as_errors(f"{name} of the conversation flow"):
-                await awaited(f"{name} of a conversation flow", hook())
-        except Exception as error:  # noqa: BLE001 - a user callback: the conversation goes on without it
-            logger.warning("%s of the conversation flow failed: %s", name, located(error))
-            logger.debug("%s of the conversation flow failed here", name, exc_info=error)
-            self._report_error(error, "hook")
-        finally:
-            self._hooks.discard(scope)
-            _running_hook.reset(token)
 
     # --- the end of a flow
 
@@ -215,16 +191,14 @@ class FlowRunner:
             while held.turns:  # a turn that waited for the one before it may have begun
                 await held.idle.wait()
             if held.cleaned is None and held is not self._current:
-                await self._call("cleanup", lambda: self._clean(held))
+                await self._hooks.run("flow hook", CLEANUP, partial(self._clean, held), self._limit)
 
-        assert self._group is not None
-        self._group.start_soon(retire, name="conversation_flow.cleanup")
+        self._context.group.start_soon(retire, name=CLEANUP)
 
     async def _clean(self, held: _Held) -> None:
         held.cleaned = anyio.Event()
         try:
-            with strays_as_errors("cleanup of the conversation flow"):
-                await awaited("cleanup of a conversation flow", held.flow.cleanup())
+            await awaited(CLEANUP, held.flow.cleanup())
         finally:
             held.cleaned.set()
             if self._session is not None and (self._current is held or self.flow is not held.flow):
@@ -238,7 +212,7 @@ class FlowRunner:
         return self._session is not None and any(not held.is_clean for held in self._all)
 
     def cleanups(self) -> list[Callable[[], Awaitable[None]]]:
-        """Return, for each flow that is not cleaned up, what waits for the end of its turn and does it."""
+        """Return a call for each flow that is not cleaned up: it waits for the end of the flow's turn and cleans up."""
         return [partial(self._cleanup, held) for held in self._all if not held.is_clean]
 
     async def _cleanup(self, held: _Held) -> None:
@@ -248,15 +222,11 @@ class FlowRunner:
         else:
             await held.cleaned.wait()
 
-    def awaits_close(self) -> None:
-        """The calling code waits for the close: a hook of a flow must not, since the close waits for it."""
-        hook = _running_hook.get()
-        if hook is not None and hook in self._hooks:
-            hook.cancel()
 
-
-_running_hook: ContextVar[anyio.CancelScope | None] = ContextVar("running_flow_hook", default=None)
-"""In a flow's hook, and in what it starts, what cancels it."""
+def _named(hook: str, call: Callable[[], Awaitable[None]]) -> tuple[str, Callable[[], Awaitable[None]]]:
+    """Return the name of a flow's hook, and a call of it that refuses a hook which is not async."""
+    name = f"{hook} of the conversation flow"
+    return name, lambda: awaited(name, call())
 
 
 async def _text_of(flow: ConversationFlow, transcript: str) -> AsyncGenerator[TextDelta, None]:

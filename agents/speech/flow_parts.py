@@ -12,15 +12,18 @@ from contextlib import aclosing
 
 import anyio
 
-from vivavoce.agents.speech.turn_hook import TurnHook
-from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
+from vivavoce.agents.core.hooks import Run
 from vivavoce.pipelines.llm.base import TextDelta
 
 
 class FlowParts:
-    """Start `run` in a task, and read part after part until `is_over`."""
+    """Start `run` in a task, and read part after part until `is_over`.
 
-    def __init__(self, source: AsyncGenerator[TextDelta, None], hook: TurnHook) -> None:
+    Args:
+        hook: Runs the flow, and knows the speeches that it asks for.
+    """
+
+    def __init__(self, source: AsyncGenerator[TextDelta, None], hook: Run) -> None:
         self.hook = hook
         self._source = source
         self._pieces: deque[TextDelta | None] = deque()
@@ -35,20 +38,22 @@ class FlowParts:
         return self._is_closed and not self._pieces
 
     async def run(self) -> None:
-        """Run the flow to its end; what it raises comes out where its text is read."""
+        """Run the flow to its end. `next_part()` raises its error."""
         try:
-            with self.hook.running(), strays_as_errors("run of the conversation flow"):
-                async with aclosing(self._source) as pieces:
-                    async for piece in pieces:
-                        self._put(piece)
+            await self.hook.make(self._read)
         except Exception as error:  # noqa: BLE001 - user code: it fails the answer, in the task that reads it
             self._error = error
         finally:
             self._is_closed = True
             self._news.set()
 
+    async def _read(self) -> None:
+        async with aclosing(self._source) as pieces:
+            async for piece in pieces:
+                self._put(piece)
+
     def split(self) -> None:
-        """The flow asked for speech: what it yields from now on is of the next part."""
+        """Begin the next part, since the flow asked for speech."""
         self._put(None)
 
     def _put(self, piece: TextDelta | None) -> None:

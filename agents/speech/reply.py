@@ -17,6 +17,7 @@ from anyio import CancelScope
 
 from vivavoce.agents.agent import AgentControl, StopResponse
 from vivavoce.agents.audio.playout import Utterance
+from vivavoce.agents.core.hooks import Run
 from vivavoce.agents.core.speech_handle import SpeechControl, running_speech
 from vivavoce.agents.records import StageOwner, TurnOutcome
 from vivavoce.agents.speech.blaming import Failure
@@ -30,7 +31,7 @@ from vivavoce.agents.speech.request import SpeechRequest
 from vivavoce.agents.speech.text_channel import TextChannel
 from vivavoce.agents.speech.tool_wait import await_tools
 from vivavoce.agents.speech.truncation import tell_cut
-from vivavoce.agents.speech.turn_hook import TurnHook, completed_turn
+from vivavoce.agents.speech.turn_hook import completed_turn
 from vivavoce.agents.speech.voice import synthesise
 from vivavoce.agents.telemetry.logs.logs import log_turn
 from vivavoce.agents.telemetry.observer import NO_WATCH, Watch
@@ -237,7 +238,8 @@ class Reply:
         self._text_stage = FLOW_STAGE
         source = await self.context.flows.begin_turn(self.handle, transcript)
         self.record.mark("hook", "user_code", self.context.clock.now())
-        self._flow = flow = FlowParts(source, TurnHook(self.handle))
+        hook = Run(self.context.session.hooks, "turn hook", "run of the conversation flow", answer_id=self.handle.id)
+        self._flow = flow = FlowParts(source, hook)
         async with anyio.create_task_group() as group:
             group.start_soon(flow.run)
             with self.failure.blaming("flow"):
@@ -246,7 +248,7 @@ class Reply:
                     self._yield_floor()
                     await self._floor.may_play()
                     await self._generate_step(flow.next_part(), "flow")
-        if not flow.hook.has_spoken:
+        if not hook.handles:
             self._note_if_empty("flow")
 
     def _yield_floor(self) -> None:

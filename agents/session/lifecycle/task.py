@@ -113,7 +113,7 @@ class SessionLifecycle:
                 log.note(ev.Closed, report=self.report)
                 log.flush()
                 with anyio.move_on_after(self._options.close_timeout):
-                    await self._context.log.emitter.wait_idle(is_closed=True)
+                    await self._context.hooks.wait_idle(is_closed=True)
                 group.cancel_scope.cancel()
             self._set_closed()
         return self.report
@@ -353,8 +353,8 @@ class SessionLifecycle:
         await self._end_telemetry()
         self._set_closed()
         with anyio.move_on_after(closing.seconds_left * UNWIND_SHARE):
-            await self._context.log.emitter.wait_idle(is_closed=True)
-        for name in self._context.log.emitter.running:
+            await self._context.hooks.wait_idle(is_closed=True)
+        for name in self._context.hooks.running:
             logger.warning("A handler of %r outlives the session's close and is cut", name)
         if self._trace is not None:
             await self._trace.written(closing.seconds_left * UNWIND_SHARE)
@@ -373,7 +373,6 @@ class SessionLifecycle:
         link = self._link
         if link is not None:
             steps.append(("input", link.stop_input))
-            self._runtime.wake_up_call.end()
             if self._runtime.wake_up_call.is_running:
                 steps.append(("wake-up", self._runtime.wake_up_call.cut))
             steps += [("speech", self._cut_speech), ("tools", self._runtime.tools.cancel)]
@@ -422,12 +421,12 @@ class SessionLifecycle:
 
     async def _end_handlers(self) -> None:
         try:
-            await self._context.log.emitter.wait_idle()
+            await self._context.hooks.wait_idle()
         finally:
             assert self._closing is not None
-            for name in self._context.log.emitter.running:
+            for name in self._context.hooks.running:
                 self._closing.note(SessionError(f"an async handler of {name!r} was still at work"))
-            self._context.log.emitter.cut()
+            self._context.hooks.cut()
 
     async def _cut_speech(self) -> None:
         hears_out = not (self._context.closing.leaves or self._context.closing.reason is CloseReason.ERROR)
