@@ -14,7 +14,7 @@ from vivavoce.agents.agent import EmptyReply
 from vivavoce.agents.audio.background_audio import BackgroundAudio, BackgroundAudioSource
 from vivavoce.agents.audio.frame_hooks import FrameHooks
 from vivavoce.agents.audio.playout import Playout
-from vivavoce.agents.audio.recording.session_recording import SessionRecording
+from vivavoce.agents.audio.recording.session_recording import RecordingControl
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.inbox import Barrier, Entry
 from vivavoce.agents.core.speech_handle import SpeechControl, SpeechHandle
@@ -61,7 +61,7 @@ class SessionRuntime:
         tools: ToolCalls,
         wake_up_call: WakeUpCall,
         handoffs: Handoffs,
-        recording: SessionRecording,
+        recording: RecordingControl,
         conversation_flow: ConversationFlow | None,
         background_audio: BackgroundAudioSource | Sequence[BackgroundAudioSource] | None,
     ) -> None:

@@ -14,7 +14,7 @@ import anyio
 
 from vivavoce.agents.agent import Agent, AgentControl
 from vivavoce.agents.audio.background_audio import BackgroundAudioSource, checked_config
-from vivavoce.agents.audio.recording.session_recording import SessionRecording
+from vivavoce.agents.audio.recording.session_recording import RecordingControl
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.event_source import EventSource
 from vivavoce.agents.history.history import HistoryControl
@@ -118,7 +118,8 @@ class AgentSession(EventSource, SessionSpeaking, SessionWaking, SessionView, Gen
         self.created_at = context.clock.wall()
         super().__init__(context.log.emitter)
         trace = make_trace_writer(options.trace_path, context.id, context.clock)
-        self.recording = SessionRecording(context, options.recording)
+        self._recording = RecordingControl(context, options.recording)
+        self.recording = self._recording.recording
         self._history = HistoryControl(context, make_history_feed(options, context))
         self.history = self._history.history
         self._machine = make_machine(options, pipeline, self._wake_up, trace)
@@ -139,7 +140,7 @@ class AgentSession(EventSource, SessionSpeaking, SessionWaking, SessionView, Gen
             tools=tools,
             wake_up_call=WakeUpCall(context, limit=options.callback_timeout),
             handoffs=self._handoffs,
-            recording=self.recording,
+            recording=self._recording,
             conversation_flow=conversation_flow,
             background_audio=background_audio,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vivavoce.agents import Agent, ConversationFlow, Handoff, PipelineChange, SpeechHandle
+from vivavoce.agents.audio.recording.session_recording import SessionRecording
 from vivavoce.agents.history.history import SessionHistory
 
 MEMBERS: dict[type, str] = {
@@ -16,6 +17,7 @@ MEMBERS: dict[type, str] = {
     Handoff: "agent exception id is_done outcome turn_id",
     PipelineChange: "exception id is_done outcome pipeline within",
     SessionHistory: "add_message copy items messages remove replace_text summarise",
+    SessionRecording: "is_on is_paused pause records resume start stop",
     SpeechHandle: (
         "add_done_callback disallow_interruptions exception heard_text id interrupt interrupted interruptible is_done "
         "kind outcome played_seconds"

@@ -23,7 +23,6 @@ APPLICATION = frozenset({"AgentSession.userdata"})
 
 STILL_SET: dict[str, set[str]] = {
     "vivavoce.agents.audio.playout": {"Utterance.started_at", "Utterance.taken_back_at"},
-    "vivavoce.agents.audio.recording.session_recording": {"RecordedSink.listener", "Recorder.is_paused"},
     "vivavoce.agents.core.emitter": {"Run.awaits_close"},
     "vivavoce.agents.core.hooks": {"Run.error", "Run.is_awaiting_close"},
     "vivavoce.agents.session.handoff": {"HandoffControl.is_answer", "HandoffControl.record"},

@@ -77,6 +77,14 @@ class Recorder:
             error=self.error,
         )
 
+    def pause(self) -> None:
+        """Record silence on both sides."""
+        self.is_paused = True
+
+    def resume(self) -> None:
+        """Record sound again."""
+        self.is_paused = False
+
     # --- audio, synchronous
 
     def heard(self, frame: AudioFrame) -> None:

@@ -1,4 +1,4 @@
-"""SessionRecording: `session.recording`, which records the call to a stereo file, on and off as the application likes.
+"""SessionRecording, which applications start and stop as `session.recording`, and RecordingControl, its state.
 
 No failure of a recording reaches the call: it is an `error` event (source `recording`), and that recording ends.
 """
@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-from anyio.abc import TaskGroup
 
 from vivavoce.agents.audio.recording.options import RecordingOptions, recording_file
 from vivavoce.agents.audio.recording.recorder import Recorder
@@ -35,7 +34,58 @@ logger = logging.getLogger(__name__)
 
 
 class SessionRecording:
-    """One recording at a time; each has a file of its own.
+    """Records the call to a file, on and off. One recording at a time; each has a file of its own."""
+
+    def __init__(self, control: RecordingControl) -> None:
+        self._control = control
+
+    @property
+    def is_on(self) -> bool:
+        """Whether there is a recording now, a paused one included."""
+        return self._control.recorder is not None
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the recording is silent now."""
+        return self._control.recorder is not None and self._control.recorder.is_paused
+
+    @property
+    def records(self) -> tuple[RecordingRecord, ...]:
+        """The recordings so far, as the session's report has them."""
+        return self._control.records
+
+    async def start(self, path: str | Path | None = None) -> bool:
+        """Ask for consent, then record to a new file; return whether the call is recorded now.
+
+        It returns False if consent is refused or the file cannot be made, which is an `error` event too.
+
+        Args:
+            path: As `RecordingOptions.path`, which it replaces for this recording.
+        Raises:
+            SessionNotStartedError, SessionClosedError: There is no call to record.
+            SessionError: It is recorded already.
+            ConfigurationError: No recording can be such a file.
+        """
+        return await self._control.start(path)
+
+    async def stop(self) -> None:
+        """End the recording, if there is one. Its file is then complete on disk."""
+        await self._control.stop()
+
+    def pause(self) -> None:
+        """Record silence on both sides, for example while the caller reads a card number; if nothing is recorded,
+        nothing happens."""
+        if self._control.recorder is not None:
+            self._control.recorder.pause()
+
+    def resume(self) -> None:
+        """Record sound again."""
+        if self._control.recorder is not None:
+            self._control.recorder.resume()
+
+
+class RecordingControl:
+    """The recordings of a session, which its `recording` shows and starts.
 
     Args:
         options: None: nothing is recorded until `start()` is called, with the default options.
@@ -44,50 +94,50 @@ class SessionRecording:
     def __init__(self, context: SessionContext, options: RecordingOptions | None) -> None:
         self._context = context
         self._options = options or RecordingOptions(autostart=False)
-        self._group: TaskGroup | None = None
+        self.recording = SessionRecording(self)
+        self.recorder: Recorder | None = None
+        """The recording that runs."""
         self._sink: RecordedSink | None = None
-        self._session_start = 0.0
-        self._recorder: Recorder | None = None
         self._recorders: list[Recorder] = []
         self._end: anyio.Event | None = None
-        """Of the last recording that was stopped."""
+        """Set when the last recording that was stopped is complete."""
+        self._is_open = False
         self._is_asking = False
         self._is_closed = False
 
-    # --- for the application
-
-    @property
-    def is_on(self) -> bool:
-        """Whether the call is being recorded, or that is paused."""
-        return self._recorder is not None
-
-    @property
-    def is_paused(self) -> bool:
-        """Whether silence is recorded just now."""
-        return self._recorder is not None and self._recorder.is_paused
-
     @property
     def records(self) -> tuple[RecordingRecord, ...]:
-        """The recordings so far, as the session's report has them."""
+        """The recordings so far."""
         return tuple(recorder.record for recorder in self._recorders)
 
-    async def start(self, path: str | Path | None = None) -> bool:
-        """Ask for consent, then record to a new file; return whether it is being recorded now.
+    def wrap(self, sink: AudioSink) -> AudioSink:
+        """Return the sink, which from now on reports the audio that it plays to the recording."""
+        self._sink = RecordedSink(sink)
+        return self._sink
 
-        It returns False where consent is refused or the file cannot be made, which is an `error` event too.
+    def open(self) -> None:
+        """Let recordings begin; begin one if the options ask for it."""
+        self._is_open = True
+        if self._options.autostart:
+            self._context.group.start_soon(self._start_by_itself, name="recording")
 
-        Args:
-            path: As `RecordingOptions.path`, which it replaces for this recording.
-        Raises:
-            SessionNotStartedError, SessionClosedError: There is no call to record.
-            SessionError: It is recorded already.
-            ConfigurationError: Nothing writes such a file.
-        """
+    def heard(self, frame: AudioFrame) -> None:
+        """Record the caller's next frame, as the pipeline receives it."""
+        if self.recorder is not None:
+            self.recorder.heard(frame)
+
+    def begin_close(self) -> bool:
+        """Let no other recording begin; return whether `stop()` has one to end."""
+        self._is_closed = True
+        return self.recorder is not None or (self._end is not None and not self._end.is_set())
+
+    async def start(self, path: str | Path | None) -> bool:
+        """Ask for consent and record; see `SessionRecording.start`."""
         if self._is_closed:
             raise SessionClosedError("the session is closed; nothing is recorded any more")
-        if self._group is None:
+        if not self._is_open:
             raise SessionNotStartedError("the session was not started; call start() first, or set RecordingOptions")
-        if self._recorder is not None or self._is_asking:
+        if self.recorder is not None or self._is_asking:
             raise SessionError("the call is being recorded already; call recording.stop() first")
         file = recording_file(self._options.path if path is None else path, self._context.id)
         self._is_asking = True
@@ -97,53 +147,19 @@ class SessionRecording:
             self._is_asking = False
 
     async def stop(self) -> None:
-        """End the recording; fine if there is none. What it holds is on disk then."""
+        """End the recording, if there is one, and wait until its file is complete."""
         recorder = self._take()
         if recorder is not None:
-            assert self._group is not None
             self._end = anyio.Event()
-            # In the session's group: whoever called stop() may be cancelled, and the file is to have its end.
-            self._group.start_soon(self._finish, recorder, self._end, name="recording")
+            # In the session's group: the caller of stop() may be cancelled, and the file needs its end.
+            self._context.group.start_soon(self._finish, recorder, self._end, name="recording")
         if self._end is not None:
             await self._end.wait()
 
-    def pause(self) -> None:
-        """Record silence on both sides, such as while a card number is said; fine if nothing is recorded."""
-        if self._recorder is not None:
-            self._recorder.is_paused = True
-
-    def resume(self) -> None:
-        """Record again."""
-        if self._recorder is not None:
-            self._recorder.is_paused = False
-
-    # --- for the session
-
-    def wrap(self, sink: AudioSink) -> AudioSink:
-        """Return the sink, which tells from now on what it plays."""
-        self._sink = RecordedSink(sink)
-        return self._sink
-
-    def open(self, group: TaskGroup, session_start: float) -> None:
-        """Recordings may begin, in `group`; one by itself if the options say so."""
-        self._group, self._session_start = group, session_start
-        if self._options.autostart:
-            group.start_soon(self._start_by_itself, name="recording")
-
-    def heard(self, frame: AudioFrame) -> None:
-        """The caller's next frame, as the pipeline gets it."""
-        if self._recorder is not None:
-            self._recorder.heard(frame)
-
-    def begin_close(self) -> bool:
-        """Let no other recording begin; tell whether one is to be ended by `stop()` when nobody speaks any more."""
-        self._is_closed = True
-        return self._recorder is not None or (self._end is not None and not self._end.is_set())
-
     async def _start_by_itself(self) -> None:
         try:
-            await self.start()
-        except (SessionError, ConfigurationError, OSError) as error:  # nobody waits for this call to be told
+            await self.start(None)
+        except (SessionError, ConfigurationError, OSError) as error:  # no caller waits for this call
             logger.error("The call is not recorded: %s", _told(error))
             self._context.report_error(error, "recording")
 
@@ -164,7 +180,7 @@ class SessionRecording:
                 self._context.report_error(error, "recording")
 
         with anyio.move_on_after(limit) as scope:
-            # In a task of our own: whoever called start() may be cancelled in ways that look like a stray there.
+            # In a task of our own: the caller of start() may be cancelled in ways that look like a stray there.
             async with anyio.create_task_group() as group:
                 group.start_soon(ask, name="consent")
         if scope.cancelled_caught:
@@ -175,15 +191,15 @@ class SessionRecording:
         return may is True and not self._is_closed
 
     async def _begin(self, file: Path) -> bool:
-        recorder = Recorder(file, self._options.sample_rate, self._context.clock, began_at=self._session_start)
+        recorder = Recorder(file, self._options.sample_rate, self._context.clock, began_at=self._context.log.started_at)
         if not await self._watch(recorder, recorder.open) or self._is_closed:
             return False
         assert self._sink is not None
-        assert self._group is not None
-        self._recorder = self._sink.listener = recorder
+        self.recorder = recorder
+        self._sink.listen(recorder)
         self._recorders.append(recorder)
         logger.info("The call is recorded to %s", recorder.record.path)
-        self._group.start_soon(self._watch, recorder, recorder.run, name="recording")
+        self._context.group.start_soon(self._watch, recorder, recorder.run, name="recording")
         return True
 
     async def _finish(self, recorder: Recorder, end: anyio.Event) -> None:
@@ -193,7 +209,7 @@ class SessionRecording:
             end.set()
 
     async def _watch(self, recorder: Recorder, work: Callable[[], Any]) -> bool:
-        """Do something with the file; what goes wrong ends that recording and nothing else."""
+        """Work on the file; an error ends that recording and nothing else."""
         try:
             await work()
         except Exception as error:  # noqa: BLE001 - files, threads and codecs fail in many ways, and none ends the call
@@ -202,16 +218,16 @@ class SessionRecording:
             self._context.report_error(
                 SessionError(f"recording to '{recorder.record.path}': {recorder.error}"), "recording"
             )
-            if self._recorder is recorder:
+            if self.recorder is recorder:
                 self._take()
             await recorder.abandon()
             return False
         return True
 
     def _take(self) -> Recorder | None:
-        recorder, self._recorder = self._recorder, None
+        recorder, self.recorder = self.recorder, None
         if self._sink is not None:
-            self._sink.listener = None
+            self._sink.listen(None)
         return recorder
 
 

@@ -1,4 +1,4 @@
-"""RecordedSink: tells a recording what a sink plays, and what is taken back from it."""
+"""RecordedSink: reports to a recording the audio that a sink plays, and the audio that is taken back from it."""
 
 from __future__ import annotations
 
@@ -9,19 +9,23 @@ from vivavoce.pipelines.media.frame import AudioFrame
 
 
 class Listener(Protocol):
-    """What is told; see `Recorder`."""
+    """Receives the reports; see `Recorder`."""
 
     def wrote(self, frame: AudioFrame, queued: int) -> None: ...
     def cleared(self, samples: int) -> None: ...
 
 
 class RecordedSink(AudioSink):
-    """The sink itself, with a listener while there is one; without one it costs a call a frame."""
+    """The sink, which reports to a listener while it has one; without one it costs one call a frame."""
 
     def __init__(self, sink: AudioSink) -> None:
         self._sink = sink
-        self.listener: Listener | None = None
-        self.queued = sink.queued  # type: ignore[method-assign]  # asked thrice a frame, and nothing of it is told
+        self._listener: Listener | None = None
+        self.queued = sink.queued  # type: ignore[method-assign]  # called three times a frame, and not reported
+
+    def listen(self, listener: Listener | None) -> None:
+        """Report to that listener from now on; None: to none."""
+        self._listener = listener
 
     @property
     def capabilities(self) -> SinkCapabilities:
@@ -29,14 +33,14 @@ class RecordedSink(AudioSink):
 
     def write(self, frame: AudioFrame) -> None:
         self._sink.write(frame)
-        if self.listener is not None:
-            self.listener.wrote(frame, self._sink.queued())
+        if self._listener is not None:
+            self._listener.wrote(frame, self._sink.queued())
 
     def queued(self) -> int:
         return self._sink.queued()
 
     def clear(self) -> int:
         dropped = self._sink.clear()
-        if self.listener is not None:
-            self.listener.cleared(dropped)
+        if self._listener is not None:
+            self._listener.cleared(dropped)
         return dropped

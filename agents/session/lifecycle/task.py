@@ -274,7 +274,7 @@ class SessionLifecycle:
         self._context.log.flush()
 
     def _begin(self, group: TaskGroup, resumed: Snapshot | None) -> None:
-        self._runtime.recording.open(group, self._context.log.started_at)
+        self._runtime.recording.open()
         self._runtime.step(i.SessionStarting(resumed.turns if resumed else 0))
         group.start_soon(self._decide, name=f"session {self._context.id}")
 
