@@ -35,7 +35,7 @@ from vivavoce.agents.speech.turn_hook import completed_turn
 from vivavoce.agents.speech.voice import synthesise
 from vivavoce.agents.telemetry.logs.logs import log_turn
 from vivavoce.agents.telemetry.observer import NO_WATCH, Watch
-from vivavoce.agents.tools.executor import ToolBatch
+from vivavoce.agents.tools.batch import StepCalls
 from vivavoce.agents.turn.inputs import FloorYielded, PlayoutFinished, PlayoutStarted, SpeechEnded, ToolsStarted
 from vivavoce.agents.turn_records.turn_record import TurnRecordBuilder
 from vivavoce.pipelines.core.errors import describe, first_error, located
@@ -91,7 +91,7 @@ class Reply:
         """The failure of the speech, if there is one."""
         self._utterance: Utterance | None = None
         self._calls: list[ToolCall] = []
-        self._batch: ToolBatch | None = None
+        self._step_calls: StepCalls | None = None
         self._extra_instructions = request.instructions
         self._text_stage = MODEL_STAGE
         self._pictures = Pictures(request.frames)
@@ -128,17 +128,17 @@ class Reply:
 
     def interrupt_calls(self) -> None:
         """The caller took the floor while its calls run: those whose tools want it are cancelled."""
-        if self._batch is not None:
-            self._batch.interrupt_calls()
+        if self._step_calls is not None:
+            self.context.tools.interrupt(self._step_calls)
 
     def cancel(self, outcome: TurnOutcome) -> None:
         """Silence the speech now, note what was heard, and let its task end."""
         self._stopped = outcome
         self._stop_utterance()
-        if self._batch is not None:
-            self._record_tools(self._batch)
-            self._batch.interrupt()
-            self.context.tools.release(self._batch)
+        if self._step_calls is not None:
+            self._record_tools(self._step_calls)
+            self.context.tools.interrupt(self._step_calls)
+            self.context.tools.release(self._step_calls, is_cut=True)
         if self._scope is not None:
             self._scope.cancel()
 
@@ -186,10 +186,9 @@ class Reply:
             if self._stopped is not None:
                 outcome = self._stopped
             self._stop_utterance()
-            if self._batch is not None:
-                self._batch.is_interrupted |= outcome == "failed"  # it will not tell their results either
-                self._record_tools(self._batch)
-                self.context.tools.release(self._batch)
+            if self._step_calls is not None:
+                self._record_tools(self._step_calls)
+                self.context.tools.release(self._step_calls, is_cut=outcome == "failed")
             self._end(outcome)
 
     def _note_retry(self, error: Exception, attempt: int) -> None:
@@ -260,10 +259,10 @@ class Reply:
         for step in range(limit + 1):
             await self._floor.may_generate()
             with self.failure.blaming("llm"):
-                batch = await self._model_step(step, may_call=step < limit)
-            if batch is None:
+                calls = await self._model_step(step, may_call=step < limit)
+            if calls is None:
                 break
-            if not await self._await_tools(batch):
+            if not await self._await_tools(calls):
                 return
         self._note_if_empty("model")
 
@@ -311,7 +310,7 @@ class Reply:
             tool_choice=self.request.tool_choice if is_first else None,
         )
 
-    async def _model_step(self, number: int, *, may_call: bool) -> ToolBatch | None:
+    async def _model_step(self, number: int, *, may_call: bool) -> StepCalls | None:
         connection, is_first = self.context.live.connection, number == 0
         if is_first and self.request.remote_reply_id:
             self._text_stage = SERVER_STAGE
@@ -345,10 +344,10 @@ class Reply:
         request: GenerateRequest | None = None,
         *,
         number: int = 0,
-    ) -> ToolBatch | None:
+    ) -> StepCalls | None:
         """Run one step until its text is played out; return its tool calls, which run since the model was done."""
         self._calls, self._utterance = [], None
-        batch: ToolBatch | None = None
+        calls: StepCalls | None = None
         channel = TextChannel()
         context = self.context
         makes_audio = context.live.capabilities.generates_audio  # the pipeline may change meanwhile
@@ -374,13 +373,13 @@ class Reply:
                 watchdog.disarm()
                 self._generation_ended(makes_audio=makes_audio)
                 if self._calls:
-                    batch = self._start_tools(self._calls)
+                    calls = self._start_tools(self._calls)
                 channel.close()
             finally:
                 watchdog.close()
         if self._utterance is not None and makes_audio:
             await self._utterance.done.wait()
-        return batch
+        return calls
 
     def _take_attempt(self, request: GenerateRequest) -> PreemptiveReply | None:
         attempt = self._attempt
@@ -467,8 +466,8 @@ class Reply:
 
     def _on_finished(self, utterance: Utterance) -> None:
         self._commit_heard(utterance, utterance.total, interrupted=False)
-        if self._batch is not None:
-            self.context.tools.release(self._batch)
+        if self._step_calls is not None:
+            self.context.tools.release(self._step_calls)
         now = self.context.clock.now()
         self.context.session.inbox.post(PlayoutFinished(self.handle.id, now, utterance.is_last))
 
@@ -497,21 +496,21 @@ class Reply:
 
     # --- tools
 
-    def _start_tools(self, calls: list[ToolCall]) -> ToolBatch:
+    def _start_tools(self, calls: list[ToolCall]) -> StepCalls:
         self.context.session.inbox.post(ToolsStarted(self.handle.id))
-        self._batch = batch = self.context.tools.start(self.handle, calls, self.record.turn_id)
+        self._step_calls = step = self.context.tools.start(self.handle, calls, self.record.turn_id)
         if self._utterance is None or self._utterance.done.is_set():
-            self.context.tools.release(batch)
-        return batch
+            self.context.tools.release(step)
+        return step
 
-    def _record_tools(self, batch: ToolBatch) -> None:
-        for record in batch.take_records():
+    def _record_tools(self, step: StepCalls) -> None:
+        for record in self.context.tools.take_records(step):
             self.record.add_tool(record)
 
-    async def _await_tools(self, batch: ToolBatch) -> bool:
+    async def _await_tools(self, step: StepCalls) -> bool:
         """Wait for results, and for the agent that one of them hands off to; tell whether the model goes on."""
         follows = await await_tools(
-            batch,
+            step,
             context=self.context,
             handle=self.handle,
             record=self.record,

@@ -12,8 +12,9 @@ from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.speech_handle import SpeechHandle, running_tool_of
 from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.records import ToolRecord
+from vivavoce.agents.tools.batch import PendingHandoff, StepCalls
 from vivavoce.agents.tools.context import RunContext
-from vivavoce.agents.tools.executor import PendingHandoff, ToolBatch, ToolExecutor
+from vivavoce.agents.tools.executor import ToolExecutor
 from vivavoce.agents.turn.inputs import AnswerOwed, ResultsCarried, ToolCallSettled, ToolsRunning
 from vivavoce.pipelines.core.errors import SessionError
 from vivavoce.pipelines.llm.chat_context import ChatContext, FunctionCall, FunctionCallOutput
@@ -47,8 +48,9 @@ class ToolCalls:
         self._history = history
         self._hand_off = hand_off
         self._is_closing = False
-        self._pending: dict[int, tuple[ToolBatch, str]] = {}
-        self._uncarried: list[ToolBatch] = []
+        self._pending: list[StepCalls] = []
+        """The calls that are not in the history yet."""
+        self._uncarried: list[StepCalls] = []
         self._idle = anyio.Event()
         self._is_running = False
         self._count = 0
@@ -61,7 +63,7 @@ class ToolCalls:
             on_error=lambda error: context.report_error(error, "tool"),
         )
 
-    def start(self, handle: SpeechHandle, calls: Sequence[ToolCall], turn_id: str) -> ToolBatch:
+    def start(self, handle: SpeechHandle, calls: Sequence[ToolCall], turn_id: str) -> StepCalls:
         """Run calls of the present agent's tools for the speech of `handle`, in tasks of the session."""
         tools = self._context.live.agent.tools
         for call in calls:
@@ -79,43 +81,55 @@ class ToolCalls:
         finally:
             running_tool_of.reset(token)
         self._count += 1
-        batch.id, batch.turn_id = f"results_{self._count}", turn_id
-        self._pending[id(batch)] = (batch, turn_id)
-        self._uncarried.append(batch)
+        step = StepCalls(f"results_{self._count}", turn_id, batch)
+        self._pending.append(step)
+        self._uncarried.append(step)
         self._note_running()
-        return batch
+        return step
 
-    def release(self, batch: ToolBatch) -> None:
-        """What the step said before its calls is over, or its speech was cut; may be called again."""
-        batch.is_spoken = True
-        if id(batch) in self._pending:
+    def interrupt(self, step: StepCalls) -> None:
+        """The caller took the floor: cancel the calls of tools with `cancel_on_interrupt`; the others run on."""
+        step.batch.interrupt_calls()
+
+    def release(self, step: StepCalls, *, is_cut: bool = False) -> None:
+        """The words before the calls are over; may be called again.
+
+        Args:
+            is_cut: The speech was cut or has failed, so that it does not answer the results.
+        """
+        step.is_spoken, step.is_cut = True, step.is_cut or is_cut
+        if step in self._pending:
             self._commit_settled()
         else:
-            self._ask_late(batch)
+            self._report_owed(step)
+
+    def take_records(self, step: StepCalls) -> list[ToolRecord]:
+        """Return the records of the settled calls that no turn's record has yet."""
+        return step.batch.take_records()
 
     def carried(self) -> list[ToolRecord]:
         """A model is sent `with_pending()` now: return the records of calls that no turn's record has yet."""
         records: list[ToolRecord] = []
-        for batch in self._uncarried:
-            if batch.is_settled:
-                batch.is_carried = True
-                if batch.is_owed:
-                    self._context.inbox.post(ResultsCarried(batch.id))
-                records += batch.take_records()
-        self._uncarried = [batch for batch in self._uncarried if not batch.is_carried]
+        for step in self._uncarried:
+            if step.batch.is_settled:
+                step.is_carried = True
+                if step.is_owed:
+                    self._context.inbox.post(ResultsCarried(step.id))
+                records += step.batch.take_records()
+        self._uncarried = [step for step in self._uncarried if not step.is_carried]
         return records
 
     def unanswered_calls(self) -> set[str]:
         """Ids of the calls that run, are not in the history yet, or whose results no model was sent."""
-        batches = [*self._uncarried, *(batch for batch, _ in self._pending.values())]
-        return {call.call_id for batch in batches for call in batch.calls}
+        return {call.call_id for step in (*self._uncarried, *self._pending) for call in step.batch.calls}
 
     def with_pending(self, context: ChatContext) -> ChatContext:
         """Return `context` with the calls not committed yet, at the end of their turn; running ones' outputs say so."""
         if not self._pending:
             return context
         items = list(context.items)
-        for batch, turn_id in self._pending.values():
+        for step in self._pending:
+            batch, turn_id = step.batch, step.turn_id
             place = max((n for n, item in enumerate(items, start=1) if item.turn_id == turn_id), default=len(items))
             calls = [
                 FunctionCall(call_id=call.call_id, name=call.name, arguments=call.arguments, turn_id=turn_id)
@@ -138,8 +152,8 @@ class ToolCalls:
         """Cancel all calls and wait until each has settled; the caller bounds it."""
         self._is_closing = True
         self._executor.cancel()
-        for batch, _ in list(self._pending.values()):
-            self.release(batch)
+        for step in list(self._pending):
+            self.release(step)
         while self._pending:
             self._idle = anyio.Event()
             await self._idle.wait()
@@ -159,38 +173,40 @@ class ToolCalls:
         )
 
     def _note_running(self) -> None:
-        is_running = any(not batch.is_settled for batch, _ in self._pending.values())
+        is_running = any(not step.batch.is_settled for step in self._pending)
         if is_running != self._is_running:
             self._is_running = is_running
             self._context.inbox.post(ToolsRunning(is_running))
 
     def _commit_settled(self) -> None:
-        for key, (batch, turn_id) in list(self._pending.items()):
-            if batch.is_settled and batch.is_spoken:
-                del self._pending[key]
+        for step in list(self._pending):
+            batch = step.batch
+            if batch.is_settled and step.is_spoken:
+                self._pending.remove(step)
                 if batch.agents and not self._is_closing:
-                    self._begin_handoff(batch, turn_id)
-                self._history.add_calls(batch.calls, [o for o in batch.outputs if o is not None], turn_id)
-                self._ask_late(batch)
+                    self._begin_handoff(step)
+                self._history.add_calls(batch.calls, [o for o in batch.outputs if o is not None], step.turn_id)
+                self._report_owed(step)
         if not self._pending:
             self._idle.set()
 
-    def _begin_handoff(self, batch: ToolBatch, turn_id: str) -> None:
-        """Hand off to the first agent that can take over, in the order of the calls; the model is told of others."""
+    def _begin_handoff(self, step: StepCalls) -> None:
+        """Hand off to the first agent that can take over, in the order of the calls; outputs name the others."""
+        batch = step.batch
         for index, agent in sorted(batch.agents.items()):
-            if batch.handoff is not None:
+            if step.handoff is not None:
                 batch.refuse_handoff(index, "another tool called beside this one hands the conversation over")
                 continue
             try:
-                batch.handoff = self._hand_off(agent, turn_id)
+                step.handoff = self._hand_off(agent, step.turn_id)
             except SessionError as error:
                 self._context.report_error(error, "tool")
                 batch.refuse_handoff(index, "it cannot take over")
 
-    def _ask_late(self, batch: ToolBatch) -> None:
-        if batch.is_interrupted and batch.has_results and not batch.is_carried and not batch.is_owed:
-            batch.is_owed = True
-            self._context.inbox.post(AnswerOwed(batch.id, batch.turn_id))
+    def _report_owed(self, step: StepCalls) -> None:
+        if step.is_cut and step.batch.has_results and not step.is_carried and not step.is_owed:
+            step.is_owed = True
+            self._context.inbox.post(AnswerOwed(step.id, step.turn_id))
 
 
 def _still_running(update: str | None) -> str:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
-from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -15,16 +13,13 @@ from anyio.abc import TaskGroup
 
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.core.threads import ThreadPool, ended_with
-from vivavoce.agents.records import HandoffRecord, ToolRecord
+from vivavoce.agents.tools.batch import CANCELLED, ToolBatch
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import ToolError, located, text_of
 from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
 from vivavoce.pipelines.llm.tools import Tool, ToolCall, ToolContext, ToolOutput
 
 logger = logging.getLogger(__name__)
-
-CANCELLED = "The call was cancelled."
-"""The output of a call that was cancelled."""
 
 
 class ToolWatch(Protocol):
@@ -43,140 +38,6 @@ running_call: ContextVar[str] = ContextVar("running_call", default="")
 """In a tool's task, the id of its call."""
 
 SettledCallback = Callable[[ToolCall, ToolOutput, float], None]
-
-
-class PendingHandoff(Protocol):
-    """A handoff that a tool asked for."""
-
-    is_answer: bool
-    """Whether the caller needs no other answer."""
-    record: HandoffRecord | None
-    """How it went; None where nothing came of it."""
-
-    async def wait(self, turn: Any) -> None:
-        """Wait for its end. `turn`: the record of the turn that waits, which hears the new agent."""
-
-
-@dataclass(slots=True)
-class ToolBatch:
-    """The calls of one step; `outputs` keep their order and are complete when `settled` is set."""
-
-    calls: tuple[ToolCall, ...]
-    outputs: list[ToolOutput | None]
-    records: list[ToolRecord | None]
-    id: str = ""
-    turn_id: str = ""
-    """The turn, or speech, that made the calls."""
-    settled: anyio.Event = field(default_factory=anyio.Event)
-    _ends_on_interrupt: set[anyio.CancelScope] = field(default_factory=set)
-    is_interrupted: bool = False
-    """Whether the speech that made the calls was cut, or failed."""
-    are_calls_interrupted: bool = False
-    """Whether the caller has taken the floor since: calls of tools with `cancel_on_interrupt` are cancelled."""
-    is_spoken: bool = False
-    """Whether what the step said before its calls is over: played, cut or dropped."""
-    is_owed: bool = False
-    """Whether the turn machine was told that no speech answers the outputs."""
-    is_carried: bool = False
-    """Whether a model was sent the outputs."""
-    agents: dict[int, Agent] = field(default_factory=dict)
-    """Those that calls, by their index, returned to hand off to."""
-    handoff: PendingHandoff | None = None
-    """To one of them, once the outputs are in the history."""
-    _mere_handoffs: set[int] = field(default_factory=set)
-    updates: dict[int, str] = field(default_factory=dict, repr=False)
-    """What the caller was told last of calls that run, by their number."""
-    _recorded: set[int] = field(default_factory=set)
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether every call has its output."""
-        return all(output is not None for output in self.outputs)
-
-    @property
-    def has_results(self) -> bool:
-        """Whether any call came to something that a model is to know: neither its cancellation nor an agent alone."""
-        return any(
-            output is not None and output.output != CANCELLED and index not in self._mere_handoffs
-            for index, output in enumerate(self.outputs)
-        )
-
-    @property
-    def is_mere_handoff(self) -> bool:
-        """Whether every call returned an agent and nothing else."""
-        return len(self._mere_handoffs) == len(self.calls)
-
-    def hands_off(self, index: int, agent: Agent, *, is_mere: bool) -> None:
-        """Call `index` returned `agent`; `is_mere`: without an output of its own."""
-        self.agents[index] = agent
-        if is_mere:
-            self._mere_handoffs.add(index)
-
-    def refuse_handoff(self, index: int, why: str) -> None:
-        """Nothing comes of the agent of call `index`; the model is told."""
-        output, record = self.outputs[index], self.records[index]
-        assert output is not None
-        assert record is not None
-        text = f"Not handed over to {self.agents[index].id!r}: {why}."
-        self.outputs[index] = replace(output, output=text, is_error=True)
-        self.records[index] = replace(record, output=text, is_error=True)
-        self._mere_handoffs.discard(index)
-
-    def take_records(self) -> list[ToolRecord]:
-        """Return the records of calls settled since it was called last, in the order of the calls."""
-        new = [index for index, record in enumerate(self.records) if record is not None and index not in self._recorded]
-        self._recorded.update(new)
-        return [record for index in new if (record := self.records[index]) is not None]
-
-    def interrupt(self) -> None:
-        """The speech that made the calls was cut: cancel those of tools that want it; the others run to their end."""
-        self.is_interrupted = True
-        self.interrupt_calls()
-
-    def interrupt_calls(self) -> None:
-        """The caller took the floor: cancel the calls of tools that want it."""
-        self.are_calls_interrupted = True
-        for scope in self._ends_on_interrupt:
-            scope.cancel()
-
-    @contextmanager
-    def running(self, scope: anyio.CancelScope, *, ends_on_interrupt: bool) -> Iterator[None]:
-        """Hold the scope of a running call."""
-        if ends_on_interrupt:
-            self._ends_on_interrupt.add(scope)
-            if self.are_calls_interrupted:
-                scope.cancel()
-        try:
-            yield
-        finally:
-            self._ends_on_interrupt.discard(scope)
-
-    def note_update(self, index: int, text: str) -> bool:
-        """Keep what the caller is told of call `index`; tell whether it still runs. From any thread."""
-        if self.outputs[index] is not None:
-            return False
-        self.updates[index] = text
-        return True
-
-    def settle(
-        self, index: int, output: ToolOutput, seconds: float, started_at: float = 0.0, *, is_known: bool = True
-    ) -> None:
-        """Give call `index` its output, once; it began at `started_at` (session clock)."""
-        call = self.calls[index]
-        assert self.outputs[index] is None, "a call settles once"
-        self.outputs[index] = output
-        self.records[index] = ToolRecord(
-            name=call.name,
-            arguments=call.arguments,
-            output=output.output,
-            is_error=output.is_error,
-            seconds=seconds,
-            call_id=call.call_id,
-            started_at=started_at,
-            is_known=is_known,
-        )
-        if self.is_settled:
-            self.settled.set()
 
 
 class ToolExecutor:

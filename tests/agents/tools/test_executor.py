@@ -11,7 +11,8 @@ import pytest
 
 from vivavoce.agents.telemetry.observer import NO_WATCH
 from vivavoce.agents.testing import VirtualClock, run_virtual
-from vivavoce.agents.tools.executor import ToolBatch, ToolExecutor
+from vivavoce.agents.tools.batch import ToolBatch
+from vivavoce.agents.tools.executor import ToolExecutor
 from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.core.errors import ToolError
 from vivavoce.pipelines.llm.schema_tool import SchemaTool
