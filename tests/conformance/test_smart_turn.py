@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import kit.onnx
+import kit.networks
 from kit.speech import padded, white_noise
 from vivavoce.pipelines.testing import check_turn_detector
 from vivavoce.pipelines.turn_detector.base import TurnContext
@@ -12,7 +12,7 @@ from vivavoce.plugins import smart_turn
 
 
 async def test_smart_turn_keeps_the_promises_of_a_turn_detector(tmp_path: Path) -> None:
-    path = kit.onnx.quiet_end(tmp_path / "quiet_end.onnx")
+    path = kit.networks.quiet_end(tmp_path / "quiet_end.onnx")
     await check_turn_detector(
         lambda: smart_turn.TurnDetector(path),
         TurnContext(text="a table for two"),

@@ -16,6 +16,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased, TraceIdRatioBased
 from opentelemetry.trace import use_span
 
+from kit.servers.otlp_endpoint import otlp_endpoint
 from kit.telemetry import Watching
 from vivavoce.agents import Agent, AgentSession, SessionOptions, Telemetry, TelemetryOptions, function_tool
 from vivavoce.agents.job import JobInfo
@@ -230,14 +231,19 @@ def test_a_call_that_is_not_sampled_has_no_span_and_all_metrics(sampler: Any, sp
 
 @pytest.mark.parametrize("share", [0.0, 1.0])
 def test_sampling_is_the_share_of_calls_unless_whoever_dispatched_has_decided(share: float) -> None:
-    telemetry = Telemetry(TelemetryOptions(endpoint="http://127.0.0.1:9", sampling=share))
+    with otlp_endpoint() as endpoint:
+        _check_sampling(endpoint.url, share)
+
+
+def _check_sampling(url: str, share: float) -> None:
+    telemetry = Telemetry(TelemetryOptions(endpoint=url, sampling=share))
     assert telemetry.tracer.start_span("a").get_span_context().trace_flags.sampled is bool(share)
     flags = "01" if share == 0.0 else "00"
     of_caller = JobInfo(id="AJ_1", room="r", metadata=f'{{"traceparent": "00-{"a" * 32}-{"b" * 16}-{flags}"}}')
     with job_span(telemetry, of_caller, lambda: ""):
         inside = telemetry.tracer.start_span("b").get_span_context()
     assert inside.trace_flags.sampled is (flags == "01")
-    asyncio.run(telemetry.aclose(0.01))
+    asyncio.run(telemetry.aclose(1.0))
 
 
 def test_spans_that_find_the_queue_full_are_counted_and_the_call_goes_on() -> None:

@@ -10,9 +10,9 @@ from kit.turn import Conversation
 from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.barge_in.guard import InterruptionGuard
 from vivavoce.agents.turn.deadlines import Deadline
-from vivavoce.agents.turn.effects import DeadlineDropped
+from vivavoce.agents.turn.effects import DeadlineDropped, Effect
 from vivavoce.agents.turn.floor.preemption import Preemption
-from vivavoce.agents.turn.settling import MOST_GRANTS
+from vivavoce.agents.turn.settling import MOST_ACTS, MOST_GRANTS, Settling
 from vivavoce.agents.turn.wake_up import WakeUps
 
 
@@ -69,3 +69,29 @@ def test_what_begins_and_ends_again_and_again_is_given_up(monkeypatch: pytest.Mo
     talk = Conversation(max_attempts=1)
     assert MOST_GRANTS < calls < 10 * MOST_GRANTS
     assert [effect.at for effect in dropped(talk)] == [0.0]
+
+
+def test_a_deadline_acts_as_often_as_it_may_in_each_step() -> None:
+    out: list[Effect] = []
+    settling, acts = Settling(out), list[float]()
+    deadline = Deadline(1.0, acts.append)
+    for _ in range(3):
+        settling.begin(is_input=True)
+        for _ in range(MOST_ACTS):
+            settling.act(deadline, 1.5)
+    assert (acts, out) == ([1.5] * 3 * MOST_ACTS, [])
+    settling.act(deadline, 1.5)
+    settling.act(deadline, 1.5)
+    assert len(acts) == 3 * MOST_ACTS
+    assert out == [DeadlineDropped(deadline.name, 1.0)]
+
+
+def test_as_much_may_begin_in_each_step() -> None:
+    out: list[Effect] = []
+    settling = Settling(out)
+    for is_input in (False, True, False):
+        settling.begin(is_input=is_input)
+        assert all(settling.may_grant(1.0) for _ in range(MOST_GRANTS))
+    assert out == []
+    assert not settling.may_grant(1.0)
+    assert len(out) == 1

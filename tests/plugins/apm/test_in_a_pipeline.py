@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-import kit.onnx
+import kit.networks
 from kit.speech import BOOKING, frames, mixed, padded, spoken, white_noise
 from vivavoce.pipelines.cascading import CascadingPipeline
 from vivavoce.pipelines.core.clock import LoopClock
@@ -24,7 +24,7 @@ async def test_noisy_speech_is_cleaned_understood_and_judged(kind: str, tmp_path
     noisy = mixed(call, white_noise(call.duration, -45))
     detector: TurnDetector = text_turn.TurnDetector()
     if kind == "smart_turn":
-        detector = smart_turn.TurnDetector(kit.onnx.quiet_end(tmp_path / "quiet_end.onnx"))
+        detector = smart_turn.TurnDetector(kit.networks.quiet_end(tmp_path / "quiet_end.onnx"))
     told: list[PipelineEvent] = []
     came = {UserFinal: anyio.Event(), UserTurnPredicted: anyio.Event()}
 

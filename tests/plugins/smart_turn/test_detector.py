@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-import kit.onnx
+import kit.networks
 from kit.speech import frames, spoken, white_noise
 from vivavoce.pipelines.core.errors import ConfigurationError, ProviderError, ProviderProtocolError
 from vivavoce.pipelines.media.frame import AudioFrame
@@ -29,7 +29,7 @@ HELLO = TurnContext(text="hello", agent_text="Hi.")
 
 @pytest.fixture
 def network(tmp_path: Path) -> Path:
-    return kit.onnx.quiet_end(tmp_path / "quiet_end.onnx")
+    return kit.networks.quiet_end(tmp_path / "quiet_end.onnx")
 
 
 @pytest.fixture
@@ -144,13 +144,13 @@ async def test_speech_is_judged(stream: TurnDetectorStream) -> None:
 
 
 async def test_a_file_with_logits_instead_of_probabilities_is_found_out(tmp_path: Path) -> None:
-    path = kit.onnx.quiet_end(tmp_path / "logits.onnx", sigmoid=False)
+    path = kit.networks.quiet_end(tmp_path / "logits.onnx", sigmoid=False)
     with pytest.raises(ProviderProtocolError, match="smart_turn: needed one probability from 0 to 1, got shape"):
         await after(smart_turn.TurnDetector(path).open(), LOUD, QUIET)
 
 
 async def test_a_network_that_fails_is_a_provider_error(tmp_path: Path) -> None:
-    path = kit.onnx.quiet_end(tmp_path / "broken.onnx", fails=True)
+    path = kit.networks.quiet_end(tmp_path / "broken.onnx", fails=True)
     with pytest.raises(ProviderError, match="smart_turn: the network failed"):
         await after(smart_turn.TurnDetector(path).open(), LOUD)
 
@@ -162,9 +162,9 @@ def test_a_file_that_is_no_such_network_is_refused_at_once(tmp_path: Path) -> No
     with pytest.raises(ConfigurationError, match="no such file; get one from"):
         smart_turn.TurnDetector(tmp_path / "none.onnx")
     with pytest.raises(ConfigurationError, match=r"one input 'input_features'.*got .*'input_values'"):
-        smart_turn.TurnDetector(kit.onnx.quiet_end(tmp_path / "v2.onnx", name="input_values"))
+        smart_turn.TurnDetector(kit.networks.quiet_end(tmp_path / "v2.onnx", name="input_values"))
     with pytest.raises(ConfigurationError, match=r"\(batch, 80, 800\), got .*128"):
-        smart_turn.TurnDetector(kit.onnx.quiet_end(tmp_path / "large.onnx", bands=128))
+        smart_turn.TurnDetector(kit.networks.quiet_end(tmp_path / "large.onnx", bands=128))
 
 
 def test_numbers_out_of_range_are_refused(network: Path) -> None:

@@ -1,0 +1,116 @@
+"""OwedFinals alone: how many bursts a final settles, by the finals before it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import pytest
+
+from vivavoce.agents.turn.user.owed_finals import OwedFinals
+
+Came = Literal["in speech", "after speech", "without shown words"]
+
+
+def bursts(number: int) -> OwedFinals:
+    owed = OwedFinals()
+    for _ in range(number):
+        owed.burst_began()
+    return owed
+
+
+def came(owed: OwedFinals, how: Came) -> int:
+    """A final comes; return how many bursts are owed one afterwards."""
+    owed.final_came(is_in_speech=how == "in speech", has_all=how != "without shown words")
+    return owed.bursts
+
+
+@pytest.mark.parametrize(
+    ("number", "how", "left"),
+    [
+        (1, "after speech", 0),
+        (1, "in speech", 0),
+        (1, "without shown words", 1),
+        (2, "after speech", 0),
+        (2, "in speech", 1),
+        (2, "without shown words", 1),
+        (3, "in speech", 1),
+        (3, "after speech", 0),
+    ],
+)
+def test_a_first_final_settles_the_bursts_that_are_over(number: int, how: Came, left: int) -> None:
+    assert came(bursts(number), how) == left
+
+
+@pytest.mark.parametrize(
+    ("number", "how", "singly"),
+    [
+        (1, "after speech", True),
+        (1, "in speech", None),  # it may be of the earlier part of one long burst
+        (1, "without shown words", False),
+        (2, "in speech", True),
+        (2, "after speech", False),
+        (3, "in speech", False),
+    ],
+)
+def test_a_final_shows_whether_each_burst_gets_one(number: int, how: Came, singly: bool | None) -> None:
+    owed = bursts(number)
+    came(owed, how)
+    assert owed.came_singly is singly
+
+
+def test_after_a_final_of_one_burst_each_later_one_settles_one() -> None:
+    owed = bursts(1)
+    came(owed, "after speech")
+    for _ in range(3):
+        owed.burst_began()
+    assert [came(owed, "after speech") for _ in range(3)] == [2, 1, 0]
+    assert owed.came_singly is True
+
+
+def test_after_a_final_of_two_bursts_none_is_taken_for_one_of_a_single_burst() -> None:
+    owed = bursts(2)
+    came(owed, "after speech")
+    owed.burst_began()
+    came(owed, "after speech")
+    assert owed.came_singly is False
+    owed.burst_began()
+    owed.burst_began()
+    assert came(owed, "after speech") == 0
+
+
+def test_an_end_reported_after_the_final_settles_the_newest_burst_too() -> None:
+    owed = bursts(2)
+    came(owed, "in speech")
+    owed.burst_ended_before_final()
+    assert (owed.bursts, owed.came_singly) == (0, False)
+
+
+@pytest.mark.parametrize("how", ["without shown words", "in speech"])
+def test_an_end_reported_after_a_final_that_lacks_words_or_is_of_one_burst_settles_nothing(how: Came) -> None:
+    owed = bursts(1)
+    if how == "in speech":
+        came(owed, "after speech")
+        owed.burst_began()
+    owed.burst_began()
+    came(owed, how)
+    owed.burst_ended_before_final()
+    assert owed.bursts == 1
+
+
+def test_an_end_without_an_owed_burst_says_nothing_of_how_finals_come() -> None:
+    owed = bursts(1)
+    came(owed, "after speech")
+    owed.burst_ended_before_final()
+    assert (owed.bursts, owed.came_singly) == (0, True)
+
+
+def test_shown_words_are_owed_one_final_and_forgiven_ones_none() -> None:
+    owed = OwedFinals()
+    owed.words_shown()
+    owed.words_shown()
+    assert owed.bursts == 1
+    owed.burst_began()
+    owed.words_shown()
+    assert owed.bursts == 2
+    owed.forgive()
+    assert owed.bursts == 0
