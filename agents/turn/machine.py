@@ -42,21 +42,21 @@ class TurnMachine:
         self._out: list[Effect] = []
         self._floor = Floor(self._out)
         self._user = UserSide()
-        self._hush = hush = InterruptionGuard(self._floor, self._user, options.interruption.echo_warm_up)
+        self._guard = guard = InterruptionGuard(self._floor, self._user, options.interruption.echo_warm_up)
         self._caller = caller = CallerFloor(options, self._floor, self._user)
-        self._interruption = Interruption(options.interruption, self._floor, self._user, hush, caller, self._out)
-        endpointing = Endpointing(options.endpointing)
+        self._interruption = Interruption(options.interruption, self._floor, self._user, guard, caller, self._out)
+        self._endpointing = endpointing = Endpointing(options)
         self._attempts = Preemption(options, self._floor, self._user, self._out)
         self._preemption = self._attempts if _has_attempts(options) else None
-        self._answering = TurnCommit(
-            options, self._floor, self._user, self._interruption, hush, endpointing, self._preemption, self._out
+        self._turn_commit = TurnCommit(
+            options, self._floor, self._user, self._interruption, guard, endpointing, self._preemption, self._out
         )
-        self._listening = UserTurns(
-            options, self._floor, self._user, self._interruption, self._answering, hush, endpointing, self._out
+        self._user_turns = UserTurns(
+            options, self._floor, self._user, self._interruption, self._turn_commit, guard, endpointing, self._out
         )
-        self._hearing_out = HearingOut(options.endpointing, self._user, self._answering, self._out)
-        self._speeches = SpeechQueue(
-            self._floor, caller, self._interruption, hush, self._out, max_errors=options.max_errors
+        self._hearing_out = HearingOut(options.endpointing, self._user, self._turn_commit, self._out)
+        self._queue = SpeechQueue(
+            self._floor, caller, self._interruption, guard, self._out, max_errors=options.max_errors
         )
         self._late_answers = LateAnswers(self._floor, self._user, self._out)
         self._wake_ups = WakeUps(options, self._floor, self._user, self._out)
@@ -65,8 +65,8 @@ class TurnMachine:
             self._floor,
             self._user,
             take=self._take_options,
-            owed_until=lambda: self._answering.owed_until,
-            lose_turn=self._listening.lose_turn,
+            owed_until=lambda: self._turn_commit.owed_until,
+            lose_turn=self._user_turns.lose_turn,
             answer_lost_turn=self._answer_lost_turn,
             out=self._out,
         )
@@ -109,7 +109,7 @@ class TurnMachine:
     @property
     def turns(self) -> int:
         """How many user turns have begun, those before a resumed session's start included."""
-        return self._listening.turns
+        return self._user_turns.turns
 
     @property
     def is_change_due(self) -> bool:
@@ -155,7 +155,7 @@ class TurnMachine:
 
     def _begin_next(self, now: float) -> bool:
         """Let begin what waits and may begin; report whether anything was done."""
-        if self._late_answers.ask() or self._speeches.grant_next(now) or self._speeches.prepare_answer():
+        if self._late_answers.ask() or self._queue.grant_next(now) or self._queue.prepare_answer():
             return True
         return self._preemption is not None and self._preemption.update()
 
@@ -173,10 +173,10 @@ class TurnMachine:
         if self._hearing_out.until is not None:
             yield Deadline(self._hearing_out.until, self._end_hearing)
             return
-        yield from self._hush.deadlines()
+        yield from self._guard.deadlines()
         yield from self._caller.deadlines()
         yield from self._interruption.deadlines()
-        yield from self._listening.deadlines()
+        yield from self._user_turns.deadlines()
         if self._preemption is not None and self._user.turn is not None:
             yield from self._preemption.deadlines()
         if self._gone_until is not None:
@@ -191,23 +191,23 @@ class TurnMachine:
             case i.SessionStarting() | i.SessionStarted() | i.SessionClosing() | i.SessionClosed():
                 self._on_lifecycle(event, now)
             case i.SpeechRequested() if self._phase in ("new", "closed") or self._is_unheard_farewell:
-                self._speeches.refuse(event)
+                self._queue.refuse(event)
             case i.SpeechRequested():
-                self._speeches.requested(event, now)
+                self._queue.requested(event, now)
             case i.SpeechProtected():
-                self._speeches.protect(event)
+                self._queue.protect(event)
             case i.InterruptRequested():
-                self._speeches.interrupt(event)
+                self._queue.interrupt(event)
             case i.PlayoutStarted():
-                self._speeches.playout_started(event)
+                self._queue.playout_started(event)
             case i.PlayoutFinished():
-                self._speeches.playout_finished(event, now)
+                self._queue.playout_finished(event, now)
             case i.ToolsStarted():
-                self._speeches.tools_started(event)
+                self._queue.tools_started(event)
             case i.ToolsAwaited() | i.FloorYielded():
-                self._speeches.gives_way(event)
+                self._queue.gives_way(event)
             case i.ToolsFinished():
-                self._speeches.tools_finished(event)
+                self._queue.tools_finished(event)
             case i.ToolCallSettled():
                 self._floor.lapse(event.call_id)
             case i.AnswerOwed():
@@ -216,11 +216,11 @@ class TurnMachine:
             case i.ResultsCarried():
                 self._late_answers.carried(event.results_id)
             case i.SpeechEnded():
-                self._speeches.ended(event, is_open=self._is_open)
+                self._queue.ended(event, is_open=self._is_open)
             case i.HandoffRequested():
-                self._speeches.handoff_requested(event, is_open=self._is_open)
+                self._queue.handoff_requested(event, is_open=self._is_open)
             case i.HandoffEnded():
-                self._speeches.handoff_ended(event, now)
+                self._queue.handoff_ended(event, now)
             case i.PipelineChangeRequested():
                 self._pipelines.requested(event)
             case i.PipelineReady():
@@ -250,39 +250,39 @@ class TurnMachine:
     def _dispatch_user(self, event: i.TurnInput, now: float) -> None:
         match event:
             case i.UserSpeechStarted():
-                self._listening.speech_started(min(event.at, now))
+                self._user_turns.speech_started(min(event.at, now))
             case i.UserSpeechEnded():
-                self._listening.speech_ended(min(event.at, now), now)
+                self._user_turns.speech_ended(min(event.at, now), now)
             case i.UserVoicePaused():
                 self._user.voice_paused(min(event.at, now))
             case i.UserVoiceResumed():
                 self._user.voice_resumed()
             case i.UserAudioStopped():
-                self._listening.speech_ended(now, now)
+                self._user_turns.speech_ended(now, now)
             case i.UserInterim():
-                self._listening.interim(_unless_blank(event.text), now, event.item_id)
+                self._user_turns.interim(_unless_blank(event.text), now, event.item_id)
             case i.UserFinal():
-                self._listening.final(_unless_blank(event.text), now, event.item_id)
+                self._user_turns.final(_unless_blank(event.text), now, event.item_id)
             case i.RecogniserLost():
                 self._user.hears_words_since = None
             case i.RecogniserBack():
                 self._user.hears_words_since = now
             case i.UserTurnPredicted():
-                self._listening.predicted(event.complete, now)
+                self._user_turns.predicted(event.complete, now)
             case i.UserTurnEnded():
-                self._listening.turn_ended(now, event.item_id)
+                self._user_turns.turn_ended(now, event.item_id)
             case i.UserAudioCommitted():
-                self._answering.audio_named(event.item_id)
+                self._turn_commit.audio_named(event.item_id)
             case i.TurnCommitRequested():
-                self._listening.commit_requested(now)
+                self._user_turns.commit_requested(now)
             case i.TurnClearRequested():
-                self._listening.clear_requested(now)
+                self._user_turns.clear_requested(now)
             case i.TextReceived():
-                self._listening.typed(event.text, now)
+                self._user_turns.typed(event.text, now)
             case i.RemoteReplyStarted():
-                self._listening.remote_reply(event.remote_reply_id, now, event.item_id)
+                self._user_turns.remote_reply(event.remote_reply_id, now, event.item_id)
             case i.RemoteReplyCancelled():
-                self._listening.remote_reply_cancelled()
+                self._user_turns.remote_reply_cancelled()
             case i.ParticipantLeft():
                 self._on_left(event, now)
             case i.ParticipantLinked():
@@ -293,14 +293,15 @@ class TurnMachine:
     def _take_options(self, options: TurnOptions, now: float) -> None:
         self._attempts.limit(options.max_attempts)
         self._preemption = self._attempts if _has_attempts(options) else None
-        self._listening.options = self._caller.options = options
+        self._user_turns.options = self._caller.options = options
+        self._endpointing.take_options(options)
         self._user.burst = None  # the new one has heard nothing yet
         self._user.hears_words_since = now
-        self._answering.take_options(options, self._preemption, now)
+        self._turn_commit.take_options(options, self._preemption, now)
 
     def _answer_lost_turn(self) -> None:
-        turn_id, text = self._answering.last_turn
-        if text and turn_id == self._speeches.unanswered and self._user.turn is None:
+        turn_id, text = self._turn_commit.last_turn
+        if text and turn_id == self._queue.unanswered and self._user.turn is None:
             self._late_answers.answer(turn_id)
 
     # --- from start to close
@@ -321,13 +322,13 @@ class TurnMachine:
             self._gone_until = now + event.grace
             self._interruption.caller_left(now)
         self._wake_ups.caller_left()
-        self._listening.speech_ended(now, now)  # no VAD will tell
+        self._user_turns.speech_ended(now, now)  # no VAD will tell
 
     def _on_lifecycle(self, event: i.TurnInput, now: float) -> None:
         match event:
             case i.SessionStarting() if self._phase == "new":
                 self._phase = "starting"
-                self._listening.go_on_after(event.turns_before)
+                self._user_turns.go_on_after(event.turns_before)
                 self._state.begin(now)
             case i.SessionStarted() if self._phase == "starting":
                 self._phase = "started"
@@ -342,7 +343,7 @@ class TurnMachine:
     def _close(self, now: float, *, hears_out: bool = False) -> None:
         self._phase = "closing"
         self._gone_until = None
-        self._hush.end()
+        self._guard.end()
         self._late_answers.clear()
         if hears_out:
             self._hearing_out.begin(now)
@@ -351,12 +352,12 @@ class TurnMachine:
             self._preemption = None
         else:
             self._end_hearing(now)
-        self._speeches.cancel_all()
+        self._queue.cancel_all()
         self._pipelines.close()
 
     def _end_hearing(self, now: float) -> None:
-        self._listening.close(now)
-        self._speeches.cancel_all()
+        self._user_turns.close(now)
+        self._queue.cancel_all()
         self._hearing_out.end()
 
     def _on_gone(self, now: float) -> None:

@@ -32,7 +32,7 @@ class EndpointingOptions:
     """
 
     mode: Literal["fixed", "dynamic", "manual"] = "fixed"
-    """`dynamic` learns `min_delay` from the caller's own pauses (`agents.turn.user.endpointing` says how).
+    """`dynamic` learns `min_delay` from the caller's own pauses (`agents.turn.user.learned_delay` says how).
 
     `manual`: only `session.input.commit_turn()` ends a turn (push-to-talk), besides typed text and the limits below; a
     preemptive answer is then begun on final words in a silence only, not on interims or while the user speaks."""

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.barge_in.guard import InterruptionGuard, is_long_pause
-from vivavoce.agents.turn.barge_in.judge import PolicyRunner
 from vivavoce.agents.turn.barge_in.policy import Decision, InterruptionMoment, Trigger
+from vivavoce.agents.turn.barge_in.policy_runner import PolicyRunner
 from vivavoce.agents.turn.deadlines import NANOSECOND_DIGITS, Deadline
 from vivavoce.agents.turn.effects import (
     Cause,
@@ -50,18 +50,18 @@ class Interruption:
         options: InterruptionOptions,
         floor: Floor,
         user: UserSide,
-        hush: InterruptionGuard,
+        guard: InterruptionGuard,
         caller: CallerFloor,
         out: list[Effect],
     ) -> None:
         self._options = options
         self.caller = caller
         """Whose the floor is, and what speech the caller's words leave alone."""
-        self._hush = hush
+        self._guard = guard
         self._floor = floor
         self._user = user
         self._out = out
-        self._judge = PolicyRunner(options, out)
+        self._policies = PolicyRunner(options, out)
         self._by: InterruptedBy = "voice"
         self._words_paused_at = float("-inf")
         self._calls_interrupted: tuple[str, set[str]] = ("", set())  # by the turn of that id
@@ -80,7 +80,7 @@ class Interruption:
 
     def may_cut(self, speech: Speech) -> bool:
         """Whether the user's voice may hold or cut that speech."""
-        return self._options.enabled and speech.interruptible and not self._hush.shields(speech)
+        return self._options.enabled and speech.interruptible and not self._guard.shields(speech)
 
     def takes_floor(self, text: str) -> bool:
         """Whether these words are more than a sign of listening. Where nothing was heard, all words are."""
@@ -89,7 +89,7 @@ class Interruption:
     def _are_words(self, text: str) -> bool:
         if not text or (self._options.min_words and count_words(text) < self._options.min_words):
             return False
-        return not self._judge.is_backchannel(text)
+        return not self._policies.is_backchannel(text)
 
     def is_only_sign(self, turn: UserTurn, now: float) -> bool:
         """Whether that turn, which is over, is no more than a sign of listening to what is or was being heard.
@@ -98,24 +98,24 @@ class Interruption:
         """
         is_sign = not self.takes_floor(turn.loud_text or turn.new_text)
         active = self._floor.active
-        if not self._judge.has_policy or active is None or not active.is_playing:
+        if not self._policies.has_policy or active is None or not active.is_playing:
             return is_sign
         return self._decide("end_of_turn", active, now, "ignore" if is_sign else "interrupt") == "ignore"
 
     def _decide(self, trigger: Trigger, active: Speech, now: float, default: Decision) -> Decision:
         """Ask the policy, if there is one."""
-        if not self._judge.has_policy:
+        if not self._policies.has_policy:
             return default
         turn, burst = self._user.turn, self._user.burst
         text = "" if turn is None else turn.loud_text
         assert active.playing_since is not None
-        return self._judge.decide(
+        return self._policies.decide(
             InterruptionMoment(
                 trigger=trigger,
                 text=text,
                 is_final=turn is not None and not turn.interim,
                 is_stable=turn is not None and (turn.is_interim_stable or not turn.interim),
-                is_backchannel=bool(text) and self._judge.is_backchannel(text),
+                is_backchannel=bool(text) and self._policies.is_backchannel(text),
                 speech_seconds=0.0 if burst is None else burst.voiced_seconds(now),
                 is_speaking=self._user.is_speaking,
                 agent_seconds=max(0.0, round(now - active.playing_since, 6)),
@@ -143,7 +143,7 @@ class Interruption:
         options = self._options
         limit = options.min_duration if active.is_playing else options.thinking_min_duration
         was_short = active.paused_at >= burst.started_at and burst.voiced_seconds(burst.started_at) < limit
-        means_nothing = self._hush.overrules(active, burst.started_at)
+        means_nothing = self._guard.overrules(active, burst.started_at)
         if was_short or means_nothing or (turn is not None and not turn.owes_final):
             self._resume(active)
 
@@ -158,12 +158,12 @@ class Interruption:
             self._interrupt_calls(turn, turn.firm_text)
             if active is None and self._prepared_answer is not None:
                 self.take_floor()
-        if turn is None or active is None or not self.may_cut(active) or self._hush.covers(turn):
+        if turn is None or active is None or not self.may_cut(active) or self._guard.covers(turn):
             return
         if self.caller.spares(turn, active):
             return
         active.held_for = 0.0
-        if self._judge.has_policy and active.is_playing:
+        if self._policies.has_policy and active.is_playing:
             self._ask_about_words(turn, active, now, is_guess=is_guess)
         elif is_guess:
             return
@@ -320,7 +320,7 @@ class Interruption:
         may_cut = active is not None and self.may_cut(active)
         if self.is_caller_gone or not (may_cut or (active is None and (self._floor.in_tools or self._prepared_answer))):
             return
-        if turn is not None and turn.interim and not turn.is_interim_stable and not self._hush.covers(turn):
+        if turn is not None and turn.interim and not turn.is_interim_stable and not self._guard.covers(turn):
             yield Deadline(turn.interim_since + options.stable_interim, self._on_interim_stable)
         if active is None:
             return
@@ -338,9 +338,9 @@ class Interruption:
                     self._held_until(active, active.paused_at, burst, options.max_pause), self._on_long_pause
                 )
         elif active.is_playing and burst.is_going_on and not (burst.is_mere_noise or self._is_worn_out(active, burst)):
-            if not (is_spared or self._hush.overrules(active, burst.started_at)):
+            if not (is_spared or self._guard.overrules(active, burst.started_at)):
                 assert active.playing_since is not None
-                since = max(burst.started_at, active.playing_since, self._hush.warm_at)
+                since = max(burst.started_at, active.playing_since, self._guard.warm_at)
                 if burst.voiced_until is None or burst.voiced_seconds(since, since=since) >= options.min_duration:
                     yield Deadline(since + options.min_duration + burst.voice_lag, self._on_long_speech)
 
@@ -378,7 +378,7 @@ class Interruption:
         assert active.paused_at is not None
         assert burst is not None
         self._count_hold(active, active.paused_at, burst, now)
-        takes_floor = turn is not None and not self._hush.covers(turn) and self.takes_floor(turn.loud_text)
+        takes_floor = turn is not None and not self._guard.covers(turn) and self.takes_floor(turn.loud_text)
         if self.caller.spares(turn, active):
             takes_floor = False
         elif active.is_playing:

@@ -33,14 +33,14 @@ class SpeechQueue:
         floor: Floor,
         caller: CallerFloor,
         interruption: Interruption,
-        hush: InterruptionGuard,
+        guard: InterruptionGuard,
         out: list[Effect],
         *,
         max_errors: int,
     ) -> None:
         self._floor = floor
         self._caller = caller
-        self._hush = hush
+        self._guard = guard
         self._interruption = interruption
         self._out = out
         self._max_errors = max_errors
@@ -182,7 +182,7 @@ class SpeechQueue:
             self._floor.was_handoff_heard = True
             for waiting in self._floor.waiting:
                 waiting.has_foreword = True
-            self._hush.agent_sounds(event.at)
+            self._guard.agent_sounds(event.at)
             self._caller.agent_sounds(speech)
 
     def playout_finished(self, event: i.PlayoutFinished, now: float) -> None:

@@ -36,13 +36,13 @@ class TurnCommit:
         floor: Floor,
         user: UserSide,
         interruption: Interruption,
-        hush: InterruptionGuard,
+        guard: InterruptionGuard,
         endpointing: Endpointing,
         preemption: Preemption | None,
         out: list[Effect],
     ) -> None:
         self._options = options
-        self._hush = hush
+        self._guard = guard
         self._endpointing = endpointing
         self._preemption = preemption
         self._floor = floor
@@ -73,13 +73,13 @@ class TurnCommit:
             return False
         is_by_voice = not turn.is_over_by_word
         if self._interruption.may_cut(active):
-            return is_by_voice and (self._is_hushed(turn) or (active.is_kept and self._hush.covers(turn)))
+            return is_by_voice and (self._is_hushed(turn) or (active.is_kept and self._guard.covers(turn)))
         return is_by_voice or not active.interruptible
 
     def _is_hushed(self, turn: UserTurn) -> bool:
         if len(turn.segments) > turn.hushed or turn.typed:
             return False
-        return self._hush.covers(turn) if turn.interim else turn.hushed > 0
+        return self._guard.covers(turn) if turn.interim else turn.hushed > 0
 
     def finish(self, now: float, ended_by: EndedBy | None = None) -> None:
         """The open turn is over: answer it, keep it as a backchannel, or drop it.
@@ -132,8 +132,10 @@ class TurnCommit:
             ended_by = turn.over.by
         elif ended_by is None:
             ended_by = "transcript_timeout" if turn.owes_final else "pause"
-            delay = turn.delay(self._options, self._endpointing.min_delay)
-        self._endpointing.turn_ended(turn.silence_since if ended_by == "pause" and turn.burst is not None else None)
+            delay = self._endpointing.delay(turn)
+        self._endpointing.learned.turn_ended(
+            turn.silence_since if ended_by == "pause" and turn.burst is not None else None
+        )
         if ended_by == "max_turn_words" or ended_by == "max_turn_duration":
             words, seconds = count_words(turn.text), round(now - turn.began_at, 6)
             self._out.append(UserTurnLimitReached(turn.turn_id, ended_by, words, seconds))

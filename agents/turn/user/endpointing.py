@@ -1,85 +1,43 @@
-"""Endpointing: how long a pause must be to end the caller's turn, fixed or learned from the caller's own pauses.
+"""Endpointing: the rule by which a pause ends the caller's turn.
 
-What is wanted is the shortest delay that this caller's pauses *within* a turn rarely exceed. So only such pauses teach,
-and they are told apart by what came after them:
-
-* Words that went on with the open turn, or with one that was committed and whose answer nobody had heard yet (a merged
-  turn: the delay was too short), or that began within `REACTION` of the answer's first sound, too early to be a
-  reaction to it: a pause within the turn. Noise teaches nothing: it takes words.
-* A turn that a pause ended and that went without one: the caller finished in one go, so the delay may shrink.
-
-The estimate is exponential smoothing with two rates, which makes it a high quantile and not a mean (at a mean, half of
-the caller's pauses would be cut off): half of the way to a pause that was too long for it, a tenth of the way back. Two
-hesitations are enough to be patient, some ten quick turns to be brisk again; one outlier counts at most as `high` does.
-
-LiveKit's dynamic endpointing, for comparison: one mean of all pauses (0.9 of the past), from `min_delay` upwards only;
-noise between two sounds counts as a pause; and `max_delay` follows the silence before the agent's speech, in which its
-own delay is contained. Here `max_delay` stays what was asked for: it belongs to the turn detector, and pauses that the
-detector judged incomplete do not teach.
-
-Without a VAD there are no pauses to learn from, and the delay stays where it is.
+The wait counts from the true end of speech. Its length depends on the facts that are known of the turn: whether a final
+is still owed, and the verdict of the turn detector. Without a verdict, or with "complete", it is the learned delay.
 """
 
 from __future__ import annotations
 
-from vivavoce.agents.turn.options import EndpointingOptions
-
-RISE = 0.5
-"""Share of the way to a pause that was longer than the delay allows for."""
-FALL = 0.1
-"""Share of the way to a shorter one."""
-MARGIN = 0.15
-"""Seconds that the delay is to be longer than a pause."""
-REACTION = 0.25
-"""Seconds of the agent's speech within which the caller cannot have reacted to it yet."""
+from vivavoce.agents.turn.options import TurnOptions
+from vivavoce.agents.turn.user.learned_delay import LearnedDelay
+from vivavoce.agents.turn.user.turn import UserTurn
 
 
 class Endpointing:
-    """Owns the delay that ends a turn judged complete, or not judged at all."""
+    """Computes when a turn is over, by the options of the pipeline that hears."""
 
-    def __init__(self, options: EndpointingOptions) -> None:
-        self.min_delay = options.min_delay
-        """Seconds of silence, by now."""
-        self.is_dynamic = options.mode == "dynamic"
-        self._low, self._high = options.learned
-        self._ended_at: float | None = None
-        self._pause: float | None = None
-        self._has_paused = False
-        self._went_without = False
+    def __init__(self, options: TurnOptions) -> None:
+        self._options = options
+        self.learned = LearnedDelay(options.endpointing)
+        """The delay that ends a turn which the detector judged complete, or did not judge."""
 
-    def speech_began(self, at: float, since: float | None) -> None:
-        """The caller sounds again at `at`.
+    def take_options(self, options: TurnOptions) -> None:
+        """Another pipeline hears from now on. The learned delay stays: it belongs to the caller."""
+        self._options = options
 
-        Args:
-            since: When the pause within the turn began; None if this is no such pause.
-        """
-        self._pause = None if since is None else max(0.0, at - since)
+    def ends_at(self, turn: UserTurn) -> float:
+        """Return when the turn is over, if nothing else happens. The user is silent, or a request has ended it."""
+        if turn.over is not None:
+            return turn.over.at if turn.has_words else turn.over.at + self._options.endpointing.transcript_timeout
+        return turn.silence_since + self.delay(turn)
 
-    @property
-    def ended_at(self) -> float | None:
-        """The true end of the last turn that was committed."""
-        return self._ended_at
-
-    def words_came(self) -> None:
-        """What sounds are words: the pause before them was one."""
-        if self._pause is not None:
-            self._has_paused, self._went_without = True, False
-            self._move(self._pause + MARGIN)
-            self._pause = None
-
-    def turn_ended(self, silence_since: float | None) -> None:
-        """A turn was committed.
-
-        Args:
-            silence_since: The true end of its speech; None where something else than a pause ended it.
-        """
-        self._ended_at, self._pause = silence_since, None
-        if self._went_without:  # only by now is it sure that nothing followed
-            self._move(self._low)
-        self._went_without = self.is_dynamic and silence_since is not None and not self._has_paused
-        self._has_paused = False
-
-    def _move(self, wanted: float) -> None:
-        rate = RISE if wanted > self.min_delay else FALL
-        moved = self.min_delay + rate * (min(wanted, self._high) - self.min_delay)
-        self.min_delay = max(moved, self._low)
+    def delay(self, turn: UserTurn) -> float:
+        """Return the seconds of silence that end the turn, counted from the beginning of the present pause."""
+        options, endpointing = self._options, self._options.endpointing
+        if options.remote_decides:
+            return max(endpointing.max_delay, endpointing.transcript_timeout)
+        if turn.owes_final:
+            return endpointing.transcript_timeout
+        if turn.is_complete is False:
+            return endpointing.max_delay
+        if turn.is_complete is None and options.detector_timeout is not None:
+            return max(self.learned.min_delay, options.detector_timeout)
+        return self.learned.min_delay

@@ -16,10 +16,10 @@ from vivavoce.agents.turn.user.turn import UserSide
 class HearingOut:
     """Knows until when the last words are waited for."""
 
-    def __init__(self, options: EndpointingOptions, user: UserSide, answering: TurnCommit, out: list[Effect]) -> None:
+    def __init__(self, options: EndpointingOptions, user: UserSide, commit: TurnCommit, out: list[Effect]) -> None:
         self._timeout = options.transcript_timeout
         self._user = user
-        self._answering = answering
+        self._turn_commit = commit
         self._out = out
         self._is_asked = False
         self.until: float | None = None
@@ -34,18 +34,18 @@ class HearingOut:
         if burst is not None and burst.is_going_on:
             ended_at = now if burst.voiced_until is None else burst.voiced_until
             burst.end(ended_at, now)
-            self._answering.speech_ended(ended_at)
-        self.until = now + self._timeout if self._turn_owes_words(now) else self._answering.owed_until
+            self._turn_commit.speech_ended(ended_at)
+        self.until = now + self._timeout if self._turn_owes_words(now) else self._turn_commit.owed_until
         self._out.append(SettleAudio())
 
     def take(self, event: UserInterim | UserFinal, text: str, now: float) -> bool:
         """Take a transcript; return whether no more words are owed."""
         if isinstance(event, UserFinal):
-            news = self._answering.settle_late(text, now, event.item_id)
+            news = self._turn_commit.settle_late(text, now, event.item_id)
             turn = self._user.turn  # opened again, perhaps
             if turn is not None and news is not None:
                 turn.add_final(news, now, event.item_id)
-        elif (turn := self._user.turn) is not None and not self._answering.is_named(event.item_id):
+        elif (turn := self._user.turn) is not None and not self._turn_commit.is_named(event.item_id):
             turn.add_interim(text, now, event.item_id)
         return not self._owes_words(now)
 
@@ -57,7 +57,7 @@ class HearingOut:
             self._out.append(HeardOut())
 
     def _owes_words(self, now: float) -> bool:
-        return self._answering.owed_until > now or self._turn_owes_words(now)
+        return self._turn_commit.owed_until > now or self._turn_owes_words(now)
 
     def _turn_owes_words(self, now: float) -> bool:
         turn = self._user.turn

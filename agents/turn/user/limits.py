@@ -1,6 +1,6 @@
 """TurnLimits: a user turn of too many words or seconds is over, though the caller talks on.
 
-Its words are answered; the answer is owed (`hush`): the caller's voice does not take it back. What is said after the
+Its words are answered; the answer is owed (`guard`): the caller's voice does not take it back. What is said after the
 limit is a new turn, answered after that. A turn that was committed and went on counts from its first part. (LiveKit
 counts over all turns until the agent speaks, and leaves the answer to a hook.)
 

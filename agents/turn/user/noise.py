@@ -28,10 +28,10 @@ GRACE = 1.0
 class Noise:
     """Decides when what sounds is noise."""
 
-    def __init__(self, user: UserSide, interruption: Interruption, answering: TurnCommit) -> None:
+    def __init__(self, user: UserSide, interruption: Interruption, commit: TurnCommit) -> None:
         self._user = user
         self._interruption = interruption
-        self._answering = answering
+        self._turn_commit = commit
         self._drops_turn = self._is_manual = True
 
     def deadlines(self, options: TurnOptions) -> Iterator[Deadline]:
@@ -54,7 +54,7 @@ class Noise:
         assert burst is not None
         burst.turn_to_noise()
         if turn is not None and not turn.has_words and self._drops_turn:
-            self._answering.drop("noise")
+            self._turn_commit.drop("noise")
         elif (
             turn is not None and turn.has_words and turn.over is None and not (self._is_manual or burst.emits_interims)
         ):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from vivavoce.agents.turn.effects import EndedBy, TurnTiming
-from vivavoce.agents.turn.options import TurnOptions
 from vivavoce.agents.turn.user.owed_finals import OwedFinals, lacks_words
 
 LONGEST_VOICE = 30.0
@@ -93,7 +92,7 @@ class Past:
     """What an open turn has of turns that were committed.
 
     Args:
-        late_merges: How often it has merged after a long pause (`hush`).
+        late_merges: How often it has merged after a long pause (`guard`).
         amends: The turn whose message, amended by a late final, is to be answered anew as this one; empty: none.
         amended: How many of its segments, the first ones, say what a committed guess was of; they are not taken back.
     """
@@ -114,7 +113,7 @@ class UserTurn:
         is_merged: It was committed before and goes on.
         past: What it has of turns that were committed.
         segments: Final transcripts since.
-        hushed: How many of these were said when no voice took the floor (`hush`).
+        hushed: How many of these were said when no voice took the floor (`guard`).
         interim: What the last utterance sounds like, while no final settles it.
         interim_item_id: The provider's name of that utterance.
         typed: What was typed while the turn was open.
@@ -270,29 +269,6 @@ class UserTurn:
         if self.burst is not None and self.burst.ended_at is not None:
             return self.burst.ended_at
         return self.word_at
-
-    def ends_at(self, options: TurnOptions, min_delay: float) -> float:
-        """Return when the turn is over, if nothing else happens. The user is silent or has been told to be done.
-
-        Args:
-            min_delay: Silence that ends a turn judged complete, by now.
-        """
-        if self.over is not None:
-            return self.over.at if self.has_words else self.over.at + options.endpointing.transcript_timeout
-        return self.silence_since + self.delay(options, min_delay)
-
-    def delay(self, options: TurnOptions, min_delay: float) -> float:
-        """Return how long the pause going on must be to end the turn."""
-        endpointing = options.endpointing
-        if options.remote_decides:
-            return max(endpointing.max_delay, endpointing.transcript_timeout)
-        if self.owes_final:
-            return endpointing.transcript_timeout
-        if self.is_complete is False:
-            return endpointing.max_delay
-        if self.is_complete is None and options.detector_timeout is not None:
-            return max(min_delay, options.detector_timeout)
-        return min_delay
 
     def timing(self, now: float, ended_by: EndedBy, delay: float | None) -> TurnTiming:
         """Return the times for the turn's record, committed now."""

@@ -11,7 +11,8 @@ from vivavoce.agents.turn.effects import ClearAudio, Effect, PredictEndOfTurn, R
 from vivavoce.agents.turn.floor.floor import Floor
 from vivavoce.agents.turn.options import TurnOptions
 from vivavoce.agents.turn.user.commit import TurnCommit
-from vivavoce.agents.turn.user.endpointing import REACTION, Endpointing
+from vivavoce.agents.turn.user.endpointing import Endpointing
+from vivavoce.agents.turn.user.learned_delay import REACTION
 from vivavoce.agents.turn.user.limits import TurnLimits
 from vivavoce.agents.turn.user.noise import Noise
 from vivavoce.agents.turn.user.turn import Burst, Over, Past, UserSide, UserTurn
@@ -26,8 +27,8 @@ class UserTurns:
         floor: Floor,
         user: UserSide,
         interruption: Interruption,
-        answering: TurnCommit,
-        hush: InterruptionGuard,
+        commit: TurnCommit,
+        guard: InterruptionGuard,
         endpointing: Endpointing,
         out: list[Effect],
     ) -> None:
@@ -36,11 +37,11 @@ class UserTurns:
         self._floor = floor
         self._user = user
         self._interruption = interruption
-        self._answering = answering
-        self._hush = hush
+        self._turn_commit = commit
+        self._guard = guard
         self._endpointing = endpointing
         self._limits = TurnLimits(options.endpointing, user, out)
-        self._noise = Noise(user, interruption, answering)
+        self._noise = Noise(user, interruption, commit)
         self._is_manual = options.endpointing.mode == "manual"
         self._requested_at: float | None = None
         self._out = out
@@ -64,7 +65,7 @@ class UserTurns:
         if turn is not None:
             turn.owed.forgive()
             if not turn.has_words:
-                self._answering.drop("cleared")
+                self._turn_commit.drop("cleared")
         self._interruption.let_go_on()
 
     # --- voice
@@ -73,9 +74,9 @@ class UserTurns:
         """The VAD hears speech."""
         if self._user.is_speaking:
             return
-        self._answering.speech_began()
-        if self._endpointing.is_dynamic:
-            self._endpointing.speech_began(at, self._pause_since(at))
+        self._turn_commit.speech_began()
+        if self._endpointing.learned.is_dynamic:
+            self._endpointing.learned.speech_began(at, self._pause_since(at))
         turn = self._open_turn(at)
         self._user.onset = at
         burst = self._user.burst = Burst(
@@ -101,7 +102,7 @@ class UserTurns:
         if turn.has_words:
             self._ask_detector(turn)
         else:
-            self._answering.drop("noise")
+            self._turn_commit.drop("noise")
 
     def _hear(self, burst: Burst) -> None:
         """What answers has heard this speech itself: it is a turn, or too short to be one while the agent speaks."""
@@ -116,7 +117,7 @@ class UserTurns:
                 return
         burst.is_heard = True
         if active is not None and self._interruption.may_cut(active):
-            if not self._hush.overrules(active, burst.started_at):
+            if not self._guard.overrules(active, burst.started_at):
                 self._interruption.take_floor()
 
     def _end_speech(self, now: float) -> None:
@@ -125,24 +126,24 @@ class UserTurns:
 
     def _end_burst(self, burst: Burst, at: float, now: float) -> None:
         burst.end(at, now)
-        self._answering.speech_ended(at)
+        self._turn_commit.speech_ended(at)
 
     def interim(self, text: str, now: float, item_id: str = "") -> None:
         """An utterance sounds like that so far."""
         if text:
             self._user.act(now)
-        if self._answering.is_named(item_id):
+        if self._turn_commit.is_named(item_id):
             return
         if not text and self._user.turn is None:
             return
-        if self._user.turn is None and self._answering.covers_interim(text, now, item_id):
+        if self._user.turn is None and self._turn_commit.covers_interim(text, now, item_id):
             return
         turn = self._open_turn(now)
         if text:
             self._user.words_tell_onset(now)
             self._user.word_came()
         if text and not turn.owed_before:
-            self._endpointing.words_came()
+            self._endpointing.learned.words_came()
         turn.add_interim(text, now, item_id)
         self._interruption.words_came(now, is_guess=True)
 
@@ -150,7 +151,7 @@ class UserTurns:
         """An utterance is settled; an empty text says that it was nothing."""
         if text:
             self._user.act(now)
-        news = self._answering.settle_late(text, now, item_id)
+        news = self._turn_commit.settle_late(text, now, item_id)
         if news is None:
             return
         text = news
@@ -161,13 +162,13 @@ class UserTurns:
             self._user.words_tell_onset(now)
         if text and not (turn.owed_before and self._user.is_speaking):  # else it is of the speech before
             self._user.word_came()
-            self._endpointing.words_came()
+            self._endpointing.learned.words_came()
         turn.add_final(text, now, item_id)
         if self._is_manual and turn.over is None and self._was_requested(now):
             turn.over = Over(now)
         if turn.has_words:
             active = self._floor.active
-            if self._hush.covers(turn) or (active is not None and self._interruption.caller.spares(turn, active)):
+            if self._guard.covers(turn) or (active is not None and self._interruption.caller.spares(turn, active)):
                 turn.hushed = len(turn.segments)
             self._interruption.words_came(now)
             if not self._user.is_speaking:
@@ -175,7 +176,7 @@ class UserTurns:
         elif self._user.is_speaking:
             self._user.words_were_none()
         else:
-            self._answering.drop("noise")
+            self._turn_commit.drop("noise")
             self._interruption.let_go_on()
 
     def predicted(self, complete: bool, now: float) -> None:
@@ -198,10 +199,10 @@ class UserTurns:
             self._end_speech(now)
             self._open_turn(now).hear(now)
             if item_id:
-                self._answering.audio_named(item_id)
+                self._turn_commit.audio_named(item_id)
         turn = self._user.turn
         if turn is not None and turn.has_words and not self._is_manual:
-            self._answering.finish(now, "recogniser")
+            self._turn_commit.finish(now, "recogniser")
 
     def commit_requested(self, now: float) -> None:
         """The application says that the turn is over: at once, or when the words come that are still owed."""
@@ -236,7 +237,7 @@ class UserTurns:
             if self._is_manual:
                 self._user.turn.over = Over(now)
         else:
-            self._answering.drop("cleared")
+            self._turn_commit.drop("cleared")
         self._interruption.let_go_on()
 
     def typed(self, text: str, now: float) -> None:
@@ -248,9 +249,9 @@ class UserTurns:
         spoken = self._user.turn
         if spoken is None or not spoken.has_words or (spoken.is_speech_going_on and not spoken.is_merged):
             turn = UserTurn(self._next_id(), now, typed=text, over=Over(now, "text"))
-            if spoken is None or not self._answering.is_deferred(turn):
+            if spoken is None or not self._turn_commit.is_deferred(turn):
                 self._user.turn = turn
-                self._answering.finish(now)
+                self._turn_commit.finish(now)
                 self._user.turn = spoken or self._user.turn
                 return
         spoken.typed = f"{spoken.typed} {text}".strip()
@@ -275,7 +276,7 @@ class UserTurns:
             return
         self._end_speech(now)
         turn = self._open_turn(now)
-        self._answering.commit(turn, now, "remote_reply", remote_reply_id=remote_reply_id, item_id=item_id)
+        self._turn_commit.commit(turn, now, "remote_reply", remote_reply_id=remote_reply_id, item_id=item_id)
 
     def close(self, now: float) -> None:
         """Hear nothing more: words not answered yet are committed, so that they are kept."""
@@ -283,41 +284,41 @@ class UserTurns:
         if user.burst is not None and user.is_speaking:
             user.burst.end(now, now)
         if user.turn is not None and user.turn.has_words:
-            self._answering.commit(user.turn, now, "close")
+            self._turn_commit.commit(user.turn, now, "close")
         else:
-            self._answering.drop("closed")
-        self._answering.expect_no_final()
+            self._turn_commit.drop("closed")
+        self._turn_commit.expect_no_final()
 
     # --- the open turn
 
     def deadlines(self) -> Iterator[Deadline]:
         """Yield when the pause going on ends the turn, or sound without words does."""
         yield from self._noise.deadlines(self.options)
-        turn, amended = self._user.turn, self._answering.amended
+        turn, amended = self._user.turn, self._turn_commit.amended
         if turn is None and amended is not None:
-            yield Deadline(amended[1], lambda now: self._answering.open_amended(self._next_id(), now))
-        if turn is None or self._answering.is_deferred(turn):
+            yield Deadline(amended[1], lambda now: self._turn_commit.open_amended(self._next_id(), now))
+        if turn is None or self._turn_commit.is_deferred(turn):
             return
         if turn.over is None:
             yield from self._limits.deadlines(turn)
             if self._user.is_speaking or (self._is_manual and turn.has_words):
                 return
-        yield Deadline(turn.ends_at(self.options, self._endpointing.min_delay), self._answering.finish)
+        yield Deadline(self._endpointing.ends_at(turn), self._turn_commit.finish)
 
     def _pause_since(self, at: float) -> float | None:
         """Return when the pause began that speech at `at` ends, if it is a pause within a turn."""
         turn, active = self._user.turn, self._floor.active
         if active is not None and active.playing_since is not None:  # it listens, unless it cannot have reacted yet
             is_too_soon = active.kind == "turn" and at - active.playing_since < REACTION
-            return self._endpointing.ended_at if is_too_soon else None
+            return self._endpointing.learned.ended_at if is_too_soon else None
         if turn is None:
-            return None if self._floor.unheard_answer is None else self._endpointing.ended_at
+            return None if self._floor.unheard_answer is None else self._endpointing.learned.ended_at
         is_of_turn = turn.burst is not None and (turn.has_words or turn.owes_final)
         return turn.silence_since if is_of_turn and turn.is_complete is not False else None
 
     def _open_turn(self, now: float) -> UserTurn:
         if self._user.turn is None:
-            self._hush.keep_answer(now)
+            self._guard.keep_answer(now)
             self._user.turn = UserTurn(self._next_id(), now)
             if self._user.is_speaking and self._user.burst is not None:
                 self._user.turn.begin_speech(self._user.burst)

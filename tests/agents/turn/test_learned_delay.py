@@ -11,7 +11,7 @@ from kit.turn import Conversation
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.options import EndpointingOptions
-from vivavoce.agents.turn.user.endpointing import FALL, MARGIN, Endpointing
+from vivavoce.agents.turn.user.learned_delay import FALL, MARGIN, LearnedDelay
 
 
 def dynamic(**options: Any) -> Conversation:
@@ -156,8 +156,8 @@ def test_what_goes_on_after_a_request_to_answer_teaches_nothing() -> None:
     assert delay(talk) == 0.4
 
 
-def learner() -> Endpointing:
-    return Endpointing(EndpointingOptions(mode="dynamic"))
+def learner() -> LearnedDelay:
+    return LearnedDelay(EndpointingOptions(mode="dynamic"))
 
 
 def test_sounds_that_overlap_are_a_pause_of_no_time() -> None:
