@@ -77,6 +77,8 @@ class Closing:
         """Set when the close was asked for."""
         self.ended = anyio.Event()
         """Set when the close is done. Code that ignores its cancellation may still run."""
+        self.heard_out = anyio.Event()
+        """Set when the user's last words have come, or are waited for no more."""
         self.accepts_calls = True
         """Off once `on_exit` is done: the session takes no more calls."""
         self._scopes: list[CancelScope] = []

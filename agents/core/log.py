@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Hashable
 from dataclasses import replace
@@ -28,10 +29,13 @@ from vivavoce.agents.records import (
     UsageRecord,
 )
 from vivavoce.agents.telemetry.observer import NO_OBSERVER, SessionObserver
+from vivavoce.agents.turn_records.parts import TurnParts
 from vivavoce.agents.turn_records.turn_record import add_usage
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import describe
 from vivavoce.pipelines.pipeline import Pipeline
+
+logger = logging.getLogger(__name__)
 
 E = TypeVar("E", bound=SessionEvent)
 
@@ -132,10 +136,21 @@ class SessionLog:
         """Note a change of state for the report."""
         self._states.append(StateRecord(who=who, state=state, at=at - self.started_at))
 
-    def note_dropped_turn(self, turn_id: str, reason: DropReason, at: float) -> None:
-        """Keep that a turn, which began at `at` (session clock), will not be answered."""
+    def note_turn(self, record: TurnRecord, parts: TurnParts) -> None:
+        """Keep the record of a turn that is over."""
+        self.turns.append(record)
+        waited = "" if record.e2e_latency is None else f" after {record.e2e_latency:.2f} s"
+        told = {"turn_id": record.turn_id}
+        logger.info("%s (%s) %s%s", record.turn_id, record.kind, record.outcome, waited, extra=told)
+        self.observer.turn_ended(record, parts)
+        self.note(ev.TurnCompleted, turn_id=record.turn_id, record=record)
+
+    def note_dropped_turn(self, parts: TurnParts, reason: DropReason) -> None:
+        """Keep that a turn will not be answered."""
+        self.observer.turn_dropped(parts, reason)
         if len(self._beside) < MAX_BESIDE:
-            self._beside.append(DroppedTurnRecord(turn_id=turn_id, reason=reason, at=at - self.started_at))
+            at = parts.began_at - self.started_at
+            self._beside.append(DroppedTurnRecord(turn_id=parts.turn_id, reason=reason, at=at))
 
     def add_usage(self, used: UsageRecord) -> None:
         """Count what was used."""

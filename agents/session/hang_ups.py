@@ -114,7 +114,7 @@ class HangUps:
                 await self._lifecycle.room_link.hang_up(reason)
                 request.error = None
                 if self._context.closing.is_asked:
-                    request.closing = self._runtime.turn_book.heard_out
+                    request.closing = self._context.closing.heard_out
             except VoiceError as error:
                 request.error = error
                 self._failed(error, reason)

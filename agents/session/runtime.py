@@ -26,8 +26,8 @@ from vivavoce.agents.session.live_replies import LiveReplies
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.pipelines.switch import PipelineSwitch
 from vivavoce.agents.session.step_guard import StepGuard
-from vivavoce.agents.session.turn_book import SILENCES, WORDS, TurnBook, turn_of
 from vivavoce.agents.session.turn_errors import report_turn_error
+from vivavoce.agents.session.turn_records import TurnRecords
 from vivavoce.agents.session.wake_up_call import WakeUpCall
 from vivavoce.agents.speech.context import ReplyContext
 from vivavoce.agents.speech.flow import ConversationFlow, FlowRunner
@@ -42,7 +42,7 @@ from vivavoce.agents.tools.calls import ToolCalls
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.machine import TurnMachine
-from vivavoce.pipelines.events import UserFinal
+from vivavoce.pipelines.events import UserFinal, UserInterim
 from vivavoce.pipelines.io import Transport
 
 logger = logging.getLogger(__name__)
@@ -95,7 +95,7 @@ class SessionRuntime:
         )
         self._attempts = PreemptiveReplies(self._host, with_voice=options.preemptive_tts)
         self.last_words = LastWords(context.hooks, apology=options.apology, limit=options.speech.hook_timeout)
-        self.turn_book = TurnBook(context, options)
+        self._records = TurnRecords(context, options)
         self._replies = LiveReplies(machine.heard_before)
         self._held = ""
         self._guard = StepGuard(context)
@@ -148,16 +148,16 @@ class SessionRuntime:
     def _take(self, event: i.TurnInput) -> None:
         if isinstance(event, i.PlayoutStarted) and self.playout.has_taken_back(event.speech_id, event.at):
             return  # it was held at this very moment
-        self.turn_book.told(event)
-        if isinstance(event, SILENCES):
+        if isinstance(event, _SILENCES):
             self.context.live.connection.audio_stopped()
         open_before = self._machine.open_turn_id
         effects = self._machine.handle(event, now=self.context.clock.now())
+        self._records.step(event, effects, self._machine.open_turn_id)
         if self.context.log.observer.is_on:
             self.context.log.observer.step(event, effects, self._machine.open_turn_id)
-        if isinstance(event, WORDS):
-            turn_id = turn_of(effects, fx.AmendUserTurn) or open_before or self._machine.open_turn_id
-            turn_id = turn_id or turn_of(effects, fx.CommitUserTurn)
+        if isinstance(event, _WORDS):
+            turn_id = _turn_of(effects, fx.AmendUserTurn) or open_before or self._machine.open_turn_id
+            turn_id = turn_id or _turn_of(effects, fx.CommitUserTurn)
             self._on_user_words(event.text, turn_id, is_final=isinstance(event, UserFinal))
         for effect in effects:
             try:
@@ -165,7 +165,6 @@ class SessionRuntime:
             except Exception as error:  # noqa: BLE001 - one effect must not end the conversation
                 self._guard.failed(error, effect)
                 self._fail_speech(effect, error)
-        self.turn_book.decided(effects, was_open=open_before, is_open=self._machine.open_turn_id)
         self.context.hooks.agent_is(busy=bool(self._replies))
 
     def _fail_speech(self, effect: fx.Effect, error: Exception) -> None:
@@ -188,7 +187,7 @@ class SessionRuntime:
         self._replies.hook_speaks(asked.hook_of)
 
     def _register(self, speech: SpeechControl, request: SpeechRequest) -> Reply:
-        record = self.turn_book.begin(speech.handle, self.context.live.agent.id)
+        record = self._records.begin(speech.handle)
         self._replies[speech.id] = reply = Reply(
             self._host, speech, request, record, words_before=self._replies.texts_before
         )
@@ -244,7 +243,7 @@ class SessionRuntime:
         else:
             item = self.history.add_message("user", effect.text, turn_id=effect.turn_id, in_model=effect.is_heard)
         speech = SpeechControl(effect.speech_id, "turn", interruptible=True, post=self._inbox.post)
-        record = self.turn_book.commit(effect, speech.handle, self.context.live.agent.id)
+        record = self._records.commit(effect)
         instructions = AMENDED if effect.amends else ""
         request = SpeechRequest(user_item=item, remote_reply_id=effect.remote_reply_id, instructions=instructions)
         attempt = self._attempts.take(effect.attempt_id) if effect.attempt_id else None
@@ -278,7 +277,7 @@ class SessionRuntime:
         reply = self._replies.get(effect.speech_id)
         if reply is not None and reply.is_running and reply.outcome is None:
             reply.cancel(effect.outcome)
-            self.turn_book.cut(reply.record, self.playout, effect.cause)
+            self._records.cut(reply.record, self.playout, effect)
         # Only now, or a moment of what was held would be heard.
         if self._held == effect.speech_id:
             self._release_hold()
@@ -290,13 +289,13 @@ class SessionRuntime:
         self.playout.pause(self._host.fade)
         reply = self._replies.get(effect.speech_id)
         if reply is not None:
-            self.turn_book.held(reply.record, self.playout, effect.cause)
+            self._records.held(reply.record, self.playout, effect.cause)
 
     def _resume_speech(self, effect: fx.ResumeSpeech) -> None:
         reply = self._replies.get(effect.speech_id)
         if reply is not None:
             reply.record.mark("queue", "runtime", self.context.clock.now())
-            self.turn_book.resumed(reply.record, self.playout)
+            self._records.resumed(reply.record, self.playout)
         self._release_hold()
         if effect.is_false_interruption:
             self.context.log.note(ev.FalseInterruption, speech_id=effect.speech_id)
@@ -332,8 +331,9 @@ class SessionRuntime:
         if self.context.live.is_connected:
             self._warm_task.prepare()
         if effect.is_withdrawn:
+            self._records.withdraw(reply.record)
             return
-        record = self.turn_book.close(reply.record, outcome)
+        record = self._records.close(reply.record, outcome)
         self._transcripts.turn(record)
         if record.is_empty and self._machine.agent_state is not AgentState.CLOSING:
             tools = tuple(tool.name for tool in record.tools)
@@ -372,9 +372,17 @@ class SessionRuntime:
 
     def discard(self, handle: SpeechHandle) -> None:
         """Note a speech that came to nothing before it asked for the floor."""
-        self._transcripts.turn(self.turn_book.discard(handle, self.context.live.agent.id))
+        self._transcripts.turn(self._records.discard(handle))
 
 
+def _turn_of(effects: Sequence[fx.Effect], kind: type[fx.CommitUserTurn | fx.AmendUserTurn]) -> str:
+    """Return the turn of the first effect of a kind; empty if there is none."""
+    return next((effect.turn_id for effect in effects if isinstance(effect, kind)), "")
+
+
+# Tuples, where a step of the machine passes: `A | B` would make a new type each time.
+_WORDS = (UserFinal, UserInterim)
+_SILENCES = (i.UserAudioStopped, i.ParticipantLeft)
 _OF_SPEECHES = (fx.CommitUserTurn, fx.AnswerHistory, fx.GrantFloor, fx.PrepareSpeech, fx.CancelSpeech)
 
 _APPLY: dict[type, Callable[[SessionRuntime, Any], None]] = {
@@ -406,7 +414,7 @@ _APPLY: dict[type, Callable[[SessionRuntime, Any], None]] = {
     fx.DropPipeline: lambda runtime, effect: runtime.pipelines.drop(effect),
     fx.PredictEndOfTurn: SessionRuntime._predict_end_of_turn,
     fx.SettleAudio: lambda runtime, effect: runtime.context.live.connection.commit_audio(),
-    fx.HeardOut: lambda runtime, effect: runtime.turn_book.heard_out.set(),
+    fx.HeardOut: lambda runtime, effect: runtime.context.closing.heard_out.set(),
     fx.ClearAudio: lambda runtime, effect: runtime.context.live.connection.clear_audio(),
     fx.RefuseRemoteReply: lambda runtime, effect: runtime.context.live.connection.refuse(effect.remote_reply_id),
     fx.WakeUser: SessionRuntime._wake_user,

@@ -469,6 +469,7 @@ class Reply:
         if self._step_calls is not None:
             self.context.tools.release(self._step_calls)
         now = self.context.clock.now()
+        self.record.step_played(now)
         self.context.session.inbox.post(PlayoutFinished(self.handle.id, now, utterance.is_last))
 
     def _answer(self) -> Utterance:

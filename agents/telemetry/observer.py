@@ -20,6 +20,8 @@ from vivavoce.pipelines.tts.base import AudioChunk
 
 if TYPE_CHECKING:
     from vivavoce.agents.events import SessionEvent
+    from vivavoce.agents.records import DropReason, TurnRecord
+    from vivavoce.agents.turn_records.parts import TurnParts
 
 StepOf = Literal["start", "close"]
 
@@ -87,6 +89,18 @@ class SessionObserver:
 
     def noted(self, event: type[SessionEvent], turn_id: str, fields: Mapping[str, Any]) -> None:
         """The log notes an event, whether anybody listens to it or not."""
+
+    def turn_opened(self, parts: TurnParts) -> None:
+        """The user's turn is open; called for each step while it is. `parts` grow until it is over."""
+
+    def turn_committed(self, parts: TurnParts, speech_id: str) -> None:
+        """The user's turn is committed, and that speech answers it."""
+
+    def turn_dropped(self, parts: TurnParts, reason: DropReason) -> None:
+        """The user's turn will not be answered."""
+
+    def turn_ended(self, record: TurnRecord, parts: TurnParts) -> None:
+        """A turn, a `say` or a `reply` has its outcome."""
 
     def asked(self, speech_id: str, kind: str) -> None:
         """`say()` or `reply()` was called; what is current is what called it."""

@@ -17,7 +17,7 @@ from opentelemetry.context import get_current
 from opentelemetry.trace import Span, SpanContext, SpanKind, get_current_span
 
 from vivavoce.agents import events as ev
-from vivavoce.agents.records import ComponentRecord
+from vivavoce.agents.records import ComponentRecord, DropReason, TurnRecord
 from vivavoce.agents.states import CloseReason
 from vivavoce.agents.telemetry.components import Components
 from vivavoce.agents.telemetry.logs.log_export import log_export
@@ -37,6 +37,7 @@ from vivavoce.pipelines.llm.tools import ToolCall
 
 if TYPE_CHECKING:
     from vivavoce.agents.telemetry.telemetry import Telemetry
+    from vivavoce.agents.turn_records.parts import TurnParts
     from vivavoce.pipelines.core.clock import Clock
 
 _ROOM_EVENTS: dict[type, str] = {
@@ -81,13 +82,7 @@ class SessionTelemetry(SessionObserver):
         common = {**telemetry.options.attributes, "vivavoce.session.id": session_id}
         self._maker = SpanMaker(telemetry.tracer, clock, common, telemetry.options.redact, capture=capture_content)
         self._metrics = SessionMetrics(telemetry.meters, self._components, clock)
-        self._turns = TurnSpans(
-            self._maker,
-            stt=self._components.attributes("stt") if self._components.has("stt") else None,
-            detector=self._components.attributes("turn_detector"),
-            capture=self._capture,
-            on_interruption=self._metrics.interruption,
-        )
+        self._turns = TurnSpans(self._maker, capture=self._capture)
         self._attempts: dict[str, tuple[str, SpanContext]] = {}
         """Turn and context of those that a turn may still go on with."""
         self._phases: dict[StepOf, Span] = {}
@@ -109,6 +104,7 @@ class SessionTelemetry(SessionObserver):
         if context.is_valid and context.trace_flags.sampled:
             self.trace_id = f"{context.trace_id:032x}"
         self._metrics.begin()
+        self._hear_with()
         return Current(span)
 
     def _fallback(self, component: str, provider: str, model: str, error: Exception) -> None:
@@ -170,34 +166,46 @@ class SessionTelemetry(SessionObserver):
     # --- the conversation
 
     def step(self, event: i.TurnInput, effects: Sequence[fx.Effect], open_turn_id: str) -> None:
-        """Draw the spans of turns; count what was heard."""
+        """Make the spans of room events; count what was heard."""
         name = _ROOM_EVENTS.get(type(event))
         if name is not None:
             span = self._maker.start("room", self._turns.session, name=f"room {name}")
             self._maker.end(span)
         elif isinstance(event, UserFinal) and event.audio_seconds:
             self._metrics.heard(event.audio_seconds)
-        self._turns.step(event, effects, open_turn_id)
         for effect in effects:
             if isinstance(effect, fx.DropAttempt):
                 self._attempts.pop(effect.attempt_id, None)
-            elif isinstance(effect, fx.CommitUserTurn):
-                self._metrics.speeches(1)
             elif isinstance(effect, fx.CancelSpeech) and effect.is_withdrawn:
                 self._metrics.speeches(-1)
 
     def noted(self, event: type[ev.SessionEvent], turn_id: str, fields: Mapping[str, Any]) -> None:
-        """Take the outcomes of turns, and errors."""
-        if event is ev.TurnCompleted:
-            self._turns.completed(fields["record"])
-            for attempt_id in [one for one, (turn, _) in self._attempts.items() if turn == turn_id]:
-                del self._attempts[attempt_id]  # nobody took it
-            self._metrics.turn(fields["record"])
-            self._metrics.speeches(-1)
-        elif event is ev.ErrorOccurred:
+        """Take errors and changes of the pipeline."""
+        if event is ev.ErrorOccurred:
             self._metrics.error(fields)
         elif event is ev.PipelineChanged:
             self._pipeline_changed(fields["components"])
+
+    def turn_opened(self, parts: TurnParts) -> None:
+        """Take the user's turn that is open."""
+        self._turns.opened(parts)
+
+    def turn_committed(self, parts: TurnParts, speech_id: str) -> None:
+        """Begin the span of the turn, if it has not begun."""
+        self._turns.committed(parts, speech_id)
+        self._metrics.speeches(1)
+
+    def turn_dropped(self, parts: TurnParts, reason: DropReason) -> None:
+        """End the span of a turn that will not be answered."""
+        self._turns.dropped(parts, reason)
+
+    def turn_ended(self, record: TurnRecord, parts: TurnParts) -> None:
+        """End the span of a turn, `say` or `reply`, and measure it."""
+        self._turns.ended(record, parts)
+        for attempt_id in [one for one, (turn, _) in self._attempts.items() if turn == record.turn_id]:
+            del self._attempts[attempt_id]  # no speech went on with it
+        self._metrics.turn(record, parts)
+        self._metrics.speeches(-1)
 
     def asked(self, speech_id: str, kind: str) -> None:
         """Begin the span of a `say` or a `reply`."""
@@ -208,11 +216,12 @@ class SessionTelemetry(SessionObserver):
         """Name the new parts from now on; the session's span has those that it ends with."""
         self._components.change([(part.kind, part.provider, part.model) for part in components])
         self._metrics.pipeline_changed()
-        self._turns.take_parts(
-            stt=self._components.attributes("stt") if self._components.has("stt") else None,
-            detector=self._components.attributes("turn_detector"),
-        )
+        self._hear_with()
         self._maker.set(self._turns.session, self._told())
+
+    def _hear_with(self) -> None:
+        stt = self._components.attributes("stt") if self._components.has("stt") else None
+        self._turns.hear_with(stt=stt, detector=self._components.attributes("turn_detector"))
 
     # --- code that is not ours
 

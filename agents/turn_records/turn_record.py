@@ -16,6 +16,7 @@ from vivavoce.agents.records import (
 from vivavoce.agents.turn.effects import TurnTiming
 from vivavoce.agents.turn.options import EndpointingOptions
 from vivavoce.agents.turn_records.interruptions import InterruptionLog
+from vivavoce.agents.turn_records.parts import PlayedStep, TurnParts
 from vivavoce.agents.turn_records.stages import Stages, configured_waits
 from vivavoce.pipelines.core.errors import describe
 
@@ -57,7 +58,8 @@ class TurnRecordBuilder:
     Args:
         frame: What the record takes from the session.
         now: When the turn's speech was created.
-        speech_id: What answers the turn.
+        speech_id: The speech that answers the turn.
+        parts: The parts of the user's turn, to which those of the answer are added; None for a `say` or `reply`.
     """
 
     def __init__(
@@ -68,6 +70,7 @@ class TurnRecordBuilder:
         frame: TurnFrame,
         now: float,
         speech_id: str = "",
+        parts: TurnParts | None = None,
     ) -> None:
         self.turn_id = turn_id
         self.kind = kind
@@ -85,10 +88,12 @@ class TurnRecordBuilder:
         self.stages = Stages(now)
         self.mark = self.stages.mark
         """Ends a stage; each frame of a voice asks for it, so that it costs one call."""
-        self.interruptions = InterruptionLog(frame.policy, session_start=frame.session_start)
+        self.parts = TurnParts(turn_id, now) if parts is None else parts
+        self.interruptions = InterruptionLog(frame.policy, session_start=frame.session_start, parts=self.parts)
         self.usage = UsageRecord()
         self.audio = Heard()
         self._frame = frame
+        self._step: PlayedStep | None = None
         self._user = _User()
         self._lists = _Lists([], [], [])
 
@@ -103,17 +108,45 @@ class TurnRecordBuilder:
         self.stages.committed(timing, is_server_vad=self._frame.has_server_vad)
 
     def played(self, at: float) -> None:
-        """The first frame of a step is played; only the turn's first one counts."""
+        """The first frame of a step is played; the latency counts the turn's first one only."""
+        if self._step is None:
+            self._step = PlayedStep(at)
+        self._end_silence(at)
+
+    def _end_silence(self, at: float) -> None:
         self.stages.played(at)
         if self.answered_turn is not None:
             self.answered_turn.mark("handoff", "user_code", at)
-            self.answered_turn.played(at)
+            self.answered_turn._end_silence(at)
 
     def taken_back(self, at: float) -> None:
         """The frame that was to be played at that time was not."""
+        if self._step is not None and self._step.began_at == at:
+            self._step = None
         self.stages.taken_back(at)
         if self.answered_turn is not None:
             self.answered_turn.taken_back(at)
+
+    def step_played(self, at: float) -> None:
+        """The last frame of a step has been played."""
+        self._end_step(at, is_cut=False)
+
+    @property
+    def is_audible(self) -> bool:
+        """Whether the caller hears a step of the speech, or is about to."""
+        return self._step is not None
+
+    def _end_step(self, at: float, *, is_cut: bool) -> None:
+        step, self._step = self._step, None
+        if step is not None:
+            step.began_at = min(step.began_at, at)  # it may be cut before its first frame is heard
+            step.ended_at, step.is_cut = at, is_cut
+            self.parts.playouts.append(step)
+
+    def end_parts(self, now: float, *, is_cut: bool) -> None:
+        """The speech is over: end its playout and its hold."""
+        self.interruptions.close(now, is_cut=is_cut)
+        self._end_step(now, is_cut=is_cut)
 
     def answers(self, turn_id: str) -> None:
         """The session itself asked for this one, which answers that turn late."""
@@ -139,6 +172,7 @@ class TurnRecordBuilder:
 
     def build(self, outcome: TurnOutcome, now: float) -> TurnRecord:
         """Return the record of the turn that ended now."""
+        self.end_parts(now, is_cut=outcome != "completed")
         frame, stages, timing = self._frame, self.stages, self._user.timing
         start, records = frame.session_start, stages.records()
         captures = frame.captures_content

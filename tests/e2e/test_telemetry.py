@@ -113,7 +113,7 @@ async def test_the_collector_holds_the_tree_the_metrics_and_the_logs_of_a_call(
         assert len({span["traceId"] for span in spans}) == 1
         (record,) = harness.session.turns
         (line,) = [log for log in collector.logs() if log["body"].startswith(record.turn_id)]
-        assert (line["severityText"], line["logger"]) == ("INFO", "vivavoce.agents.session.turn_book")
+        assert (line["severityText"], line["logger"]) == ("INFO", "vivavoce.agents.core.log")
         assert line["attributes"]["vivavoce.session.id"] == harness.session.id
         assert line["attributes"]["vivavoce.turn.id"] == record.turn_id
         assert line["attributes"]["tenant"] == "a"

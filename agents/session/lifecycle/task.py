@@ -433,7 +433,7 @@ class SessionLifecycle:
         self._runtime.step(i.SessionClosing(hears_out=hears_out))
         if hears_out:
             with anyio.move_on_after(self.seconds_left * HEARING_SHARE) as scope:
-                await self._runtime.turn_book.heard_out.wait()
+                await self._context.closing.heard_out.wait()
             if scope.cancelled_caught:
                 self._runtime.step(i.SessionClosing())
         await self._runtime.wait_silent()

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from vivavoce.agents.records import TurnRecord
     from vivavoce.agents.telemetry.components import Components
     from vivavoce.agents.telemetry.observer import StepOf
+    from vivavoce.agents.turn_records.parts import TurnParts
     from vivavoce.pipelines.core.clock import Clock
 
 STAGES = {
@@ -78,7 +79,7 @@ class SessionMetrics:
         self._open_speeches += change
         self._meters.speeches(change, self._model)
 
-    def turn(self, record: TurnRecord) -> None:
+    def turn(self, record: TurnRecord, parts: TurnParts) -> None:
         """A turn has its outcome."""
         meters = self._meters
         outcome = {"vivavoce.turn.kind": record.kind, "vivavoce.turn.outcome": record.outcome}
@@ -89,11 +90,11 @@ class SessionMetrics:
             attributes = self._components.attributes(STAGES.get(stage.name, "llm")) or self._model
             told = {"vivavoce.stage": stage.name, "vivavoce.stage.owner": stage.owner}
             meters.stage(stage.seconds, {**attributes, **told})
-
-    def interruption(self, is_true: bool, latency: float) -> None:
-        """The agent fell silent, for good or not."""
-        self._meters.interruptions(1, {**self._model, "vivavoce.interruption.is_false": not is_true})
-        self._meters.interruption(latency, self._model)
+        for cut in parts.interruptions:
+            if cut.is_audible:
+                is_false = cut.outcome != "interrupted"
+                meters.interruptions(1, {**self._model, "vivavoce.interruption.is_false": is_false})
+                meters.interruption(cut.latency, self._model)
 
     def error(self, fields: Mapping[str, Any]) -> None:
         """An `error` event."""

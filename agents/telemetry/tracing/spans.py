@@ -121,38 +121,25 @@ class SpanMaker:
         span_kind: SpanKind = SpanKind.INTERNAL,
     ) -> Span:
         """Begin a span at `at`, by default now."""
-        return self._start(kind, parent, name or kind, self.nanoseconds(at), attributes or {}, links, span_kind)
-
-    def make(self, kind: str, parent: Span, began: int, ended: int, attributes: Attributes) -> None:
-        """Make a span that is over; times are `nanoseconds()`."""
-        span = self._start(kind, parent, kind, began, attributes)
-        self._end(span, self._not_before(span, ended))
-
-    def _start(
-        self,
-        kind: str,
-        parent: Span | Context,
-        name: str,
-        began: int,
-        attributes: Attributes,
-        links: Sequence[SpanContext] = (),
-        span_kind: SpanKind = SpanKind.INTERNAL,
-    ) -> Span:
         head = self._heads.get(kind)
         if head is None:
             head = self._heads[kind] = {KIND: kind, **self._common}
         try:
             return self._tracer.start_span(
-                encodable(name),
+                encodable(name or kind),
                 set_span_in_context(parent) if isinstance(parent, Span) else parent,
                 span_kind,
-                {**head, **self._cleaned(attributes)},
+                {**head, **self._cleaned(attributes or {})},
                 [Link(context) for context in links],
-                self._not_before(parent, began),
+                self._not_before(parent, self.nanoseconds(at)),
             )
         except Exception as error:  # noqa: BLE001 - a sampler or processor of the application's; the call goes on
             self._note_foreign(error)
             return INVALID_SPAN
+
+    def make(self, kind: str, parent: Span, began_at: float, ended_at: float | None, attributes: Attributes) -> None:
+        """Make a span that is over, by default now."""
+        self.end(self.start(kind, parent, at=began_at, attributes=attributes), at=ended_at)
 
     def set(self, span: Span, attributes: Attributes) -> None:
         """Add attributes."""
@@ -166,13 +153,10 @@ class SpanMaker:
 
     def end(self, span: Span, *, at: float | None = None) -> None:
         """End it at `at`, by default now; nothing happens where it has ended."""
-        now = self.nanoseconds()
-        self._end(span, now if at is None else self._not_before(span, min(self.nanoseconds(at), now)))
-
-    def _end(self, span: Span, at: int) -> None:
         if span.is_recording():
+            now = self.nanoseconds()
             try:
-                span.end(at)
+                span.end(now if at is None else self._not_before(span, min(self.nanoseconds(at), now)))
             except Exception as error:  # noqa: BLE001 - a processor of the application's; the call goes on
                 self._note_foreign(error)
 

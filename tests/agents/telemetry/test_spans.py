@@ -15,18 +15,13 @@ from kit.telemetry import Watching, seconds_of
 from vivavoce.agents import Agent, CompletedTurn, SessionOptions
 from vivavoce.agents.telemetry.options import TelemetryOptions
 from vivavoce.agents.telemetry.telemetry import Telemetry, job_telemetry
-from vivavoce.agents.telemetry.tracing.spans import SpanMaker
-from vivavoce.agents.telemetry.tracing.turn_spans import TurnSpans
 from vivavoce.agents.testing import (
     ScriptedLLM,
     ScriptedRealtimeModel,
     ScriptedTTS,
     ScriptedTTSOptions,
     SessionHarness,
-    VirtualClock,
-    run_virtual,
 )
-from vivavoce.agents.turn.inputs import PlayoutStarted
 from vivavoce.pipelines.realtime_model.base import RealtimeCapabilities
 
 ANSWER = "Sure, I can help you with that right away, madam."
@@ -219,19 +214,3 @@ def test_a_hook_that_fails_or_takes_too_long_is_marked_so_and_its_turn_is_answer
     assert [(hook.attributes or {}).get("error.type") for hook in hooks] == ["LookupError", "TimeoutError"]
     assert {hook.status.status_code for hook in hooks} == {StatusCode.ERROR}
     assert [turn.outcome for turn in harness.session.turns] == ["completed", "completed"]
-
-
-def test_a_speech_that_is_cut_behind_the_sound_before_it_has_an_empty_playout_in_its_turn() -> None:
-    watching = Watching()
-
-    async def scenario() -> None:
-        maker = SpanMaker(watching.telemetry.tracer, clock := VirtualClock(), {"vivavoce.session.id": "s"}, None)
-        maker.begin()
-        spans = TurnSpans(maker, stt=None, detector={}, capture=False, on_interruption=lambda is_true, latency: None)
-        spans.asked("a", "say", [])
-        spans.step(PlayoutStarted("a", clock.now() + 0.04), [], "")
-        await anyio.sleep(0.01)
-        spans.close()
-
-    run_virtual(scenario())
-    assert [seconds_of(watching.one(kind)) for kind in ("say", "playout")] == [(0.0, 0.01), (0.01, 0.01)]

@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vivavoce.agents.records import ToolRecord
-from vivavoce.agents.turn.effects import TurnTiming
+from vivavoce.agents.turn.effects import Cause, TurnTiming
+from vivavoce.agents.turn_records.interruptions import AgentAt
+from vivavoce.agents.turn_records.parts import PlayedStep
 from vivavoce.agents.turn_records.turn_record import TurnFrame, TurnRecordBuilder
 
 NAMES = ["hook", "model_first_token", "first_sentence", "tts_first_byte", "tools", "queue"]
@@ -124,3 +126,32 @@ def test_stages_always_sum_to_the_latency(marks: list[tuple[str, float]], played
     assert built.e2e_latency is not None
     assert sum(stage.seconds for stage in built.stages) == pytest.approx(built.e2e_latency, abs=1e-9)
     assert all(stage.seconds > 0 for stage in built.stages)
+
+
+def test_a_speech_that_is_cut_behind_the_sound_before_it_has_an_empty_playout() -> None:
+    record = TurnRecordBuilder("speech_1", "say", frame=TurnFrame(session_start=100.0), now=103.0)
+    record.played(103.04)
+    record.build("cancelled", 103.01)
+    assert record.parts.playouts == [PlayedStep(103.01, 103.01, is_cut=True)]
+
+
+def test_each_step_of_a_speech_has_its_playout_and_one_that_is_taken_back_has_none() -> None:
+    record = TurnRecordBuilder("speech_1", "say", frame=TurnFrame(session_start=100.0), now=103.0)
+    record.played(103.5)
+    record.step_played(104.0)
+    record.played(105.0)
+    record.taken_back(105.0)
+    record.played(106.0)
+    record.step_played(107.0)
+    record.build("completed", 107.0)
+    assert record.parts.playouts == [PlayedStep(103.5, 104.0), PlayedStep(106.0, 107.0)]
+
+
+def test_a_hold_that_nothing_decided_ends_with_its_speech() -> None:
+    record = TurnRecordBuilder("speech_1", "say", frame=TurnFrame(session_start=100.0), now=103.0)
+    record.played(103.5)
+    agent = AgentAt(104.0, 104.05, is_audible=True, speaking_since=102.0)
+    record.interruptions.held(Cause("voice", 102.0), agent)
+    assert record.build("failed", 105.0).interruptions == ()
+    (hold,) = record.parts.interruptions
+    assert (hold.began_at, hold.ended_at, hold.outcome, hold.latency) == (103.0, 105.0, "interrupted", 1.0)
