@@ -9,7 +9,7 @@ from contextlib import aclosing
 import anyio
 import anyio.lowlevel
 
-from vivavoce.agents.audio.playout import Utterance
+from vivavoce.agents.audio.utterance import Utterance
 from vivavoce.agents.core.threads import ThreadPool
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import AudioFileError, ConfigurationError

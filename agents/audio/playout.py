@@ -1,160 +1,34 @@
-"""Playout: one utterance at a time into the sink, paced by timers, with a position exact to the sample.
+"""Playout: plays one utterance at a time into the sink, paced by timers, with a position exact to the sample.
 
-No task runs here: pushes and timers are synchronous calls. The position is what was written less what the sink still
-queues, so that a pause, which clears the sink, goes on later at the very sample where its fade began.
+No task runs here: pushes and timers are synchronous calls. The position is the number of samples written less those
+that the sink still queues. A pause clears the sink, so that the speech resumes at the very sample where its fade began.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
 import anyio
 
-from vivavoce.agents.audio.heard import HeardText
 from vivavoce.agents.audio.mixing import MixingSink
-from vivavoce.agents.audio.spoken_items import SpokenItems
+from vivavoce.agents.audio.utterance import Utterance
 from vivavoce.pipelines.core.clock import Clock, TimerHandle
 from vivavoce.pipelines.io import AudioSink
-from vivavoce.pipelines.media.buffer import SampleStore
 from vivavoce.pipelines.media.frame import BYTES_PER_SAMPLE, FRAME_SECONDS, AudioFrame
 from vivavoce.pipelines.media.gain import ramp
-from vivavoce.pipelines.media.resample import Resampler
-from vivavoce.pipelines.tts.base import AudioChunk
 
 SINK_SECONDS = 2 * FRAME_SECONDS
-"""The most that is kept in the sink."""
-REWIND_SECONDS = 0.2
-"""Played audio that is kept for a pause: more than any sink's queue."""
+"""Seconds of audio that the sink holds at most."""
 FADE_IN_SECONDS = 0.01
-"""How long what was paused with a fade takes to its full volume when it goes on."""
-LOOKAHEAD_SECONDS = 10.0
-"""Unplayed audio from which `Utterance.room()` waits, so that a fast voice does not fill the memory."""
-
-
-class Utterance:
-    """The audio of one step of a speech, and how far it has been played.
-
-    Args:
-        speech_id: Id of the speech.
-        rate: Hz of the sink.
-        on_started, on_finished: Called with the utterance when its first frame is played, and when its last one has
-            been; not for one that was stopped.
-    """
-
-    def __init__(
-        self,
-        speech_id: str,
-        rate: int,
-        *,
-        on_started: Callable[[Utterance], None] | None = None,
-        on_finished: Callable[[Utterance], None] | None = None,
-    ) -> None:
-        self.speech_id = speech_id
-        self.rate = rate
-        self.on_started = on_started
-        self.on_finished = on_finished
-        self.heard = HeardText(rate)
-        self.items = SpokenItems()
-        self.is_last = True
-        """Whether no other step of the speech follows; set before `finish()`."""
-        self.done = asyncio.Event()
-        """Set when it is played out or dropped."""
-        self.started_at: float | None = None
-        self.taken_back_at: float | None = None
-        """When it had begun, if a pause at that very moment took its first frame back: nothing of it was heard then."""
-        self.is_finished = False
-        self.written = 0
-        self._audio = SampleStore()
-        self._resampler: Resampler | None = None
-        self._room: asyncio.Event | None = None
-        self._on_data: Callable[[], None] | None = None
-
-    @property
-    def total(self) -> int:
-        """Samples that have come so far."""
-        return self._audio.end
-
-    def watch(self, on_data: Callable[[], None]) -> None:
-        """Call `on_data` whenever there is more to play."""
-        self._on_data = on_data
-
-    def push(self, chunk: AudioChunk) -> None:
-        """Take the next piece of audio, of any length and rate."""
-        self.items.note(chunk.item_id, self.total, len(self.heard.text))
-        if chunk.text:
-            self.heard.begin_segment(chunk.text, self.total, chunk.said)
-        if chunk.words:
-            self.heard.add_words(chunk.words)
-        if chunk.is_end:
-            self.heard.end_segment(self.total)
-            return
-        frame = chunk.frame
-        if frame.sample_rate != self.rate:
-            if self._resampler is None or self._resampler.input_rate != frame.sample_rate:
-                self._flush_resampler()
-                self._resampler = Resampler(frame.sample_rate, self.rate)
-            frame = self._resampler.push(frame)
-        self._append(frame)
-
-    def finish(self) -> None:
-        """Say that no more audio comes."""
-        self._flush_resampler()
-        self.is_finished = True
-        self.heard.finish(self.total)
-        if self._on_data is not None:
-            self._on_data()
-
-    async def room(self) -> None:
-        """Wait until less than the lookahead is left to play."""
-        while not self.done.is_set() and self.total - self.written > LOOKAHEAD_SECONDS * self.rate:
-            self._room = asyncio.Event()
-            await self._room.wait()
-
-    def read(self, samples: int) -> AudioFrame:
-        """Return up to `samples` samples from the write position, and go on behind them."""
-        frame = self.peek(samples)
-        self.written += frame.samples
-        self._audio.forget(self.written - int(REWIND_SECONDS * self.rate))
-        if self._room is not None and self.total - self.written <= LOOKAHEAD_SECONDS * self.rate:
-            self._room.set()
-            self._room = None
-        return frame
-
-    def peek(self, samples: int) -> AudioFrame:
-        """Return up to `samples` samples from the write position."""
-        return AudioFrame(self._audio.read(self.written, samples), self.rate)
-
-    def rewind(self, samples: int) -> None:
-        """Take back `samples` that were written and not played."""
-        self.written = max(self._audio.start, self.written - samples)
-
-    def release(self) -> None:
-        """Free the audio: it is played out or dropped."""
-        self._audio.clear()
-        self._resampler = None
-        if self._room is not None:
-            self._room.set()
-            self._room = None
-        self.done.set()
-
-    def _append(self, frame: AudioFrame) -> None:
-        if frame.data and not self.done.is_set():
-            self._audio.append(frame.data)
-            if self._on_data is not None:
-                self._on_data()
-
-    def _flush_resampler(self) -> None:
-        if self._resampler is not None:
-            self._append(self._resampler.flush())
+"""Seconds of fade-in when a speech resumes that was paused with a fade."""
 
 
 class Playout:
-    """Plays utterances into a sink, which `open()` gives it; `begin()` lets it play.
+    """Plays utterances into the sink that `open()` sets, from `begin()` on.
 
     Args:
         on_written: Called with each frame written, if given.
-        on_progress: Called with the utterance, the samples of it played so far, and whether it is over.
+        on_progress: Called with the utterance, the samples of it played so far, and whether it has ended.
     """
 
     def __init__(
@@ -175,18 +49,18 @@ class Playout:
         self._is_paused = False
         self._has_begun = False
         self._timer: TimerHandle | None = None
-        self._run = 0  # samples of the current utterance at the sink's end, behind any fade
+        self._run = 0  # samples of the current utterance at the sink's end, after any fade
         self._fade_in_at = 0  # position from which the current utterance fades in
         self._fade_in = 0  # samples of it; 0 for none
         self._mixing: MixingSink | None = None
 
     @property
     def current(self) -> Utterance | None:
-        """The utterance being played, or held."""
+        """The utterance that plays or is paused."""
         return self._current
 
     def open(self, sink: AudioSink) -> None:
-        """Take the sink; utterances can be made and wait."""
+        """Set the sink. Utterances can be made from now on, and wait."""
         self._sink = sink
         self.rate = sink.capabilities.sample_rate
         self._frame = round(FRAME_SECONDS * self.rate)
@@ -197,7 +71,7 @@ class Playout:
         return self._sink is not None
 
     def begin(self) -> None:
-        """Begin to play: the caller hears the agent now."""
+        """Begin to play: from now on the caller hears the agent."""
         self._has_begun = True
         if self._mixing is not None:
             self._mixing.open()
@@ -205,20 +79,20 @@ class Playout:
 
     @property
     def mixing(self) -> MixingSink | None:
-        """What mixes background under speech, once `mix()` was called."""
+        """The sink that mixes background sound under speech; None before `mix()`."""
         return self._mixing
 
     def mix(self) -> MixingSink:
-        """Return what mixes background under speech; without this call there is nothing of the kind."""
+        """Return the sink that mixes background sound under speech, made by the first call."""
         if self._mixing is None:
             self._sink = self._mixing = MixingSink(self._opened, self._clock, self._on_written)
-            self._on_written = None  # what is written is told there, mixed
+            self._on_written = None  # the mixing sink reports the mixed frames
             if self._has_begun:
                 self._mixing.open()
         return self._mixing
 
     def play(self, utterance: Utterance) -> None:
-        """Play `utterance` from its start, as its audio comes. The one before must be over."""
+        """Play `utterance` from its start, as its audio comes. The one before must have ended."""
         assert self._current is None, "the floor holds one speech at a time"
         self._current = utterance
         self._run = self._fade_in = 0
@@ -232,12 +106,12 @@ class Playout:
         return utterance.written - min(self._opened.queued(), self._run)
 
     def has_taken_back(self, speech_id: str, at: float) -> bool:
-        """Whether that speech was reported to begin at that time, and nothing of it was heard."""
+        """Whether that speech was reported to begin at that time, and none of it was heard."""
         current = self._current
         return current is not None and (current.speech_id, current.taken_back_at) == (speech_id, at)
 
     def pause(self, fade: float = 0.0) -> None:
-        """Hold the current utterance, or the next one before it begins."""
+        """Pause the current utterance, or the next one before it begins."""
         if self._is_paused:
             return
         self._is_paused = True
@@ -246,7 +120,7 @@ class Playout:
             self._silence(self._current, fade)
 
     def resume(self) -> None:
-        """Go on where the pause's fade began, fading in if it faded."""
+        """Play on from where the pause's fade began, with a fade-in if it faded."""
         if self._is_paused:
             self._is_paused = False
             self._tick()
@@ -262,16 +136,16 @@ class Playout:
         return utterance.written
 
     def silent_at(self) -> float:
-        """Return when the sink will have played what it holds, a fade included."""
+        """Return the session clock at which the sink will be empty, a fade included."""
         return self._clock.now() + self._opened.queued() / self.rate
 
     async def drained(self) -> None:
-        """Wait until the sink has played what it holds, a fade included."""
+        """Wait until the sink is empty, a fade included."""
         if self.is_open:
             await anyio.sleep(max(0.0, self.silent_at() - self._clock.now()))
 
     def close(self) -> None:
-        """Stop at once; nothing is played or reported any more."""
+        """Stop at once: nothing more is played or reported."""
         self._has_begun = False
         if self._current is not None:
             self._opened.clear()
@@ -288,10 +162,10 @@ class Playout:
         utterance.rewind(min(self._opened.clear(), self._run))
         self._run = 0
         if not utterance.written and utterance.started_at is not None:
-            utterance.taken_back_at, utterance.started_at = utterance.started_at, None
+            utterance.take_back()
         gain = self._gain_at(utterance.written)
         self._fade_in = 0
-        if fade > 0 and utterance.written > 0:  # what was not heard needs no fade
+        if fade > 0 and utterance.written > 0:  # unheard audio needs no fade
             tail = utterance.peek(round(fade * self.rate))
             if tail.samples:
                 self._write(AudioFrame(ramp(tail.data, gain, 0.0), self.rate))
@@ -304,7 +178,7 @@ class Playout:
     def _faded_in(self, frame: AudioFrame, position: int) -> AudioFrame:
         rising = min(frame.samples, self._fade_in_at + self._fade_in - position)
         if rising <= 0:
-            if rising < -3 * self._frame:  # it has been played too, so that no pause comes back to it
+            if rising < -3 * self._frame:  # the sink has played it too, so that no pause rewinds to it
                 self._fade_in = 0
             return frame
         head = ramp(frame.data[: rising * BYTES_PER_SAMPLE], self._gain_at(position), self._gain_at(position + rising))
@@ -321,7 +195,7 @@ class Playout:
         utterance.release()
 
     def _on_data(self) -> None:
-        # While a timer is pending the sink has enough; it will come for more.
+        # While a timer is pending, the sink has enough audio; the timer will write more.
         if self._timer is None:
             self._tick()
 
@@ -341,7 +215,7 @@ class Playout:
         while queued <= most:
             missing = utterance.total - utterance.written
             if missing < self._frame and not utterance.is_finished:
-                break  # a frame is not full yet: its audio will call again
+                break  # a frame is not full yet: the next audio calls again
             if not missing:
                 break
             frame = utterance.read(self._frame)
@@ -349,9 +223,7 @@ class Playout:
             lead = 0 if self._mixing is None or utterance.started_at is not None else self._mixing.lead()
             self._write(self._faded_in(frame, utterance.written - frame.samples) if self._fade_in else frame)
             if utterance.started_at is None:
-                utterance.started_at = self._clock.now() + lead / self.rate
-                if utterance.on_started is not None:
-                    utterance.on_started(utterance)
+                utterance.start(self._clock.now() + lead / self.rate)
             queued = sink.queued()
         if self._on_progress is not None and utterance.started_at is not None:
             self._on_progress(utterance, self.position(utterance), False)

@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 
-from vivavoce.agents.audio.playout import Utterance
+from vivavoce.agents.audio.utterance import Utterance
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.inbox import LoopCall
 from vivavoce.agents.core.speech_handle import SpeechHandle, running_speech, running_tool_of

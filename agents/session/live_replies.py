@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from vivavoce.agents.audio.playout import Utterance
+from vivavoce.agents.audio.utterance import Utterance
 from vivavoce.agents.core.speech_handle import SpeechHandle
 from vivavoce.agents.speech.reply import Reply
 from vivavoce.agents.speech.warm_task import WarmTask

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from vivavoce.agents.audio.playout import Playout, Utterance
+from vivavoce.agents.audio.playout import Playout
+from vivavoce.agents.audio.utterance import Utterance
 
 
 class FloorPass:

@@ -9,7 +9,7 @@ from typing import Protocol
 import anyio
 
 from vivavoce.agents.audio.given_audio import play_given
-from vivavoce.agents.audio.playout import Utterance
+from vivavoce.agents.audio.utterance import Utterance
 from vivavoce.agents.speech.blaming import Blaming, Failure
 from vivavoce.agents.speech.context import ReplyContext
 from vivavoce.agents.speech.limits import SpeechLimits

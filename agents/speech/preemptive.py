@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 import anyio
 from anyio import CancelScope
 
-from vivavoce.agents.audio.playout import LOOKAHEAD_SECONDS
+from vivavoce.agents.audio.utterance import LOOKAHEAD_SECONDS
 from vivavoce.agents.speech.context import ReplyContext
 from vivavoce.agents.speech.text_channel import TextChannel
 from vivavoce.agents.telemetry.logs.logs import log_turn

@@ -16,7 +16,7 @@ import anyio.lowlevel
 from anyio import CancelScope
 
 from vivavoce.agents.agent import AgentControl, StopResponse
-from vivavoce.agents.audio.playout import Utterance
+from vivavoce.agents.audio.utterance import Utterance
 from vivavoce.agents.core.hooks import Run
 from vivavoce.agents.core.speech_handle import SpeechControl, running_speech
 from vivavoce.agents.records import StageOwner, TurnOutcome
@@ -422,7 +422,7 @@ class Reply:
     def _generation_ended(self, *, makes_audio: bool) -> None:
         is_last = not self._calls and (self._flow is None or self._flow.is_over)
         if self._utterance is not None:
-            self._utterance.is_last = is_last
+            self._utterance.set_last(is_last)
             if makes_audio:
                 self._utterance.finish()
         if not self.request.wait_for_playback and is_last:

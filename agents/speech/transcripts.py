@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from vivavoce.agents.audio.playout import Utterance
+from vivavoce.agents.audio.utterance import Utterance
 from vivavoce.agents.records import TurnRecord
 from vivavoce.pipelines.core.ids import new_id
 from vivavoce.pipelines.io import TranscriptSegment, Transport

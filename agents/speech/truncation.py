@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vivavoce.agents.audio.playout import Utterance
+from vivavoce.agents.audio.utterance import Utterance
 from vivavoce.agents.speech.context import ReplyContext
 
 

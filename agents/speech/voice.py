@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import aclosing
 from functools import partial
 
-from vivavoce.agents.audio.playout import Utterance
+from vivavoce.agents.audio.utterance import Utterance
 from vivavoce.agents.speech.context import ReplyContext
 from vivavoce.agents.speech.preemptive import PreemptiveReply
 from vivavoce.agents.speech.text_channel import TextChannel

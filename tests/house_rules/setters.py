@@ -22,7 +22,6 @@ APPLICATION = frozenset({"AgentSession.userdata"})
 """Public attributes that applications set; the command line is an application here."""
 
 STILL_SET: dict[str, set[str]] = {
-    "vivavoce.agents.audio.playout": {"Utterance.started_at", "Utterance.taken_back_at"},
     "vivavoce.agents.core.emitter": {"Run.awaits_close"},
     "vivavoce.agents.core.hooks": {"Run.error", "Run.is_awaiting_close"},
     "vivavoce.agents.session.handoff": {"HandoffControl.is_answer", "HandoffControl.record"},
@@ -57,7 +56,6 @@ STILL_SET: dict[str, set[str]] = {
         "TurnRecordBuilder.is_empty",
         "TurnRecordBuilder.llm_first_token",
         "TurnRecordBuilder.preemptive",
-        "Utterance.is_last",
     },
     "vivavoce.agents.speech.voice": {"TextChannel.on_close", "TurnRecordBuilder.tts_first_byte"},
     "vivavoce.agents.telemetry.session_telemetry": {"TurnSpans.session"},

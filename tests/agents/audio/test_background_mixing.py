@@ -13,7 +13,8 @@ import numpy.typing as npt
 import pytest
 
 from vivavoce.agents.audio.background import AHEAD_SECONDS, BackgroundAudioConfig, BackgroundPlayer
-from vivavoce.agents.audio.playout import Playout, Utterance
+from vivavoce.agents.audio.playout import Playout
+from vivavoce.agents.audio.utterance import Utterance
 from vivavoce.agents.testing import VirtualClock, run_virtual
 from vivavoce.agents.transports.local import VirtualSink
 from vivavoce.pipelines.core.clock import TimerHandle

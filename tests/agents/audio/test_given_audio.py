@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from vivavoce.agents import Agent, SessionOptions, SpeechLimits
-from vivavoce.agents.audio.playout import LOOKAHEAD_SECONDS
+from vivavoce.agents.audio.utterance import LOOKAHEAD_SECONDS
 from vivavoce.agents.events import ErrorOccurred
 from vivavoce.agents.testing import SessionHarness
 from vivavoce.agents.transports.local import VirtualSink

@@ -9,7 +9,8 @@ from typing import Any
 import anyio
 import pytest
 
-from vivavoce.agents.audio.playout import LOOKAHEAD_SECONDS, SINK_SECONDS, Playout, Utterance
+from vivavoce.agents.audio.playout import SINK_SECONDS, Playout
+from vivavoce.agents.audio.utterance import LOOKAHEAD_SECONDS, Utterance
 from vivavoce.agents.testing import VirtualClock, run_virtual
 from vivavoce.agents.transports.local import VirtualSink
 from vivavoce.pipelines.media.frame import AudioFrame

@@ -8,7 +8,8 @@ import math
 import anyio
 import pytest
 
-from vivavoce.agents.audio.playout import FADE_IN_SECONDS, Playout, Utterance
+from vivavoce.agents.audio.playout import FADE_IN_SECONDS, Playout
+from vivavoce.agents.audio.utterance import Utterance
 from vivavoce.agents.testing import VirtualClock, run_virtual
 from vivavoce.agents.transports.local import VirtualSink
 from vivavoce.pipelines.media.frame import AudioFrame

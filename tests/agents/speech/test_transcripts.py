@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vivavoce.agents.audio.playout import Utterance
+from vivavoce.agents.audio.utterance import Utterance
 from vivavoce.agents.speech.transcripts import TranscriptFeed
 from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.pipelines.testing.virtual_time import VirtualClock, run_virtual
