@@ -44,17 +44,14 @@ import logging
 import math
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import Literal
 
 import anyio
 from anyio.abc import TaskGroup
 
-from vivavoce.agents.agent import Session
 from vivavoce.agents.core.call_site import CallSite, call_site, call_sites
 from vivavoce.agents.core.speech_handle import SpeechHandle
 from vivavoce.agents.telemetry.observer import NO_WATCH, Watch
-from vivavoce.pipelines.core.checks import awaited
 from vivavoce.pipelines.core.errors import SessionError, describe, located
 from vivavoce.pipelines.core.owned_call import UNWIND_LIMIT
 from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
@@ -85,6 +82,7 @@ class Run(CallSite):
         name: For logs and errors, such as `"on_enter of agent 'desk'"`.
         limit: Seconds, which count as `clock` says.
         answer_id: The speech that answers the turn of a hook of a turn.
+        source: Of the `error` event for its error; None if its owner reports it.
         is_shielded: Whether only its limit and `cut()` cancel it, not the end of the task group around it.
     """
 
@@ -97,6 +95,7 @@ class Run(CallSite):
         clock: Clock = "always",
         *,
         answer_id: str = "",
+        source: str | None = None,
         is_shielded: bool = False,
     ) -> None:
         super().__init__()
@@ -104,20 +103,32 @@ class Run(CallSite):
         self.kind = kind
         self.name = name
         self.answer_id = answer_id
+        self.source = source
         self.handles: list[SpeechHandle] = []
         """The speeches that it asked for."""
         self.error: BaseException | None = None
         """The error that it ended with; a limit is one too."""
+        self.late: Exception | None = None
+        """The error of its limit, once that has cut it."""
+        self.is_left_behind = False
+        """Whether nothing waits for it any more, so that its error is only logged."""
         self.is_awaiting_close = False
         self.task_id = 0
         self._limit = limit
         self._clock = clock
         self._left = limit
         self._holds = 0
-        self._is_cut = False
+        self.is_cut = False
+        """Whether `cut()` has cancelled it."""
         self._scope = anyio.CancelScope(shield=is_shielded)
         self._ended = anyio.Event()
         self._changed = anyio.Event()
+
+    @property
+    def failure(self) -> Exception | None:
+        """Its error, as an application gets to know it."""
+        error = self.error
+        return error if error is None or isinstance(error, Exception) else SessionError(describe(error))
 
     # --- the limit
 
@@ -168,8 +179,8 @@ class Run(CallSite):
                 self._begin()
                 with self._scope, strays_as_errors(self.name):
                     await call()
-                if self._scope.cancelled_caught and not self._is_cut:
-                    raise self._late()
+                if self._scope.cancelled_caught and not self.is_cut:
+                    raise self.note_late()
         finally:
             self._end()
             call_site.reset(token)
@@ -186,35 +197,41 @@ class Run(CallSite):
         self._ended.set()
         self._changed.set()
 
-    def _late(self) -> Exception:
-        apart = "" if self._clock == "always" else ", speech apart"
-        problem = f"{self.name} did not end within {self._limit:g} s{apart}"
-        return TimeoutError(problem) if self.kind in _TIMES_OUT else SessionError(problem)
+    def note_late(self) -> Exception:
+        """Note that its limit has cut it; return the error for that."""
+        if self.late is None:
+            apart = "" if self._clock == "always" else ", speech apart"
+            problem = f"{self.name} did not end within {self._limit:g} s{apart}"
+            self.late = TimeoutError(problem) if self.kind in _TIMES_OUT else SessionError(problem)
+        return self.late
 
     def cut(self) -> None:
         """Cancel it. No error is reported for that."""
         if not self._scope.cancel_called:
             self._set_deadline(anyio.current_time())
-            self._is_cut = True
+            self.is_cut = True
             self._scope.cancel()
 
-    @property
-    def is_cancelled(self) -> bool:
-        """Whether its limit or `cut()` has cancelled it."""
-        return self._scope.cancel_called
+    def leave_behind(self) -> None:
+        """Have its error logged only, since nothing waits for it any more."""
+        self.is_left_behind = True
 
     async def wait(self) -> None:
         """Wait for its end, however long."""
         await self._ended.wait()
 
     async def finish(self, unwind: float = UNWIND_LIMIT) -> None:
-        """Wait for its end, at most until `unwind` seconds after its limit or `cut()`. It is left behind then."""
+        """Wait for its end, at most until `unwind` seconds after its limit or `cut()`.
+
+        Code that ignores its cancellation is left behind then, and `error` is that of its limit.
+        """
         while not self.is_over:
             self._changed = anyio.Event()
             with anyio.CancelScope(deadline=self._scope.deadline + unwind) as waiting:
                 await self._changed.wait()
             if waiting.cancelled_caught:
                 logger.error("%s ignores its cancellation and is left behind", self.name)
+                self.hooks.left_behind(self)
                 return
 
 
@@ -289,17 +306,27 @@ class Hooks:
             source: Of the `error` event; None to leave the error to the caller, who reads `Run.error`.
         """
         assert self._group is not None, "open() comes first"
-        run = Run(self, kind, name, limit, clock, is_shielded=is_shielded)
+        run = Run(self, kind, name, limit, clock, source=source, is_shielded=is_shielded)
         if kind in GOES_ON_AFTER_CLOSE:
             self._waited.add(run)
-        self._group.start_soon(self._work, run, call, source, watch, name=name)
+        self._group.start_soon(self._work, run, call, watch, name=name)
         return run
 
-    async def _work(self, run: Run, call: Call, source: str | None, watch: Watch) -> None:
+    async def _work(self, run: Run, call: Call, watch: Watch) -> None:
         try:
             await run.make(call, watch)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the user-callback boundary
-            run.error = error if source is None else self.failed(run.name, error, source)
+            if run.is_left_behind:
+                self.failed(run.name, error, "")
+            else:
+                run.error = error if run.source is None else self.failed(run.name, error, run.source)
+
+    def left_behind(self, run: Run) -> None:
+        """Report a run that ignores the cancellation by its limit; its end will not be reported."""
+        run.leave_behind()
+        if not run.is_cut:
+            late = run.note_late()
+            run.error = late if run.source is None else self.failed(run.name, late, run.source)
 
     def failed(self, name: str, error: BaseException, source: str) -> Exception:
         """Log and report the error of application code; return the one that was reported.
@@ -396,85 +423,3 @@ class Hooks:
         for run in list(self._waited):
             if not run.is_awaiting_close:
                 run.cut()
-
-
-class HookRun:
-    """Runs a hook in the calling task. What the hook, and what it starts, asks to be spoken belongs to it.
-
-    Args:
-        name: "on_enter" or "on_exit".
-        session: The one that the agent comes to or goes from.
-    """
-
-    def __init__(self, name: str, hook: Callable[[], Awaitable[None]], session: Session) -> None:
-        self.name = name
-        self.session = session
-        self.handles: list[SpeechHandle] = []
-        self._hook = hook
-        self._scope = anyio.CancelScope()
-        self._over = anyio.Event()
-        self._news = anyio.Event()
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the hook has returned, raised or been cut."""
-        return self._over.is_set()
-
-    async def run(self) -> None:
-        """Run the hook; what it raises comes out."""
-        _running_hook.set(self)  # in this task, and in what the hook starts
-        try:
-            with self._scope:
-                await awaited(self.name, self._hook())
-        finally:
-            self._over.set()
-            self._news.set()
-
-    def take(self, handle: SpeechHandle) -> None:
-        """The hook asked for that speech."""
-        self.handles.append(handle)
-        self._news.set()
-
-    def cut(self) -> None:
-        """Cancel the hook."""
-        self._scope.cancel()
-
-    async def finish(self, limit: float) -> bool:
-        """Wait for the hook and for what it has spoken; False if it had to be cut.
-
-        Args:
-            limit: Seconds that it may take, counted anew from the end of each speech that it asked for.
-        """
-        while not self.is_over:
-            await self._spoken()
-            if self.is_over:
-                break
-            self._news = anyio.Event()
-            with anyio.move_on_after(limit) as waiting:
-                await self._news.wait()
-            if waiting.cancelled_caught:
-                self.cut()
-                with anyio.move_on_after(UNWIND_LIMIT):
-                    await self._over.wait()
-                if not self.is_over:
-                    logger.error("%s ignores its cancellation and is left behind", self.name)
-                return False
-        await self._spoken()
-        return True
-
-    async def wait(self) -> None:
-        """Wait for the end of the hook, however long."""
-        await self._over.wait()
-
-    async def _spoken(self) -> None:
-        for handle in self.handles:  # which may grow meanwhile
-            await handle
-
-
-_running_hook: ContextVar[HookRun | None] = ContextVar("running_hook", default=None)
-
-
-def running_hook(session: Session) -> HookRun | None:
-    """Return the hook of that session which the calling code is part of, while it runs."""
-    hook = _running_hook.get()
-    return None if hook is None or hook.is_over or hook.session is not session else hook

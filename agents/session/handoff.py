@@ -21,6 +21,7 @@ come before it are heard before it; from then on only its two hooks speak. What 
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Awaitable, Callable, Generator
 from functools import partial
 from typing import Any, Literal
@@ -29,22 +30,23 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from vivavoce.agents import events as ev
-from vivavoce.agents.agent import Agent, AgentControl, AgentUpdate, Session
+from vivavoce.agents.agent import Agent, AgentControl, AgentUpdate
 from vivavoce.agents.core.context import SessionContext
-from vivavoce.agents.core.hooks import HookRun, running_hook
+from vivavoce.agents.core.hooks import Hooks, Run
 from vivavoce.agents.core.speech_handle import holds_floor
 from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.records import HandoffRecord
+from vivavoce.agents.session.lifecycle.preparing import AgentSetup
 from vivavoce.agents.turn.inputs import HandoffEnded, HandoffRequested
 from vivavoce.agents.turn_records.turn_record import TurnRecordBuilder
 from vivavoce.pipelines.core.checks import awaited
-from vivavoce.pipelines.core.errors import SessionError, describe, located
+from vivavoce.pipelines.core.errors import SessionError, describe
 from vivavoce.pipelines.core.ids import new_id
-from vivavoce.pipelines.core.owned_call import OwnedCall
 
 logger = logging.getLogger(__name__)
 
 HandoffOutcome = Literal["completed", "failed", "cancelled"]
+HookName = Literal["on_enter", "on_exit"]
 
 
 class Handoff:
@@ -101,7 +103,7 @@ class HandoffControl:
         turn_id: The turn that it is part of; empty if none.
     """
 
-    def __init__(self, session: Session, agent: Agent, turn_id: str = "") -> None:
+    def __init__(self, hooks: Hooks, agent: Agent, turn_id: str = "") -> None:
         self.id = new_id("handoff")
         self.agent = agent
         self.turn_id = turn_id
@@ -113,7 +115,7 @@ class HandoffControl:
         self.outcome: HandoffOutcome | None = None
         self.error: Exception | None = None
         self.handoff = Handoff(self)
-        self._session = session
+        self._hooks = hooks
         self._done = anyio.Event()
 
     @property
@@ -127,7 +129,7 @@ class HandoffControl:
         Raises:
             SessionError: The handoff comes after the calling code.
         """
-        if not self.is_done and (running_hook(self._session) is not None or holds_floor()):
+        if not self.is_done and (self._hooks.here("agent hook") is not None or holds_floor()):
             raise SessionError(
                 f"the handoff to {self.agent.id!r} cannot be awaited here: it begins after this code; return from it"
             )
@@ -149,11 +151,13 @@ class Handoffs:
     """Knows the agents of a session, writes `live.agent`, and carries handoffs out when the turn machine says so.
 
     Args:
+        setup: Has an agent ready before it takes over.
         limit: Seconds for a hook, besides its speech.
     """
 
-    def __init__(self, context: SessionContext, history: HistoryControl, *, limit: float) -> None:
+    def __init__(self, context: SessionContext, history: HistoryControl, setup: AgentSetup, *, limit: float) -> None:
         self._context = context
+        self._setup = setup
         self._live = context.live
         self._session = context.session
         self._limit = limit
@@ -161,13 +165,12 @@ class Handoffs:
         self._agents: list[Agent] = []
         self._waiting: dict[str, HandoffControl] = {}
         self._running: HandoffControl | None = None
-        self._hook: HookRun | None = None
-        self._first: HookRun | None = None
-        self._left: Agent | None = None
+        self._first: Run | None = None
+        self._hooks: dict[HookName, Run] = {}
+        """The last runs of hooks in handoffs."""
+        self._has_left = False
+        """Whether `on_exit` of the agent that has the conversation has been called."""
         self._has_entered = False
-        self._is_closing = False
-        self.prepare: Callable[[Agent], Awaitable[None]] | None = None
-        """Connects the servers of the agent that comes, while nobody speaks; within their own limits."""
 
     # --- start
 
@@ -186,14 +189,14 @@ class Handoffs:
         if self._live.is_connected:
             self._live.connection.update(agent.instructions, agent.tools)
 
-    async def enter(self) -> None:
-        """Run the first agent's `on_enter`, however long it takes."""
+    def enter(self) -> Run:
+        """Run the first agent's `on_enter`, which has no limit yet. The start waits for it and reports its error."""
         self._has_entered = True
-        self._first = HookRun("on_enter", self._live.agent.on_enter, self._session)
-        await self._first.run()
+        self._first = self._start_hook("on_enter", self._live.agent, math.inf, source=None)
+        return self._first
 
     def resume(self) -> None:
-        """The first agent is in the middle of its conversation: it does not enter again."""
+        """Let the first agent go on in the middle of its conversation: it does not enter again."""
         self._has_entered = True
 
     # --- requests, on the session's loop
@@ -204,7 +207,7 @@ class Handoffs:
         Raises:
             SessionError: The agent is in another session.
         """
-        if self._is_closing:
+        if self._context.closing.is_asked:
             self._give_up(handoff)
             return
         if not self._has_entered:
@@ -239,7 +242,7 @@ class Handoffs:
         Raises:
             SessionError: The agent is in another session.
         """
-        handoff = HandoffControl(self._session, agent, turn_id)
+        handoff = HandoffControl(self._context.hooks, agent, turn_id)
         self.request(handoff)
         return handoff
 
@@ -299,20 +302,20 @@ class Handoffs:
 
     async def _hand_over(self, handoff: HandoffControl) -> None:
         old, new, began = self._live.agent, handoff.agent, self._context.clock.now()
-        if self._first is not None and not self._first.is_over and not await self._first.finish(self._limit):
-            self._failed(self._late("on_enter", old))
-        if self._is_closing:
+        await self._end_first()
+        if self._context.closing.is_asked:
             return
-        self._left = old
-        error = await self._call("on_exit", old)
-        if self._is_closing:
+        self._has_left = True
+        error = (await self._run_hook("on_exit", old)).failure
+        if self._context.closing.is_asked:
             return
-        if self.prepare is not None:
-            await self.prepare(new)
-            if self._is_closing:
-                return
+        await self._setup.for_handoff(new)
+        if self._context.closing.is_asked:
+            return
         self._take(handoff)
-        error = await self._call("on_enter", new, handoff) or error
+        entering = await self._run_hook("on_enter", new)
+        error = entering.failure or error
+        handoff.is_answer |= any(handle.outcome not in ("failed", "discarded") for handle in entering.handles)
         handoff.record = HandoffRecord(
             old=old.id,
             new=new.id,
@@ -322,7 +325,7 @@ class Handoffs:
         handoff.set_outcome("completed" if error is None else "failed", error)
 
     def _take(self, handoff: HandoffControl) -> None:
-        old, self._left = self._live.agent, None
+        old, self._has_left = self._live.agent, False
         if handoff.agent not in self._agents:
             self._agents.append(handoff.agent)
         self.take_over(handoff.agent)
@@ -330,35 +333,32 @@ class Handoffs:
         self._context.log.note(ev.AgentChanged, turn_id=handoff.turn_id, old=old.id, agent=handoff.agent.id)
         logger.info("The conversation went from agent %s to %s", old.id, handoff.agent.id)
 
-    async def _call(
-        self, name: Literal["on_enter", "on_exit"], agent: Agent, handoff: HandoffControl | None = None
-    ) -> Exception | None:
-        self._hook = hook = HookRun(name, getattr(agent, name), self._session)
-        raised: list[BaseException] = []
-        call = OwnedCall(f"{name} of agent {agent.id}", hook.run, raised.append)
+    def _start_hook(self, name: HookName, agent: Agent, limit: float, *, source: str | None) -> Run:
+        call = partial(_awaited, name, agent.on_enter if name == "on_enter" else agent.on_exit)
+        title = f"{name} of agent {agent.id!r}"
+        return self._context.hooks.start("agent hook", title, call, limit, "between its speeches", source=source)
+
+    async def _run_hook(self, name: HookName, agent: Agent) -> Run:
+        """Run a hook to its end, and to the end of the speech that it asked for."""
         with self._context.observer.hook(name, agent=agent.id) as watch:
-            self._context.group.start_soon(call.run, name=call.what)
-            try:
-                if not await hook.finish(self._limit):
-                    raised.append(self._late(name, agent))
-            finally:
-                self._hook = None
-            for error in raised:
-                watch.failed(error)
-        if handoff is not None:
-            handoff.is_answer |= any(handle.outcome not in ("failed", "discarded") for handle in hook.handles)
-        for error in raised:
-            self._failed(error)
-        first = raised[0] if raised else None
-        return first if first is None or isinstance(first, Exception) else SessionError(describe(first))
+            self._hooks[name] = run = self._start_hook(name, agent, self._limit, source="hook")
+            await run.finish()
+            if run.late is None:
+                for handle in run.handles:
+                    await handle
+            if run.error is not None:
+                watch.failed(run.error)
+        return run
 
-    def _late(self, name: str, agent: Agent) -> SessionError:
-        return SessionError(f"{name} of agent {agent.id!r} did not end within {self._limit:g} s and was cut")
-
-    def _failed(self, error: BaseException) -> None:
-        logger.warning("A hook failed: %s", located(error))
-        logger.debug("It failed here", exc_info=error)
-        self._context.report_error(error if isinstance(error, Exception) else SessionError(describe(error)), "hook")
+    async def _end_first(self) -> None:
+        """Let the first agent's `on_enter` end, within the limit that holds from now on."""
+        run = self._first
+        if run is None or run.is_over:
+            return
+        run.set_limit(self._limit)
+        await run.finish()
+        if run.late is not None:
+            self._context.hooks.failed(run.name, run.late, "hook")
 
     def _give_up(self, handoff: HandoffControl) -> None:
         """Nothing more comes of it; an agent that never had the conversation is free for another session."""
@@ -369,32 +369,26 @@ class Handoffs:
     # --- close
 
     def close(self) -> None:
-        """Begin nothing more, and cut the `on_enter` that runs; an `on_exit` that runs is waited for by `exit()`."""
-        self._is_closing = True
-        if self._hook is not None and self._hook.name == "on_enter":
-            self._hook.cut()
+        """Cut the `on_enter` of a handoff; `exit()` waits for its `on_exit`."""
+        if self.entering is not None:
+            self.entering.cut()
 
     @property
-    def open_hook(self) -> HookRun | None:
-        """The `on_enter` that was cut by the close and has not ended."""
-        return self._hook if self._hook is not None and self._hook.name == "on_enter" else None
+    def entering(self) -> Run | None:
+        """The `on_enter` of a handoff that runs, or that was cut and has not ended."""
+        run = self._hooks.get("on_enter")
+        return None if run is None or run.is_over else run
 
     async def exit(self) -> None:
-        """Run the agent's `on_exit`, once: where a handoff has begun it, wait for its end. The caller bounds it."""
-        if self._left is None:
-            await awaited("on_exit", self._live.agent.on_exit())
-        elif self._hook is not None:
-            await self._hook.wait()
-
-    def awaits_close(self) -> None:
-        """The calling code waits for the close: a hook of a handoff must not, since the close waits for it."""
-        hook = running_hook(self._session)
-        if hook is not None and hook is self._hook:
-            hook.cut()
+        """Run the agent's `on_exit`, once: if a handoff has begun it, wait for its end. The caller limits the wait."""
+        if not self._has_left:
+            await _awaited("on_exit", self._live.agent.on_exit)
+        elif (run := self._hooks.get("on_exit")) is not None:
+            await run.wait()
 
     def cleanups(self) -> list[Callable[[], Awaitable[None]]]:
         """Return the `cleanup` of every agent that has had the conversation."""
-        return [partial(_clean_up, agent) for agent in self._agents]
+        return [partial(_awaited, "cleanup", agent.cleanup) for agent in self._agents]
 
     def release(self) -> None:
         """The session is over: its agents are free for another one."""
@@ -405,5 +399,5 @@ class Handoffs:
             AgentControl.of(agent).detach(self._session)
 
 
-async def _clean_up(agent: Agent) -> None:
-    await awaited("cleanup", agent.cleanup())
+async def _awaited(name: str, hook: Callable[[], Awaitable[None]]) -> None:
+    await awaited(name, hook())

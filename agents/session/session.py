@@ -25,6 +25,7 @@ from vivavoce.agents.session.checks import check_session, check_start, checked_r
 from vivavoce.agents.session.handoff import Handoff, HandoffControl, Handoffs
 from vivavoce.agents.session.hang_ups import HangUps
 from vivavoce.agents.session.input import SessionInput
+from vivavoce.agents.session.lifecycle.preparing import AgentSetup, Preparing
 from vivavoce.agents.session.lifecycle.task import SessionLifecycle, TakeOver
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.pipelines.change import PipelineChange
@@ -123,7 +124,9 @@ class AgentSession(EventSource, SessionSpeaking, SessionWaking, SessionView, Gen
         self._history = HistoryControl(context, make_history_feed(options, context))
         self.history = self._history.history
         self._machine = make_machine(options, pipeline, self._wake_up, trace)
-        self._handoffs = Handoffs(context, self._history, limit=options.speech.hook_timeout)
+        preparing = Preparing(context.clock, options.start_step)
+        setup = AgentSetup(context, preparing)
+        self._handoffs = Handoffs(context, self._history, setup, limit=options.speech.hook_timeout)
         tools = ToolCalls(
             context,
             self._history,
@@ -145,7 +148,9 @@ class AgentSession(EventSource, SessionSpeaking, SessionWaking, SessionView, Gen
             background_audio=background_audio,
         )
         self._runtime.pipelines = self._pipelines
-        self._lifecycle = SessionLifecycle(context, self._pipelines, self._runtime, options=options, trace=trace)
+        self._lifecycle = SessionLifecycle(
+            context, self._pipelines, self._runtime, preparing=preparing, setup=setup, options=options, trace=trace
+        )
         self._hang_ups = HangUps(context, self._lifecycle, self._runtime)
         self._speech = SpeechDesk(context, self._runtime, self._pipelines)
         self.input = SessionInput(context, self._lifecycle.mute)
@@ -262,7 +267,7 @@ class AgentSession(EventSource, SessionSpeaking, SessionWaking, SessionView, Gen
         if not context.inbox.is_bound and not context.closing.is_over:
             raise SessionNotStartedError("the session was not started; call start() first")
         if context.inbox.is_bound:
-            self._check_not_awaited()
+            self._context.hooks.check_may_await_close()
             await self._join()
         assert self._lifecycle.report is not None
         return self._lifecycle.report
@@ -288,7 +293,7 @@ class AgentSession(EventSource, SessionSpeaking, SessionWaking, SessionView, Gen
             SessionError: The agent is in another session.
         """
         check_wiring(agent, self.pipeline)
-        handoff = HandoffControl(self, agent)
+        handoff = HandoffControl(self._context.hooks, agent)
         context = self._context
         if not context.inbox.is_bound and not context.closing.is_over:
             self._handoffs.request(handoff)
@@ -390,20 +395,15 @@ class AgentSession(EventSource, SessionSpeaking, SessionWaking, SessionView, Gen
     async def _end(self, reason: CloseReason, *, leave: bool) -> CloseReport:
         if not self._context.inbox.is_bound:
             return await self._lifecycle.close_unstarted(reason)
-        self._check_not_awaited()
+        self._context.hooks.check_may_await_close()
         self._context.closing.request(reason, leaves=leave)
         await self._join()
         assert self._lifecycle.report is not None
         return self._lifecycle.report
 
-    def _check_not_awaited(self) -> None:
-        if self._lifecycle.is_closing_here and not self._context.closing.is_over:
-            raise SessionError("the session is closing and waits for this code; return from it instead of closing")
-
     async def _join(self) -> None:
         """Wait for the close, and for the session's task unless something in it ignores its cancellation."""
         assert self._task is not None
-        self._handoffs.awaits_close()
         with self._context.hooks.awaiting_close() as is_handler:
             await self._context.closing.ended.wait()
         if is_handler:  # a part of that task

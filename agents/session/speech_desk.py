@@ -6,7 +6,6 @@ import logging
 from dataclasses import replace
 
 from vivavoce.agents.core.context import SessionContext
-from vivavoce.agents.core.hooks import running_hook
 from vivavoce.agents.core.speech_handle import SpeechControl, SpeechHandle, running_tool_of
 from vivavoce.agents.session.checks import check_when_busy, checked_priority
 from vivavoce.agents.session.pipelines.switch import PipelineSwitch
@@ -53,9 +52,8 @@ class SpeechDesk:
             return self._discard(interruptible)
         check_speech(self._context.live.capabilities, self._pipelines.pipeline.name, request)
         speech = self._speech(kind, interruptible)
-        hook = running_hook(self._context.session)
+        hook = self._context.hooks.here("agent hook")
         if hook is not None:
-            hook.take(speech.handle)
             request = replace(request, by_hook=True)
         asked = i.SpeechRequested(
             speech_id=speech.id,
@@ -74,7 +72,10 @@ class SpeechDesk:
         def enter() -> None:
             if self._context.closing.is_over:  # it closed while the call came over from its thread
                 speech.set_outcome("cancelled")
-            elif turn_hook is None or turn_hook.is_over:
+                return
+            if hook is not None:
+                hook.speaks(speech.handle)
+            if turn_hook is None or turn_hook.is_over:
                 self._runtime.request_speech(speech, request, asked)
             else:
                 turn_hook.speaks(speech.handle)

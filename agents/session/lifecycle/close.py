@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
 
 import anyio
-from anyio.abc import TaskGroup
 
+from vivavoce.agents.core.context import SessionContext
+from vivavoce.agents.core.hooks import Run
 from vivavoce.agents.records import CloseStep
-from vivavoce.agents.telemetry.observer import Watch
-from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import describe
-from vivavoce.pipelines.core.owned_call import OwnedCall
-from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
 
 logger = logging.getLogger(__name__)
 
@@ -22,7 +18,7 @@ STEP_RESERVE = 0.05
 """Part of the budget that is kept for each step still to come, so that a hanging one cannot starve them."""
 
 UNWIND_SHARE = 0.5
-"""Part of that reserve which a step that is cut gets for its `finally` blocks."""
+"""Part of that reserve for the `finally` blocks of a step that is cut."""
 
 Step = tuple[str, Callable[[], Awaitable[None]]]
 
@@ -32,45 +28,34 @@ class CloseSequence:
 
     Args:
         budget: Seconds over all steps.
-        group: Owns the steps, each of which is a call of its own.
-        watch: Makes what watches a step, by its name.
     """
 
-    def __init__(self, clock: Clock, budget: float, group: TaskGroup, watch: Callable[[str], Watch]) -> None:
-        self._clock = clock
+    def __init__(self, context: SessionContext, budget: float) -> None:
+        self._context = context
         self._budget = budget
-        self._group = group
-        self._watch = watch
-        self._began = clock.now()
-        self._told: list[Exception] = []
-        self._task_ids: set[int] = set()
+        self._began = context.clock.now()
+        self._reported: list[Exception] = []
 
     @property
     def seconds(self) -> float:
         """How long the close has taken so far."""
-        return self._clock.now() - self._began
+        return self._context.clock.now() - self._began
 
     @property
     def seconds_left(self) -> float:
-        """What is left of the budget."""
+        """The rest of the budget."""
         return max(0.0, self._budget - self.seconds)
 
-    @property
-    def is_running_here(self) -> bool:
-        """Whether the calling code is what the running step waits for."""
-        return anyio.get_current_task().id in self._task_ids
-
     def note(self, error: Exception) -> None:
-        """Blame the running step for an error that a part of the session reported by itself."""
-        self._told.append(error)
+        """Blame the running step for an error that a part of the session has reported."""
+        self._reported.append(error)
 
     async def side_by_side(self, calls: Sequence[Callable[[], Awaitable[None]]]) -> None:
-        """Make `calls`, the application's, in the running step; one that raises is named and costs no other its end."""
+        """Make `calls`, the application's, in the running step. The error of one is noted, and all run to their end."""
 
         async def make(call: Callable[[], Awaitable[None]]) -> None:
             try:
-                with strays_as_errors("it"):
-                    await self._call(call)
+                await Run(self._context.hooks, "close step", "it").make(call)
             except Exception as error:  # noqa: BLE001 - user code: a failure must not cost the others their cleanup
                 self.note(error)
 
@@ -79,35 +64,29 @@ class CloseSequence:
                 group.start_soon(make, call)
 
     async def run(self, steps: list[Step]) -> tuple[CloseStep, ...]:
-        """Run `steps` in order and say how each of them went; a reserve is left for what follows them."""
+        """Run `steps` in order and return how each of them went; a reserve is left for the work after them."""
         return tuple([await self._run_step(name, step, len(steps) - index) for index, (name, step) in enumerate(steps)])
 
     async def _run_step(self, name: str, step: Callable[[], Awaitable[None]], to_come: int) -> CloseStep:
-        started, reserve = self._clock.now(), STEP_RESERVE * self._budget
+        started, reserve = self._context.clock.now(), STEP_RESERVE * self._budget
         limit = max(self.seconds_left - to_come * reserve, reserve)
-        raised: list[BaseException] = []
-        call = OwnedCall(f"closing: {name}", partial(self._call, step), raised.append, is_shielded=True)
         unwind = UNWIND_SHARE * reserve
-        with self._watch(name) as watch:
-            self._group.start_soon(call.run, name=f"closing: {name}")
-            await call.finish(limit - unwind, unwind)
-            for error in [*raised, *self._told]:
+        with self._context.observer.phase_step("close", name) as watch:
+            run = self._context.hooks.start(
+                "close step", f"closing: {name}", step, limit - unwind, source=None, is_shielded=True
+            )
+            await run.finish(unwind)
+            raised = [run.error] if run.error is not None and run.error is not run.late else []
+            errors = [*raised, *self._reported]
+            for error in errors:
                 watch.failed(error)
-        problems = [describe(error) for error in [*raised, *self._told]]
-        if call.is_cut:
-            stubborn = "" if call.is_done else " and ignores its cancellation"
+        problems = [describe(error) for error in errors]
+        if run.late is not None:
+            stubborn = "" if run.is_over else " and ignores its cancellation"
             problems.insert(0, f"did not end within {limit:.2f} s{stubborn}")
         for error in raised:
             logger.debug("Closing: %s failed", name, exc_info=error)
-        self._told = []
+        self._reported = []
         if problems:
             logger.warning("Closing: %s: %s", name, "; ".join(problems))
-        return CloseStep(name=name, seconds=self._clock.now() - started, error="; ".join(problems))
-
-    async def _call(self, step: Callable[[], Awaitable[None]]) -> None:
-        task_id = anyio.get_current_task().id
-        self._task_ids.add(task_id)
-        try:
-            await step()
-        finally:
-            self._task_ids.discard(task_id)
+        return CloseStep(name=name, seconds=self._context.clock.now() - started, error="; ".join(problems))

@@ -1,21 +1,23 @@
-"""Preparing: what turns will use is imported and built in a thread, before they come.
+"""Preparing: imports modules and builds the models of tools in a thread, before the turns that use them.
 
 pydantic and the model of a tool's arguments, the parser of Markdown, numpy: a tenth of a second and more, the first
-time in a process. In a turn the caller would wait for it, and so would every other call of the loop.
+time in a process. In a turn the caller would wait for it, and so would every other call of the event loop.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import anyio
 
 from vivavoce.agents.agent import Agent
+from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.threads import ThreadPool
+from vivavoce.agents.tools.mcp.servers import MCPServers
 from vivavoce.pipelines.core.clock import Clock
-from vivavoce.pipelines.core.errors import SessionError, first_error
+from vivavoce.pipelines.core.errors import SessionError, VoiceError, first_error
 from vivavoce.pipelines.pipeline import Pipeline
 
 _Step = Callable[[], Coroutine[Any, Any, None]]
@@ -74,6 +76,51 @@ class Preparing:
                 await self._threads.run(prepare)
         except TimeoutError as error:
             raise SessionError(f"{what} was not prepared within {self._limit:g} s") from error
+
+
+class AgentSetup:
+    """Has the agents of one session ready before they serve: connects their MCP servers and prepares their tools.
+
+    Args:
+        preparing: Prepares the tools.
+    """
+
+    def __init__(self, context: SessionContext, preparing: Preparing) -> None:
+        self._context = context
+        self._preparing = preparing
+
+    @cached_property
+    def servers(self) -> MCPServers:
+        """The MCP servers of the agents. They run in the session's task group, which the start opens."""
+
+        def report(error: Exception) -> None:
+            self._context.report_error(error, "mcp", is_recovered=True)
+
+        return MCPServers(self._context.group, self._context.clock, report_error=report)
+
+    async def for_start(self, *, prepares: bool = False) -> Agent:
+        """Connect the servers of the agent that begins, and return it; `update_agent()` may replace it meanwhile.
+
+        Args:
+            prepares: Whether to prepare its tools too.
+        Raises:
+            ToolServerError: A `required` server failed, or has a tool that cannot be taken.
+        """
+        while True:
+            agent = self._context.live.agent
+            await self.servers.open(agent)
+            if prepares:
+                await self._preparing.agent(agent)
+            if agent is self._context.live.agent:
+                return agent
+
+    async def for_handoff(self, agent: Agent) -> None:
+        """Have an agent ready that takes over in a handoff. It does without the servers and tools that fail."""
+        await self.servers.open(agent, does_without=True)
+        try:
+            await self._preparing.agent(agent)
+        except VoiceError as error:
+            self._context.report_error(error, "tool", is_recovered=True)
 
 
 def _tools(agent: Agent) -> None:

@@ -1,53 +1,50 @@
-"""Starting: the part of a start that a close cuts, with the foreign code in it."""
+"""Starting: the part of a start that the request of a close cuts, with the application code in it."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable
 
 import anyio
-from anyio.abc import TaskGroup
 
-from vivavoce.agents.core.context import Closing
-from vivavoce.pipelines.core.errors import located
-from vivavoce.pipelines.core.owned_call import OwnedCall
-
-logger = logging.getLogger(__name__)
+from vivavoce.agents.core.context import SessionContext
+from vivavoce.agents.core.hooks import Run
 
 
 class Starting:
-    """Runs the foreign calls of one start, and cuts it when the close is asked for, even before it began."""
+    """Waits for the application code of one start. The request of the close cuts it, even before it began."""
 
-    def __init__(self, closing: Closing) -> None:
-        self._closing = closing
+    def __init__(self, context: SessionContext) -> None:
+        self._context = context
         self.has_entered = False
         """Whether it got as far as `on_enter`."""
         self._name = ""
-        self._call: OwnedCall | None = None
+        self._run: Run | None = None
 
     def open(self) -> anyio.CancelScope:
         """Return the scope to be entered around all steps of the start; the request of the close cancels it."""
-        return self._closing.cuts(anyio.CancelScope())
+        return self._context.closing.cuts(anyio.CancelScope())
 
-    async def call(self, group: TaskGroup, name: str, call: Callable[[], Awaitable[None]]) -> None:
-        """Wait for foreign code; it is cut with the start, which does not wait for its end then."""
-        raised: list[BaseException] = []
+    async def call(self, name: str, call: Callable[[], Awaitable[object]]) -> None:
+        """Make a call in a task of its own, and wait for its end."""
+        await self.wait(name, self._context.hooks.start("start", name, call, source=None))
 
-        def failed(error: BaseException) -> None:
-            raised.append(error)
-            if self._closing.is_asked:  # nobody waits for it any more
-                logger.warning("%s, cut by the close, raised %s", name, located(error))
+    async def wait(self, name: str, run: Run) -> None:
+        """Wait for the end of a run. It is cut with the start, which does not wait for its end then.
 
-        self._name, self._call = name, OwnedCall(name, call, failed)
-        group.start_soon(self._call.run, name=name)
+        Raises:
+            BaseException: The error of the run.
+        """
+        self._name, self._run = name, run
         try:
-            await self._call.wait()
+            await run.wait()
         finally:
-            self._call.cut()
-        if raised:
-            raise raised[0]
+            if not run.is_over:
+                run.cut()
+                run.leave_behind()
+        if run.error is not None and run.late is None:  # a handoff that waited for `on_enter` has reported its limit
+            raise run.error
 
     @property
-    def open_call(self) -> tuple[str, OwnedCall] | None:
-        """The call that was cut and has not ended, by name; the close waits for it."""
-        return None if self._call is None or self._call.is_done else (self._name, self._call)
+    def open_run(self) -> tuple[str, Run] | None:
+        """The run that was cut and has not ended, by name; the close waits for it."""
+        return None if self._run is None or self._run.is_over else (self._name, self._run)

@@ -11,14 +11,13 @@ import anyio
 from anyio.abc import TaskGroup
 
 from vivavoce.agents import events as ev
-from vivavoce.agents.agent import Agent
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.service import Service
 from vivavoce.agents.history.snapshot import Snapshot
 from vivavoce.agents.records import CloseReport
 from vivavoce.agents.session.caller import Caller
 from vivavoce.agents.session.lifecycle.close import UNWIND_SHARE, CloseSequence, Step
-from vivavoce.agents.session.lifecycle.preparing import Preparing
+from vivavoce.agents.session.lifecycle.preparing import AgentSetup, Preparing
 from vivavoce.agents.session.lifecycle.start import Starting
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.pipelines.switch import PipelineSwitch
@@ -28,15 +27,13 @@ from vivavoce.agents.session.trace_writer import TraceWriter
 from vivavoce.agents.states import CloseReason
 from vivavoce.agents.telemetry.facts import session_facts
 from vivavoce.agents.telemetry.logs.logs import log_session
-from vivavoce.agents.telemetry.observer import SessionObserver, Watch
-from vivavoce.agents.tools.mcp.servers import MCPServers
+from vivavoce.agents.telemetry.observer import SessionObserver
 from vivavoce.agents.transports.options import RoomOptions
 from vivavoce.agents.turn import inputs as i
 from vivavoce.pipelines.core.errors import (
     SessionClosedError,
     SessionError,
     SessionNotStartedError,
-    VoiceError,
     describe,
     first_error,
 )
@@ -65,6 +62,8 @@ class SessionLifecycle:
         pipelines: PipelineSwitch,
         runtime: SessionRuntime,
         *,
+        preparing: Preparing,
+        setup: AgentSetup,
         options: SessionOptions,
         trace: TraceWriter | None,
     ) -> None:
@@ -75,22 +74,17 @@ class SessionLifecycle:
         self._options = options
         self._stops: dict[str, Callable[[], Awaitable[None]]] = {}
         """How to end the parts that were started, by name."""
-        self._preparing = Preparing(context.clock, options.start_step)
-        self._mcp: MCPServers | None = None
+        self._preparing = preparing
+        self._setup = setup
         self._link: Caller | None = None
         self._is_muted = False
-        self._starting = Starting(context.closing)
+        self._starting = Starting(context)
         self._closing: CloseSequence | None = None
         self.ready = anyio.Event()
         """Set when start is done, or the close of one that failed."""
         self.failure: BaseException | None = None
         """What start failed with."""
         self.report: CloseReport | None = None
-
-    @property
-    def is_closing_here(self) -> bool:
-        """Whether the close waits for the calling code."""
-        return self._closing is not None and self._closing.is_running_here
 
     @property
     def seconds_left(self) -> float:
@@ -231,17 +225,15 @@ class SessionLifecycle:
 
         async def connected() -> None:
             with watched("connect"):
-                await self._starting.call(group, "connect", get_transport)
+                await self._starting.call("connect", get_transport)
 
         async def prepared() -> None:
             with watched("prepare"):
                 await self._preparing.first(first, self._pipelines.pipeline)
 
-        self._mcp = MCPServers(group, self._context.clock, report_error=self._on_mcp_error)
-        handoffs.prepare = self._prepare_next
         watched = partial(self._observer.phase_step, "start")
         with watched("mcp"):
-            first = await self._open_servers(self._mcp)
+            first = await self._setup.for_start()
         await self._preparing.beside(connected, prepared)
         self._link = link = Caller(self._context, transport[0], runtime, room_options)
         take_over = resumed if callable(resumed) else None
@@ -258,7 +250,7 @@ class SessionLifecycle:
         with watched("room audio"):
             await self._serve("room audio", link.run, group, limit)
         if self._context.live.agent is not first:
-            handoffs.take_over(await self._open_servers(self._mcp, prepares=True))
+            handoffs.take_over(await self._setup.for_start(prepares=True))
         if take_over is not None:
             snapshot = await self._take_over(group, take_over)
             self._begin(group, snapshot)
@@ -266,7 +258,7 @@ class SessionLifecycle:
         self._starting.has_entered = True
         if snapshot is None:
             with watched("on_enter"):
-                await self._starting.call(group, "on_enter", handoffs.enter)
+                await self._starting.wait("on_enter", handoffs.enter())
         else:
             handoffs.resume()
         runtime.step(i.SessionStarted())
@@ -285,27 +277,8 @@ class SessionLifecycle:
         async def wait() -> None:
             got.append(await take_over())
 
-        await self._starting.call(group, "take over", wait)
+        await self._starting.call("take over", wait)
         return got[0]
-
-    async def _open_servers(self, mcp: MCPServers, *, prepares: bool = False) -> Agent:
-        """Connect the servers of the agent that begins, whom `update_agent()` may replace meanwhile; return it."""
-        while True:
-            agent = self._context.live.agent
-            await mcp.open(agent)
-            if prepares:
-                await self._preparing.agent(agent)
-            if agent is self._context.live.agent:
-                return agent
-
-    async def _prepare_next(self, agent: Agent) -> None:
-        """Have all that an agent needs who comes later; it takes over without what cannot be had."""
-        assert self._mcp is not None
-        await self._mcp.open(agent, does_without=True)
-        try:
-            await self._preparing.agent(agent)
-        except VoiceError as error:
-            self._context.report_error(error, "tool", is_recovered=True)
 
     async def _decide(self) -> None:
         try:
@@ -324,16 +297,11 @@ class SessionLifecycle:
         self._context.report_error(error, name)
         self._context.closing.request(CloseReason.ERROR, error)
 
-    def _on_mcp_error(self, error: Exception) -> None:
-        self._context.report_error(error, "mcp", is_recovered=True)
-
     # --- close
 
     async def _close(self, group: TaskGroup) -> None:
         self._runtime.handoffs.close()
-        self._closing = closing = CloseSequence(
-            self._context.clock, self._options.close_timeout, group, self._watch_step
-        )
+        self._closing = closing = CloseSequence(self._context, self._options.close_timeout)
         self._pipelines.close(closing.note)
         with self._observer.phase("close"):
             steps = await closing.run(self._close_steps())
@@ -364,12 +332,12 @@ class SessionLifecycle:
         closing = self._closing
         assert closing is not None
         steps: list[Step] = []
-        if self._starting.open_call is not None:
-            name, call = self._starting.open_call
-            steps.append((name, call.wait))
+        if self._starting.open_run is not None:
+            name, run = self._starting.open_run
+            steps.append((name, run.wait))
         handoffs = self._runtime.handoffs
-        if handoffs.open_hook is not None:
-            steps.append((handoffs.open_hook.name, handoffs.open_hook.wait))
+        if handoffs.entering is not None:
+            steps.append(("on_enter", handoffs.entering.wait))
         link = self._link
         if link is not None:
             steps.append(("input", link.stop_input))
@@ -384,8 +352,8 @@ class SessionLifecycle:
             steps.append(("conversation_flow.cleanup", partial(closing.side_by_side, self._runtime.flows.cleanups())))
         if self._runtime.background.is_sounding:
             steps.append(("background audio", self._runtime.background.aclose))
-        if self._mcp is not None and self._mcp.has_servers:
-            steps.append(("mcp", self._mcp.aclose))
+        if self._setup.servers.has_servers:
+            steps.append(("mcp", self._setup.servers.aclose))
         steps.append(("pipeline", self._pipelines.aclose))
         steps.append(("agent cleanup", partial(closing.side_by_side, handoffs.cleanups())))
         steps.append(("handlers", self._end_handlers))
@@ -399,9 +367,6 @@ class SessionLifecycle:
             if self._context.closing.leaves:
                 steps.append(("leave room", link.transport.leave))
         return steps
-
-    def _watch_step(self, name: str) -> Watch:
-        return self._observer.phase_step("close", name)
 
     async def _write_report(self) -> None:
         path = report_file(self._options.report_path, self._context.id)
