@@ -1,4 +1,4 @@
-"""ThreadPool: sync tools in daemon threads, never more than a cap, none of which can hold the process up."""
+"""Daemon threads, which never block the end of the process: ThreadPool, and SerialThread for calls in order."""
 
 from __future__ import annotations
 
@@ -7,25 +7,29 @@ import contextvars
 import itertools
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable
-from typing import TypeVar
+from concurrent.futures import Executor, Future
+from functools import partial
+from typing import Any, ParamSpec, TypeVar
 
 import anyio
 
 from vivavoce.pipelines.core.errors import first_error
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
 class ThreadPool:
-    """Runs functions in threads of its own, on one event loop's behalf.
+    """Runs functions of one event loop, each in a thread of its own, at most `size` at a time.
 
-    A thread that is no longer waited for goes on, and counts until it ends. Threads are daemons, unlike anyio's and
-    asyncio's, so that the interpreter does not wait for them either.
+    A cancelled call leaves its thread running; the thread counts until it ends. The threads are daemons, unlike those
+    of anyio and asyncio, so that the interpreter does not wait for them either.
 
     Args:
-        size: Threads at a time; more functions wait.
-        name: Of the threads, before their number.
+        size: Threads at a time; further functions wait.
+        name: The threads' name, before their number.
     """
 
     def __init__(self, size: int, *, name: str = "tool") -> None:
@@ -34,10 +38,10 @@ class ThreadPool:
         self._slots: anyio.Semaphore | None = None
         self._numbers = itertools.count(1)
         self.abandoned = 0
-        """Threads that were no longer waited for when they were cancelled, ended since or not."""
+        """Calls that were cancelled while their thread ran; it may have ended since."""
 
     async def run(self, function: Callable[[], T]) -> T:
-        """Return what `function` returns, or raise what it raises. Cancelled, it leaves the thread alone."""
+        """Return the result of `function`, or raise its exception. If cancelled, leave the thread running."""
         if self._slots is None:  # made on the loop
             self._slots = anyio.Semaphore(self._size)
         await self._slots.acquire()
@@ -62,7 +66,7 @@ class ThreadPool:
         slots: anyio.Semaphore,
     ) -> None:
         context = contextvars.copy_context()
-        sniffio = sys.modules.get("sniffio")  # it says which async library runs here; in the thread none does
+        sniffio = sys.modules.get("sniffio")  # it names the async library that runs here; none runs in the thread
         if sniffio is not None:
             context.run(sniffio.current_async_library_cvar.set, None)
 
@@ -76,32 +80,76 @@ class ThreadPool:
             if not result.done():
                 result.set_exception(error)
 
-        def tell(call: Callable[..., None], outcome: object) -> None:
+        def report(call: Callable[..., None], outcome: object) -> None:
             try:
                 loop.call_soon_threadsafe(call, outcome)
             except RuntimeError:
-                return  # the loop is closed: nobody waits any more
+                return  # the loop is closed: no caller waits any more
 
         def work() -> None:
             try:
                 value = context.run(function)
-            except BaseException as error:  # noqa: BLE001 - handed to whoever waits
-                tell(raised, _as_plain(error))
+            except BaseException as error:  # noqa: BLE001 - raised in the caller
+                report(raised, _as_plain(error))
             else:
-                tell(returned, value)
+                report(returned, value)
 
         threading.Thread(target=work, name=f"{self._name}-{next(self._numbers)}", daemon=True).start()
 
 
+class SerialThread(Executor):
+    """Runs calls one after the other in a thread that lives while there are any.
+
+    The thread is a daemon: a disk that hangs does not block the end of the process. Calls may come from any event loop
+    or thread. Virtual time stands still during `run()`, as for any executor.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._lock = threading.Lock()
+        self._calls: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
+        self._is_working = False
+
+    async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return the result of `call`. If cancelled, leave a call that has begun running."""
+        return await asyncio.get_running_loop().run_in_executor(self, partial(call, *args, **kwargs))
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Enqueue a call; see `concurrent.futures.Executor`."""
+        future: Future[T] = Future()
+        with self._lock:
+            if not self._is_working:
+                threading.Thread(target=self._work, name=self._name, daemon=True).start()
+                self._is_working = True
+            self._calls.append((future, partial(fn, *args, **kwargs)))
+        return future
+
+    def _work(self) -> None:
+        while True:
+            with self._lock:
+                if not self._calls:
+                    self._is_working = False
+                    return
+                future, call = self._calls.popleft()
+            if not future.set_running_or_notify_cancel():
+                continue
+            try:
+                result = call()
+            except BaseException as error:  # noqa: BLE001 - raised in the caller
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+
+
 def _as_plain(error: BaseException) -> Exception:
-    """Return what a future may carry: a thread's `sys.exit()` is not the session's, and StopIteration is refused."""
+    """Return an exception that a future may carry: not StopIteration, and not the `sys.exit()` of a thread."""
     if isinstance(error, Exception) and not isinstance(error, StopIteration):
         return error
     return ended_with(error, "the thread")
 
 
 def ended_with(error: BaseException, what: str) -> RuntimeError:
-    """Return the error of foreign code that ended with an exception that is not to get any further."""
+    """Return the error of foreign code that ended with an exception which must not spread."""
     plain = RuntimeError(f"{what} ended with {type(first_error(error)).__name__}")
     plain.__cause__ = error
     return plain

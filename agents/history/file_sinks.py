@@ -1,34 +1,27 @@
-"""Sinks on disk: a file of JSON lines for each session, and one SQLite database for all of them.
+"""History sinks on disk: a file of JSON lines for each session, and one SQLite database for all sessions.
 
-Both work in a thread, so that the loop never waits for the disk, and keep pictures only when asked to. What was said is
-in these files: only their owner may read them (mode 0600).
+Both work in a thread, so that the event loop never waits for the disk. They keep pictures only with `images=True`.
+The files hold the words of the conversation: only their owner may read them (mode 0600).
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import os
 import sqlite3
-import threading
-from collections import deque
-from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, Future
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 from urllib.parse import quote
 
+from vivavoce.agents.core.threads import SerialThread
 from vivavoce.agents.history.sink import HistoryChange, HistorySink, apply_changes, in_order
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.llm.chat_context import ChatContext, ChatItem
 from vivavoce.pipelines.llm.chat_json import HISTORY_VERSION, item_from_json, item_to_json
 
 logger = logging.getLogger(__name__)
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 BUSY_LIMIT = 5.0
 """Seconds to wait for another process that writes to the same database."""
@@ -45,19 +38,20 @@ CREATE TABLE IF NOT EXISTS history_items (
 
 
 class JsonLinesHistorySink(HistorySink):
-    """Appends each change as one line to `<folder>/<session id>.jsonl`; nothing in the file is ever changed.
+    """Appends each change as one line to `<folder>/<session id>.jsonl`; no line is ever changed.
 
-    A line that a crash cut short is passed over when the file is read.
+    A line that a crash cut short is skipped when the file is read.
 
     Args:
-        folder: Made if it is not there. Characters of a session id that a file name cannot have are percent-encoded.
+        folder: Made if it does not exist. Characters of a session id that a file name cannot have are percent-encoded,
+            so that each id has a file of its own, which `load` finds again.
         images: Whether pictures are kept, as base64.
     """
 
     def __init__(self, folder: str | Path, *, images: bool = False) -> None:
         self._folder = Path(folder)
         self._images = images
-        self._thread = FileThread("history")
+        self._thread = SerialThread("history")
 
     async def write(self, session_id: str, changes: Sequence[HistoryChange]) -> None:
         """Append these changes."""
@@ -80,7 +74,7 @@ class JsonLinesHistorySink(HistorySink):
         self._folder.mkdir(parents=True, exist_ok=True)
         with open(_private(self._path(session_id)), "r+b") as file:
             if file.seek(0, os.SEEK_END) and (file.seek(-1, os.SEEK_END), file.read(1))[1] != b"\n":
-                data = b"\n" + data  # what a crash left behind stays a line of its own
+                data = b"\n" + data  # the rest of a crash stays a line of its own
             file.write(data)
 
     def _read(self, session_id: str) -> ChatContext:
@@ -91,7 +85,7 @@ class JsonLinesHistorySink(HistorySink):
                 try:
                     plain = json.loads(line)
                 except ValueError:
-                    logger.warning("%s: line %d is not whole and is passed over", path, number)
+                    logger.warning("%s: line %d is incomplete and is skipped", path, number)
                     continue
                 apply_changes(items, [_change(plain, f"{path}: line {number}")])
         return in_order(items.values())
@@ -106,18 +100,18 @@ class SqliteHistorySink(HistorySink):
     The table `history_items` has `session_id`, `item_id`, `sequence` and the `item` as JSON.
 
     Args:
-        path: The file; it and its folder are made if they are not there.
+        path: The file; it and its folder are made if they do not exist.
         images: Whether pictures are kept, as base64.
     """
 
     def __init__(self, path: str | Path, *, images: bool = False) -> None:
         self._path = Path(path)
         self._images = images
-        self._thread = FileThread("history")
+        self._thread = SerialThread("history")
         self._opened: sqlite3.Connection | None = None
 
     async def write(self, session_id: str, changes: Sequence[HistoryChange]) -> None:
-        """Keep these changes, all or none of them."""
+        """Keep all of these changes, or none."""
         await self._thread.run(self._store, session_id, changes)
 
     async def load(self, session_id: str) -> ChatContext:
@@ -157,7 +151,7 @@ class SqliteHistorySink(HistorySink):
     def _connection(self) -> sqlite3.Connection:
         if self._opened is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            # Calls come one after the other, but not always from the same thread.
+            # Calls come one after the other, not always from one thread.
             connection = sqlite3.connect(_private(self._path), timeout=BUSY_LIMIT, check_same_thread=False)
             try:
                 self._prepare(connection)
@@ -173,7 +167,7 @@ class SqliteHistorySink(HistorySink):
             raise ConfigurationError(
                 f"{self._path} must be a history of version {HISTORY_VERSION}, got version {version}; take another file"
             )
-        connection.execute("PRAGMA journal_mode = WAL")  # a reader does not hold a writer up
+        connection.execute("PRAGMA journal_mode = WAL")  # a reader does not block a writer
         connection.execute("PRAGMA synchronous = NORMAL")
         with connection:
             connection.execute(SCHEMA)
@@ -185,52 +179,8 @@ class SqliteHistorySink(HistorySink):
             connection.close()
 
 
-class FileThread(Executor):
-    """Runs calls one after the other in a thread that lives while there are any.
-
-    The thread is a daemon: a disk that hangs does not hold the process up. It serves any loop, and virtual time stands
-    still for it, since it is an executor.
-    """
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._lock = threading.Lock()
-        self._calls: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
-        self._is_working = False
-
-    async def run(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Return what `call` returns. Cancelled, it leaves a call that has begun alone."""
-        return await asyncio.get_running_loop().run_in_executor(self, partial(call, *args, **kwargs))
-
-    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Take a call; see `concurrent.futures.Executor`."""
-        future: Future[T] = Future()
-        with self._lock:
-            if not self._is_working:
-                threading.Thread(target=self._work, name=self._name, daemon=True).start()
-                self._is_working = True
-            self._calls.append((future, partial(fn, *args, **kwargs)))
-        return future
-
-    def _work(self) -> None:
-        while True:
-            with self._lock:
-                if not self._calls:
-                    self._is_working = False
-                    return
-                future, call = self._calls.popleft()
-            if not future.set_running_or_notify_cancel():
-                continue
-            try:
-                result = call()
-            except BaseException as error:  # noqa: BLE001 - handed to whoever waits
-                future.set_exception(error)
-            else:
-                future.set_result(result)
-
-
 def _private(path: Path) -> Path:
-    """Make the file, for its owner only, if it is not there."""
+    """Make the file, for its owner only, if it does not exist."""
     os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
     return path
 

@@ -1,8 +1,8 @@
 """TraceWriter: writes a session's trace (`agents/turn/trace/record`) to a file, in a thread of its own, off the loop.
 
-Asked for by `SessionOptions(trace_path=...)` or the environment's `VIVAVOCE_TRACE`; the option wins, "" turns it off.
-**A trace holds what the user said**, which nothing else writes down: that is why it has to be asked for, and why only
-the file's owner may read it (mode 0600). `vivavoce replay` shows it.
+`SessionOptions(trace_path=...)` or the variable `VIVAVOCE_TRACE` asks for it; the option wins, and "" turns it off.
+**A trace holds the user's words**, which no other file of the session holds without `capture_content`: it is written on
+request only, and only its owner may read it (mode 0600). `vivavoce replay` shows it.
 
 `agents.core.session_files` names the file.
 """
@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import threading
 from concurrent.futures import Future
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -22,6 +21,7 @@ from typing import TextIO
 import anyio
 
 from vivavoce.agents.core.session_files import session_file
+from vivavoce.agents.core.threads import SerialThread
 from vivavoce.agents.turn.options import TurnOptions
 from vivavoce.agents.turn.trace.record import RecordedMachine, TraceStep, end_line, header_line, step_line
 from vivavoce.pipelines.core.clock import Clock
@@ -33,11 +33,11 @@ logger = logging.getLogger(__name__)
 VARIABLE = "VIVAVOCE_TRACE"
 
 MAX_WAITING = 10_000
-"""Steps that may wait for the disk, minutes of a lively call; a trace with holes is of no use, so it ends then."""
+"""Steps that may wait for the disk, minutes of a lively call. With more the trace ends: one with holes is of no use."""
 
 
 def make_trace_writer(path: str | Path | None, session_id: str, clock: Clock) -> TraceWriter | None:
-    """Return what writes the trace that the option or the environment asks for, None if neither does."""
+    """Return the writer of the trace that the option or the environment asks for, None if neither does."""
     wanted = os.environ.get(VARIABLE, "") if path is None else os.fspath(path)
     return TraceWriter(session_file(wanted, session_id, suffix=".jsonl"), session_id, clock) if wanted else None
 
@@ -45,13 +45,13 @@ def make_trace_writer(path: str | Path | None, session_id: str, clock: Clock) ->
 class TraceWriter:
     """Takes steps without waiting and writes them in order; the thread begins with the first one.
 
-    No failure reaches the session: it is logged once, and the trace ends there. The thread is a daemon and what it has
-    taken is on disk at once, so that a process that forgets its session can end.
+    No failure reaches the session: it is logged once, and the trace ends there. The thread is a daemon and writes steps
+    at once, so that a process that forgets its session can end.
 
     Args:
-        path: The file; should it exist, a name beside it.
+        path: The file; if it exists, a name beside it.
         session_id: For the first line and the log.
-        clock: Told of the wait for the thread, so that virtual time stands still.
+        clock: Holds virtual time while the session waits for the thread.
     """
 
     def __init__(self, path: Path, session_id: str, clock: Clock) -> None:
@@ -70,7 +70,7 @@ class TraceWriter:
         return RecordedMachine(options, self.record)
 
     def record(self, step: TraceStep) -> None:
-        """Take a step; after `close()` or a failure nothing happens."""
+        """Enqueue a step; no effect after `close()` or a failure."""
         if not self._is_open:
             return
         if self._written is None:
@@ -84,12 +84,12 @@ class TraceWriter:
         self._end("the disk was too slow")
 
     def close(self) -> None:
-        """Let the trace end with what was taken."""
+        """End the trace after the steps so far."""
         if self._is_open:
             self._end("closed")
 
     async def written(self, limit: float) -> None:
-        """Wait until all is on disk after `close()`, at most `limit` seconds; then it is left to the thread."""
+        """Wait until all is on disk after `close()`, at most `limit` seconds; then the thread goes on alone."""
         if self._written is None:
             return
         with self._clock.hold(), anyio.move_on_after(limit) as scope:
@@ -99,8 +99,7 @@ class TraceWriter:
 
     def _begin(self) -> None:
         self._began_at = self._clock.wall()
-        self._written = Future()
-        threading.Thread(target=self._run, args=(self._written,), name=f"trace {self._session_id}", daemon=True).start()
+        self._written = SerialThread(f"trace {self._session_id}").submit(self._run)
 
     def _end(self, why: str) -> None:
         self._is_open = False
@@ -108,7 +107,7 @@ class TraceWriter:
 
     # --- in the thread
 
-    def _run(self, written: Future[None]) -> None:
+    def _run(self) -> None:
         try:
             with self._open() as file:
                 logger.info("Session %s is traced to %s", self._session_id, self._path)
@@ -117,16 +116,15 @@ class TraceWriter:
             logger.error(
                 "Session %s cannot be traced to %s: %s; the call goes on", self._session_id, self._path, error.strerror
             )
-        except Exception as error:  # noqa: BLE001 - a bug of ours must not end the call, which is only watched here
+        except Exception as error:  # noqa: BLE001 - a bug here must not end the call, which the trace only watches
             logger.error("The trace of session %s ends by an error: %s", self._session_id, describe(error))
             logger.debug("The trace ends by an error", exc_info=error)
         finally:
             self._is_open = False
-            written.set_result(None)
 
     def _open(self) -> TextIO:
         descriptor, self._path = create_private(self._path)
-        # A text typed may hold half a character, which is to be kept as it is.
+        # A typed text may hold half a character; the trace keeps it.
         return open(descriptor, "w", encoding="utf-8", errors="surrogatepass", newline="\n")
 
     def _write(self, file: TextIO) -> None:

@@ -1,4 +1,4 @@
-"""ThreadPool: a cap that holds, and threads that hold nothing up."""
+"""ThreadPool: a cap that holds, and threads that hold nothing up. SerialThread: calls in order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from vivavoce.agents.core.threads import ThreadPool
+from vivavoce.agents.core.threads import SerialThread, ThreadPool
 
 name: ContextVar[str] = ContextVar("name", default="")
 
@@ -91,3 +91,17 @@ print("over")
 def test_a_function_that_never_returns_does_not_keep_the_process_from_ending() -> None:
     done = subprocess.run([sys.executable, "-c", HANGING], capture_output=True, text=True, timeout=15, check=True)
     assert done.stdout == "over\n"
+
+
+async def test_a_serial_thread_runs_calls_one_after_the_other_and_raises_their_errors_where_they_are_awaited() -> None:
+    thread, seen = SerialThread("serial"), []
+
+    def fail() -> None:
+        raise ValueError("broken")
+
+    calls = [thread.submit(seen.append, number) for number in range(100)]
+    with pytest.raises(ValueError, match="broken"):
+        await thread.run(fail)
+    assert all(call.done() for call in calls)
+    assert seen == list(range(100))
+    assert await thread.run(divmod, 7, 2) == (3, 1)
