@@ -1,4 +1,4 @@
-"""ConversationState: what agent and user are said to be doing, derived from who has the floor."""
+"""ConversationState: the states of agent and user, derived from the floor and the user's turn."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SessionPhase = Literal["new", "starting", "started", "closing", "closed"]
 
 
 class ConversationState:
-    """Tells of changes only, along the tables of `agents.states`, with times that never run backwards for either.
+    """Reports changes only, along the tables of `agents.states`, with times that never run backwards for either.
 
     Args:
         out: Effects go here.
@@ -29,11 +29,11 @@ class ConversationState:
         self._has_left_starting = False
 
     def begin(self, now: float) -> None:
-        """The session starts: nothing is told to have been before."""
+        """The session starts: no change is reported for a time before it."""
         self._agent_at = self._user_at = now
 
     def update(self, phase: SessionPhase, at: float) -> None:
-        """Compare with what was told last; a change happened at `at`."""
+        """Compare with the states reported last; a change happened at `at`."""
         agent = self._derive_agent(phase)
         if agent is not self.agent:
             assert agent in AGENT_TRANSITIONS[self.agent], f"{self.agent} -> {agent}"

@@ -1,4 +1,4 @@
-"""Deadlines: what happens at a time if nothing else comes before it.
+"""Deadlines: acts that are due at a time if no input comes before it.
 
 None is stored: each part of the machine computes its deadlines from its state, so that none outlives its reason.
 """

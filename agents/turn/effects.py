@@ -1,4 +1,4 @@
-"""What the turn machine wants done, in order."""
+"""The effects of the turn machine, which the session carries out in order."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ EndedBy = Literal[
     "late_final",
     "close",
 ]
-"""What ended a user turn: silence, silence without the final that was due, somebody's word, a limit, sound without
-words that goes on, or a final that changed what was answered already."""
+"""The end of a user turn: silence, silence without the final that was due, a request, a limit, sound without words that
+goes on, or a final that changed words which were answered already."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnTiming:
-    """When the parts of an end of turn became known (session clock); None for what did not happen.
+    """When the parts of an end of turn became known (session clock); None for parts that did not happen.
 
     Args:
         speech_ended_at: The true end of the user's speech; where there was none (text), the arrival.
-        end_reported_at: When the VAD told of it.
+        end_reported_at: When the VAD reported it.
         final_at: When the last words arrived.
         predicted_at: When the turn detector's verdict arrived.
         committed_at: When the turn was committed.
@@ -69,8 +69,8 @@ class TurnTiming:
 
 
 InterruptedBy = Literal["voice", "text", "request", "speech", "caller_left", "close"]
-"""Who or what holds or cuts the agent: the caller's voice or typed text, a call of `interrupt()`, another speech, the
-caller's leaving, the close."""
+"""The cause that holds or cuts the agent: the caller's voice or typed text, a call of `interrupt()`, another speech,
+the caller's leaving, the close."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +96,8 @@ class CommitUserTurn:
         merged: The turn was committed before and went on: its item is replaced by one with this (joined) text.
         amends: The turn whose answer was heard before a late final changed its words: its item becomes this turn's.
         is_heard: A model that hears the caller has all of it from its audio.
-        settles_audio: The audio heard so far is of this turn: the recogniser is to settle it. Not where only what was
-            typed is committed, nor in the middle of speech that nobody asked to end, nor where a remote model did.
+        settles_audio: The audio heard so far is of this turn: the recogniser is to settle it. Not where only typed
+            text is committed, nor in the middle of speech without a request to end it, nor where a remote model did.
         remote_reply_id: The answer that a remote model began by itself, if it did.
         attempt_id: The answer begun on the same words before the turn was over, if there is one.
     """
@@ -150,7 +150,7 @@ class AmendUserTurn:
     """A late final settles words that were committed as an interim: the turn's item gets this text, without an answer.
 
     Args:
-        speech_id: What answers the turn.
+        speech_id: The speech that answers the turn.
         text: All words of the turn.
     """
 
@@ -161,7 +161,7 @@ class AmendUserTurn:
 
 @dataclass(frozen=True, slots=True)
 class AddBackchannel:
-    """The user's "mhm": kept in the history, answered by nobody."""
+    """The user's "mhm": kept in the history, and not answered."""
 
     turn_id: str
     text: str = field(repr=False)
@@ -255,7 +255,7 @@ class PauseSpeech:
 
 @dataclass(frozen=True, slots=True)
 class ResumeSpeech:
-    """Let that speech's playout go on. `is_false_interruption` if what was being heard had been paused for nothing."""
+    """Let that speech's playout go on. `is_false_interruption` if it had been paused in the middle, for nothing."""
 
     speech_id: str
     is_false_interruption: bool
@@ -263,7 +263,7 @@ class ResumeSpeech:
 
 @dataclass(frozen=True, slots=True)
 class BeginHandoff:
-    """Nobody speaks: let the old agent leave and the new one enter. Until it is over only their hooks speak."""
+    """The floor is free: let the old agent leave and the new one enter. Until it is over only their hooks speak."""
 
     handoff_id: str
 
@@ -304,7 +304,7 @@ class ReportLoss:
 
 @dataclass(frozen=True, slots=True)
 class TakePipeline:
-    """Nobody speaks: from here on that pipeline hears, thinks and speaks."""
+    """From here on that pipeline hears, thinks and speaks."""
 
     change_id: str
 
@@ -314,8 +314,8 @@ class DropPipeline:
     """Nothing comes of that change.
 
     Args:
-        reason: The session closes; the pipeline could not be opened, or is lost; no moment came in which nobody spoke;
-            or the pipeline is in use already.
+        reason: The session closes; the pipeline could not be opened, or is lost; the floor was never free in time; or
+            the pipeline is in use already.
     """
 
     change_id: str
@@ -335,7 +335,7 @@ class PolicyFailed:
 
     Args:
         option: Which of `InterruptionOptions` it is.
-        problem: What it did, without content.
+        problem: Its mistake, without content.
         details: The traceback, for its author.
     """
 
@@ -359,7 +359,7 @@ class DeadlineDropped:
 
 @dataclass(frozen=True, slots=True)
 class SettleAudio:
-    """The turn is over by request: have the recogniser settle what it has heard."""
+    """The turn is over by request: have the recogniser settle the audio that it has heard."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What the turn machine is told. Pipeline events are inputs too, as they are."""
+"""The inputs of the turn machine. Events of a pipeline are inputs as they are."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class SessionClosed:
 
 @dataclass(frozen=True, slots=True)
 class UserAudioStopped:
-    """No more audio of the user comes for now, perhaps in mid-speech: no VAD will tell of the end."""
+    """No more audio of the user comes for now, perhaps in mid-speech: no VAD will report the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ class SpeechRequested:
     """`say()` or `reply()` was called.
 
     Args:
-        when_busy: What to do when somebody has the floor; None: wait, but for a `reply` beside another one, which is
+        when_busy: The rule for a floor that is taken; None: wait, but for a `reply` beside another one, which is
             discarded.
         by_hook: A hook of an agent that comes or goes called: it speaks while a handoff holds the floor.
         by_wake_up: `on_wake_up` called.
@@ -180,8 +180,8 @@ class InterruptRequested:
 
     Args:
         speech_id: That one; empty: the session.
-        from_tool_of: A tool of that speech called, and means what sounds, not the answer that waits for the tool.
-        hook_of: A hook of the turn that this speech answers called, and means what sounds, not that answer.
+        from_tool_of: A tool of that speech called. It stops other audio, and not the answer that waits for the tool.
+        hook_of: A hook of the turn that this speech answers called. It stops other audio, and not that answer.
     """
 
     force: bool = False
@@ -223,7 +223,7 @@ class ToolsStarted:
 
 @dataclass(frozen=True, slots=True)
 class FloorYielded:
-    """That answer has nothing to play before what its hook asked to be spoken: it waits for the floor behind that."""
+    """That answer has nothing to play before the speech that its hook asked for: it waits for the floor behind that."""
 
     speech_id: str
 
@@ -244,7 +244,7 @@ class ToolsFinished:
 
 @dataclass(frozen=True, slots=True)
 class ToolCallSettled:
-    """That tool call is over: what it asked to be spoken is out of date."""
+    """That tool call is over: speech that it asked for and that has not begun is out of date."""
 
     call_id: str
 
@@ -281,7 +281,7 @@ class SpeechEnded:
     """That speech is over and everything it started is played out or dropped.
 
     Args:
-        component: What made it fail ("llm", "tts" …), if it failed.
+        component: The component that failed ("llm", "tts" …), for the outcome `failed`.
     """
 
     speech_id: str
@@ -291,7 +291,7 @@ class SpeechEnded:
 
 @dataclass(frozen=True, slots=True)
 class HandoffRequested:
-    """Another agent is to take the conversation over, after what was asked for before."""
+    """Another agent is to take the conversation over, after all speech that was asked for before."""
 
     handoff_id: str
 
@@ -396,7 +396,7 @@ class WakeUpChanged:
 
 @dataclass(frozen=True, slots=True)
 class WakeUpPaused:
-    """The application wants nobody woken up until `WakeUpResumed`."""
+    """The application wants no wake-ups until `WakeUpResumed`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -418,7 +418,7 @@ class ParticipantLinked:
 class ParticipantLeft:
     """The linked participant is gone; the session closes when it is not back within `grace` seconds.
 
-    Until then what has the floor is held. With None the conversation goes on without it.
+    Until then the speech that has the floor is held. With None the conversation goes on without the participant.
     """
 
     grace: float | None

@@ -26,16 +26,16 @@ from vivavoce.agents.turn.user.turn import UserSide
 from vivavoce.agents.turn.user.user_turns import UserTurns
 from vivavoce.agents.turn.wake_up import WakeUps
 
-_TOLD_LATER = (i.UserSpeechStarted, i.UserSpeechEnded, i.PlayoutStarted)
-"""What changes states at its own time, which has passed."""
+_REPORTED_LATE = (i.UserSpeechStarted, i.UserSpeechEnded, i.PlayoutStarted)
+"""Inputs that change states at their own time, which has passed."""
 
 
 class TurnMachine:
     """Decides the conversation. Feed every input in order, carry the effects out in order, and send `Tick` at
     `next_deadline()`.
 
-    No input raises, in any order: what comes too late (of a speech that is over, after closing) changes nothing. Each
-    step ends: a deadline that is due again and again is dropped and reported (`settling`).
+    No input raises, in any order: one that comes too late (of a speech that is over, after closing) changes nothing.
+    Each step ends: a deadline that is due again and again is dropped and reported (`settling`).
     """
 
     def __init__(self, options: TurnOptions) -> None:
@@ -78,17 +78,17 @@ class TurnMachine:
 
     @property
     def agent_state(self) -> AgentState:
-        """What the agent is doing."""
+        """The agent's state."""
         return self._state.agent
 
     @property
     def user_state(self) -> UserState:
-        """What the user is doing."""
+        """The user's state."""
         return self._state.user
 
     @property
     def current_speech_id(self) -> str:
-        """The speech that has the floor; empty when nobody has it."""
+        """The speech that has the floor; empty if none has."""
         active = self._floor.active
         return active.speech_id if active else ""
 
@@ -121,7 +121,7 @@ class TurnMachine:
         return self._next_at
 
     def handle(self, event: i.TurnInput, *, now: float) -> list[Effect]:
-        """Take one input and return what is to be done.
+        """Take one input and return the effects to carry out, in order.
 
         Args:
             now: Session clock, seconds; never less than at the call before.
@@ -130,7 +130,7 @@ class TurnMachine:
         self._settling.begin(is_input=not isinstance(event, i.Tick))
         self._interruption.begin_step(event)
         self._dispatch(event, now)
-        if isinstance(event, _TOLD_LATER):
+        if isinstance(event, _REPORTED_LATE):
             self._state.update(self._phase, min(event.at, now))
         due = self._settle(now)
         self._state.update(self._phase, min(event.at, now) if isinstance(event, i.PlayoutFinished) else now)
@@ -141,7 +141,7 @@ class TurnMachine:
         return effects
 
     def _settle(self, now: float) -> Deadline | None:
-        """Do what is due, the user's words before the next speech, until there is nothing more; return what is next."""
+        """Act on all that is due, the user's words before the next speech; return the next deadline."""
         while True:
             deadline = self._settling.next(self._deadlines())
             if deadline is not None and deadline.at <= now:
@@ -154,13 +154,13 @@ class TurnMachine:
                 return deadline
 
     def _begin_next(self, now: float) -> bool:
-        """Let begin what waits and may begin; report whether anything was done."""
+        """Begin a speech, a handoff or an attempt that waits and may begin; report whether one did."""
         if self._late_answers.ask() or self._queue.grant_next(now) or self._queue.prepare_answer():
             return True
         return self._preemption is not None and self._preemption.update()
 
     def _break_silence(self, now: float, due: Deadline | None) -> Deadline | None:
-        """Do what the silence has led to, once it is told that both are silent: return what is next."""
+        """Act on the silence, once the states show that both sides are silent; return the next deadline."""
         while (deadline := self._settling.next(self._silence_deadlines())) is not None and deadline.at <= now:
             self._settling.act(deadline, now)
             self._state.update(self._phase, now)
@@ -238,7 +238,7 @@ class TurnMachine:
             case i.ToolsRunning():
                 self._wake_ups.tools_running(event, now)
             case i.WakeUpChanged() | i.WakeUpPaused() | i.WakeUpResumed() | i.WakeUpReset():
-                self._wake_ups.told(event, now)
+                self._wake_ups.changed(event, now)
             case _ if self._is_open:
                 self._dispatch_user(event, now)
             case i.UserInterim() | i.UserFinal() if self._hearing_out.until is not None:
@@ -322,7 +322,7 @@ class TurnMachine:
             self._gone_until = now + event.grace
             self._interruption.caller_left(now)
         self._wake_ups.caller_left()
-        self._user_turns.speech_ended(now, now)  # no VAD will tell
+        self._user_turns.speech_ended(now, now)  # no VAD will report it
 
     def _on_lifecycle(self, event: i.TurnInput, now: float) -> None:
         match event:

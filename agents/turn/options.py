@@ -1,4 +1,4 @@
-"""What a user may set about turn-taking; defaults are those of a telephone conversation. All times in seconds."""
+"""The options of turn-taking. The defaults suit a telephone conversation. All times in seconds."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class EndpointingOptions:
     """Seconds after its last new word, at least `max_delay`, after which a turn is over though sound goes on, such as a
     television's; where the recogniser gives interims. The sound is noise until a word comes."""
     max_turn_words: int | None = None
-    """A turn of more words is over, though the user talks on; what follows is a new turn. None for no limit."""
+    """A turn of more words is over, though the user talks on; further words are a new turn. None for no limit."""
     max_turn_duration: float | None = None
     """A turn that has lasted for so many seconds is over likewise."""
 
@@ -104,12 +104,12 @@ class InterruptionOptions:
     """An interim unchanged for this long counts as words."""
     echo_warm_up: float = 0.0
     """Seconds from the agent's first sound on during which no voice interrupts it, for clients whose echo canceller has
-    to converge first (2 to 3 s for a browser on loudspeakers); what is said meanwhile is answered afterwards."""
+    to converge first (2 to 3 s for a browser on loudspeakers); words said meanwhile are answered afterwards."""
     fade: float = 0.05
     """Fade-out when the agent is paused or cut."""
     backchannels: frozenset[str] | Callable[[str], bool] = field(default=BY_LANGUAGE["en"])
     """Lower-case words and phrases: a turn made only of these does not take the floor while the agent speaks. Or a
-    function that tells of a text whether it is such. Sets for some languages: `backchannels_for("de", "en")`."""
+    function that returns whether a text is one. Sets for some languages: `backchannels_for("de", "en")`."""
 
     def __post_init__(self) -> None:
         check_policies(self.mode, self.backchannels)
@@ -132,7 +132,7 @@ class WakeUp:
     """When a silent caller is woken up. `WakeUp(after=10, repeat=3, backoff=1.5, then="close")` waits 10, 15 and 22.5
     seconds for its three levels, and closes the session after another 33.75.
 
-    The level is that of one silence: it ends with what the caller says or types next.
+    The level is that of one silence: it ends with the next words that the caller says or types.
 
     What each option does: docs/options.md.
     """
@@ -156,7 +156,7 @@ class WakeUp:
             raise ConfigurationError(f"need waits below a year, got {self!r}; take a smaller backoff or repeat")
 
     def wait(self, level: int) -> float | None:
-        """Return the seconds from one level, 0 for none yet, to what follows it; None when nothing does."""
+        """Return the seconds from one level, 0 for none yet, to the next; None after the last."""
         if level < self.repeat or (level == self.repeat and self.then is not None):
             return self.after * self.backoff**level
         return None
@@ -176,11 +176,11 @@ class TurnOptions:
     detector_timeout: float | None = None
     """Silence after which a turn detector's verdict that has not come counts as complete; None without a detector."""
     remote_decides: bool = False
-    """Whether a remote model ends turns by beginning to answer; pauses then only drop what it does not answer."""
+    """Whether a remote model ends turns by beginning to answer; pauses then only drop turns that it does not answer."""
     hears_audio: bool = False
-    """Whether what answers hears the caller itself: speech is a turn also without words, which may come late."""
+    """Whether the model hears the audio itself. Transcripts may be late or missing, so speech alone makes a turn."""
     voice_lag: float = 0.0
-    """Seconds after which silence shows in what the VAD reports: as a pause of the voice, or as the end of speech."""
+    """Seconds after which the VAD reports silence: as a pause of the voice, or as the end of speech."""
     emits_interims: bool = True
     """Whether words are reported while the caller speaks, so that sound without any is not speech."""
     max_attempts: int = 0

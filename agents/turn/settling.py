@@ -1,4 +1,4 @@
-"""Settling: lets a step of the machine do what is due, and ends what would never be done.
+"""Settling: acts on the deadlines that are due in a step, and ends a deadline that would be due for ever.
 
 A deadline that has been acted upon and is due again at the same instant has changed nothing, or another one has undone
 it: the rule behind it is wrong. It is dropped and reported, and asked again only after an input, since that may have
@@ -20,7 +20,7 @@ MOST_GRANTS = 1000
 
 
 class Settling:
-    """Counts what one step does.
+    """Counts the acts of one step.
 
     Args:
         out: Reports go here.
@@ -37,7 +37,7 @@ class Settling:
         """A step begins.
 
         Args:
-            is_input: Something came, so that what was dropped may be of use now.
+            is_input: An input came, so that a dropped deadline may be of use now.
         """
         self._acts.clear()
         self._grants = 0
@@ -51,7 +51,7 @@ class Settling:
         return earliest(deadlines)
 
     def act(self, deadline: Deadline, now: float) -> None:
-        """Do what is due, or drop it where that has led to nothing."""
+        """Act on a deadline that is due, or drop it where acting has led to nothing."""
         key = deadline.name, deadline.at
         if self._acts[key] >= MOST_ACTS:
             self._drop(key)

@@ -1,10 +1,10 @@
-"""WakeUps: what a long silence leads to: the user counts as away, is woken up level by level, the session closes.
+"""WakeUps: in a long silence the user counts as away, is woken up level by level, and the session closes.
 
-All of it is counted from when nobody did anything any more but make noise: from the user's last words, the end of the
-agent's last speech or tool, the caller's coming. While somebody is busy nothing is due; what fell due while mere noise
-was heard is done when its turn is dropped. Two choices that the semantics leave open: a tool that an interrupted speech
-left running restarts the wait by its end, as speech does, or its late answer would meet a wake-up; and a caller who
-comes back restarts the wait, not the level.
+The silence counts from the last event that was no noise: the user's last words, the end of the agent's last speech or
+tool, the caller's coming. While either side is busy nothing is due. A deadline that passed while mere noise was heard
+is acted on when the turn of that noise is dropped. The end of a tool that an interrupted speech left running restarts
+the wait, as speech does, or its late answer would meet a wake-up. A caller who comes back restarts the wait, not the
+level.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ class WakeUps:
         self._quiet_from = 0.0
         self._waiting_from = 0.0
 
-    # --- what else there is than silence
+    # --- events that break the silence
 
     def begin(self, now: float) -> None:
         """The session has started: from now on silence counts."""
         self._quiet_from = now
 
     def caller_came(self, now: float) -> None:
-        """There is somebody who may be silent."""
+        """The caller is there, and may be silent."""
         if not self._is_present:
             self._is_present = True
             self._quiet_from = now
@@ -62,7 +62,7 @@ class WakeUps:
             self._quiet_from = now
         self._has_tools = event.is_any
 
-    def told(self, event: i.WakeUpChanged | i.WakeUpPaused | i.WakeUpResumed | i.WakeUpReset, now: float) -> None:
+    def changed(self, event: i.WakeUpChanged | i.WakeUpPaused | i.WakeUpResumed | i.WakeUpReset, now: float) -> None:
         """The application changes the wake-up, pauses it, lets it go on with a full wait, or has it begin anew."""
         match event:
             case i.WakeUpChanged():

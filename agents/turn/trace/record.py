@@ -1,10 +1,10 @@
-"""Trace: what a turn machine was told and what it wanted, as plain data for JSON lines, and back.
+"""Trace: the inputs and effects of a turn machine as plain data for JSON lines, and back.
 
-Encoding is generic over what `TurnInput`, `Effect` and `TurnOptions` are made of: a new input, effect or option needs
+Encoding is generic over the types of `TurnInput`, `Effect` and `TurnOptions`: a new input, effect or option needs
 no code here. A frozen dataclass becomes an object that names its class (`{"is": "UserFinal", "text": "hello"}`), as
-does everything that JSON has no word for; a tuple becomes an array. What cannot be brought back, such as a function, is
-named in its place (`{"is": "opaque", ...}`): it can be shown, and a trace whose options or inputs hold it cannot be
-replayed.
+does everything that JSON has no word for; a tuple becomes an array. A value that cannot be brought back, such as a
+function, is named in its place (`{"is": "opaque", ...}`): it can be shown, and a trace whose options or inputs hold it
+cannot be replayed.
 
 A trace is one line for the beginning, one for each input, one for the end:
 
@@ -13,7 +13,7 @@ A trace is one line for the beginning, one for each input, one for the end:
     {"at": 4.5, "input": {"is": "SessionStarting"}, "effects": [{"is": "SetAgentState", ...}], "deadline": null}
     {"end": "closed"}
 
-Times are the session clock's, exact to the bit. Words of the user are in it: inputs are what they said.
+Times are the session clock's, exact to the bit. The user's words are in it: they are inputs.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ OLDEST_FORMAT = 1
 """The oldest one that can still be read and shown. Only `FORMAT` is replayed: the rules have changed since."""
 
 Plain: TypeAlias = "None | bool | int | float | str | list[Plain] | dict[str, Plain]"
-"""What JSON can say."""
+"""Values that JSON can hold."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceStep:
-    """One input and what it led to.
+    """One input with its effects.
 
     Args:
         now: Session clock, seconds.
@@ -58,10 +58,10 @@ class TraceStep:
 
 
 class RecordedMachine(TurnMachine):
-    """A turn machine that tells of each step; the one without this costs nothing for it.
+    """A turn machine that reports each step; a machine without a trace costs nothing for it.
 
     Args:
-        record: Told of each input once it is handled, also of one that made the machine raise.
+        record: Called with each step, also with one in which the machine raised.
     """
 
     def __init__(self, options: TurnOptions, record: Callable[[TraceStep], None]) -> None:
@@ -69,7 +69,7 @@ class RecordedMachine(TurnMachine):
         self._record = record
 
     def handle(self, event: TurnInput, *, now: float) -> list[Effect]:
-        """Take one input and return what is to be done."""
+        """Take one input and return the effects to carry out, in order."""
         try:
             effects = super().handle(event, now=now)
         except BaseException:
@@ -122,7 +122,7 @@ def _line(plain: Plain) -> str:
 
 
 def encode(value: object) -> Plain:
-    """Return `value` as plain data; what cannot be brought back is only named."""
+    """Return `value` as plain data; a value that cannot be brought back is only named."""
     match value:
         case None | bool() | int() | str() if type(value) in (type(None), bool, int, str):
             return value
@@ -148,7 +148,7 @@ def encode(value: object) -> Plain:
 
 
 def decode(plain: Plain) -> Any:
-    """Return what `encode` was given.
+    """Return the value that `encode` was called with.
 
     Raises:
         TraceError: It is opaque, of a class that does not exist, or of other fields than its class has now.
@@ -179,7 +179,7 @@ def decode(plain: Plain) -> Any:
 
 
 def opaque_parts(plain: Plain, path: str) -> list[str]:
-    """Return where in `plain` something is only named, and what, such as "options.policy: app.Policy"."""
+    """Return the places in `plain` with a value that is only named, such as "options.policy: app.Policy"."""
     if isinstance(plain, list):
         return [part for number, item in enumerate(plain) for part in opaque_parts(item, f"{path}[{number}]")]
     if not isinstance(plain, dict):
@@ -217,7 +217,7 @@ def _field_names(kind: Any) -> tuple[str, ...]:
 
 
 def _named(value: object) -> str:
-    """Return what kind of thing it is, the same in every process."""
+    """Return a name of the value's kind, the same in every process."""
     if callable(value) and hasattr(value, "__qualname__"):
         return f"{type(value).__name__} {value.__module__}.{value.__qualname__}"
     return f"{type(value).__module__}.{type(value).__qualname__}"

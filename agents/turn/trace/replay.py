@@ -1,4 +1,4 @@
-"""Replay: reads a trace and feeds its inputs to a fresh machine, which must want the same."""
+"""Replay: reads a trace and feeds its inputs to a fresh machine, whose effects must be the same."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ class RecordedStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """A trace that was read, as far as it can be.
+    """A trace that was read, up to its first damaged line.
 
     Args:
         version: Of the vivavoce that wrote it.
         format: Of the lines; one that is older than `FORMAT` can be shown and not replayed.
         began_at: Wall time, seconds since the Unix epoch.
-        not_replayable: What of the options is only named in it.
+        not_replayable: The options that are only named in it.
         end: "closed", or why there is no more; empty when nothing says so, because the session or its process was
             still running or was killed.
         cut_line: The last line, of which only a part was written; 0 when there is none.
@@ -65,7 +65,7 @@ class Difference:
     Args:
         what: "effects" or "deadline".
         recorded, replayed: Plain data; an effects list of None means that the machine raised.
-        error: What the machine raised in the replay.
+        error: The error that the machine raised in the replay.
     """
 
     step: RecordedStep
@@ -141,7 +141,7 @@ def replay(trace: Trace) -> Difference | None:
             raise TraceError(f"line {step.line} cannot be replayed: {error}") from error
         try:
             effects: Plain = encode(tuple(machine.handle(event, now=step.at)))
-        except Exception as error:  # noqa: BLE001 - a bug of the machine is what a replay is for
+        except Exception as error:  # noqa: BLE001 - a replay is made to find bugs of the machine
             if step.effects is None:
                 continue
             return Difference(
