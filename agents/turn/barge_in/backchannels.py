@@ -1,6 +1,6 @@
-"""Backchannels: what listeners say to show that they listen ("mhm", "I see"), per language, and telling it from words.
+"""Backchannels: phrases by which listeners show that they listen ("mhm", "I see"), per language, and their matcher.
 
-The sets are what is said *while the other one speaks*; a "yes" that answers a question is told apart by the silence of
+The sets hold phrases said *while the other one speaks*; a "yes" that answers a question is recognised by the silence of
 the agent, not by the word. Take several, add your own, or judge by a function:
 
     InterruptionOptions(backchannels=backchannels_for("en", "de") | {"jawohl"})
@@ -60,7 +60,7 @@ def backchannels_for(*languages: str) -> frozenset[str]:
 
 
 def matcher(phrases: frozenset[str]) -> Callable[[str], bool]:
-    """Return a function that tells whether a text is made only of these phrases; spelling aside ("Yeah, okay.")."""
+    """Return a function that returns whether a text has only these phrases; spelling aside ("Yeah, okay.")."""
     known = {tuple(words_of(phrase)) for phrase in phrases}
     longest = max((len(phrase) for phrase in known), default=0)
 

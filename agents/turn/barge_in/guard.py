@@ -6,7 +6,8 @@
   throws the caller's audio away meanwhile.)
 * **An owed answer**, to a turn that a limit cut (`turn_limits`): the caller's voice neither holds nor cuts it before it
   is heard, and speech that began before that does not cut it afterwards; else who talks on is never answered. Without a
-  VAD, speech begins when its first interim comes; of a final without one nobody can tell, and it is taken as said then.
+  VAD, speech begins when its first interim comes; of a final without one the onset is unknown, and it is taken as said
+  then.
 * **A kept answer**, to a turn that was resumed again and again: who asks "hello?" every few seconds would have a slow
   model begin anew each time. After two resumes that came `LONG_PAUSE` or more after the caller had ended, the third one
   takes nothing back: the caller's voice holds the answer while it is heard, and the words are the next turn, which
@@ -62,7 +63,7 @@ class InterruptionGuard:
         answer.is_owed = answer.is_kept = True
 
     def overrules(self, speech: Speech, since: float) -> bool:
-        """Whether what has been sounding since then means nothing to that speech, however long it goes on."""
+        """Whether a sound since then means nothing to that speech, however long it goes on."""
         return self._is_over_caller(speech) and (speech.audible_since is None or since < speech.audible_since)
 
     def _is_over_caller(self, speech: Speech) -> bool:
@@ -95,10 +96,10 @@ class InterruptionGuard:
     def _on_warm(self, now: float) -> None:
         self._is_warming_up = False
         turn = self._user.turn
-        if turn is not None and not turn.is_speech_going_on:  # what was held off until now waits for the speech's end
+        if turn is not None and not turn.is_speech_going_on:  # words held off until now wait for the end of speech
             turn.hushed = len(turn.segments)
 
 
 def is_long_pause(ended_at: float, began_at: float) -> bool:
-    """Whether speech that began then is no mere hesitation after what ended then."""
+    """Whether speech that began then came after more than a hesitation."""
     return round(began_at - ended_at, NANOSECOND_DIGITS) >= LONG_PAUSE

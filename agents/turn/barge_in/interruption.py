@@ -1,4 +1,4 @@
-"""Interruption: what the user's speech does to the agent's: hold it, let it go on, cut it, take an answer back."""
+"""Interruption: the user's speech holds the agent's, lets it go on, cuts it, or takes an unheard answer back."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _CAUSES: dict[type, InterruptedBy] = {
 
 
 class Interruption:
-    """Changes the speech that has the floor, and what waits behind it, by what the user does.
+    """Changes the speech that has the floor, and those that wait behind it, by the user's inputs.
 
     Args:
         user: Read, and its open turn changed where it takes an answer back.
@@ -56,7 +56,7 @@ class Interruption:
     ) -> None:
         self._options = options
         self.caller = caller
-        """Whose the floor is, and what speech the caller's words leave alone."""
+        """The caller's claim to the floor, and the speech that the caller's words spare."""
         self._guard = guard
         self._floor = floor
         self._user = user
@@ -66,7 +66,7 @@ class Interruption:
         self._words_paused_at = float("-inf")
         self._calls_interrupted: tuple[str, set[str]] = ("", set())  # by the turn of that id
         self.is_caller_gone = False
-        """Whether nobody is there to hear, for now: what has the floor is held, whatever it is."""
+        """Whether the caller is gone, for now: the speech that has the floor is held, also a protected one."""
 
     def begin_step(self, event: i.TurnInput) -> None:
         """Take the input that the machine handles now: the cause of all that is held or cut in this step."""
@@ -92,7 +92,7 @@ class Interruption:
         return not self._policies.is_backchannel(text)
 
     def is_only_sign(self, turn: UserTurn, now: float) -> bool:
-        """Whether that turn, which is over, is no more than a sign of listening to what is or was being heard.
+        """Whether the finished turn is only a backchannel to the agent's speech.
 
         Words that had to wait are judged when nothing is left that they wait for.
         """
@@ -124,10 +124,10 @@ class Interruption:
             )
         )
 
-    # --- what the user does
+    # --- the user's inputs
 
     def speech_began(self) -> None:
-        """The user speaks: what has not begun to sound is held back from the onset on."""
+        """The user speaks: an answer that has not begun to sound is held back from the onset on."""
         active, burst = self._floor.active, self._user.burst
         if burst is not None and self.caller.is_noise:
             burst.is_mere_noise = True
@@ -135,7 +135,7 @@ class Interruption:
             self._hold_back(active, burst.started_at)
 
     def speech_stopped(self) -> None:
-        """The user is silent: go on at once after what was short, or is known to mean nothing."""
+        """The user is silent: go on at once after a short sound, or one that means nothing."""
         active, burst, turn = self._floor.active, self._user.burst, self._user.turn
         if active is None or active.paused_at is None or burst is None:
             return
@@ -201,7 +201,7 @@ class Interruption:
                 burst.is_mere_noise = True
             self._resume(active)
 
-    # --- what is done to the agent
+    # --- acts on the agent's speech
 
     def _hold_back(self, speech: Speech, at: float) -> None:
         """Pause that speech, or keep it from beginning, if a voice may do so."""
@@ -216,13 +216,13 @@ class Interruption:
             self._out.append(PauseSpeech(speech.speech_id, self._cause))
 
     def caller_left(self, now: float) -> None:
-        """Nobody hears: hold what has the floor, a protected speech too, until the caller is back."""
+        """The caller is gone: hold the speech that has the floor, a protected one too, until the caller is back."""
         self.is_caller_gone = True
         if self._floor.active is not None:
             self._hold(self._floor.active, now)
 
     def caller_came(self, now: float) -> None:
-        """Somebody hears again: go on where it was held, unless the user speaks."""
+        """The caller is back: go on where it was held, unless the user speaks."""
         active, was_gone = self._floor.active, self.is_caller_gone
         self.is_caller_gone = False
         if not was_gone or active is None or not active.is_paused:
@@ -233,20 +233,20 @@ class Interruption:
             self.release(active)
 
     def step_follows(self, speech: Speech, now: float) -> None:
-        """That speech is to sound: an answer does not begin over the user, and nothing does while nobody hears."""
+        """That speech is to sound: an answer does not begin over the user, and no speech while the caller is gone."""
         if self.is_caller_gone:
             self._hold(speech, now)
         elif self._user.has_voice and (speech.kind != "say" or speech.was_audible):
             self._hold_back(speech, now)
 
     def let_go_on(self) -> None:
-        """Nothing more is to be expected of what paused the agent, unless the user still speaks."""
+        """The sound that paused the agent is decided on, unless the user still speaks."""
         active = self._floor.active
         if active is not None and active.is_paused and not self._user.has_voice:
             self._resume(active)
 
     def take_floor(self) -> None:
-        """Cut the agent for the user: an answer that nobody has heard is taken back into the open turn."""
+        """Cut the agent for the user: an unheard answer is taken back into the open turn."""
         turn, answer = self._user.turn, self._floor.unheard_answer
         if turn is not None:
             self._interrupt_calls(turn, turn.new_text)
@@ -287,7 +287,7 @@ class Interruption:
         return answer if answer is not None and answer.phase == "prepared" else None
 
     def drop_waiting(self, *, force: bool = False, but: str = "") -> None:
-        """Drop what waits, up to the first protected speech; with `force` all of it; never the speech of id `but`."""
+        """Drop waiting speech, up to the first protected one; with `force` all; never the speech of id `but`."""
         for speech in self._floor.waiting:
             if speech.speech_id == but:
                 continue

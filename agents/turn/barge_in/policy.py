@@ -1,4 +1,4 @@
-"""InterruptionPolicy: the application's own judgement of what the caller's voice does to the agent's.
+"""InterruptionPolicy: the application's own decision on the caller's voice against the agent's.
 
     class Patient:
         def decide(self, moment: InterruptionMoment) -> Decision:
@@ -9,9 +9,10 @@
     SessionOptions(interruption=InterruptionOptions(mode=Patient()))
 
 It is asked only about an agent that sounds, or is paused in the middle, and that a voice may cut: never about a
-protected speech, nor about an answer that nobody has heard yet, which further words of the caller take back so that
-they become one turn. A policy is pure: it answers at once, by the moment alone, and is asked again for each new one.
-One that raises, or answers something else, is overruled by the default; an `error` event of source "policy" tells.
+protected speech, nor about an answer that the caller has not heard yet, which further words of the caller take back so
+that they become one turn. A policy is pure: it answers at once, by the moment alone, and is asked again for each new
+one. One that raises, or answers something else, is overruled by the default; an `error` event of source "policy"
+reports it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from vivavoce.pipelines.core.checks import shown
 from vivavoce.pipelines.core.errors import ConfigurationError
 
 Decision = Literal["ignore", "pause", "interrupt"]
-"""`ignore`: the agent goes on, or on again. `pause`: it is held, until words, silence or `max_pause` tell what it was.
+"""`ignore`: the agent goes on, or on again. `pause`: it is held, until words, silence or `max_pause` decide.
 `interrupt`: it is cut, and the caller has the floor."""
 
 Trigger = Literal["speech", "words", "end_of_turn"]
@@ -32,13 +33,13 @@ Trigger = Literal["speech", "words", "end_of_turn"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterruptionMoment:
-    """What is known when a decision is due.
+    """The facts that are known when a decision is due.
 
     Args:
         trigger: `speech`: the caller has been sounding for `min_duration`, or `max_pause` is over. `words`: a new
             transcript. `end_of_turn`: the turn is over and would be answered; "pause" then counts as "interrupt", and
-            with "ignore" its words are kept as a backchannel's, answered by nobody.
-        text: What the caller has said in this turn, the newest guess included; empty where no words have come.
+            with "ignore" its words are kept as a backchannel's, and not answered.
+        text: The caller's words in this turn, the newest guess included; empty where no words have come.
         is_final: Nothing of it is a guess.
         is_stable: The guess, if there is one, has not changed for `stable_interim`.
         is_backchannel: It is made only of backchannels.
@@ -47,7 +48,7 @@ class InterruptionMoment:
         is_speaking: Whether it still lasts.
         agent_seconds: For how long the agent's present words have been heard, pauses included.
         is_paused: Whether the agent is held.
-        default: What `mode="pause"` would do.
+        default: The decision of `mode="pause"`.
     """
 
     trigger: Trigger
@@ -66,11 +67,11 @@ class InterruptionPolicy(Protocol):
     """Anything with this method may be `InterruptionOptions.mode`."""
 
     def decide(self, moment: InterruptionMoment, /) -> Decision:
-        """Return what is to be done; at once, it is called between two inputs of the session's loop."""
+        """Return the decision, at once: the call comes between two inputs of the session's loop."""
 
 
 def check_policies(mode: object, backchannels: object) -> None:
-    """Refuse what can never judge.
+    """Refuse values that can never decide.
 
     Raises:
         ConfigurationError: One of them is neither a known value nor something that can be asked, or it is async.

@@ -48,7 +48,7 @@ class PolicyRunner:
         return self._judged[1]
 
     def decide(self, moment: InterruptionMoment) -> Decision:
-        """Return what the policy says to this moment, the default where it fails. There must be one."""
+        """Return the policy's decision on this moment, the default where it fails. There must be a policy."""
         assert self._policy is not None
         try:
             decision = self._policy.decide(moment)

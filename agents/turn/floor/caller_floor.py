@@ -82,13 +82,13 @@ class CallerFloor:
     def floor_given(self, speech: Speech) -> None:
         """A speech has the floor: words that waited for the end of another one do not wait for this one too.
 
-        An owed answer is not cut by what was said before it is heard.
+        An owed answer is not cut by words from before it is heard.
         """
         if self._user.turn is not None and not speech.is_owed:
             self._user.turn.hushed = 0
 
     def agent_sounds(self, speech: Speech) -> None:
-        """A speech begins to sound: what was said before that in a turn that spares it does not cut it."""
+        """A speech begins to sound: earlier words of a turn that spares it do not cut it."""
         turn = self._user.turn
         if turn is not None and self.spares(turn, speech):
             turn.hushed = len(turn.segments)

@@ -19,7 +19,7 @@ class Speech:
     Args:
         order: Arrival; ties of priority go by it.
         phase: Waiting for the floor: idle, out of date since the tool call that asked for it has settled, or at work
-            already; on the floor; waiting for its tools without it; told to stop.
+            already; on the floor; waiting for its tools without it; cancelled, or played to its end.
         playing_since: When the present step's first frame was played; None before it and after its last one.
         has_used_tools: A tool call of it has started.
         paused_at: Since when its playout is held, from before it began or in the middle.
@@ -115,7 +115,7 @@ class Speech:
 class Floor:
     """At most one speech is active; the others wait by priority, then arrival, and so do handoffs, by arrival.
 
-    A handoff that has begun holds the floor: only what its hooks say gets it.
+    A handoff that has begun holds the floor: only speech of its hooks gets it.
 
     Args:
         out: Effects go here.
@@ -151,7 +151,7 @@ class Floor:
         text: str = "",
         asked: SpeechRequested | None = None,
     ) -> Speech:
-        """Queue a new speech and return it; what a turn's hook says takes the place just before the answer."""
+        """Queue a new speech and return it; speech of a turn's hook takes the place just before the answer."""
         order = self.next_order()
         answer = None if asked is None else self.get(asked.hook_of)
         if answer is not None:
@@ -166,7 +166,7 @@ class Floor:
         self.handoffs[handoff_id] = self.next_order()
 
     def next_order(self) -> int:
-        """Return the place in the queue of what arrives now."""
+        """Return the place in the queue of a request that arrives now."""
         self._arrivals += 1
         return self._arrivals
 
@@ -175,7 +175,7 @@ class Floor:
         return self._speeches.get(speech_id)
 
     def lapse(self, call_id: str) -> None:
-        """A tool call is over: what it asked to be spoken is out of date."""
+        """A tool call is over: speech that it asked for and that still waits is out of date."""
         for speech in self._speeches.values():
             if speech.phase == "queued" and speech.asked is not None and speech.asked.from_call == call_id:
                 speech.phase = "lapsed"
@@ -224,7 +224,7 @@ class Floor:
 
     @property
     def queue(self) -> list[Speech]:
-        """Those that may get the floor, next one first; while a handoff holds it, only what its hooks say."""
+        """Those that may get the floor, next one first; while a handoff holds it, only speech of its hooks."""
         waiting = self.waiting
         return [s for s in waiting if s.by_hook] if self.handoff else waiting
 
@@ -249,7 +249,7 @@ class Floor:
 
     @property
     def live(self) -> list[Speech]:
-        """All that have not been told to stop."""
+        """All that are neither cancelled nor played to their end."""
         return [s for s in self._speeches.values() if s.phase != "ending"]
 
     @property

@@ -3,15 +3,15 @@
 Changes do not overlap: one that is asked for during another follows it. A change to the pipeline in use does nothing.
 
 The pipeline that has heard a turn answers it, and a speech that sounds is finished: a change waits until no turn is
-open, the recogniser owes no words, nothing speaks and what was asked for before it is over. Speech that is asked for
+open, the recogniser owes no words, nothing speaks and all speech asked for before it is over. Speech that is asked for
 afterwards, and speeches that wait for their tools, go on with the new pipeline. A handoff's hooks may wait for a
 change, so a change does not wait for speech that waits for the handoff.
 
 When the pipeline in use is lost for good, the change that is under way, or the next one, takes over as soon as it is
-open; without one the pipeline's fallback does, and without a fallback the session closes. Nothing more can come of what
-the lost pipeline was to say. Its successor waits for the open turn only where a recogniser of the session's own still
-hears that, and not for long; else the turn ends where its words do. If the answer to the last turn has failed before
-the caller heard any of it, the successor answers that turn.
+open; without one the pipeline's fallback does, and without a fallback the session closes. The lost pipeline cannot
+finish its speeches. Its successor waits for the open turn only where a recogniser of the session's own still hears
+that, and not for long; else the turn ends where its words do. If the answer to the last turn has failed before the
+caller heard any of it, the successor answers that turn.
 
 At the moment of a change nothing gets the floor until `PipelineChangeDue` comes. It is fed once everything that the
 present pipeline has reported is taken: its later reports belong to no turn.
@@ -65,7 +65,7 @@ class PipelineChanges:
     Args:
         take: Gives the machine's parts their options, those of the new pipeline.
         owed_until: Returns until when the present recogniser may still settle words that were committed.
-        lose_turn: Ends what a lost pipeline was hearing.
+        lose_turn: Ends the speech that a lost pipeline was hearing.
         answer_lost_turn: Has the new pipeline answer the last turn, if the lost one has failed to.
         out: Effects go here.
     """
@@ -171,7 +171,7 @@ class PipelineChanges:
         return self.ready is not None and (self._is_lost_moment if self._is_lost else self._is_moment)
 
     def holds_floor(self, now: float) -> bool:
-        """Whether nothing may begin to speak before it: only what is winding down goes before it."""
+        """Whether no speech may begin before it: only speeches that are winding down go before it."""
         if self.ready is None or not (self._is_lost or self._is_next):
             self._next_since = None
         elif self._next_since is None:

@@ -1,7 +1,7 @@
 """Preemption: an answer begun on words that are probably all, before the user's turn is over.
 
-An attempt lives as long as the commit would be of its words and would cut nobody. That is looked at when everything
-else has been decided, rather than told by each part that changes it, so that no attempt outlives its reason.
+An attempt lives as long as the commit would be of its words and would cut no speech. This is checked after all other
+decisions of a step, not by each part that changes it, so that no attempt outlives its reason.
 
 Where only a request ends turns (push-to-talk), who still speaks or is still to be understood has not let the button go:
 nearly all attempts on such words would be thrown away. There one begins on settled words in a silence, which the
@@ -59,7 +59,7 @@ class Preemption:
         self._counted = 0
 
     def limit(self, max_attempts: int) -> None:
-        """Another pipeline begins: what was begun with the one before is of no use."""
+        """Another pipeline begins: an attempt of the one before is of no use."""
         self._max_attempts = max_attempts
         if self._attempt is not None:
             self._out.append(DropAttempt(self._attempt.attempt_id))
@@ -74,7 +74,7 @@ class Preemption:
         return attempt.attempt_id
 
     def update(self) -> bool:
-        """Drop an attempt that has lost its reason, begin one on settled words; tell whether anything was done."""
+        """Drop an attempt that has lost its reason, begin one on settled words; report whether either was done."""
         turn = self._user.turn
         if self.drop_stale():
             return True

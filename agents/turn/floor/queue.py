@@ -1,6 +1,6 @@
-"""SpeechQueue: requests for the floor, who gets it next, and what a speech reports of itself until its end.
+"""SpeechQueue: requests for the floor, the next speech that gets it, and the reports of a speech until its end.
 
-A handoff waits in the same queue, so that what was said before it is asked for is spoken before it.
+A handoff waits in the same queue, so that speech requested before it is spoken before it.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class SpeechQueue:
         self._out += [CancelSpeech(event.speech_id, "discarded"), ForgetSpeech(event.speech_id, "discarded")]
 
     def grant_next(self, now: float) -> bool:
-        """Give the floor to who is next, if it is free; tell whether it was given."""
+        """Give the floor to the next speech or handoff, if it is free; report whether it was given."""
         floor = self._floor
         if floor.active is not None:
             return False
@@ -126,7 +126,7 @@ class SpeechQueue:
                 self._interruption.release(speech)
 
     def interrupt(self, event: i.InterruptRequested) -> None:
-        """`interrupt()`: cut one speech, or what sounds and what waits up to the first protected one.
+        """`interrupt()`: cut one speech, or the one that sounds and those that wait up to the first protected one.
 
         An answer that waits for the very tool that asked goes on: the tool still works for it. So does the answer to
         the turn whose hook asked.
@@ -159,7 +159,7 @@ class SpeechQueue:
         floor.handoffs.clear()
 
     def handoff_requested(self, event: i.HandoffRequested, *, is_open: bool) -> None:
-        """Another agent is to take over: after what waits and speaks, unless the session is not open."""
+        """Another agent is to take over: after the speeches that sound and wait, unless the session is not open."""
         if is_open:
             self._floor.add_handoff(event.handoff_id)
         else:
@@ -171,7 +171,7 @@ class SpeechQueue:
             self._floor.handoff = ""
             self._floor.last_ended_at = now
 
-    # --- what a speech reports; of one that was told to stop it changes nothing
+    # --- reports of a speech; those of a cancelled one change nothing
 
     def playout_started(self, event: i.PlayoutStarted) -> None:
         """A step sounds."""

@@ -1,6 +1,6 @@
 """TurnCommit: a user turn that is over is answered, kept unanswered, or waits for a protected speech.
 
-Also what a late final does to a turn that was committed as an interim.
+Also the effect of a late final on a turn that was committed as an interim.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class TurnCommit:
         """The open turn is over: answer it, keep it as a backchannel, or drop it.
 
         Args:
-            ended_by: By whom; None if by what the turn itself knows, such as the pause going on.
+            ended_by: The end's reason; None if the turn itself knows it, such as the present pause.
         """
         turn = self._user.turn
         if turn is None or self.is_deferred(turn):
@@ -124,7 +124,7 @@ class TurnCommit:
         """Take the floor for the open turn and have it answered.
 
         Args:
-            item_id: What the model's server, which ended it, calls its audio.
+            item_id: The name of its audio at the model's server, which ended it.
         """
         self._user.act(now)
         delay = None
@@ -186,7 +186,7 @@ class TurnCommit:
         user.turn = None
         burst = user.burst
         if turn is not None and burst is not None and burst.is_going_on and turn.burst is burst:
-            # what is said from here on is of another turn
+            # words from here on are of another turn
             user.burst = burst.rest(now)
 
     # --- finals that come after the commit
@@ -202,7 +202,7 @@ class TurnCommit:
         if turn.interim or (is_remote and not turn.segments):
             # A remote model has heard the words itself; its transcript may come at any time.
             until = float("inf") if is_remote else now + self._options.endpointing.transcript_timeout
-            # Where the recogniser is asked to settle what it has heard, it begins a new utterance.
+            # A recogniser that is asked to settle its audio begins a new utterance.
             is_being_said = turn.is_speech_going_on and turn.over is not None and turn.over.by == "text"
             guess = Guess(
                 turn.interim,
@@ -229,11 +229,11 @@ class TurnCommit:
         self.amended = None
 
     def speech_began(self) -> None:
-        """What is recognised from now on is new, unless it shows that it is not."""
+        """Words from now on are new, unless they show that they are not."""
         self._finals.speech_began()
 
     def speech_ended(self, at: float) -> None:
-        """The final of what was said until now is to come soon."""
+        """The final of the words until now is to come soon."""
         self._finals.speech_ended(at, self._options.endpointing.transcript_timeout)
 
     def covers_interim(self, text: str, now: float, item_id: str) -> bool:

@@ -1,6 +1,6 @@
 """HearingOut: the last words of a caller whose session closes, while the recogniser still owes them.
 
-They are kept, and nobody answers them. Waited for are words that interims have shown, also those of a turn that was
+They are kept, and not answered. Waited for are words that interims have shown, also those of a turn that was
 committed as an interim, and those of speech that has just ended, for as long as the final of any turn.
 """
 
@@ -26,7 +26,7 @@ class HearingOut:
         """None while nothing is waited for."""
 
     def begin(self, now: float) -> None:
-        """Have the recogniser settle what it has heard, and wait for it, if it owes words; once."""
+        """Have the recogniser settle its audio, and wait for it, if it owes words; once."""
         self._is_asked = True
         if self.until is not None or not self._owes_words(now):
             return

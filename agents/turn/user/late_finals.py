@@ -1,10 +1,10 @@
 """LateFinals: words that were committed as an interim, and which of the finals that come later settles which of them.
 
-A provider's name of the utterance tells, where it gives one. Else it is the next final that comes before any new speech
-is heard, however late. In the midst of new speech the order alone does not tell, as that may have finals too, nor where
-several utterances are open: there it is one that reads like a revision, of the one that it is most like. Where a final
-of new speech begins with the words of a guess and goes on, it is of both: that beginning is said already. What was
-typed meanwhile is no speech and changes nothing.
+A final belongs to the guess that has the same name of an utterance, where the provider gives names. Otherwise the next
+final before any new speech settles the guess, however late. During new speech, or with several open guesses, the order
+is no proof: there a final settles the guess that it is most like, if it reads like a revision. A final of new speech
+that begins with the words of a guess and goes on is of both: the common beginning is not repeated. Typed text is no
+speech and changes nothing.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ ALIKE = 0.5
 
 @dataclass(slots=True, eq=False)
 class Guess:
-    """An interim that was committed: what an utterance sounds like until its final comes.
+    """An interim that was committed, in the place of the final that is to come.
 
     Args:
         until: How long its final is waited for; for ever, where a remote model has heard the words itself.
         item_id: The provider's name of the utterance; empty where it has none.
-        was_voice: A VAD heard it: what comes before it hears new speech is of this utterance, whatever it says.
+        was_voice: A VAD heard it: a final before the VAD hears new speech is of this utterance, whatever its words.
         is_being_said: The utterance goes on, and so does the time for its final.
-        was_in_speech: It was committed in the midst of speech, so that what comes late is of what was said after it,
-            unless it reads like this: a recogniser may settle it with all of that speech.
+        was_in_speech: It was committed in the midst of speech, so that a late final is of the words after it, unless
+            it reads like this: a recogniser may settle it with all of that speech.
         speech_until: How long the final of that speech is waited for; for ever, while that goes on.
         is_followed: New speech has begun since.
         has_newer: Another guess was committed since.
@@ -104,7 +104,7 @@ class Guess:
         return news if news and common >= ALIKE * len(words_of(self.text)) and common else text
 
     def resembles(self, text: str) -> bool:
-        """Whether `text` reads like a revision of the interim, as far as one can tell by the words."""
+        """Whether `text` reads like a revision of the interim, judged by its words."""
         guess, revised = " ".join(_plain(self.text)), " ".join(_plain(text))
         return guess.startswith(revised) or revised.startswith(guess) or self.likeness(text) >= ALIKE
 
@@ -145,11 +145,11 @@ class CommittedTurn:
 
     @property
     def words(self) -> tuple[str, str]:
-        """Its words: those before what is said next and, once it was opened, those behind that."""
+        """Its words before the next ones and, once it was opened, those behind them."""
         return join(*map(_text, self._before)), join(*map(_text, self._behind))
 
     def goes_on(self, turn: UserTurn, speech_id: str, guess: Guess | None) -> None:
-        """It was committed again, with what the turn has got since."""
+        """It was committed again, with the words that the turn has got since."""
         self.turn_id, self.speech_id = turn.turn_id, speech_id
         self._take(turn, guess)
 
@@ -160,7 +160,7 @@ class CommittedTurn:
         self._before, self._behind = words[: len(self._before)], words[len(self._before) :]
 
     def open_at(self, guess: Guess) -> None:
-        """Take the guess out: what is said next comes into its place."""
+        """Take the guess out: the next words take its place."""
         words = [*self._before, *self._behind]
         place = words.index(guess)
         self._before, self._behind = words[:place], words[place + 1 :]
@@ -188,7 +188,7 @@ class LateFinals:
         Args:
             guess: Its newest utterance, if that is not settled.
         """
-        # Of what remote models heard themselves and gave no name only the newest is kept: its final may come never.
+        # Of guesses that a remote model heard and did not name only the newest is kept: its final may come never.
         is_replaced = guess is not None
         self._open = [
             (whole, other)
@@ -207,7 +207,7 @@ class LateFinals:
         return not guess.item_id and guess not in self._unnamed
 
     def await_name(self, guess: Guess | None) -> None:
-        """A model is told of the commit that was noted last, and will name its audio; None if nothing of it is open."""
+        """The model gets the commit that was noted last, and will name its audio; None if nothing of it is open."""
         self._unnamed.append(guess)
 
     def name(self, item_id: str) -> None:
@@ -218,7 +218,7 @@ class LateFinals:
             guess.item_id = item_id
 
     def take_name(self) -> str:
-        """Return what the open turn's audio was named, once."""
+        """Return the name of the open turn's audio, once."""
         name, self._name = self._name, ""
         return name
 
@@ -232,7 +232,7 @@ class LateFinals:
         return max((guess.until for _, guess in self._open if not guess.is_remote), default=float("-inf"))
 
     def others_listen(self, now: float, timeout: float) -> None:
-        """Another pipeline hears from now on: what the one before still tells comes soon, and by its name."""
+        """Another pipeline hears from now on: finals of the one before come soon, and by their names."""
         self.speech_began()
         for _, guess in self._open:
             guess.until = guess.expires_at = min(guess.until, now + timeout)
@@ -245,7 +245,7 @@ class LateFinals:
         self._unnamed.clear()
 
     def speech_began(self) -> None:
-        """What is recognised from now on is new, unless it shows that it is not."""
+        """Words from now on are new, unless they show that they are not."""
         for _, guess in self._open:
             guess.is_followed = True
 
@@ -280,7 +280,7 @@ class LateFinals:
         return best
 
     def news(self, text: str, item_id: str) -> str:
-        """Return what is new in a final of new speech; what its beginning repeats of a guess is settled by it."""
+        """Return the new words in a final of new speech; a beginning that repeats a guess settles the guess."""
         for whole, guess in self._open:
             news = guess.news_in(text, item_id)
             if news != text:

@@ -3,7 +3,7 @@
 The aim is the shortest delay that this caller's pauses *within* a turn rarely exceed. So only such pauses teach. The
 events that follow a pause show which kind it was:
 
-* Words that went on with the open turn, or with one that was committed and whose answer nobody had heard yet (a merged
+* Words that went on with the open turn, or with a committed one whose answer the caller had not heard yet (a merged
   turn: the delay was too short), or that began within `REACTION` of the answer's first sound, too early to be a
   reaction to it: a pause within the turn. Noise teaches nothing: it takes words.
 * A turn that a pause ended and that went without one: the caller finished in one go, so the delay may shrink.
@@ -14,8 +14,8 @@ hesitations are enough to be patient, some ten quick turns to be brisk again; on
 
 LiveKit's dynamic endpointing, for comparison: one mean of all pauses (0.9 of the past), from `min_delay` upwards only;
 noise between two sounds counts as a pause; and `max_delay` follows the silence before the agent's speech, in which its
-own delay is contained. Here `max_delay` stays what was asked for: it belongs to the turn detector, and pauses that the
-detector judged incomplete do not teach.
+own delay is contained. Here `max_delay` stays as the options set it: it belongs to the turn detector, and pauses that
+the detector judged incomplete do not teach.
 
 Without a VAD there are no pauses to learn from, and the delay stays where it is.
 """
@@ -61,7 +61,7 @@ class LearnedDelay:
         return self._ended_at
 
     def words_came(self) -> None:
-        """What sounds are words: the pause before them was one."""
+        """The sound has words: the pause before it was a pause within the turn."""
         if self._pause is not None:
             self._has_paused, self._went_without = True, False
             self._move(self._pause + MARGIN)

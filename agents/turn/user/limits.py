@@ -4,7 +4,7 @@ Its words are answered; the answer is owed (`guard`): the caller's voice does no
 limit is a new turn, answered after that. A turn that was committed and went on counts from its first part. (LiveKit
 counts over all turns until the agent speaks, and leaves the answer to a hook.)
 
-Seconds without words end nothing: when they are over, the recogniser is asked for what it has.
+Seconds without words end nothing: when they are over, the recogniser is asked for its words.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from vivavoce.pipelines.core.words import count_words
 
 
 class TurnLimits:
-    """Tells the open turn that it is over."""
+    """Ends the open turn at a limit."""
 
     def __init__(self, options: EndpointingOptions, user: UserSide, out: list[Effect]) -> None:
         self._options = options

@@ -1,6 +1,6 @@
 """Noise: sound without words, which holds nothing.
 
-Where the recogniser gives interims and is connected, words tell speech from noise:
+Where the recogniser gives interims and is connected, words are the proof of speech:
 
 * A turn with words is over `no_words` after its last new word, at least `max_delay`, though sound goes on, such as a
   television's. A sound that began just now is given `GRACE` for its first word.
@@ -26,7 +26,7 @@ GRACE = 1.0
 
 
 class Noise:
-    """Decides when what sounds is noise."""
+    """Decides when a sound is noise."""
 
     def __init__(self, user: UserSide, interruption: Interruption, commit: TurnCommit) -> None:
         self._user = user
@@ -35,7 +35,7 @@ class Noise:
         self._drops_turn = self._is_manual = True
 
     def deadlines(self, options: TurnOptions) -> Iterator[Deadline]:
-        """Yield when what sounds is noise, if no word comes."""
+        """Yield when the present sound is noise, if no word comes."""
         burst, turn, since = self._user.burst, self._user.turn, self._user.hears_words_since
         if burst is None or not burst.is_going_on or since is None or options.remote_decides:
             return

@@ -20,7 +20,7 @@ class OwedFinals:
 
     Args:
         bursts: How many these are, the newest one included; words without a burst count as one.
-        came_singly: Whether each final so far was of one burst; None before the first one that tells.
+        came_singly: Whether each final so far was of one burst; None before the first one that shows it.
     """
 
     bursts: int = 0

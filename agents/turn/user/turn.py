@@ -16,10 +16,10 @@ class Burst:
     """Speech without a pause, by the VAD's true times.
 
     Args:
-        reported_at: When the VAD told of the end.
+        reported_at: When the VAD reported the end.
         is_mere_noise: It has held the agent for as long as it may without words, or a policy ignores it: it holds the
             agent no more.
-        is_heard: What answers has heard it itself, or what came before it in its turn, so that it needs no words.
+        is_heard: The model has heard its audio, or that of an earlier burst of its turn, so that it needs no words.
         is_noise: It has sounded for so long without a word that it counts as silence until one comes.
         has_words: A word has come while it sounded.
         emits_interims: Whether words of it come while it sounds (`TurnOptions.emits_interims`).
@@ -54,13 +54,13 @@ class Burst:
         self.is_noise = self.is_mere_noise = True
 
     def rest(self, now: float) -> Burst:
-        """Return what is left of it after a commit, which is of another turn."""
+        """Return the rest of it after a commit; the rest is of another turn."""
         rest = replace(self, started_at=now, is_heard=False, has_words=False, onset=None)
         rest.voiced_until = None if self.voiced_until is None else now
         return rest
 
     def end(self, at: float, now: float) -> None:
-        """It ended at `at`, told `now`."""
+        """It ended at `at`, reported `now`."""
         self.ended_at = max(at, self.started_at)
         self.reported_at = now
 
@@ -79,7 +79,7 @@ class Over:
     """A turn was ended by something else than a pause.
 
     Args:
-        leaves_audio: There were words then, so that the recogniser was not asked yet for what it has heard.
+        leaves_audio: There were words then, so that the recogniser was not asked yet to settle its audio.
     """
 
     at: float
@@ -89,12 +89,12 @@ class Over:
 
 @dataclass(slots=True)
 class Past:
-    """What an open turn has of turns that were committed.
+    """The part of an open turn that comes from committed turns.
 
     Args:
         late_merges: How often it has merged after a long pause (`guard`).
         amends: The turn whose message, amended by a late final, is to be answered anew as this one; empty: none.
-        amended: How many of its segments, the first ones, say what a committed guess was of; they are not taken back.
+        amended: How many of its first segments settle a committed guess; they are not taken back.
     """
 
     late_merges: int = 0
@@ -104,24 +104,24 @@ class Past:
 
 @dataclass(slots=True)
 class UserTurn:
-    """The user's open turn. Times are the session clock's; None for what has not happened.
+    """The user's open turn. Times are the session clock's; None for events that have not happened.
 
     Args:
         burst: The newest speech of it; None without a VAD.
-        committed: Words of this turn that were committed already, and those of them that come behind what is said now,
-            as that takes the place of a guess.
+        committed: Words of this turn that were committed already, and those of them that come behind the present
+            words, where these take the place of a guess.
         is_merged: It was committed before and goes on.
-        past: What it has of turns that were committed.
+        past: The part that comes from committed turns.
         segments: Final transcripts since.
         hushed: How many of these were said when no voice took the floor (`guard`).
-        interim: What the last utterance sounds like, while no final settles it.
+        interim: The recogniser's guess at the last utterance, while no final settles it.
         interim_item_id: The provider's name of that utterance.
-        typed: What was typed while the turn was open.
+        typed: Text that was typed while the turn was open.
         is_interim_stable: The interim has not changed for so long that it counts as words.
-        word_at: When its last word came, or what opened it.
-        utterance_at: When the first word of its newest utterance came: where no VAD tells, this is when that began.
+        word_at: When its last word came, or the event that opened it.
+        utterance_at: When the first word of its newest utterance came; without a VAD, the utterance's onset.
         owed: Which final transcripts are still to come.
-        over: Somebody said that the turn is over, words of it were typed, or a limit was reached.
+        over: A request has ended the turn, words of it were typed, or a limit was reached.
         onset: The true onset of its first speech; without a VAD, when its first words came. None where it has neither.
         began_at: When its first sound or word came.
     """
@@ -202,18 +202,18 @@ class UserTurn:
 
     @property
     def settles_audio(self) -> bool:
-        """Whether its end is the end of what the recogniser has heard."""
+        """Whether its end is the end of the audio that the recogniser has heard."""
         if self.is_speech_going_on:
             return self.over is not None and self.over.leaves_audio
         return bool(self.burst or self.segments or self.interim)
 
     @property
     def is_heard(self) -> bool:
-        """Whether what answers has heard it itself, so that it needs no words."""
+        """Whether the model has heard its audio, so that it needs no words."""
         return self.burst is not None and self.burst.is_heard
 
     def hear(self, now: float) -> None:
-        """What answers has heard all of it."""
+        """The model has heard all of it."""
         self.burst = self.burst or Burst(now, now, now)
         self.burst.is_heard = True
 
@@ -285,7 +285,7 @@ class UserTurn:
 
 @dataclass(slots=True)
 class Silence:
-    """From one thing that the user says or types to the next; what is counted in it ends with it. Noise does not.
+    """The time between two messages of the user, spoken or typed; its counts end with it. Noise does not end it.
 
     Args:
         level: Wake-ups so far.
@@ -325,14 +325,14 @@ class UserSide:
             self.burst.voiced_until = None
 
     def word_came(self) -> None:
-        """A word of what sounds was understood: it is no noise."""
+        """A word of the present sound was understood: it is no noise."""
         if self.burst is not None and self.burst.is_going_on:
             self.burst.has_words, self.burst.is_noise = True, False
         if self.turn is not None and self.turn.over is not None and self.turn.over.by == "no_words":
             self.turn.over = None  # it waited for protected speech meanwhile
 
     def words_were_none(self) -> None:
-        """An empty final took back the only words of what sounds: it has had none."""
+        """An empty final took back the only words of the present sound: it has had none."""
         assert self.burst is not None
         self.burst.has_words = False
 

@@ -19,7 +19,7 @@ from vivavoce.agents.turn.user.turn import Burst, Over, Past, UserSide, UserTurn
 
 
 class UserTurns:
-    """Takes what the user does. Opens turns and numbers them; tells Interruption at once and TurnCommit at the end."""
+    """Takes the user's inputs. Opens turns and numbers them; calls Interruption at once and TurnCommit at the end."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class UserTurns:
         self._turns = turns
 
     def lose_turn(self, now: float) -> None:
-        """What was heard is lost with its pipeline, but for words that have come; the user may be heard anew."""
+        """Audio without words is lost with its pipeline; the user may be heard anew."""
         self._end_speech(now)
         turn, burst = self._user.turn, self._user.burst
         if burst is not None:
@@ -105,7 +105,7 @@ class UserTurns:
             self._turn_commit.drop("noise")
 
     def _hear(self, burst: Burst) -> None:
-        """What answers has heard this speech itself: it is a turn, or too short to be one while the agent speaks."""
+        """The model has heard this speech: it is a turn, or too short to be one while the agent speaks."""
         turn = self._user.turn
         if turn is None or turn.burst is not burst:
             return
@@ -207,7 +207,7 @@ class UserTurns:
     def commit_requested(self, now: float) -> None:
         """The application says that the turn is over: at once, or when the words come that are still owed."""
         self._requested_at = now
-        # Without a VAD there may be words that the recogniser has not told of.
+        # Without a VAD there may be words that the recogniser has not reported.
         is_idle = self._user.turn is None and not self._user.is_active
         if is_idle and not (self._is_manual and self._user.burst is None):
             return
@@ -219,7 +219,7 @@ class UserTurns:
             self._out.append(SettleAudio())
 
     def clear_requested(self, now: float) -> None:
-        """The application takes back what was not committed; words committed before are answered after all."""
+        """The application drops the words that are not committed; words committed before are answered after all."""
         self._requested_at = None
         self._out.append(ClearAudio())
         turn = self._user.turn
@@ -260,7 +260,7 @@ class UserTurns:
             spoken.over = Over(now, "text")
 
     def remote_reply_cancelled(self) -> None:
-        """A remote model cut its answer for the user: what is left of it is not heard, unless it is protected."""
+        """A remote model cut its answer for the user: the rest of it is not heard, unless it is protected."""
         active = self._floor.active
         if active is not None and active.kind != "say" and self._interruption.may_cut(active):
             self._interruption.take_floor()
