@@ -8,14 +8,24 @@ import anyio
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskStatus
 
+from vivavoce.agents.audio.background_audio import BackgroundAudio
+from vivavoce.agents.audio.frame_hooks import FrameHooks
+from vivavoce.agents.audio.playout import Playout
+from vivavoce.agents.audio.recording.session_recording import RecordingControl
 from vivavoce.agents.core.context import SessionContext
-from vivavoce.agents.session.runtime import SessionRuntime
 from vivavoce.agents.states import CloseReason
 from vivavoce.agents.transports.options import RoomOptions
 from vivavoce.agents.turn import inputs as i
 from vivavoce.pipelines.core.checks import check_text
 from vivavoce.pipelines.core.clock import TimerHandle
-from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError, RoomError, VoiceError, describe
+from vivavoce.pipelines.core.errors import (
+    CapabilityError,
+    ConfigurationError,
+    RoomError,
+    SessionNotStartedError,
+    VoiceError,
+    describe,
+)
 from vivavoce.pipelines.io import Transport, TransportEvents
 from vivavoce.pipelines.media.frame import AudioFrame, VideoFrame
 
@@ -26,25 +36,73 @@ HANGUP_LIMIT = 10.0
 
 
 class Caller(TransportEvents):
-    """Receives the events of the transport. Audio goes straight to the pipeline; everything else is an input."""
+    """Receives the events of the transport. Audio goes straight to the pipeline; everything else is an input.
+
+    The start calls `take()` with the transport, opens the pipeline, and then calls `open()`.
+    """
 
     def __init__(
-        self, context: SessionContext, transport: Transport, runtime: SessionRuntime, options: RoomOptions
+        self,
+        context: SessionContext,
+        playout: Playout,
+        background: BackgroundAudio,
+        recording: RecordingControl,
+        frame_hooks: FrameHooks,
     ) -> None:
-        self.transport = transport
-        self.is_muted = False
-        self.is_waiting = False
-        """Whether another session still has the conversation: this one hears nothing and plays nothing yet."""
         self._context = context
-        self._runtime = runtime
+        self._playout = playout
+        self._background = background
+        self._recording = recording
+        self._frame_hooks = frame_hooks
         self._clock = context.clock
-        self._options = options
+        self._transport: Transport | None = None
+        self._options = RoomOptions()
+        self._is_muted = False
+        self._is_waiting = False
+        """Whether another session still has the conversation: this one hears nothing and plays nothing yet."""
         self._close_reason = CloseReason.ROOM_CLOSED
         self._has_input = False
         """Whether the session hears and reads the caller."""
         self._limit: TimerHandle | None = None
         self._is_audible = False
         self._next_picture_at = 0.0
+
+    def take(self, transport: Transport, options: RoomOptions, *, is_waiting: bool) -> None:
+        """Take the connected transport.
+
+        Args:
+            is_waiting: Whether another session still has the conversation.
+        """
+        self._transport, self._options, self._is_waiting = transport, options, is_waiting
+
+    @property
+    def has_transport(self) -> bool:
+        """Whether the transport is connected."""
+        return self._transport is not None
+
+    @property
+    def transport(self) -> Transport:
+        """The connected transport.
+
+        Raises:
+            SessionNotStartedError: There is none yet.
+        """
+        if self._transport is None:
+            raise SessionNotStartedError("the session is not in its room yet; call this from on_enter on")
+        return self._transport
+
+    def mute(self, is_muted: bool) -> None:
+        """Give the pipeline silence instead of the caller's audio, or the audio again."""
+        self._is_muted = is_muted
+
+    def check_hangup(self) -> None:
+        """Check that the transport, if there is one yet, can disconnect the caller.
+
+        Raises:
+            ConfigurationError: It cannot.
+        """
+        if self._transport is not None:
+            self._transport.check_hangup()
 
     async def hang_up(self, reason: CloseReason) -> None:
         """Disconnect the caller; the session closes with `reason`, if it closes when its caller leaves.
@@ -66,10 +124,10 @@ class Caller(TransportEvents):
             self._end("the caller was disconnected", reason)
 
     def open(self) -> None:
-        """Link the session to its transport and to the pipeline, which is open.
+        """Give the caller's audio to the pipeline, which is open.
 
         Raises:
-            CapabilityError: The room is to be seen, and nothing here sees.
+            CapabilityError: The options ask for video, and the pipeline takes none.
         """
         live = self._context.live
         if self._options.video_input and not live.capabilities.takes_video:
@@ -77,7 +135,6 @@ class Caller(TransportEvents):
             raise CapabilityError("the pipeline", "takes_video", remedy)
         live.transport = self.transport
         self._has_input = True
-        self._runtime.open(self.transport)
 
     async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
         """Serve the transport until cancelled."""
@@ -89,9 +146,9 @@ class Caller(TransportEvents):
 
     def end_wait(self) -> None:
         """The session has the conversation now."""
-        self.is_waiting = False
+        self._is_waiting = False
         if self._is_audible:
-            self._runtime.playout.begin()
+            self._playout.begin()
 
     async def stop_input(self) -> None:
         """Hear and read nothing from now on."""
@@ -104,11 +161,11 @@ class Caller(TransportEvents):
         hear = self._context.live.hear
         if hear is None or not self._has_input:
             return
-        if self.is_muted or self.is_waiting:  # silence, not nothing: speech that was cut by the muting has to end
+        if self._is_muted or self._is_waiting:  # silence, not nothing: speech that was cut by the muting has to end
             frame = AudioFrame(bytes(len(frame.data)), frame.sample_rate, frame.num_channels)
         hear(frame)
-        self._runtime.recording.heard(frame)
-        self._runtime.frame_hooks.heard(frame)
+        self._recording.heard(frame)
+        self._frame_hooks.heard(frame)
 
     def audio_stopped(self) -> None:
         """The caller's microphone is gone for now."""
@@ -117,7 +174,7 @@ class Caller(TransportEvents):
 
     def wants_video(self) -> bool:
         """Whether a picture is due, and somebody may see it."""
-        if not self._options.video_input or not self._has_input or self.is_muted or self.is_waiting:
+        if not self._options.video_input or not self._has_input or self._is_muted or self._is_waiting:
             return False
         now = self._clock.now()
         if now < self._next_picture_at:
@@ -127,12 +184,12 @@ class Caller(TransportEvents):
 
     def video(self, frame: VideoFrame) -> None:
         """A picture of what the caller shows."""
-        if self._has_input and not self.is_muted:
+        if self._has_input and not self._is_muted:
             self._context.live.connection.conversation.show(frame)
 
     def text(self, text: str) -> None:
         """The caller typed something."""
-        if not self._has_input or self.is_waiting:
+        if not self._has_input or self._is_waiting:
             return
         try:
             text = check_text("TransportEvents.text(text)", text, remedy="mend the transport; the text is left out")
@@ -149,7 +206,7 @@ class Caller(TransportEvents):
     def participant_linked(self, identity: str) -> None:
         """The caller is there."""
         self._context.inbox.post(i.ParticipantLinked())
-        self._runtime.background.hold(False)
+        self._background.hold(False)
         if not self._is_audible and self._limit is None:
             limit = self._clock.now() + self._options.audible_limit
             self._limit = self._clock.call_at(limit, self._on_audible_limit)
@@ -159,7 +216,7 @@ class Caller(TransportEvents):
         """The caller is gone, maybe for good."""
         options = self._options
         if options.close_on_disconnect:  # else the room goes on without it
-            self._runtime.background.hold(True)
+            self._background.hold(True)
         self._context.inbox.post(i.ParticipantLeft(options.participant_grace if options.close_on_disconnect else None))
 
     def closed(self, reason: str) -> None:
@@ -177,8 +234,8 @@ class Caller(TransportEvents):
             self._is_audible = True
             if self._limit is not None:
                 self._limit.cancel()
-            if not self.is_waiting:
-                self._runtime.playout.begin()
+            if not self._is_waiting:
+                self._playout.begin()
 
     def _on_audible_limit(self) -> None:
         if not self._is_audible:

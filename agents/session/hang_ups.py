@@ -8,12 +8,13 @@ from typing import Any
 
 import anyio
 
+from vivavoce.agents.audio.playout import Playout
 from vivavoce.agents.audio.utterance import Utterance
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.inbox import LoopCall
 from vivavoce.agents.core.speech_handle import SpeechHandle, running_speech, running_tool_of
-from vivavoce.agents.session.lifecycle.task import SessionLifecycle
-from vivavoce.agents.session.runtime import SessionRuntime
+from vivavoce.agents.session.caller import Caller
+from vivavoce.agents.session.speeches import Speeches
 from vivavoce.agents.states import CloseReason
 from vivavoce.pipelines.core.checks import check_flag
 from vivavoce.pipelines.core.errors import SessionClosedError, SessionError, VoiceError, describe
@@ -73,11 +74,11 @@ class HangUp:
 class HangUps:
     """Takes the requests of one session. Each runs in the session's group; the close waits for it or cuts it."""
 
-    def __init__(self, context: SessionContext, lifecycle: SessionLifecycle, runtime: SessionRuntime) -> None:
+    def __init__(self, context: SessionContext, speeches: Speeches, playout: Playout, caller: Caller) -> None:
         self._context = context
-        self._lifecycle = lifecycle
-        self._runtime = runtime
-        runtime.wake_up_call.hang_up = self.after_silence
+        self._speeches = speeches
+        self._playout = playout
+        self._caller = caller
 
     def ask(self, *, after_speech: bool) -> HangUp:
         """Disconnect the caller; from any thread.
@@ -88,7 +89,7 @@ class HangUps:
         """
         check_flag("after_speech", after_speech)
         self._context.check_open()
-        self._lifecycle.room_link.transport.check_hangup()
+        self._caller.transport.check_hangup()
         tool_of, speech = running_tool_of.get(), running_speech.get()
         own = tool_of or ("" if speech is None else speech.id)
         request = HangUp(own, in_tool=bool(tool_of), is_here=self._context.inbox.is_here)
@@ -103,15 +104,15 @@ class HangUps:
         before: list[SpeechHandle] = []
         own_words: Utterance | None = None
         if after_speech:
-            before = [handle for handle in self._runtime.live_handles if handle.id != request.own]
-            own_words = self._runtime.replies.unplayed(request.own)
+            before = [handle for handle in self._speeches.handles if handle.id != request.own]
+            own_words = self._speeches.unplayed(request.own)
         request.waits_for_own = own_words is not None
 
         async def work() -> None:
             try:
                 if after_speech:
                     await self._heard(own_words, before)
-                await self._lifecycle.room_link.hang_up(reason)
+                await self._caller.hang_up(reason)
                 request.error = None
                 if self._context.closing.is_asked:
                     request.closing = self._context.closing.heard_out
@@ -134,11 +135,11 @@ class HangUps:
             await own_words.done.wait()
         for handle in before:
             await handle
-            rest = self._runtime.replies.unplayed(handle.id)
+            rest = self._speeches.unplayed(handle.id)
             if rest is not None:  # a handle may resolve when all is generated
                 await rest.done.wait()
-        await self._runtime.playout.drained()
-        await anyio.sleep(self._lifecycle.room_link.transport.tail)
+        await self._playout.drained()
+        await anyio.sleep(self._caller.transport.tail)
 
     def _failed(self, error: VoiceError, reason: CloseReason) -> None:
         logger.warning("The caller could not be disconnected: %s", describe(error))

@@ -14,47 +14,30 @@ import anyio
 
 from vivavoce.agents.agent import Agent, AgentControl
 from vivavoce.agents.audio.background_audio import BackgroundAudioSource, checked_config
-from vivavoce.agents.audio.recording.session_recording import RecordingControl
-from vivavoce.agents.core.context import SessionContext
-from vivavoce.agents.core.event_source import EventSource
-from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.history.snapshot import Snapshot, read_snapshot, write_snapshot
 from vivavoce.agents.job import SessionWatch, current_watch, has_job_ended
-from vivavoce.agents.records import CloseReport
+from vivavoce.agents.records import CloseReport, SessionReport
 from vivavoce.agents.session.checks import check_session, check_start, checked_reason, wake_up_of
-from vivavoce.agents.session.handoff import Handoff, HandoffControl, Handoffs
-from vivavoce.agents.session.hang_ups import HangUps
-from vivavoce.agents.session.input import SessionInput
-from vivavoce.agents.session.lifecycle.preparing import AgentSetup, Preparing
+from vivavoce.agents.session.conversation import Conversation
+from vivavoce.agents.session.handoff import Handoff, HandoffControl
 from vivavoce.agents.session.lifecycle.task import SessionLifecycle, TakeOver
+from vivavoce.agents.session.loop import SessionLoop
 from vivavoce.agents.session.options import SessionOptions
+from vivavoce.agents.session.parts import build_parts
 from vivavoce.agents.session.pipelines.change import PipelineChange
-from vivavoce.agents.session.pipelines.switch import PipelineSwitch
-from vivavoce.agents.session.runtime import SessionRuntime
-from vivavoce.agents.session.speaking import SessionSpeaking
-from vivavoce.agents.session.speech_desk import SpeechDesk
-from vivavoce.agents.session.trace_writer import make_trace_writer
-from vivavoce.agents.session.view import SessionView
-from vivavoce.agents.session.wake_up_call import WakeUpCall
-from vivavoce.agents.session.wake_up_timer import WakeUpTimer
-from vivavoce.agents.session.waking import SessionWaking
 from vivavoce.agents.session.wiring import (
     JobLink,
     check_flow,
     check_wiring,
     connecting,
-    make_history_feed,
-    make_machine,
     make_observer,
 )
 from vivavoce.agents.speech.flow import ConversationFlow, FlowControl
 from vivavoce.agents.states import CloseReason
 from vivavoce.agents.telemetry.telemetry import telemetry_for
-from vivavoce.agents.tools.calls import ToolCalls
 from vivavoce.agents.transports.options import RoomOptions
 from vivavoce.agents.turn.options import WakeUp
 from vivavoce.pipelines.core.errors import SessionClosedError, SessionError, SessionNotStartedError
-from vivavoce.pipelines.core.ids import new_id
 from vivavoce.pipelines.pipeline import Pipeline
 
 if TYPE_CHECKING:
@@ -70,7 +53,7 @@ SETTABLE = ("userdata", "on_wake_up", "wake_up")
 """Public attributes of a session that an application may set."""
 
 
-class AgentSession(EventSource, SessionSpeaking, SessionWaking, SessionView, Generic[UserdataT]):
+class AgentSession(Conversation, Generic[UserdataT]):
     """One conversation between a caller and an agent.
 
     Calls only enqueue, from any task of the loop that it was started on and from threads; its own loop then decides.
@@ -102,59 +85,23 @@ class AgentSession(EventSource, SessionSpeaking, SessionWaking, SessionView, Gen
     ) -> None:
         check_session(options, id)
         check_wiring(agent, pipeline)
-        self._options = options = options or SessionOptions()
-        self._wake_up = wake_up_of(wake_up)
+        options = options or SessionOptions()
         self._telemetry = telemetry_for(options.telemetry)  # made here: it takes 0.5 s that no call is to wait for
         check_flow(conversation_flow, pipeline)
         self.userdata = userdata
-        self._context = context = SessionContext(
+        wanted = wake_up_of(wake_up)
+        parts = build_parts(
             self,
-            id or new_id("session"),
-            options.clock,
-            agent=agent,
-            capabilities=pipeline.capabilities,
-            callback_timeout=options.callback_timeout,
-        )
-        self.id = context.id
-        self.created_at = context.clock.wall()
-        super().__init__(context.log.emitter)
-        trace = make_trace_writer(options.trace_path, context.id, context.clock)
-        self._recording = RecordingControl(context, options.recording)
-        self.recording = self._recording.recording
-        self._history = HistoryControl(context, make_history_feed(options, context))
-        self.history = self._history.history
-        self._machine = make_machine(options, pipeline, self._wake_up, trace)
-        preparing = Preparing(context.clock, options.start_step)
-        setup = AgentSetup(context, preparing)
-        self._handoffs = Handoffs(context, self._history, setup, limit=options.speech.hook_timeout)
-        tools = ToolCalls(
-            context,
-            self._history,
-            timeout=options.tool_timeout,
-            max_threads=options.max_tool_threads,
-            hand_off=self._handoffs.from_tool,
-        )
-        self._pipelines = PipelineSwitch(context, pipeline, self._history, options=options)
-        self._runtime: SessionRuntime = SessionRuntime(
-            context,
-            self._machine,
-            options=options,
-            history=self._history,
-            tools=tools,
-            wake_up_call=WakeUpCall(context, limit=options.callback_timeout),
-            handoffs=self._handoffs,
-            recording=self._recording,
-            conversation_flow=conversation_flow,
+            agent,
+            pipeline,
+            flow=conversation_flow,
+            wake_up=wanted,
             background_audio=background_audio,
+            options=options,
+            session_id=id,
         )
-        self._runtime.pipelines = self._pipelines
-        self._lifecycle = SessionLifecycle(
-            context, self._pipelines, self._runtime, preparing=preparing, setup=setup, options=options, trace=trace
-        )
-        self._hang_ups = HangUps(context, self._lifecycle, self._runtime)
-        self._speech = SpeechDesk(context, self._runtime, self._pipelines)
-        self.input = SessionInput(context, self._lifecycle.mute)
-        self.wake_up_timer = WakeUpTimer(context)
+        super().__init__(parts, wanted)
+        self._lifecycle = SessionLifecycle(parts, SessionLoop(parts))
         self._task: asyncio.Task[None] | None = None
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -200,12 +147,12 @@ class AgentSession(EventSource, SessionSpeaking, SessionWaking, SessionView, Gen
             VoiceError: A step failed; everything is rolled back and the session is closed.
         """
         check_start(room, participant, room_options, resume_from)
-        context = self._context
+        context = self._parts.context
         if context.inbox.is_bound:
             raise SessionError("the session was started before; a session starts once, make another one")
         if context.closing.is_over:
             raise SessionClosedError("the session is closed; make another one")
-        self._runtime.background.check()
+        self._parts.background.check()
         room_options = room_options or RoomOptions()
         resumed: Snapshot | TakeOver | None = None
         if resume_from is not None:
@@ -226,7 +173,7 @@ class AgentSession(EventSource, SessionSpeaking, SessionWaking, SessionView, Gen
         )
         if isinstance(resumed, Snapshot):
             self._resume(resumed)
-        observer = make_observer(self._telemetry, self._options, self.id, self.pipeline)
+        observer = make_observer(self._telemetry, self._parts.options, self.id, self.pipeline)
         context.start(observer, room=place.room, job_id=place.job_id)
         # The one task of the session; anyio's groups belong to the task that enters and leaves them, so start() and
         # close() cannot hold one.
@@ -263,11 +210,11 @@ class AgentSession(EventSource, SessionSpeaking, SessionWaking, SessionView, Gen
 
     async def wait_closed(self) -> CloseReport:
         """Wait until the session has closed, for whatever reason."""
-        context = self._context
+        context = self._parts.context
         if not context.inbox.is_bound and not context.closing.is_over:
             raise SessionNotStartedError("the session was not started; call start() first")
         if context.inbox.is_bound:
-            self._context.hooks.check_may_await_close()
+            self._parts.context.hooks.check_may_await_close()
             await self._join()
         assert self._lifecycle.report is not None
         return self._lifecycle.report
@@ -293,14 +240,14 @@ class AgentSession(EventSource, SessionSpeaking, SessionWaking, SessionView, Gen
             SessionError: The agent is in another session.
         """
         check_wiring(agent, self.pipeline)
-        handoff = HandoffControl(self._context.hooks, agent)
-        context = self._context
+        context = self._parts.context
+        handoff = HandoffControl(context.hooks, agent)
         if not context.inbox.is_bound and not context.closing.is_over:
-            self._handoffs.request(handoff)
+            self._parts.handoffs.request(handoff)
             return handoff.handoff
         context.check_open()
         AgentControl.of(agent).attach(self)
-        context.inbox.on_loop(lambda: self._handoffs.request(handoff))
+        context.inbox.on_loop(lambda: self._parts.handoffs.request(handoff))
         return handoff.handoff
 
     def change_pipeline(self, pipeline: Pipeline, *, within: float = 60.0) -> PipelineChange:
@@ -314,9 +261,9 @@ class AgentSession(EventSource, SessionSpeaking, SessionWaking, SessionView, Gen
             SessionNotStartedError, SessionClosedError: Nothing can be changed now.
             ConfigurationError: It is no pipeline, or does not go with the session's flow or options.
         """
-        self._context.check_open()
-        change = self._pipelines.wanted(pipeline, within, self.conversation_flow)
-        self._context.inbox.on_loop(lambda: self._pipelines.request(change))
+        self._parts.context.check_open()
+        change = self._parts.pipelines.wanted(pipeline, within, self.conversation_flow)
+        self._parts.context.inbox.on_loop(lambda: self._parts.pipelines.request(change))
         return change.change
 
     def set_conversation_flow(self, flow: ConversationFlow | None) -> None:
@@ -327,16 +274,16 @@ class AgentSession(EventSource, SessionSpeaking, SessionWaking, SessionView, Gen
             SessionError: The flow is in another session.
             ConfigurationError: The pipeline cannot use a flow.
         """
-        for pipeline in (self.pipeline, *self._pipelines.to_come):
+        for pipeline in (self.pipeline, *self._parts.pipelines.to_come):
             check_flow(flow, pipeline)
-        context = self._context
+        context = self._parts.context
         if not context.inbox.is_bound and not context.closing.is_over:
-            self._runtime.flows.change_to(flow)
+            self._parts.flows.change_to(flow)
             return
         context.check_open()
         if flow is not None:
             FlowControl.of(flow).attach(self)
-        context.inbox.on_loop(lambda: self._runtime.flows.change_to(flow))
+        context.inbox.on_loop(lambda: self._parts.flows.change_to(flow))
 
     def play_background_audio(self, source: BackgroundAudioSource) -> None:
         """Let a file sound under the conversation, in the place of what is of its kind (ambience, or thinking).
@@ -347,14 +294,14 @@ class AgentSession(EventSource, SessionSpeaking, SessionWaking, SessionView, Gen
             ConfigurationError: There is no such file.
             SessionNotStartedError, SessionClosedError: Nothing can be played now.
         """
-        self._context.check_open()
+        self._parts.context.check_open()
         config = checked_config(source)
-        self._context.inbox.call(lambda: self._runtime.background.play(config))
+        self._parts.context.inbox.call(lambda: self._parts.background.play(config))
 
     def stop_background_audio(self) -> None:
         """Fade out everything that sounds in the background, for good; fine if nothing does."""
-        self._context.check_open()
-        self._context.inbox.call(self._runtime.background.stop)
+        self._parts.context.check_open()
+        self._parts.context.inbox.call(self._parts.background.stop)
 
     def snapshot(self) -> dict[str, Any]:
         """Return the conversation so far as JSON data for `start(resume_from=...)`, at any time, also after the close.
@@ -367,15 +314,24 @@ class AgentSession(EventSource, SessionSpeaking, SessionWaking, SessionView, Gen
         return write_snapshot(
             session_id=self.id,
             agent=self.agent.id,
-            history=self._history,
+            history=self._parts.history,
             userdata=self.userdata,
-            turns=self._machine.turns,
+            turns=self._parts.machine.turns,
+        )
+
+    def report(self) -> SessionReport:
+        """Return everything kept so far."""
+        return self._parts.context.log.report(
+            self._lifecycle.report,
+            pipeline=self.pipeline,
+            agent_id=self.agent.id,
+            recordings=self.recording.records,
         )
 
     # --- inside
 
     def _resume(self, resumed: Snapshot) -> None:
-        self._history.restore(resumed.history, resumed.last_sequence)
+        self._parts.history.restore(resumed.history, resumed.last_sequence)
         self.userdata = resumed.userdata
 
     async def _take_over(self, watch: SessionWatch) -> Snapshot | None:
@@ -393,10 +349,10 @@ class AgentSession(EventSource, SessionSpeaking, SessionWaking, SessionView, Gen
         await self.close(CloseReason.JOB_ENDED)
 
     async def _end(self, reason: CloseReason, *, leave: bool) -> CloseReport:
-        if not self._context.inbox.is_bound:
+        if not self._parts.context.inbox.is_bound:
             return await self._lifecycle.close_unstarted(reason)
-        self._context.hooks.check_may_await_close()
-        self._context.closing.request(reason, leaves=leave)
+        self._parts.context.hooks.check_may_await_close()
+        self._parts.context.closing.request(reason, leaves=leave)
         await self._join()
         assert self._lifecycle.report is not None
         return self._lifecycle.report
@@ -404,8 +360,8 @@ class AgentSession(EventSource, SessionSpeaking, SessionWaking, SessionView, Gen
     async def _join(self) -> None:
         """Wait for the close, and for the session's task unless something in it ignores its cancellation."""
         assert self._task is not None
-        with self._context.hooks.awaiting_close() as is_handler:
-            await self._context.closing.ended.wait()
+        with self._parts.context.hooks.awaiting_close() as is_handler:
+            await self._parts.context.closing.ended.wait()
         if is_handler:  # a part of that task
             return
         with anyio.move_on_after(self._lifecycle.seconds_left):

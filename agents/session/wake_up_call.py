@@ -32,8 +32,6 @@ class WakeUpCall:
     """
 
     def __init__(self, context: SessionContext, *, limit: float) -> None:
-        self.hang_up: Callable[[], None]
-        """Disconnects a caller who has answered no level; set by the session's `HangUps`."""
         self._context = context
         self._limit = limit
         self._callback: OnWakeUp | None = None
@@ -41,15 +39,15 @@ class WakeUpCall:
 
     @property
     def callback(self) -> OnWakeUp | None:
-        """The function that is called, if there is one.
-
-        Raises:
-            ConfigurationError: The value cannot be called.
-        """
+        """The function that is called, if there is one."""
         return self._callback
 
-    @callback.setter
-    def callback(self, callback: OnWakeUp | None) -> None:
+    def set_callback(self, callback: OnWakeUp | None) -> None:
+        """Call that one from now on; None calls nothing.
+
+        Raises:
+            ConfigurationError: It cannot be called.
+        """
         check_function("on_wake_up", callback, or_none=True, remedy="for example an async method")
         self._callback = callback
 

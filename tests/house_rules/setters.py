@@ -31,22 +31,14 @@ STILL_SET: dict[str, set[str]] = {
         "HangUp.error",
         "HangUp.is_running",
         "HangUp.waits_for_own",
-        "WakeUpCall.hang_up",
     },
     "vivavoce.agents.session.lifecycle.task": {
-        "Caller.is_muted",
-        "Caller.is_waiting",
         "Handoffs.prepare",
         "PipelineSwitch.on_closing_error",
         "Starting.has_entered",
     },
     "vivavoce.agents.session.pipelines.switch": {"AttachedPipeline.failure", "PipelineChangeControl.is_urgent"},
-    "vivavoce.agents.session.runtime": {
-        "TurnRecordBuilder.answered_turn",
-        "TurnRecordBuilder.user_text",
-    },
-    "vivavoce.agents.session.session": {"SessionRuntime.pipelines"},
-    "vivavoce.agents.session.waking": {"WakeUpCall.callback"},
+    "vivavoce.agents.session.speeches": {"TurnRecordBuilder.answered_turn", "TurnRecordBuilder.user_text"},
     "vivavoce.agents.speech.flow": {"_Held.cleaned"},
     "vivavoce.agents.speech.reply": {
         "Heard.generated",

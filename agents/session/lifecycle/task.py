@@ -11,19 +11,14 @@ import anyio
 from anyio.abc import TaskGroup
 
 from vivavoce.agents import events as ev
-from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.service import Service
 from vivavoce.agents.history.snapshot import Snapshot
 from vivavoce.agents.records import CloseReport
-from vivavoce.agents.session.caller import Caller
 from vivavoce.agents.session.lifecycle.close import UNWIND_SHARE, CloseSequence, Step
-from vivavoce.agents.session.lifecycle.preparing import AgentSetup, Preparing
 from vivavoce.agents.session.lifecycle.start import Starting
-from vivavoce.agents.session.options import SessionOptions
-from vivavoce.agents.session.pipelines.switch import PipelineSwitch
+from vivavoce.agents.session.loop import SessionLoop
+from vivavoce.agents.session.parts import SessionParts
 from vivavoce.agents.session.report_writer import report_file, write_report
-from vivavoce.agents.session.runtime import SessionRuntime
-from vivavoce.agents.session.trace_writer import TraceWriter
 from vivavoce.agents.states import CloseReason
 from vivavoce.agents.telemetry.facts import session_facts
 from vivavoce.agents.telemetry.logs.logs import log_session
@@ -33,7 +28,6 @@ from vivavoce.agents.turn import inputs as i
 from vivavoce.pipelines.core.errors import (
     SessionClosedError,
     SessionError,
-    SessionNotStartedError,
     describe,
     first_error,
 )
@@ -56,28 +50,16 @@ TakeOver = Callable[[], Awaitable[Snapshot | None]]
 class SessionLifecycle:
     """Starts and closes a session. `main()` is its task's body."""
 
-    def __init__(
-        self,
-        context: SessionContext,
-        pipelines: PipelineSwitch,
-        runtime: SessionRuntime,
-        *,
-        preparing: Preparing,
-        setup: AgentSetup,
-        options: SessionOptions,
-        trace: TraceWriter | None,
-    ) -> None:
-        self._context = context
-        self._pipelines = pipelines
-        self._runtime = runtime
-        self._trace = trace
-        self._options = options
+    def __init__(self, parts: SessionParts, loop: SessionLoop) -> None:
+        self._parts = parts
+        self._loop = loop
+        self._context = context = parts.context
+        self._pipelines = parts.pipelines
+        self._options = parts.options
         self._stops: dict[str, Callable[[], Awaitable[None]]] = {}
         """How to end the parts that were started, by name."""
-        self._preparing = preparing
-        self._setup = setup
-        self._link: Caller | None = None
-        self._is_muted = False
+        self._preparing = parts.preparing
+        self._setup = parts.setup
         self._starting = Starting(context)
         self._closing: CloseSequence | None = None
         self.ready = anyio.Event()
@@ -95,15 +77,15 @@ class SessionLifecycle:
         """Close a session that was never started: there is nothing to do but to say so."""
         if self.report is None:
             self.report = CloseReport(reason=reason.value, seconds=0.0)
-            self._runtime.handoffs.close()
+            self._parts.handoffs.close()
             self._pipelines.close()
             self._context.closing.ended.set()
             log = self._context.log
             log.start(log.observer, room="", job_id="")
             async with anyio.create_task_group() as group:
                 self._context.open(group)
-                self._runtime.step(i.SessionClosing())
-                self._runtime.step(i.SessionClosed())
+                self._loop.step(i.SessionClosing())
+                self._loop.step(i.SessionClosed())
                 log.note(ev.Closed, report=self.report)
                 log.flush()
                 with anyio.move_on_after(self._options.close_timeout):
@@ -111,32 +93,6 @@ class SessionLifecycle:
                 group.cancel_scope.cancel()
             self._set_closed()
         return self.report
-
-    @property
-    def room_link(self) -> Caller:
-        """The session's link to its room.
-
-        Raises:
-            SessionNotStartedError: There is none yet.
-        """
-        if self._link is None:
-            raise SessionNotStartedError("the session is not in its room yet; call this from on_enter on")
-        return self._link
-
-    def check_hangup(self) -> None:
-        """Check that the transport, if there is one yet, can disconnect the caller.
-
-        Raises:
-            ConfigurationError: It cannot.
-        """
-        if self._link is not None:
-            self._link.transport.check_hangup()
-
-    def mute(self, is_muted: bool) -> None:
-        """Let the pipeline hear silence instead of the caller, or the caller again."""
-        self._is_muted = is_muted
-        if self._link is not None:
-            self._link.is_muted = is_muted
 
     async def main(self, connect: Connect, room_options: RoomOptions, resumed: Snapshot | TakeOver | None) -> None:
         """Start, wait for the close, close. It goes on beyond `closed` only for what ignores its cancellation."""
@@ -187,9 +143,9 @@ class SessionLifecycle:
             self.report = CloseReport(
                 reason=self._context.closing.reason.value, seconds=0.0, error="the close was broken off"
             )
-        self._runtime.end()
-        if self._trace is not None:
-            self._trace.close()
+        self._loop.end()
+        if self._parts.trace is not None:
+            self._parts.trace.close()
         self.ready.set()
         self._context.closing.ended.set()
 
@@ -214,10 +170,10 @@ class SessionLifecycle:
     async def _run_start(
         self, group: TaskGroup, connect: Connect, room_options: RoomOptions, resumed: Snapshot | TakeOver | None
     ) -> None:
-        runtime, limit = self._runtime, self._options.start_step
-        handoffs = runtime.handoffs
+        parts, limit = self._parts, self._options.start_step
+        handoffs, caller = parts.handoffs, parts.caller
         handoffs.begin_session()
-        runtime.flows.begin_session(self._context.session)
+        parts.flows.begin_session(self._context.session)
         transport: list[Transport] = []
 
         async def get_transport() -> None:
@@ -235,39 +191,38 @@ class SessionLifecycle:
         with watched("mcp"):
             first = await self._setup.for_start()
         await self._preparing.beside(connected, prepared)
-        self._link = link = Caller(self._context, transport[0], runtime, room_options)
         take_over = resumed if callable(resumed) else None
         snapshot = None if callable(resumed) else resumed
-        link.is_muted, link.is_waiting = self._is_muted, take_over is not None
-        self._pipelines.open(link.transport.input_rate)
-        link.open()
+        caller.take(transport[0], room_options, is_waiting=take_over is not None)
+        self._pipelines.open(transport[0].input_rate)
+        parts.open(transport[0])
         if take_over is None:
             self._begin(group, snapshot)
-        if runtime.history.feed is not None:
-            runtime.history.feed.open()
+        if parts.history.feed is not None:
+            parts.history.feed.open()
         with watched("pipeline"):
             await self._pipelines.start(limit)
         with watched("room audio"):
-            await self._serve("room audio", link.run, group, limit)
+            await self._serve("room audio", caller.run, group, limit)
         if self._context.live.agent is not first:
             handoffs.take_over(await self._setup.for_start(prepares=True))
         if take_over is not None:
             snapshot = await self._take_over(group, take_over)
             self._begin(group, snapshot)
-            link.end_wait()
+            caller.end_wait()
         self._starting.has_entered = True
         if snapshot is None:
             with watched("on_enter"):
                 await self._starting.wait("on_enter", handoffs.enter())
         else:
             handoffs.resume()
-        runtime.step(i.SessionStarted())
+        self._loop.step(i.SessionStarted())
         self._context.log.note(ev.Started)
         self._context.log.flush()
 
     def _begin(self, group: TaskGroup, resumed: Snapshot | None) -> None:
-        self._runtime.recording.open()
-        self._runtime.step(i.SessionStarting(resumed.turns if resumed else 0))
+        self._parts.recording.open()
+        self._loop.step(i.SessionStarting(resumed.turns if resumed else 0))
         group.start_soon(self._decide, name=f"session {self._context.id}")
 
     async def _take_over(self, group: TaskGroup, take_over: TakeOver) -> Snapshot | None:
@@ -282,7 +237,7 @@ class SessionLifecycle:
 
     async def _decide(self) -> None:
         try:
-            await self._runtime.run()
+            await self._loop.run()
         except Exception as error:  # noqa: BLE001 - a bug of ours: the session closes in order and says why
             self._on_crash("decision loop", error)
 
@@ -300,18 +255,18 @@ class SessionLifecycle:
     # --- close
 
     async def _close(self, group: TaskGroup) -> None:
-        self._runtime.handoffs.close()
+        self._parts.handoffs.close()
         self._closing = closing = CloseSequence(self._context, self._options.close_timeout)
         self._pipelines.close(closing.note)
         with self._observer.phase("close"):
             steps = await closing.run(self._close_steps())
-        self._runtime.step(i.SessionClosed())
-        self._runtime.end_speeches()
+        self._loop.step(i.SessionClosed())
+        self._loop.end_speeches()
         self.report = CloseReport(
             reason=self._context.closing.reason.value,
             seconds=closing.seconds,
             steps=steps,
-            error=self._runtime.last_words.problem
+            error=self._parts.last_words.problem
             if self._context.closing.cause is None
             else describe(self._context.closing.cause),
         )
@@ -324,9 +279,9 @@ class SessionLifecycle:
             await self._context.hooks.wait_idle(is_closed=True)
         for name in self._context.hooks.running:
             logger.warning("A handler of %r outlives the session's close and is cut", name)
-        if self._trace is not None:
-            await self._trace.written(closing.seconds_left * UNWIND_SHARE)
-        self._runtime.handoffs.release()
+        if self._parts.trace is not None:
+            await self._parts.trace.written(closing.seconds_left * UNWIND_SHARE)
+        self._parts.handoffs.release()
 
     def _close_steps(self) -> list[Step]:
         closing = self._closing
@@ -335,37 +290,37 @@ class SessionLifecycle:
         if self._starting.open_run is not None:
             name, run = self._starting.open_run
             steps.append((name, run.wait))
-        handoffs = self._runtime.handoffs
+        handoffs = self._parts.handoffs
         if handoffs.entering is not None:
             steps.append(("on_enter", handoffs.entering.wait))
-        link = self._link
-        if link is not None:
-            steps.append(("input", link.stop_input))
-            if self._runtime.wake_up_call.is_running:
-                steps.append(("wake-up", self._runtime.wake_up_call.cut))
-            steps += [("speech", self._cut_speech), ("tools", self._runtime.tools.cancel)]
-            if self._runtime.last_words.is_apology_due:
+        caller = self._parts.caller
+        if caller.has_transport:
+            steps.append(("input", caller.stop_input))
+            if self._parts.wake_up_call.is_running:
+                steps.append(("wake-up", self._parts.wake_up_call.cut))
+            steps += [("speech", self._cut_speech), ("tools", self._parts.tools.cancel)]
+            if self._parts.last_words.is_apology_due:
                 steps.append(("apology", self._apologise))
         if self._starting.has_entered and self._context.closing.reason is not CloseReason.REPLACED:
             steps.append(("on_exit", self._exit_agent))
-        if self._runtime.flows.has_work:
-            steps.append(("conversation_flow.cleanup", partial(closing.side_by_side, self._runtime.flows.cleanups())))
-        if self._runtime.background.is_sounding:
-            steps.append(("background audio", self._runtime.background.aclose))
+        if self._parts.flows.has_work:
+            steps.append(("conversation_flow.cleanup", partial(closing.side_by_side, self._parts.flows.cleanups())))
+        if self._parts.background.is_sounding:
+            steps.append(("background audio", self._parts.background.aclose))
         if self._setup.servers.has_servers:
             steps.append(("mcp", self._setup.servers.aclose))
         steps.append(("pipeline", self._pipelines.aclose))
         steps.append(("agent cleanup", partial(closing.side_by_side, handoffs.cleanups())))
         steps.append(("handlers", self._end_handlers))
-        feed = self._runtime.history.feed
+        feed = self._parts.history.feed
         if feed is not None and feed.is_open:  # after whatever may still add to the history
             steps.append(("history sink", feed.aclose))
-        if self._runtime.recording.begin_close():
-            steps.append(("recording", self._runtime.recording.stop))
-        if link is not None:
-            steps.append(("room audio", partial(self._close_room_audio, link)))
+        if self._parts.recording.begin_close():
+            steps.append(("recording", self._parts.recording.stop))
+        if caller.has_transport:
+            steps.append(("room audio", self._close_room_audio))
             if self._context.closing.leaves:
-                steps.append(("leave room", link.transport.leave))
+                steps.append(("leave room", caller.transport.leave))
         return steps
 
     async def _write_report(self) -> None:
@@ -375,7 +330,7 @@ class SessionLifecycle:
                 self.report,
                 pipeline=self._pipelines.pipeline,
                 agent_id=self._context.live.agent.id,
-                recordings=self._runtime.recording.records,
+                recordings=self._parts.recording.records,
             )
             await write_report(path, report, self._context.clock)
 
@@ -395,34 +350,34 @@ class SessionLifecycle:
 
     async def _cut_speech(self) -> None:
         hears_out = not (self._context.closing.leaves or self._context.closing.reason is CloseReason.ERROR)
-        self._runtime.step(i.SessionClosing(hears_out=hears_out))
+        self._loop.step(i.SessionClosing(hears_out=hears_out))
         if hears_out:
             with anyio.move_on_after(self.seconds_left * HEARING_SHARE) as scope:
                 await self._context.closing.heard_out.wait()
             if scope.cancelled_caught:
-                self._runtime.step(i.SessionClosing())
-        await self._runtime.wait_silent()
+                self._loop.step(i.SessionClosing())
+        await self._parts.speeches.silence()
 
     async def _apologise(self) -> None:
-        runtime = self._runtime
+        speeches = self._parts.speeches
         try:
             if self._context.live.capabilities.can_say:
-                runtime.last_words.apologise(runtime.request_speech, self._context.inbox.post)
-                await runtime.wait_silent()
+                self._parts.last_words.apologise(speeches.request, self._context.inbox.post)
+                await speeches.silence()
         finally:
-            self._runtime.step(i.SessionClosing())
+            self._loop.step(i.SessionClosing())
 
     async def _exit_agent(self) -> None:
         try:
-            await self._runtime.handoffs.exit()
-            await self._runtime.wait_silent()  # what it said without awaiting it is spoken too
+            await self._parts.handoffs.exit()
+            await self._parts.speeches.silence()  # what it said without awaiting it is spoken too
         finally:
             self._context.closing.refuse_calls()
-            self._runtime.step(i.SessionClosing())
+            self._loop.step(i.SessionClosing())
 
-    async def _close_room_audio(self, link: Caller) -> None:
+    async def _close_room_audio(self) -> None:
         try:
             if "room audio" in self._stops:
                 await self._stops["room audio"]()
         finally:
-            await link.transport.aclose()
+            await self._parts.caller.transport.aclose()

@@ -1,0 +1,294 @@
+"""Conversation: the part of a session's face that an application uses while it runs: speaking, waking up, reading."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Sequence
+from dataclasses import replace
+
+from vivavoce.agents.agent import Agent
+from vivavoce.agents.audio.given_audio import GivenAudio
+from vivavoce.agents.core.event_source import EventSource
+from vivavoce.agents.core.inbox import InterruptedFromThread
+from vivavoce.agents.core.speech_handle import SpeechHandle, running_tool_of
+from vivavoce.agents.records import TurnRecord, UsageRecord
+from vivavoce.agents.session.checks import (
+    check_when_busy,
+    checked_priority,
+    checked_reply,
+    checked_say,
+    wake_up_of,
+)
+from vivavoce.agents.session.input import SessionInput
+from vivavoce.agents.session.parts import SessionParts
+from vivavoce.agents.session.wake_up_call import OnWakeUp
+from vivavoce.agents.session.wake_up_timer import WakeUpTimer
+from vivavoce.agents.session.wiring import check_speech
+from vivavoce.agents.speech.flow import ConversationFlow
+from vivavoce.agents.speech.request import SpeechRequest
+from vivavoce.agents.states import AgentState, UserState
+from vivavoce.agents.tools.executor import running_call
+from vivavoce.agents.turn import inputs as i
+from vivavoce.agents.turn.options import WakeUp
+from vivavoce.pipelines.core.checks import check_flag
+from vivavoce.pipelines.llm.tools import ToolChoice
+from vivavoce.pipelines.media.frame import VideoFrame
+from vivavoce.pipelines.pipeline import Pipeline
+
+logger = logging.getLogger(__name__)
+
+
+class Conversation(EventSource):
+    """Calls only enqueue an input, from any thread; the session's own loop then decides.
+
+    Args:
+        wake_up: How a silent caller is woken up.
+    """
+
+    def __init__(self, parts: SessionParts, wake_up: WakeUp | None) -> None:
+        context = parts.context
+        super().__init__(context.log.emitter)
+        self._parts = parts
+        self._wake_up = wake_up
+        self.id = context.id
+        self.created_at = context.clock.wall()
+        self.history = parts.history.history
+        self.recording = parts.recording.recording
+        """Records the call."""
+        self.input = SessionInput(context, parts.caller.mute)
+        self.wake_up_timer = WakeUpTimer(context)
+
+    # --- speaking
+
+    def say(
+        self,
+        text: str | AsyncIterator[str],
+        *,
+        audio: GivenAudio | None = None,
+        interruptible: bool = True,
+        add_to_history: bool = True,
+        priority: int = 0,
+        when_busy: i.WhenBusy = "queue",
+    ) -> SpeechHandle:
+        """Speak `text` as it is, without the model. Awaiting the handle means "played out".
+
+        Args:
+            text: Whole, or piece by piece: then of at most 100,000 characters, beyond which the speech fails.
+            audio: Played instead of a synthesis of `text`, which it says: a frame, an async iterator of frames, or the
+                path of a file (WAV; with the extra `audio` any kind). One that turns out broken fails the speech.
+            interruptible: Whether the caller's words may cut it.
+            priority: Higher is spoken earlier, among what waits.
+            when_busy: What to do when somebody has the floor, the caller or the agent: wait, give up, or take it. What
+                takes it speaks over the caller.
+        Raises:
+            SessionNotStartedError, SessionClosedError: It cannot speak now.
+            CapabilityError: The pipeline has no voice.
+            ConfigurationError: An argument is of another kind, there is no such file, or `text` is not whole where
+                `audio` is given.
+        """
+        request = checked_say(text, audio, add_to_history)
+        return self._ask("say", request, interruptible=interruptible, priority=priority, when_busy=when_busy)
+
+    def reply(
+        self,
+        instructions: str,
+        wait_for_playback: bool = True,
+        *,
+        interruptible: bool = True,
+        frames: Sequence[VideoFrame] | None = None,
+        tool_choice: ToolChoice | None = None,
+        priority: int = 0,
+        when_busy: i.WhenBusy | None = None,
+    ) -> SpeechHandle:
+        """Let the model speak, by `instructions` (for this once) and the history.
+
+        Args:
+            wait_for_playback: Whether awaiting the handle means "played out" or only "generated".
+            frames: Pictures for the model.
+            when_busy: What to do when somebody has the floor: wait, give up, or take it. None: give up while another
+                `reply()` runs, wait for the caller and for other speech.
+        Raises:
+            SessionNotStartedError, SessionClosedError: It cannot speak now.
+            CapabilityError: The pipeline makes no replies, or its model does not see.
+            ConfigurationError: An argument is of another kind.
+        """
+        request = checked_reply(instructions, wait_for_playback, frames, tool_choice)
+        return self._ask("reply", request, interruptible=interruptible, priority=priority, when_busy=when_busy)
+
+    def interrupt(self, *, force: bool = False) -> Awaitable[None]:
+        """Stop what the agent is saying and drop what waits, up to the first protected speech.
+
+        It acts when called; awaiting it means that the audio has stopped. Nothing to interrupt is fine. In a thread,
+        such as a sync tool's, it acts too, but there it cannot be awaited.
+
+        Answers that wait for their tools are cut too; tools without `cancel_on_interrupt` run on, and a late reply
+        tells what they came to. Called in a tool it means what else sounds, such as a filler: the answer that waits for
+        this tool goes on, unless words before the call still sound, which end it. `RunContext.speech.interrupt()` does.
+        Called in a hook of a turn it means what that hook has said, and the answer to the turn goes on.
+
+        Args:
+            force: Stop protected speech too.
+        Raises:
+            SessionNotStartedError, SessionClosedError: There is nothing to interrupt now.
+            ConfigurationError: `force` is no bool.
+        """
+        check_flag("force", force)
+        context = self._parts.context
+        context.check_open()
+        hook = context.hooks.here("turn hook")
+        request = i.InterruptRequested(
+            force=force, from_tool_of=running_tool_of.get(), hook_of="" if hook is None else hook.answer_id
+        )
+        context.inbox.post(request)
+        if context.inbox.is_here:
+            return context.inbox.barrier(self._parts.speeches.audio_stopped)
+        return InterruptedFromThread()
+
+    def hangup(self, *, after_speech: bool = True) -> Awaitable[None]:
+        """Disconnect the caller. The session then closes, unless `RoomOptions.close_on_disconnect` is off.
+
+        It acts when called; awaiting it means that the caller is disconnected. In a LiveKit room it needs the server's
+        API: a worker's job has the keys, elsewhere `LIVEKIT_URL`, `LIVEKIT_API_KEY` and `LIVEKIT_API_SECRET` give them.
+
+        Args:
+            after_speech: Whether the caller first hears what was said before this call; of the speech whose tool calls
+                it, that is the words before the tool's call. False cuts all speech off.
+        Raises:
+            SessionNotStartedError, SessionClosedError: There is nobody to disconnect.
+            ConfigurationError: The transport lacks something; the error names it.
+            RoomError: When awaited: the server refused it, or did not answer. It is an `error` event too.
+        """
+        return self._parts.hang_ups.ask(after_speech=after_speech)
+
+    def _ask(
+        self,
+        kind: i.SpeechKind,
+        request: SpeechRequest,
+        *,
+        interruptible: bool,
+        priority: int,
+        when_busy: i.WhenBusy | None,
+    ) -> SpeechHandle:
+        """Make a speech and ask for the floor; nothing is decided on the caller's stack."""
+        check_flag("interruptible", interruptible)
+        priority = checked_priority(priority)
+        check_when_busy(kind, when_busy)
+        parts, context = self._parts, self._parts.context
+        context.check_open()
+        speech = parts.speeches.make(kind, interruptible=interruptible)
+        if kind == "reply" and not request.instructions.strip():
+            logger.warning("reply() was given no instructions; it is discarded")
+            speech.set_outcome("discarded")
+            context.inbox.on_loop(lambda: parts.transcripts.turn(parts.speeches.discard(speech.handle)))
+            return speech.handle
+        check_speech(context.live.capabilities, self.pipeline.name, request)
+        hook = context.hooks.here("agent hook")
+        if hook is not None:
+            request = replace(request, by_hook=True)
+        asked = i.SpeechRequested(
+            speech_id=speech.id,
+            kind=kind,
+            interruptible=interruptible,
+            priority=priority,
+            when_busy=when_busy,
+            by_hook=request.by_hook,
+            from_tool_of=running_tool_of.get(),
+            from_call=running_call.get(),
+            by_wake_up=parts.wake_up_call.is_running_here,
+            is_whole=isinstance(request.text, str),
+        )
+        turn_hook = context.hooks.here("turn hook")
+
+        def enter() -> None:
+            if context.closing.is_over:  # it closed while the call came over from its thread
+                speech.set_outcome("cancelled")
+                return
+            if hook is not None:
+                hook.speaks(speech.handle)
+            if turn_hook is None or turn_hook.is_over:
+                parts.speeches.request(speech, request, asked)
+            else:
+                turn_hook.speaks(speech.handle)
+                parts.speeches.request(speech, request, replace(asked, hook_of=turn_hook.answer_id))
+
+        context.inbox.on_loop(enter)
+        return speech.handle
+
+    # --- waking up
+
+    @property
+    def on_wake_up(self) -> OnWakeUp | None:
+        """Called when a silent caller is to be woken up, with the level if it takes an argument; sync or async.
+
+        It runs beside the conversation and may speak and close. Set it at any time; None calls nothing.
+        """
+        return self._parts.wake_up_call.callback
+
+    @on_wake_up.setter
+    def on_wake_up(self, callback: OnWakeUp | None) -> None:
+        self._parts.wake_up_call.set_callback(callback)
+
+    @property
+    def wake_up(self) -> WakeUp | None:
+        """How a silent caller is woken up; None: not at all. Set it at any time, as a number of seconds or a `WakeUp`.
+
+        A new one counts from when it is set, and begins with its first level.
+
+        Raises:
+            ConfigurationError: Set to something else, or to a hangup of which the session's transport is not capable.
+            SessionClosedError: Set after the close.
+        """
+        return self._wake_up
+
+    @wake_up.setter
+    def wake_up(self, wake_up: float | WakeUp | None) -> None:
+        wanted = wake_up_of(wake_up)
+        context = self._parts.context
+        if context.inbox.is_bound or context.closing.is_over:
+            context.check_open()
+        if wanted is not None and wanted.then == "hangup":
+            self._parts.caller.check_hangup()
+        self._wake_up = wanted
+        context.inbox.post(i.WakeUpChanged(wanted))
+
+    # --- reading
+
+    @property
+    def agent(self) -> Agent:
+        """Who has the conversation."""
+        return self._parts.context.live.agent
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """How it listens, thinks and speaks."""
+        return self._parts.pipelines.pipeline
+
+    @property
+    def conversation_flow(self) -> ConversationFlow | None:
+        """What answers the caller in place of the model."""
+        return self._parts.flows.flow
+
+    @property
+    def current_speech(self) -> SpeechHandle | None:
+        """The speech that has the floor."""
+        return self._parts.speeches.current
+
+    @property
+    def agent_state(self) -> AgentState:
+        """What the agent is doing."""
+        return self._parts.machine.agent_state
+
+    @property
+    def user_state(self) -> UserState:
+        """What the user is doing."""
+        return self._parts.machine.user_state
+
+    @property
+    def turns(self) -> tuple[TurnRecord, ...]:
+        """Records of all turns that have ended."""
+        return tuple(self._parts.context.log.turns)
+
+    @property
+    def usage(self) -> UsageRecord:
+        """What was used so far."""
+        return self._parts.context.log.usage

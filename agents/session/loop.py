@@ -1,0 +1,119 @@
+"""SessionLoop: the one loop of a session. Inputs and deadlines go to the turn machine, its effects to `apply`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import anyio.lowlevel
+
+from vivavoce.agents.core.inbox import Barrier, Entry
+from vivavoce.agents.events import UserTranscript
+from vivavoce.agents.session.apply import apply
+from vivavoce.agents.session.parts import SessionParts
+from vivavoce.agents.session.step_guard import StepGuard
+from vivavoce.agents.turn import effects as fx
+from vivavoce.agents.turn import inputs as i
+from vivavoce.pipelines.events import UserFinal, UserInterim
+
+logger = logging.getLogger(__name__)
+
+# Tuples, where a step of the machine passes: `A | B` would make a new type each time.
+_WORDS = (UserFinal, UserInterim)
+_SILENCES = (i.UserAudioStopped, i.ParticipantLeft)
+_OF_SPEECHES = (fx.CommitUserTurn, fx.AnswerHistory, fx.GrantFloor, fx.PrepareSpeech, fx.CancelSpeech)
+"""Effects that raise end their speech, or the turn machine would wait for it."""
+
+
+class SessionLoop:
+    """Runs a conversation from its first input to its last, on the session's event loop."""
+
+    def __init__(self, parts: SessionParts) -> None:
+        self._parts = parts
+        self._context = parts.context
+        self._inbox = parts.context.inbox
+        self._machine = parts.machine
+        self._guard = StepGuard(parts.context)
+
+    async def run(self) -> None:
+        """Take inputs and deadlines until cancelled."""
+        machine, inbox, guard = self._machine, self._inbox, self._guard
+        while True:
+            while inbox:
+                self._step(inbox.take())
+            if machine.is_change_due and not guard.has_given_up:
+                self._step(i.PipelineChangeDue())
+                continue
+            deadline = None if guard.has_given_up else machine.next_deadline()
+            if deadline is not None and deadline <= self._context.clock.now():
+                await anyio.lowlevel.checkpoint()  # an input that arrives at this very moment goes first
+                if not inbox:
+                    self._step(i.Tick())
+                continue
+            self._context.log.flush()
+            await inbox.wait(deadline)
+
+    def step(self, event: i.TurnInput) -> None:
+        """Take one input at once, before the inbox; for the lifecycle, in start and close."""
+        self._step(event)
+        self._inbox.wake()  # the loop may be waiting for a deadline that this has changed
+
+    def end(self) -> None:
+        """Drop all inputs and all audio, and forget the speeches that are left."""
+        self._inbox.close()
+        self._parts.playout.close()
+        self.end_speeches()
+
+    def end_speeches(self) -> None:
+        """Forget the speeches that are left; their handles resolve."""
+        for effect in self._parts.speeches.left_behind():
+            apply(self._parts, effect)
+
+    def _step(self, entry: Entry) -> None:
+        try:
+            if isinstance(entry, Barrier):
+                entry.reach()
+            else:
+                self._take(entry)
+        except Exception as error:  # noqa: BLE001 - one input must not end the conversation
+            self._guard.failed(error, entry)
+            if isinstance(entry, i.SpeechEnded):
+                apply(self._parts, fx.ForgetSpeech(entry.speech_id, entry.outcome))
+        self._guard.step_ended()
+
+    def _take(self, event: i.TurnInput) -> None:
+        parts, machine, observer = self._parts, self._machine, self._context.observer
+        if isinstance(event, i.PlayoutStarted) and parts.playout.has_taken_back(event.speech_id, event.at):
+            return  # it was paused at this very moment
+        if isinstance(event, _SILENCES):
+            self._context.live.connection.audio_stopped()
+        open_before = machine.open_turn_id
+        effects = machine.handle(event, now=self._context.clock.now())
+        parts.records.step(event, effects, machine.open_turn_id)
+        if observer.is_on:
+            observer.step(event, effects, machine.open_turn_id)
+        if isinstance(event, _WORDS):
+            turn_id = _turn_of(effects, fx.AmendUserTurn) or open_before or machine.open_turn_id
+            turn_id = turn_id or _turn_of(effects, fx.CommitUserTurn)
+            self._show_words(event.text, turn_id, is_final=isinstance(event, UserFinal))
+        for effect in effects:
+            try:
+                apply(parts, effect)
+            except Exception as error:  # noqa: BLE001 - one effect must not end the conversation
+                self._guard.failed(error, effect)
+                if isinstance(effect, _OF_SPEECHES):
+                    parts.speeches.fail(effect.speech_id, error)
+        self._context.hooks.agent_is(busy=bool(parts.speeches))
+
+    def _show_words(self, text: str, turn_id: str, *, is_final: bool) -> None:
+        text = text if text.strip() else ""
+        if not text and not is_final:
+            return
+        if text:
+            self._context.log.note(UserTranscript, turn_id=turn_id, text=text, is_final=is_final)
+        self._parts.transcripts.user(text, is_final=is_final)
+
+
+def _turn_of(effects: Sequence[fx.Effect], kind: type[fx.CommitUserTurn | fx.AmendUserTurn]) -> str:
+    """Return the turn of the first effect of a kind; empty if there is none."""
+    return next((effect.turn_id for effect in effects if isinstance(effect, kind)), "")

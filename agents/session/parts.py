@@ -1,0 +1,157 @@
+"""SessionParts: the parts of one session, built bottom up: each part is given the parts below it, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from vivavoce.agents.agent import Agent, Session
+from vivavoce.agents.audio.background_audio import BackgroundAudio, BackgroundAudioSource
+from vivavoce.agents.audio.frame_hooks import FrameHooks
+from vivavoce.agents.audio.playout import Playout
+from vivavoce.agents.audio.recording.session_recording import RecordingControl
+from vivavoce.agents.core.context import SessionContext
+from vivavoce.agents.history.history import HistoryControl
+from vivavoce.agents.session.caller import Caller
+from vivavoce.agents.session.handoff import Handoffs
+from vivavoce.agents.session.hang_ups import HangUps
+from vivavoce.agents.session.lifecycle.last_words import LastWords
+from vivavoce.agents.session.lifecycle.preparing import AgentSetup, Preparing
+from vivavoce.agents.session.options import SessionOptions
+from vivavoce.agents.session.pipelines.switch import PipelineSwitch
+from vivavoce.agents.session.speeches import Speeches
+from vivavoce.agents.session.trace_writer import TraceWriter, make_trace_writer
+from vivavoce.agents.session.turn_records import TurnRecords
+from vivavoce.agents.session.wake_up_call import WakeUpCall
+from vivavoce.agents.session.wiring import make_history_feed, make_machine
+from vivavoce.agents.speech.context import ReplyContext
+from vivavoce.agents.speech.flow import ConversationFlow, FlowRunner
+from vivavoce.agents.speech.preemptive_replies import PreemptiveReplies
+from vivavoce.agents.speech.request_window import RequestWindow
+from vivavoce.agents.speech.transcripts import TranscriptFeed
+from vivavoce.agents.tools.calls import ToolCalls
+from vivavoce.agents.turn.machine import TurnMachine
+from vivavoce.agents.turn.options import WakeUp
+from vivavoce.pipelines.core.ids import new_id
+from vivavoce.pipelines.io import Transport
+from vivavoce.pipelines.pipeline import Pipeline
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class SessionParts:
+    """The parts of one session, from the lowest to the highest."""
+
+    context: SessionContext
+    options: SessionOptions
+    trace: TraceWriter | None
+    history: HistoryControl
+    recording: RecordingControl
+    preparing: Preparing
+    setup: AgentSetup
+    handoffs: Handoffs
+    tools: ToolCalls
+    frame_hooks: FrameHooks
+    transcripts: TranscriptFeed
+    playout: Playout
+    background: BackgroundAudio
+    flows: FlowRunner
+    attempts: PreemptiveReplies
+    caller: Caller
+    pipelines: PipelineSwitch
+    machine: TurnMachine
+    records: TurnRecords
+    last_words: LastWords
+    wake_up_call: WakeUpCall
+    speeches: Speeches
+    hang_ups: HangUps
+
+    def open(self, transport: Transport) -> None:
+        """Link the parts to the transport; the pipeline is open by now."""
+        self.caller.open()
+        self.flows.open()
+        self.transcripts.open(transport)
+        self.playout.open(self.recording.wrap(transport.sink))
+        self.background.open()
+        self.speeches.open()
+
+
+def build_parts(
+    session: Session,
+    agent: Agent,
+    pipeline: Pipeline,
+    *,
+    flow: ConversationFlow | None,
+    wake_up: WakeUp | None,
+    background_audio: BackgroundAudioSource | Sequence[BackgroundAudioSource] | None,
+    options: SessionOptions,
+    session_id: str | None,
+) -> SessionParts:
+    """Build the parts of `session`, bottom up.
+
+    Raises:
+        ConfigurationError: An option, the background audio or the pipeline's way to take turns does not fit.
+    """
+    context = SessionContext(
+        session,
+        session_id or new_id("session"),
+        options.clock,
+        agent=agent,
+        capabilities=pipeline.capabilities,
+        callback_timeout=options.callback_timeout,
+    )
+    trace = make_trace_writer(options.trace_path, context.id, context.clock)
+    history = HistoryControl(context, make_history_feed(options, context))
+    recording = RecordingControl(context, options.recording)
+    preparing = Preparing(context.clock, options.start_step)
+    setup = AgentSetup(context, preparing)
+    handoffs = Handoffs(context, history, setup, limit=options.speech.hook_timeout)
+    tools = ToolCalls(
+        context,
+        history,
+        timeout=options.tool_timeout,
+        max_threads=options.max_tool_threads,
+        hand_off=handoffs.from_tool,
+    )
+    frame_hooks, transcripts = FrameHooks(context), TranscriptFeed()
+    playout = Playout(context.clock, on_written=frame_hooks.spoken, on_progress=transcripts.agent_progress)
+    background = BackgroundAudio(context, playout, background_audio)
+    flows = FlowRunner(context, flow, limit=options.speech.hook_timeout)
+    replies = ReplyContext(
+        context,
+        history=history,
+        tools=tools,
+        flows=flows,
+        playout=playout,
+        window=RequestWindow(options.context_window, context.report_error),
+        limits=options.speech,
+        fade=options.interruption.fade,
+    )
+    caller = Caller(context, playout, background, recording, frame_hooks)
+    machine = make_machine(options, pipeline, wake_up, trace)
+    records = TurnRecords(context, options)
+    speeches = Speeches(replies, machine, records, handoffs)
+    return SessionParts(
+        context=context,
+        options=options,
+        trace=trace,
+        history=history,
+        recording=recording,
+        preparing=preparing,
+        setup=setup,
+        handoffs=handoffs,
+        tools=tools,
+        frame_hooks=frame_hooks,
+        transcripts=transcripts,
+        playout=playout,
+        background=background,
+        flows=flows,
+        attempts=PreemptiveReplies(replies, with_voice=options.preemptive_tts),
+        caller=caller,
+        pipelines=PipelineSwitch(context, pipeline, history, options=options),
+        machine=machine,
+        records=records,
+        last_words=LastWords(context.hooks, apology=options.apology, limit=options.speech.hook_timeout),
+        wake_up_call=WakeUpCall(context, limit=options.callback_timeout),
+        speeches=speeches,
+        hang_ups=HangUps(context, speeches, playout, caller),
+    )

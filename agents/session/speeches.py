@@ -1,0 +1,230 @@
+"""Speeches: the registry of the speeches that are not over, from the request to the effect `ForgetSpeech`."""
+
+from __future__ import annotations
+
+import logging
+
+from vivavoce.agents import events as ev
+from vivavoce.agents.audio.utterance import Utterance
+from vivavoce.agents.core.speech_handle import SpeechControl, SpeechHandle
+from vivavoce.agents.records import TurnRecord
+from vivavoce.agents.session.handoff import Handoffs
+from vivavoce.agents.session.turn_records import TurnRecords
+from vivavoce.agents.speech.context import ReplyContext
+from vivavoce.agents.speech.preemptive import PreemptiveReply
+from vivavoce.agents.speech.reply import Reply
+from vivavoce.agents.speech.request import AMENDED, SpeechRequest
+from vivavoce.agents.speech.warm_task import WarmTask
+from vivavoce.agents.turn import effects as fx
+from vivavoce.agents.turn import inputs as i
+from vivavoce.agents.turn.machine import TurnMachine
+from vivavoce.pipelines.core.ids import new_id
+from vivavoce.pipelines.llm.chat_context import ChatMessage
+
+logger = logging.getLogger(__name__)
+
+
+class Speeches:
+    """Carries out the decisions of the turn machine on speeches. An effect on a speech that is over changes nothing."""
+
+    def __init__(self, context: ReplyContext, machine: TurnMachine, records: TurnRecords, handoffs: Handoffs) -> None:
+        self._context = context
+        self._session = context.session
+        self._playout = context.playout
+        self._machine = machine
+        self._records = records
+        self._handoffs = handoffs
+        self._warm_task = WarmTask(context.session)
+        self._replies: dict[str, Reply] = {}
+        self._held = ""
+        """Id of the speech whose audio is paused."""
+
+    def open(self) -> None:
+        """Keep a task ready for the first speech."""
+        self._warm_task.open()
+
+    # --- requests
+
+    def make(self, kind: i.SpeechKind, *, interruptible: bool, speech_id: str = "") -> SpeechControl:
+        """Return a speech with its handle, which is not registered yet."""
+        post = self._session.inbox.post
+        return SpeechControl(speech_id or new_id("speech"), kind, interruptible=interruptible, post=post)
+
+    def request(self, speech: SpeechControl, request: SpeechRequest, asked: i.SpeechRequested) -> None:
+        """Register a `say` or `reply` and ask for the floor."""
+        reply = self._register(speech, request)
+        if request.by_hook:
+            reply.record.answered_turn = self._handoffs.turn
+        self._session.inbox.post(asked)
+        if (answer := self._replies.get(asked.hook_of)) is not None:
+            answer.hook_speaks()
+
+    def discard(self, handle: SpeechHandle) -> TurnRecord:
+        """Return the record of a speech that was discarded before it asked for the floor."""
+        return self._records.discard(handle)
+
+    def answer_history(self, effect: fx.AnswerHistory) -> None:
+        """Register an answer to results that are in the history."""
+        speech = self.make("reply", interruptible=True, speech_id=effect.speech_id)
+        self._register(speech, SpeechRequest()).record.answers(effect.turn_id)
+
+    def answer_turn(self, effect: fx.CommitUserTurn, item: ChatMessage, attempt: PreemptiveReply | None) -> None:
+        """Register the answer to a turn of the user, whose message is `item`."""
+        speech = self.make("turn", interruptible=True, speech_id=effect.speech_id)
+        record = self._records.commit(effect)
+        instructions = AMENDED if effect.amends else ""
+        request = SpeechRequest(user_item=item, remote_reply_id=effect.remote_reply_id, instructions=instructions)
+        self._replies[speech.id] = Reply(
+            self._context, speech, request, record, words_before=self._texts_before, attempt=attempt
+        )
+
+    def _register(self, speech: SpeechControl, request: SpeechRequest) -> Reply:
+        record = self._records.begin(speech.handle)
+        self._replies[speech.id] = reply = Reply(
+            self._context, speech, request, record, words_before=self._texts_before
+        )
+        self._session.observer.asked(speech.id, speech.kind)
+        self._session.log.note(ev.SpeechCreated, speech_id=speech.id, kind=speech.kind)
+        return reply
+
+    def _texts_before(self, speech_id: str) -> list[str]:
+        """Return the texts that are heard before that speech, which waits; those that are known and kept."""
+        before = map(self._replies.get, self._machine.heard_before(speech_id))
+        requests = [reply.request for reply in before if reply is not None]
+        return [r.text for r in requests if isinstance(r.text, str) and r.text.strip() and r.add_to_history]
+
+    # --- what there is
+
+    def __bool__(self) -> bool:
+        return bool(self._replies)
+
+    @property
+    def handles(self) -> list[SpeechHandle]:
+        """The handles of all speeches."""
+        return [reply.handle for reply in self._replies.values()]
+
+    @property
+    def current(self) -> SpeechHandle | None:
+        """The handle of the speech that has the floor."""
+        reply = self._replies.get(self._machine.current_speech_id)
+        return None if reply is None else reply.handle
+
+    def unplayed(self, speech_id: str) -> Utterance | None:
+        """Return the audio of a speech's present step that plays, or waits for the floor."""
+        reply = self._replies.get(speech_id)
+        return None if reply is None else reply.unplayed
+
+    # --- effects
+
+    def grant(self, effect: fx.GrantFloor) -> None:
+        """Give the speech the floor."""
+        if (reply := self._replies.get(effect.speech_id)) is not None:
+            is_first = not reply.is_running
+            reply.grant()
+            self._run(reply, is_first)
+
+    def prepare(self, effect: fx.PrepareSpeech) -> None:
+        """Let the speech generate; it waits for the floor."""
+        if (reply := self._replies.get(effect.speech_id)) is not None:
+            is_first = not reply.is_running
+            reply.prepare()
+            self._run(reply, is_first)
+
+    def _run(self, reply: Reply, is_first: bool) -> None:
+        if is_first:
+            self._warm_task.start(reply.run, f"speech {reply.handle.id}")
+
+    def take_floor_back(self, effect: fx.TakeFloorBack) -> None:
+        """Take the floor from the speech."""
+        if (reply := self._replies.get(effect.speech_id)) is not None:
+            reply.take_floor_back()
+
+    def interrupt_calls(self, effect: fx.InterruptCalls) -> None:
+        """Cancel the speech's tool calls, as far as their tools want it."""
+        if (reply := self._replies.get(effect.speech_id)) is not None:
+            reply.interrupt_calls()
+
+    def amend(self, effect: fx.AmendUserTurn) -> None:
+        """Put the changed words of a turn into its record."""
+        if (reply := self._replies.get(effect.speech_id)) is not None:
+            reply.record.user_text = effect.text
+
+    def cancel(self, effect: fx.CancelSpeech) -> None:
+        """Silence the speech and let it end."""
+        reply = self._replies.get(effect.speech_id)
+        if reply is not None and reply.is_running and reply.outcome is None:
+            reply.cancel(effect.outcome)
+            self._records.cut(reply.record, self._playout, effect)
+        # Only now: before, a moment of the paused audio would be heard.
+        if self._held == effect.speech_id:
+            self._release_hold()
+        if effect.outcome == "discarded":
+            logger.info("Speech %s was discarded: it was not to wait, or is out of date", effect.speech_id)
+
+    def pause(self, effect: fx.PauseSpeech) -> None:
+        """Pause the speech's audio."""
+        self._held = effect.speech_id
+        self._playout.pause(self._context.fade)
+        if (reply := self._replies.get(effect.speech_id)) is not None:
+            self._records.held(reply.record, self._playout, effect.cause)
+
+    def resume(self, effect: fx.ResumeSpeech) -> None:
+        """Let the speech's audio go on."""
+        if (reply := self._replies.get(effect.speech_id)) is not None:
+            reply.record.mark("queue", "runtime", self._session.clock.now())
+            self._records.resumed(reply.record, self._playout)
+        self._release_hold()
+        if effect.is_false_interruption:
+            self._session.log.note(ev.FalseInterruption, speech_id=effect.speech_id)
+
+    def _release_hold(self) -> None:
+        self._held = ""
+        self._playout.resume()
+
+    def forget(self, effect: fx.ForgetSpeech) -> tuple[Reply, TurnRecord | None] | None:
+        """Resolve the handle of a speech that is over, and forget the speech.
+
+        Returns:
+            The reply, and the record of its turn if the turn is over too; None if there is no such speech.
+        """
+        if self._held == effect.speech_id:
+            self._release_hold()
+        reply = self._replies.get(effect.speech_id)
+        if reply is None:
+            return None
+        reply.speech.set_outcome(effect.outcome, reply.failure.error)
+        del self._replies[effect.speech_id]
+        reply.let_go()
+        if self._session.live.is_connected:
+            self._warm_task.prepare()
+        if effect.is_withdrawn:
+            self._records.withdraw(reply.record)
+            return reply, None
+        return reply, self._records.close(reply.record, effect.outcome)
+
+    def fail(self, speech_id: str, error: Exception) -> None:
+        """End a speech whose effect raised `error`; the turn machine would wait for it."""
+        reply = self._replies.get(speech_id)
+        if reply is None:
+            self._session.inbox.post(i.SpeechEnded(speech_id, "failed"))
+        elif reply.is_running:
+            reply.cancel("failed")
+        else:
+            reply.give_up(error)
+
+    # --- waiting and the end
+
+    async def audio_stopped(self) -> None:
+        """Wait until the sink has played all that it holds, a fade included, if no other speech plays."""
+        if self._playout.current is None:
+            await self._playout.drained()
+
+    async def silence(self) -> None:
+        """Wait until every speech is over and the sink is empty; the caller bounds it."""
+        for handle in self.handles:
+            await handle
+        await self._playout.drained()
+
+    def left_behind(self) -> list[fx.ForgetSpeech]:
+        """Return what forgets the speeches that are left, such as one whose provider ignores its cancellation."""
+        return [fx.ForgetSpeech(reply.handle.id, reply.outcome or "cancelled") for reply in self._replies.values()]
