@@ -136,7 +136,28 @@ def spawned_tasks(source: str) -> list[str]:
     return found
 
 
-PARSING = (long_functions, wide_imports, long_constructors, missing_docstring, unreasoned_excepts, spawned_tasks)
+def written_live_fields(source: str) -> list[str]:
+    """The fields of `context.live` that a module sets."""
+    return sorted(
+        {
+            node.attr
+            for node in _nodes(source)
+            if isinstance(node, ast.Attribute)
+            and isinstance(node.ctx, ast.Store)
+            and re.fullmatch(r"(.*\.)?_?live", ast.unparse(node.value))
+        }
+    )
+
+
+PARSING = (
+    long_functions,
+    wide_imports,
+    long_constructors,
+    missing_docstring,
+    unreasoned_excepts,
+    spawned_tasks,
+    written_live_fields,
+)
 """The rules that need a syntax tree."""
 
 

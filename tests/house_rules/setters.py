@@ -2,8 +2,8 @@
 
 mypy knows the type of each receiver, so the rule sees every `receiver.attribute = …` on a class of `vivavoce`.
 Allowed are `self`, the records (dataclasses) of the package that sets them, private attributes of an object of the same
-class (a copy that a method makes), and the fields of `context.live`, whose one writer each `test_house.py` checks.
-Classes of other libraries, such as protobuf messages, are not this rule's business.
+class (a copy that a method makes), and the fields of `context.live` (`test_sizes_and_texts.py` checks that each has one
+writer). Classes of other libraries, such as protobuf messages, are not this rule's business.
 """
 
 from __future__ import annotations

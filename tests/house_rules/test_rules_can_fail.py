@@ -44,6 +44,8 @@ BREAKS: list[tuple[Rule, str]] = [
     (rules.spawned_tasks, "asyncio.get_running_loop().create_task(f())\n"),
     (rules.spawned_tasks, "from asyncio import create_task\ncreate_task(f())\n"),
     (rules.spawned_tasks, "asyncio.ensure_future(f())\n"),
+    (rules.written_live_fields, "self._context.live.agent = agent\n"),
+    (rules.written_live_fields, "live.agent, self.agent = agent, agent\n"),
     (rules.registry_hosts, f"see https://{rules.REGISTRY_HOSTS[0]}/simple\n"),
     (rules.unknown_documents, "as `notes.md`, section 2, says\n"),
 ]
@@ -63,6 +65,7 @@ KEEPS: list[tuple[Rule, str]] = [
     (rules.unreasoned_marks, "x = 1  # type: ignore[no-untyped-call]\n"),
     (rules.unreasoned_marks, "x = 1  # pragma: no cover - runs in the child only\n"),
     (rules.spawned_tasks, "self._tasks.create_task(f())\ntg.create_task(f())\n"),
+    (rules.written_live_fields, "self.live = live\nagent = context.live.agent\nalive.agent = agent\n"),
     (rules.registry_hosts, "livekit.io and 127.0.0.1\n"),
     (rules.unknown_documents, "Markdown (`.md`), as https://example.com/notes.md has it\n"),
 ]

@@ -51,6 +51,15 @@ def test_no_constructor_takes_more_than_8_parameters() -> None:
     _assert_kept(broken(rules.long_constructors, python(*EVERYWHERE)))
 
 
+def test_each_field_of_the_live_context_has_one_writer() -> None:
+    writers: dict[str, list[str]] = {}
+    for place in broken(rules.written_live_fields, python("agents")):
+        path, field = place.split(":")
+        writers.setdefault(field, []).append(path)
+    assert writers, "context.live has another name now"
+    _assert_kept([f"live.{field} is set by {', '.join(paths)}" for field, paths in writers.items() if len(paths) > 1])
+
+
 def test_every_module_names_its_responsibility() -> None:
     _assert_kept(broken(rules.missing_docstring, python(*PRODUCT, "examples")))
 

@@ -39,6 +39,8 @@ LEFT_OUT = re.compile(
     r"|ReplaceBinaryOperator_(Add_Mul|Sub_Mul|Mul_Sub|Div_Add|Div_Sub)$"
     r"|ReplaceComparisonOperator_\w+_(Is|IsNot)$(?<!Is_IsNot)(?<!IsNot_Is))"
 )
+FLAGS = re.compile(r"^@dataclass\(|\brepr=")
+"""Lines of dataclasses' flags, which decide nothing."""
 
 
 def test_command() -> str:
@@ -65,7 +67,13 @@ def mutants() -> list[MutationSpec]:
     with use_db("mutants.sqlite") as database:
         init(modules, database, {})
         found = [mutation for item in database.pending_work_items for mutation in item.mutations]
-    return [mutation for mutation in found if not LEFT_OUT.match(mutation.operator_name)]
+    lines = {module: module.read_text().splitlines() for module in modules}
+    return [
+        mutation
+        for mutation in found
+        if not LEFT_OUT.match(mutation.operator_name)
+        and not FLAGS.search(lines[mutation.module_path][mutation.start_pos[0] - 1])
+    ]
 
 
 def main() -> int:
