@@ -24,13 +24,13 @@ from vivavoce.pipelines.core.errors import (
     SessionError,
     SessionNotStartedError,
     describe,
-    located,
 )
-from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
 from vivavoce.pipelines.io import AudioSink
 from vivavoce.pipelines.media.frame import AudioFrame
 
 logger = logging.getLogger(__name__)
+
+CONSENT = "the consent hook"
 
 
 class SessionRecording:
@@ -168,23 +168,18 @@ class RecordingControl:
         if consent is None:
             return True
         may: Any = None
-        limit = self._options.consent_timeout
 
         async def ask() -> None:
             nonlocal may
-            try:
-                with strays_as_errors("the consent hook"):
-                    may = await awaited("the consent hook", consent(self._context.session))
-            except Exception as error:  # noqa: BLE001 - a user callback: without its word nothing is recorded
-                logger.warning("The consent hook raised %s; nothing is recorded", located(error))
-                self._context.report_error(error, "recording")
+            may = await awaited(CONSENT, consent(self._context.session))
 
-        with anyio.move_on_after(limit) as scope:
-            # In a task of our own: the caller of start() may be cancelled in ways that look like a stray there.
-            async with anyio.create_task_group() as group:
-                group.start_soon(ask, name="consent")
-        if scope.cancelled_caught:
-            self._context.report_error(SessionError(f"the consent hook did not end within {limit:g} s"), "recording")
+        # In a task of its own: the caller of start() may be cancelled in ways that look like a stray there.
+        run = self._context.hooks.start("consent", CONSENT, ask, self._options.consent_timeout, source="recording")
+        try:
+            await run.finish()
+        finally:
+            run.cut()
+        if run.error is not None:
             return False
         if may is not True:
             logger.info("The caller is not recorded: no consent")
