@@ -18,7 +18,6 @@ from vivavoce.agents.agent import CompletedTurn, EmptyReply
 from vivavoce.agents.audio.recording.options import RecordingOptions
 from vivavoce.agents.events import Closed, ErrorOccurred
 from vivavoce.agents.testing import (
-    Caller,
     ScriptedLLM,
     ScriptedSTT,
     ScriptedTTS,
@@ -164,9 +163,7 @@ def test_code_of_a_flow_that_a_speech_waits_for_is_cut_with_the_speech(where: st
 
     async def main() -> None:
         clock = VirtualClock()
-        caller = Caller()
-        parts = CascadingPipeline(stt=ScriptedSTT(caller), tts=ScriptedTTS(), vad=ScriptedVAD(caller))
-        session: AgentSession[None] = AgentSession(Agent("x"), parts, flow, options=SessionOptions(clock=clock))
+        session: AgentSession[None] = AgentSession(Agent("x"), pipeline(), flow, options=SessionOptions(clock=clock))
         await session.start(LocalTransport(clock))
         session.input.text("hello")
         report = await session.wait_closed()
