@@ -1,4 +1,4 @@
-"""What a pipeline tells its session: plain values without asyncio, so that the pure turn machine can take them."""
+"""The events of a pipeline: plain values without asyncio, so that the pure turn machine can take them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class UserVoiceResumed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserInterim:
-    """What the user's utterance sounds like so far."""
+    """The user's utterance, as recognised so far."""
 
     text: str = field(repr=False)
     item_id: str = ""
@@ -49,7 +49,7 @@ class UserFinal:
     """Settled words of the user.
 
     Args:
-        audio_seconds: Seconds that the recogniser took for it, for usage.
+        audio_seconds: Seconds of audio that the recogniser took for it, for usage.
     """
 
     text: str = field(repr=False)
@@ -64,12 +64,12 @@ class RecogniserLost:
 
 @dataclass(frozen=True, slots=True)
 class RecogniserBack:
-    """The recogniser is connected again and has taken the audio that was missed."""
+    """The recogniser is connected again and has received the audio that it missed."""
 
 
 @dataclass(frozen=True, slots=True)
 class UserTurnPredicted:
-    """A turn detector's verdict on the pause going on."""
+    """A turn detector's verdict on the present pause."""
 
     complete: bool
     probability: float = 1.0
@@ -77,10 +77,10 @@ class UserTurnPredicted:
 
 @dataclass(frozen=True, slots=True)
 class UserTurnEnded:
-    """The recogniser or the model's server says that the user's turn is over.
+    """The recogniser or the model's server judges that the user's turn is over.
 
     Args:
-        item_id: What the server calls the turn's audio; empty where it has no name, or a recogniser says so.
+        item_id: The server's name for the turn's audio; empty if it has no name, or for a recogniser.
     """
 
     item_id: str = ""
@@ -88,17 +88,17 @@ class UserTurnEnded:
 
 @dataclass(frozen=True, slots=True)
 class UserAudioCommitted:
-    """The model has taken the turn's audio, and transcripts of it will bear this `item_id`, however late they come."""
+    """The model has the turn's audio, and its transcripts will carry this `item_id`, however late they come."""
 
     item_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteReplyStarted:
-    """A remote model began an answer by itself; take it with `accept()` or turn it down with `refuse()`.
+    """A remote model began an answer on its own; take it with `accept()` or cancel it with `refuse()`.
 
     Args:
-        item_id: What the server calls the audio that it answers; empty where it does not say.
+        item_id: The server's name for the audio that it answers; empty if unknown.
     """
 
     remote_reply_id: str
@@ -107,10 +107,10 @@ class RemoteReplyStarted:
 
 @dataclass(frozen=True, slots=True)
 class RemoteReplyCancelled:
-    """A remote model cut its answer because it heard the user: the rest of it is not to be played.
+    """A remote model cut its answer because it heard the user: the rest of it must not be played.
 
     Args:
-        remote_reply_id: As in `RemoteReplyStarted`; empty for an answer that it was asked for.
+        remote_reply_id: As in `RemoteReplyStarted`; empty for an answer that the session requested.
     """
 
     remote_reply_id: str = ""
@@ -118,7 +118,7 @@ class RemoteReplyCancelled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentTranscript:
-    """What an answer of a remote model says, told after it was cut."""
+    """The transcript of a remote model's answer, which comes after the answer was cut."""
 
     item_id: str
     text: str = field(repr=False)
@@ -126,7 +126,7 @@ class AgentTranscript:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineUsage:
-    """Tokens that belong to no answer: the transcribing of a remote model, answers that were refused."""
+    """Tokens that belong to no answer: the transcription of a remote model, answers that were refused."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -138,9 +138,9 @@ class PipelineReplaced:
     """A connection was replaced by a new one that knows the conversation.
 
     Args:
-        gap: Seconds in which nobody listened, and the caller's audio waited for the new one: from when the old one was
-            left, or its loss was noticed, until the new one took audio.
-        reason: It had come to its `limit`, was `lost`, or could not take new instructions or tools (`update`).
+        gap: Seconds without a connection, in which the caller's audio waited: from the end of the old one, or from when
+            its loss was noticed, until the new one took audio.
+        reason: It reached its `limit`, was `lost`, or could not take new instructions or tools (`update`).
     """
 
     component: str
@@ -150,11 +150,11 @@ class PipelineReplaced:
 
 @dataclass(frozen=True, slots=True)
 class PipelineFailed:
-    """Something broke beneath the connection. `recovered` tells whether it goes on (a stream was opened again).
+    """A part of the pipeline failed. `recovered`: the pipeline goes on (for example, a stream was opened again).
 
     Args:
-        unheard: The caller's audio that nobody has understood, at the context's `input_rate`, oldest first: for what
-            takes the place of a pipeline that does not go on.
+        unheard: The caller's audio that was not understood, at the context's `input_rate`, oldest first: for the
+            pipeline that takes the place of one that does not go on.
     """
 
     error: Exception

@@ -16,11 +16,11 @@ from vivavoce.pipelines.media.frame import AudioFrame, VideoFrame
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkCapabilities:
-    """What a sink can say of what it plays.
+    """The format and precision of a sink.
 
     Args:
-        sample_rate: Hz that `write` wants.
-        exact_position: Whether `queued()` and `clear()` count to the very sample; else within 10 ms.
+        sample_rate: Hz of the frames for `write`.
+        exact_position: Whether `queued()` and `clear()` are exact to the sample; else within 10 ms.
     """
 
     sample_rate: int = 24000
@@ -30,8 +30,8 @@ class SinkCapabilities:
 class AudioSink(ABC):
     """Takes the agent's audio and plays it in real time.
 
-    The playout keeps at most 40 ms in it, so writing never waits: `write` is synchronous and a sink that must wait for
-    something foreign owns a bounded queue.
+    The playout keeps at most 40 ms in it, so `write` never waits. A sink that must wait for another service has a
+    bounded queue.
     """
 
     @property
@@ -49,23 +49,23 @@ class AudioSink(ABC):
 
     @abstractmethod
     def clear(self) -> int:
-        """Drop what is queued, silence within 10 ms; return how many samples were dropped."""
+        """Drop the queued samples, with silence within 10 ms; return their number."""
 
 
 class TransportEvents(Protocol):
-    """What a transport tells its session. Synchronous; each call only enqueues, but for `audio`."""
+    """The session's side of a transport. Synchronous; each call only enqueues, except `audio`."""
 
     def audio(self, frame: AudioFrame) -> None:
-        """20 ms of the linked participant, mono, at the transport's input rate."""
+        """Take 20 ms of the linked participant, mono, at the transport's input rate."""
 
     def audio_stopped(self) -> None:
         """No more frames come for now: the linked participant's microphone is muted, unpublished or lost."""
 
     def wants_video(self) -> bool:
-        """Whether a picture is wanted now; ask before making one, and hand it over if it is."""
+        """Return whether a picture is wanted now; ask before making one, and call `video()` if it is."""
 
     def video(self, frame: VideoFrame) -> None:
-        """What the linked participant shows, when `wants_video()` has said so."""
+        """Take a picture of the linked participant, after `wants_video()` returned True."""
 
     def text(self, text: str) -> None:
         """The linked participant typed something."""
@@ -89,7 +89,7 @@ class TranscriptSegment:
 
     Args:
         segment_id: Same for all updates of one segment.
-        text: For the agent, what has been heard so far; for the user, the transcript so far.
+        text: For the agent, the text heard so far; for the user, the transcript so far.
         is_final: Whether this is the last update of the segment.
     """
 
@@ -102,12 +102,12 @@ class TranscriptSegment:
 class Transport(ABC):
     """A session's link to its caller: audio both ways, text, states.
 
-    Outgoing calls are synchronous and enqueue; the transport sends them in order and reports a failure by its log,
-    never to the caller of `send_*`.
+    Outgoing calls are synchronous and enqueue; the transport sends them in order and logs a failure, and never raises
+    it in `send_*`.
     """
 
     input_rate: int = 16000
-    """Hz of the frames handed to `TransportEvents.audio`."""
+    """Hz of the frames for `TransportEvents.audio`."""
 
     @abstractmethod
     async def run(self, events: TransportEvents, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
@@ -124,12 +124,12 @@ class Transport(ABC):
 
     @property
     def wants_turn_records(self) -> bool:
-        """Whether `send_turn_record` does anything, so that records need not be made into text for nobody."""
+        """Whether `send_turn_record` has an effect; else the session makes no JSON."""
         return False
 
     @property
     def is_audible(self) -> bool:
-        """Whether the linked participant receives the agent's audio by now; playout waits for it (limit 10 s)."""
+        """Whether the linked participant receives the agent's audio; playout waits for it (limit 10 s)."""
         return True
 
     def on_audible(self, callback: Callable[[], None]) -> None:
@@ -143,11 +143,12 @@ class Transport(ABC):
         """Show the agent's state to the room."""
 
     def send_turn_record(self, json_text: str) -> None:
-        """Send a turn record to the linked participant, if the transport was told to."""
+        """Send a turn record to the linked participant, if the transport is configured to."""
 
     @property
     def tail(self) -> float:
-        """Seconds, at most, from when the sink has played a sample until the linked participant has heard it."""
+        """Seconds, at most, from the moment when the sink has played a sample until the linked participant has heard
+        it."""
         return 0.0
 
     def check_hangup(self) -> None:
@@ -175,4 +176,4 @@ class Transport(ABC):
         """Leave the room. Bounded by the caller; calling it twice is fine."""
 
     async def aclose(self) -> None:
-        """Free the audio tracks and handlers; the room itself stays with whoever connected it."""
+        """Free the audio tracks and handlers; the code that connected the room keeps it."""

@@ -1,9 +1,8 @@
-"""Pipeline and PipelineConnection: the one contract between a session and how speech is understood and made.
+"""Pipeline and PipelineConnection: the contract between a session and the code that understands and makes speech.
 
-A pipeline is a description; `open()` makes the connection of one session. Two choices differ from the first design,
-both to take a task hop out of every event: events are handed to `PipelineContext.emit`, which only enqueues, instead of
-being iterated over; and a connection runs inside one task that the session owns (`run`), instead of owning a group
-across two calls.
+A pipeline is a description; `open()` makes the connection of one session. Two choices save a task switch for every
+event. Events go to `PipelineContext.emit`, which only enqueues; no task iterates over them. A connection runs inside
+one task that the session owns (`run`), and has no task group across two calls.
 """
 
 from __future__ import annotations
@@ -57,28 +56,29 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineCapabilities:
-    """What a pipeline can do, read before it is opened.
+    """The abilities of a pipeline, read before it is opened.
 
     Args:
         can_listen: It understands the caller's audio.
         can_say: `speak()` speaks given text word for word.
         can_reply: `generate()` makes answers.
         decides_turns: Who judges that a user turn is over: the session (`local`) or the model's server (`remote`).
-        hears_audio: What answers hears the caller itself, and words of theirs may come late or never: speech is a turn
+        hears_audio: The model hears the caller's audio itself, and transcripts may be late or missing: speech is a turn
             also without words.
-        generates_audio: `generate()` yields `AudioChunk` beside text; then nothing is sent to `speak()`.
-        truncates: `truncate()` tells the model what was heard of an interrupted answer.
-        sends_transcripts: User transcripts are to be expected.
+        generates_audio: `generate()` yields `AudioChunk` beside text; then `speak()` is not called for answers.
+        truncates: `truncate()` informs the model how much of an interrupted answer was heard.
+        sends_transcripts: User transcripts come.
         supports_images: `generate()` takes messages with pictures.
-        takes_video: What answers sees the pictures that `conversation.show()` is given.
-        can_preempt: `generate()` may be asked before the user has stopped speaking, and closing it leaves no trace.
+        takes_video: The model sees the pictures of `conversation.show()`.
+        can_preempt: `generate()` may be called before the user has stopped speaking, and closing it leaves no trace.
         takes_flow: Its answer's text may come from a ConversationFlow.
         output_rate: Hz of the audio that it makes.
-        vad_silence: Seconds by which its speech ends are reported late.
-        voice_lag: Seconds after which silence shows, as a pause of the caller's voice or as the end of their speech.
+        vad_silence: Seconds by which the ends of speech are reported late.
+        voice_lag: Seconds after which silence is reported, as a pause of the caller's voice or as the end of their
+            speech.
         emits_interims: Whether words are reported while the caller speaks.
         turn_detector_limit: Seconds for a turn detector's verdict; None without one.
-        components: What it is made of, kind to (provider, model), for records.
+        components: Its components, as (kind, provider, model), for records.
     """
 
     can_listen: bool = True
@@ -103,13 +103,13 @@ class PipelineCapabilities:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineContext:
-    """What a session gives its connection.
+    """A session's part of a connection.
 
     Args:
-        emit: Takes an event; synchronous, never raises, decides nothing.
+        emit: Receives an event; synchronous, never raises, decides nothing.
         input_rate: Hz of the frames that will be pushed.
         instructions, tools: Those of the first agent.
-        history: Returns the conversation as it is now, for a remote model that is connected (again).
+        history: Returns the present conversation, for a remote model that connects (again).
         open_limit: Seconds for one attempt to open a stream.
     """
 
@@ -142,9 +142,9 @@ class PipelineConnection(ABC):
         """Take 20 ms of the caller, mono, at the context's `input_rate`. Must not block."""
 
     def audio_stopped(self) -> None:
-        """No more of the caller comes for now, perhaps in mid-speech: what was heard is all there is.
+        """No more audio of the caller comes for now, perhaps in mid-speech: settle the audio that was pushed.
 
-        The session takes the speech as ended by itself, so that no `UserSpeechEnded` is wanted.
+        The session counts the speech as ended, so no `UserSpeechEnded` is needed.
         """
 
     @abstractmethod
@@ -157,23 +157,24 @@ class PipelineConnection(ABC):
 
     @abstractmethod
     def speak(self, text: str | AsyncIterator[str]) -> AsyncGenerator[AudioChunk, None]:
-        """Speak text, whole or as it comes; the session gives a `LiveText`, which says when nothing follows for now.
+        """Speak text, whole or as it comes; the session gives a `LiveText`, which reports pauses in the text.
 
         Raises:
             ProviderError: While iterating.
         """
 
     def commit_audio(self) -> None:
-        """The session ended the user's turn, perhaps in mid-speech: what was pushed is the turn, what comes is not."""
+        """The session ended the user's turn, perhaps in mid-speech: the pushed audio is the turn, later audio is
+        not."""
 
     def clear_audio(self) -> None:
         """Forget the user's audio of the open turn."""
 
     def drop_audio(self) -> None:
-        """The open turn came to nothing, or was a mere sign of listening: its audio is not to be answered."""
+        """The open turn was dropped, or was only a backchannel: its audio must not be answered."""
 
     def predict_end_of_turn(self, text: str, agent_text: str) -> None:
-        """Ask the turn detector, if any; the verdict comes as `UserTurnPredicted`."""
+        """Ask the turn detector, if any; it emits the verdict as `UserTurnPredicted`."""
 
     def accept(self, remote_reply_id: str) -> AsyncGenerator[LLMEvent | AudioChunk, None]:
         """Return the stream of an answer that the remote model began.
@@ -184,14 +185,14 @@ class PipelineConnection(ABC):
         raise KeyError(f"no remote answer {remote_reply_id!r}")
 
     def refuse(self, remote_reply_id: str) -> None:
-        """Turn down an answer that the remote model began."""
+        """Cancel an answer that the remote model began."""
 
     def truncate(self, item_id: str, played_seconds: float, heard_text: str) -> None:
-        """Tell the model how much of its answer was heard."""
+        """Inform the model how much of its answer was heard."""
 
     @property
     def conversation(self) -> RemoteConversation:
-        """What the model is told of the history."""
+        """The remote model's copy of the history."""
         return RemoteConversation()
 
     def update(
@@ -200,11 +201,11 @@ class PipelineConnection(ABC):
         """The agent, its instructions or its tools changed.
 
         Args:
-            is_history_changed: Items that it was told are others now: a remote conversation has to begin anew.
+            is_history_changed: Earlier items were changed: a remote conversation has to start again.
         """
 
     async def aclose(self) -> None:
-        """Free what `run()` leaves behind; called after it has ended."""
+        """Free the resources that `run()` leaves behind; called after it has ended."""
 
 
 class Pipeline(ABC):
@@ -212,9 +213,9 @@ class Pipeline(ABC):
 
     name: str = "pipeline"
     fallback: Pipeline | None = None
-    """Goes on with the session where this one cannot be opened, or is lost for good."""
+    """The pipeline that takes over if this one cannot be opened, or is lost for good."""
     text_filters: Sequence[TextFilter] = ()
-    """Those of its own voice, in order."""
+    """The filters of its own TTS, in order."""
 
     @property
     @abstractmethod
@@ -222,10 +223,11 @@ class Pipeline(ABC):
         """Read before opening."""
 
     def prepare(self) -> None:
-        """Import and build what turns will use, so that none waits for it; called in a thread, before it serves.
+        """Import and build the parts that turns will use, so that no turn waits for them; called in a thread, at the
+        start.
 
-        It may be called again, and costs nothing then. A pipeline of one's own that needs more calls this one too,
-        which loads what any turn may need and what the text filters and the fallback do.
+        It may be called again, and is cheap then. A subclass that loads more calls this method too, which loads the
+        parts of any turn, of the text filters and of the fallback.
         """
         import numpy as np  # noqa: F401 - fades and gains
         import soxr  # noqa: F401 - other sample rates

@@ -1,1 +1,1 @@
-"""What everything else stands on: the error tree, the clock, ids. It imports nothing of vivavoce."""
+"""The foundation of all other packages: the error tree, the clock, ids. It imports nothing else of vivavoce."""

@@ -1,8 +1,8 @@
-"""The boundary to a component's code: whatever it raises becomes a ProviderError here, with its cause.
+"""The boundary to a component's code: each exception of it becomes a ProviderError here, with its cause.
 
-Components are written by many hands. A plugin that lets out a `KeyError` costs what a provider's failure costs: an
-answer, or a stream that is opened anew; never the call. Calls that wait stand inside `provider_errors`, streams go
-through `guarded`, which checks each item too; calls that do not wait are guarded by the stream's keeper.
+Components are written by many people. A `KeyError` of a plugin has the effect of a provider's failure: it ends an
+answer, or a stream, which is opened again; it never ends the call. Calls that wait stand inside `provider_errors`.
+Streams go through `guarded`, which also checks each item. The owner of a stream guards the calls that do not wait.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def as_provider_error(error: BaseException, provider: str, *, retryable: bool = 
     """Return `error` itself if it is a ProviderError, also one in groups; else one with `error` as its cause.
 
     Args:
-        retryable: What to say of an error that is no ProviderError.
+        retryable: The flag for an error that is no ProviderError.
     """
     leaf = _first_failure(error) or first_error(error)
     if isinstance(leaf, ProviderError):
@@ -46,12 +46,12 @@ def as_provider_error(error: BaseException, provider: str, *, retryable: bool = 
 
 
 class provider_errors:  # noqa: N801 - read as a phrase: with provider_errors("deepgram")
-    """Around a component's code: let out ProviderErrors alone, and the cancellation of whoever called.
+    """Around a component's code: pass only ProviderErrors on, and the cancellation of the calling task.
 
     Args:
         retryable: As for `as_provider_error`.
     Raises:
-        ProviderError: For whatever else was raised, a stray cancellation and SystemExit included.
+        ProviderError: For each other exception, also a stray cancellation and SystemExit.
     """
 
     __slots__ = ("_provider", "_retryable")
@@ -77,7 +77,7 @@ class provider_errors:  # noqa: N801 - read as a phrase: with provider_errors("d
 def _first_failure(error: BaseException) -> BaseException | None:
     """Return the first failure in `error`, which may be a group; None beside a KeyboardInterrupt, and if there is none.
 
-    A group may hold the cancellation of a task beside the failure that it was cancelled for.
+    A group may hold the cancellation of a task beside the failure that caused it.
     """
     if not isinstance(error, BaseExceptionGroup):
         return error if isinstance(error, Exception | SystemExit) else None
@@ -87,7 +87,7 @@ def _first_failure(error: BaseException) -> BaseException | None:
 
 
 class Expected:
-    """What the items of a port's streams are.
+    """The expected items of a port's streams.
 
     Args:
         kinds: Their classes.
@@ -128,12 +128,12 @@ def _is_finite(value: object) -> bool:
 async def guarded(
     make: Callable[[], AsyncIterator[T]], expected: Expected, provider: str, *, retryable: bool = False
 ) -> AsyncGenerator[T, None]:
-    """Yield what the component's stream that `make()` returns yields.
+    """Yield the items of the component's stream that `make()` returns.
 
     Args:
         retryable: As for `as_provider_error`.
     Raises:
-        ProviderError: For whatever the stream raised.
+        ProviderError: For each exception of the stream.
         ProviderProtocolError: It is no stream, or yields something unexpected.
     """
     with provider_errors(provider, retryable=retryable):
@@ -155,7 +155,7 @@ async def guarded(
 
 
 async def _close(stream: AsyncIterator[object], provider: str) -> None:
-    """Close a stream that has not ended by itself; why it is closed counts, and not how it takes that."""
+    """Close a stream that has not ended; a failure of the close must not hide the reason for it."""
     aclose = getattr(stream, "aclose", None)
     if aclose is None:
         return
@@ -175,7 +175,7 @@ class Closable(Protocol):
 
 
 def close_stream(stream: Closable, provider: str) -> None:
-    """Close a component's stream; one that cannot be closed is left, and logged."""
+    """Close a component's stream; if that fails, the stream is abandoned, and the failure logged."""
     try:
         stream.close()
     except (Exception, SystemExit) as error:  # noqa: BLE001 - the boundary to the component's code: nothing depends on its close

@@ -1,6 +1,6 @@
-"""Checks of options and arguments: each passes or raises a ConfigurationError: what was needed, and what came.
+"""Checks of options and arguments: each passes or raises a ConfigurationError with the need and the given value.
 
-NaN is no number here: it compares as false with everything, so that a wait of NaN seconds would never end.
+NaN does not count as a number: it compares as false with everything, so that a wait of NaN seconds would never end.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any, TypeGuard
 from vivavoce.pipelines.core.errors import ConfigurationError
 
 SHOWN_CHARACTERS = 200
-"""Of a wrong value in an error message."""
+"""Length of a wrong value in an error message."""
 
 
 def shown(value: object) -> str:
-    """Return `value` for an error message: its repr, cut where it is long; it never raises."""
+    """Return `value` for an error message: its repr, cut if it is long; it never raises."""
     try:
         text = repr(value)
     except Exception:  # noqa: BLE001 - the application's own __repr__; the message is about something else
@@ -27,7 +27,7 @@ def shown(value: object) -> str:
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Tell whether `value` is a number that fits a float, other than a bool or NaN."""
+    """Return whether `value` is a number that fits a float, other than a bool or NaN."""
     try:
         return isinstance(value, Real) and not isinstance(value, bool) and not math.isnan(value)
     except OverflowError:
@@ -49,8 +49,8 @@ def check_number(
     Args:
         above: It must be more than that; otherwise `at_least` counts.
         unit: For the message, such as "s".
-        or_none: Whether None will do.
-        remedy: What to do about a wrong one, for the message.
+        or_none: Whether None is allowed.
+        remedy: The remedy for a wrong one, for the message.
     Raises:
         ConfigurationError: It is no number, or too small.
     """
@@ -76,7 +76,7 @@ def check_whole(name: str, value: object, *, at_least: int, or_none: bool = Fals
 
 
 def check_flag(name: str, value: object) -> None:
-    """Check what is on or off.
+    """Check a switch.
 
     Raises:
         ConfigurationError: It is no bool: the string "no" would count as on.
@@ -86,7 +86,7 @@ def check_flag(name: str, value: object) -> None:
 
 
 def check_text(name: str, value: object, *, remedy: str = "") -> str:
-    """Check a text and return it as a plain str: a subclass may have methods of its own.
+    """Check a text and return it as a plain str, without a subclass's methods.
 
     Raises:
         ConfigurationError: It is no str.
@@ -112,7 +112,7 @@ def check_items(
     """Check a list, or another sequence, of objects of a class, and return them.
 
     Args:
-        show: Returns a wrong value for the message; one that may hold a secret is to be named by its kind only.
+        show: Returns a wrong value for the message; a value that may hold a secret is named by its kind only.
     Raises:
         ConfigurationError: It is no sequence, or holds something else.
     """
@@ -150,10 +150,10 @@ def check_instance(name: str, value: object, kind: type, *, or_none: bool = Fals
 
 
 async def awaited(what: str, result: object) -> Any:
-    """Return what `result` comes to, which a call of the application's function `what` has returned.
+    """Return the result of `result`, which a call of the application's function `what` has returned.
 
     Raises:
-        ConfigurationError: It cannot be awaited, so that the function is not async as it has to be.
+        ConfigurationError: It cannot be awaited: the function must be async and is not.
     """
     if not inspect.isawaitable(result):
         raise ConfigurationError(f"{what} must be async, got a function that returned {shown(result)}; write async def")

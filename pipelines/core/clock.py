@@ -1,7 +1,7 @@
 """Time, injected: the port and the one that reads the running event loop.
 
-Everything that acts on time asks a `Clock`; direct reads of `time` are banned by the linter, so that a session runs on
-virtual time as it is. Seconds are floats.
+All code that depends on time asks a `Clock`; the linter bans direct reads of `time`. So a session runs unchanged on
+virtual time. Seconds are floats.
 """
 
 from __future__ import annotations
@@ -54,6 +54,6 @@ class LoopClock:
         return asyncio.get_running_loop().call_at(when, callback)
 
     def hold(self) -> AbstractContextManager[None]:
-        # A loop whose time is virtual has a `hold` of its own; real time stands still for nobody.
+        # A loop of virtual time has a `hold` method. Real time cannot be held.
         hold: Callable[[], AbstractContextManager[None]] = getattr(asyncio.get_running_loop(), "hold", nullcontext)
         return hold()

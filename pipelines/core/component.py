@@ -1,4 +1,4 @@
-"""Component: what every provider object (STT, LLM, TTS …) has besides its port."""
+"""Component: the common part of all provider objects (STT, LLM, TTS …) besides their ports."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 class Component:
     """Holds a model and options and may be shared by sessions; `open()` or the request methods are per session.
 
-    Whoever makes a component closes it; the pipeline closes only the streams that it opened.
+    The code that made a component closes it; the pipeline closes only the streams that it opened.
     """
 
     provider: ClassVar[str] = "unknown"
@@ -21,7 +21,7 @@ class Component:
         return ""
 
     async def aclose(self) -> None:
-        """Free what is shared between streams. Calling it twice is fine."""
+        """Free the resources that streams share. Calling it twice is fine."""
 
     async def __aenter__(self) -> Self:
         return self

@@ -2,12 +2,12 @@
 
 VoiceError
 ├── ConfigurationError            a wrong option, argument or combination; mend the code
-│   └── CapabilityError           a component lacks what it is asked to do
+│   └── CapabilityError           a component lacks a needed capability
 ├── ProviderError                 a speech, language or realtime provider failed
 │   ├── ProviderConnectionError   could not connect, or the connection was lost   (retryable)
 │   ├── ProviderTimeoutError      a configured limit ran out                      (not retryable)
 │   ├── ProviderStatusError       it answered with an error status
-│   └── ProviderProtocolError     it sent what its protocol does not allow
+│   └── ProviderProtocolError     it sent something that its protocol does not allow
 ├── SessionError                  a call that the session cannot take now
 │   ├── SessionNotStartedError
 │   └── SessionClosedError
@@ -16,7 +16,7 @@ VoiceError
 ├── WorkerError                   registration or job dispatch failed
 ├── TraceError                    a file that is no trace, or one that cannot be replayed
 ├── ReportError                   a file that is no session report
-├── ToolServerError               an MCP server did not start, was lost, or offers what cannot be taken
+├── ToolServerError               an MCP server did not start, was lost, or offers a tool that cannot be used
 └── ToolError                     raised by tool code: its text is meant for the model
 """
 
@@ -37,12 +37,12 @@ class ConfigurationError(VoiceError, ValueError):
 
 
 class CapabilityError(ConfigurationError):
-    """A component was asked for something that it cannot do.
+    """A component lacks a capability that is needed.
 
     Args:
         provider: The component's name, for example `"espeak"`.
-        capability: What was needed, for example `"can_say"`.
-        remedy: What to do about it, as a full clause.
+        capability: The needed capability, for example `"can_say"`.
+        remedy: The remedy, as a full clause.
     """
 
     def __init__(self, provider: str, capability: str, remedy: str) -> None:
@@ -53,10 +53,10 @@ class CapabilityError(ConfigurationError):
 
 
 class ProviderError(VoiceError):
-    """A provider failed, or the code of a component did: then the error that it raised is the cause.
+    """A provider failed, or the code of a component raised; then that exception is the cause.
 
     Args:
-        message: What happened, without user content or secrets.
+        message: The failure, without user content or secrets.
         provider: The component's name, for example `"openai"`.
         retryable: Whether the same request may succeed when sent again. Retry and fallback look at nothing else.
     """
@@ -132,10 +132,10 @@ class ReportError(VoiceError):
 
 
 class ToolServerError(VoiceError):
-    """A server of tools did not start, was lost, or offers a tool that cannot be taken.
+    """A server of tools did not start, was lost, or offers a tool that cannot be used.
 
     Args:
-        message: What happened, without secrets.
+        message: The failure, without secrets.
         server: The server's name.
     """
 
@@ -148,16 +148,16 @@ class ToolServerError(VoiceError):
 
 
 class ToolError(VoiceError):
-    """Raised by tool code to tell the model what went wrong; its text reaches the model as it is."""
+    """Raised by tool code to report a failure to the model, which receives its text unchanged."""
 
 
 def describe(error: BaseException, *, quotes_foreign: bool = False) -> str:
-    """Return what may be written down of `error`: its kind, and its text only if it is one of ours (`is_tellable`).
+    """Return a text of `error` without content: its kind, and its message only if it is ours (`is_tellable`).
 
     Of a group, its leaves are described.
 
     Args:
-        quotes_foreign: Whether to give a foreign error's text too, where no conversation can be in it.
+        quotes_foreign: Whether to add a foreign error's text too, where it cannot hold a conversation.
     """
     if isinstance(error, BaseExceptionGroup):
         return "; ".join(describe(leaf, quotes_foreign=quotes_foreign) for leaf in error.exceptions)
@@ -166,7 +166,7 @@ def describe(error: BaseException, *, quotes_foreign: bool = False) -> str:
 
 
 def whole_text(error: BaseException) -> str:
-    """Return the text of `error`, and of the foreign error that a ProviderError was made of, which may hold content."""
+    """Return the text of `error`, and of the foreign error that caused a ProviderError; it may hold content."""
     text, cause = text_of(error), error.__cause__
     if not isinstance(error, ProviderError) or cause is None or isinstance(cause, VoiceError):
         return text
@@ -184,7 +184,7 @@ def text_of(error: BaseException) -> str:
 def is_tellable(error: BaseException) -> bool:
     """Whether the text of `error` holds no content.
 
-    Foreign errors may quote what the user said, or a secret; that of a `ToolError` is what the model is told.
+    Foreign errors may quote the user's words, or a secret; the model receives the text of a `ToolError`.
     """
     return isinstance(error, VoiceError) and not isinstance(error, ToolError)
 
@@ -192,7 +192,7 @@ def is_tellable(error: BaseException) -> bool:
 def located(error: BaseException) -> str:
     """Return `describe(error)` and the line that raised it: the last one in code that is neither ours nor installed.
 
-    For logs of what user code raised; the whole traceback, which may quote content, is logged at DEBUG.
+    For logs of exceptions of user code; the whole traceback, which may quote content, is logged at DEBUG.
     """
     frames = list(traceback.walk_tb(first_error(error).__traceback__))
     theirs = [(frame, line) for frame, line in frames if not _is_library(frame)]
@@ -206,7 +206,7 @@ def located(error: BaseException) -> str:
 def own_traceback(error: BaseException) -> str:
     """Return the traceback of `error` as Python writes it, without the lines in our code and in installed code.
 
-    For whoever wrote the code that raised; the text of the error is in it. All lines stay where none is theirs.
+    For the author of the code that raised; it holds the error's text. If no line is the author's, all lines stay.
     """
     report = traceback.TracebackException.from_exception(error)
     _keep_own_lines(report, error)
@@ -241,7 +241,7 @@ def first_error(error: Exception) -> Exception: ...
 @overload
 def first_error(error: BaseException) -> BaseException: ...
 def first_error(error: BaseException) -> BaseException:
-    """Return the first plain exception inside nested groups; another error as it is."""
+    """Return the first plain exception inside nested groups; any other error unchanged."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error

@@ -1,4 +1,4 @@
-"""Ids: a short prefix that says what is named, and 12 random hexadecimal digits."""
+"""Ids: a short prefix that names the kind of thing, and 12 random hexadecimal digits."""
 
 from __future__ import annotations
 

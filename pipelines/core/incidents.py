@@ -1,6 +1,6 @@
-"""Incidents: fallbacks and dropped frames, told to whoever counts them; nobody needs to, and nothing waits for it.
+"""Incidents: fallbacks and dropped frames, reported to a listener that counts them, if there is one.
 
-The listeners are context variables, so that what a session starts tells that session and no other.
+The listeners are context variables, so that the tasks of a session report to that session and to no other.
 """
 
 from __future__ import annotations
@@ -10,40 +10,40 @@ from contextvars import ContextVar
 from functools import partial
 
 OnFallback = Callable[[str, str, str, Exception], None]
-"""Told which component was passed over, its provider and model, and why."""
+"""Called with the component that failed, its provider and model, and the error."""
 
 OnDroppedFrames = Callable[[str, int], None]
-"""Told which component lost how many frames of 20 ms."""
+"""Called with the component that lost frames, and the number of frames of 20 ms."""
 
 on_fallback: ContextVar[OnFallback | None] = ContextVar("on_fallback", default=None)
-"""Who wants to know of fallbacks of this task, and of those that it starts."""
+"""The listener for fallbacks of this task, and of the tasks that it starts."""
 
 on_dropped_frames: ContextVar[OnDroppedFrames | None] = ContextVar("on_dropped_frames", default=None)
-"""Who wants to know of audio that this task, and those that it starts, could not deliver."""
+"""The listener for audio that this task, and the tasks that it starts, could not deliver."""
 
 
 def passed_over(component: str, provider: str, model: str, error: Exception) -> None:
-    """Tell that a component of that provider and model failed and another one takes its place."""
+    """Report that a component of that provider and model failed and another one takes its place."""
     listener = on_fallback.get()
     if listener is not None:
         listener(component, provider, model, error)
 
 
 def dropped_frames(component: str, frames: int = 1) -> None:
-    """Tell that audio did not reach its component in time and is lost."""
+    """Report audio that did not reach its component in time and is lost."""
     listener = on_dropped_frames.get()
     if listener is not None:
         listener(component, frames)
 
 
 def dropping(component: str) -> Callable[[], None]:
-    """Return what tells the present task's listener of one lost frame, whichever task calls it.
+    """Return a function that reports one lost frame to the present task's listener, also when another task calls it.
 
-    For what takes the caller's audio: a room's frames come from tasks and callbacks that are not the session's.
+    For code that receives the caller's audio: a room's frames come from tasks and callbacks outside of the session.
     """
     listener = on_dropped_frames.get()
     return _nobody if listener is None else partial(listener, component, 1)
 
 
 def _nobody() -> None:
-    """Nobody counts."""
+    """No listener counts."""

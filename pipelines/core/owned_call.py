@@ -1,6 +1,6 @@
-"""OwnedCall: foreign code in a task of its own, waited for within a limit, then cut, then left behind.
+"""OwnedCall: foreign code in a task of its own, awaited within a limit, then cut, then abandoned.
 
-Code that swallows its cancellation cannot be ended by anyone; here it holds up nobody who waits for it.
+No code can end a task that swallows its cancellation; here such a task does not hold up the tasks that wait for it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class OwnedCall:
     Args:
         what: For logs, such as `"the entrypoint of job AJ_1"`.
         call: The foreign code.
-        on_error: Told of an exception, as it happens.
+        on_error: Called with an exception, as it happens.
         is_shielded: Whether only `cut()` cancels it, not the end of its group.
     """
 
@@ -44,11 +44,11 @@ class OwnedCall:
         self._done = anyio.Event()
 
     async def run(self) -> None:
-        """Make the call; nothing that it raises gets out."""
+        """Make the call; it lets no exception out."""
         try:
             with self._scope, strays_as_errors(self._what):
                 await self._call()
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - foreign code fails alone; its owner is told
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - foreign code fails alone; its owner receives the error
             self._on_error(error)
         finally:
             self._done.set()
@@ -72,7 +72,7 @@ class OwnedCall:
 
     @property
     def is_done(self) -> bool:
-        """Whether the call has ended, in whatever way."""
+        """Whether the call has ended, in any way."""
         return self._done.is_set()
 
     @property
@@ -88,7 +88,8 @@ class OwnedCall:
 async def finish_all(calls: Sequence[OwnedCall], limit: float, unwind: float = UNWIND_LIMIT) -> None:
     """Wait for the end of all calls, cutting after `limit` seconds those that still run.
 
-    Returns in any case, `unwind` seconds after the cut at the latest; what still runs then is left behind and logged.
+    Returns in any case, `unwind` seconds after the cut at the latest; calls that still run then are abandoned and
+    logged.
     """
     with anyio.move_on_after(limit):
         for call in calls:

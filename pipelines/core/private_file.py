@@ -1,4 +1,4 @@
-"""Files that hold what somebody said: whole or not there at all, and for their owner's eyes only."""
+"""Files that hold a user's words: written whole or not at all, and readable only by their owner."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ OWNER_ONLY = 0o600
 
 
 def write_private(path: Path, content: str | bytes) -> None:
-    """Write a file in one step, in place of one that is there; text as UTF-8.
+    """Write a file in one step, in place of an existing one; text as UTF-8.
 
-    Who reads it meanwhile sees the old one or the new one, and one that was readable by all no longer is. What is no
-    file, such as `/dev/stdout`, is written to as it is.
+    A reader sees the old file or the new one, and a file that all users could read is private afterwards. Anything that
+    is no file, such as `/dev/stdout`, is written to directly.
 
     Raises:
-        OSError: It cannot be written; one that was there is as it was.
+        OSError: It cannot be written; an existing file is unchanged.
     """
     data = content.encode() if isinstance(content, str) else content
     if path.exists() and not path.is_file():
         path.write_bytes(data)
         return
-    target = Path(os.path.realpath(path))  # what a link points to is replaced, and not the link
+    target = Path(os.path.realpath(path))  # the target of a link is replaced, not the link
     descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:80]}.")  # made with mode 0600
     try:
         with open(descriptor, "wb") as file:
@@ -36,7 +36,7 @@ def write_private(path: Path, content: str | bytes) -> None:
 
 
 def create_private(path: Path) -> tuple[int, Path]:
-    """Create a file that is not there yet: `path`, or the first free one of `…-2`, `…-3` and so on.
+    """Create a new file: `path`, or the first free one of `…-2`, `…-3` and so on.
 
     Missing folders are made, for their owner only.
 
@@ -56,7 +56,7 @@ def create_private(path: Path) -> tuple[int, Path]:
 
 
 def open_private(path: Path) -> IO[bytes]:
-    """Open a file to be written piece by piece, from its beginning; what is no file is opened as it is.
+    """Open a file to be written piece by piece, from its beginning; anything that is no file is opened directly.
 
     Raises:
         OSError: It cannot be opened.
@@ -64,7 +64,7 @@ def open_private(path: Path) -> IO[bytes]:
     file = open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, OWNER_ONLY), "wb")
     if path.is_file():
         try:
-            os.chmod(path, OWNER_ONLY)  # one that was there keeps its mode otherwise
+            os.chmod(path, OWNER_ONLY)  # else an existing file keeps its mode
         except OSError:
             file.close()
             raise

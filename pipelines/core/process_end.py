@@ -1,4 +1,4 @@
-"""How the processes of the command line end: with their own status, whatever livekit's threads do then."""
+"""The end of the command line's processes: with their own exit status, in spite of livekit's threads."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from typing import NoReturn
 
 
 def run_process(main: Callable[[], object]) -> NoReturn:
-    """Run the main function of a process, and end the process as Python would, but for taking the interpreter apart.
+    """Run the main function of a process, and end the process as Python does, but without finalising the interpreter.
 
-    Threads of livekit's native library call into Python. One that does so while an interpreter is taken apart aborts
-    the process, and its exit status with it (livekit/python-sdks#627), which a busy machine shows now and then. So all
-    that an exit promises is done here (threads are waited for, exit handlers run, output is flushed), and no more.
+    Threads of livekit's native library call into Python. If one does so while the interpreter is being finalised, it
+    aborts the process, and the exit status is lost (livekit/python-sdks#627); this happens now and then on a busy
+    machine. So this function does everything that an exit promises (it waits for threads, runs exit handlers, flushes
+    output), and no more.
     """
     status = 0
     try:
         main()
     except SystemExit as ended:
         status = _status(ended.code)
-    except BaseException:  # noqa: BLE001 - nobody is left to take it
+    except BaseException:  # noqa: BLE001 - no caller is left to handle it
         sys.excepthook(*sys.exc_info())
         status = 1
     if "livekit.rtc" not in sys.modules:
@@ -30,11 +31,11 @@ def run_process(main: Callable[[], object]) -> NoReturn:
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:
             thread.join()
-    atexit._run_exitfuncs()  # no public function runs them without taking the interpreter apart
+    atexit._run_exitfuncs()  # no public function runs them without finalising the interpreter
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except (AttributeError, OSError, ValueError):  # there is none, nobody reads it, or it is closed
+        except (AttributeError, OSError, ValueError):  # there is none, it has no reader, or it is closed
             status = status or 120  # as Python has it
     os._exit(status)
 

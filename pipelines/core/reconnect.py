@@ -1,4 +1,4 @@
-"""Keeping a provider's stream open for a whole session: opening with tries, noticing a loss, opening anew, closing."""
+"""Keeping a provider's stream open for a whole session: opening with tries, noticing a loss, opening again, closing."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ CLOSE_LIMIT = 1.0
 """Seconds that closing a stream may take."""
 
 STABLE_AFTER = 5.0
-"""A stream that lived this many seconds gives its successor all tries anew."""
+"""A stream that lived this many seconds gives the next one all tries again."""
 
 USEFUL_AFTER = 0.1
-"""So does one that reported something and lived this many seconds: it worked, however short. Without a least age, code
-that fails at each first event would be opened again and again, with no pause between."""
+"""So does a stream that reported something and lived this many seconds: it worked for a short time. Without this least
+age, code that fails at each first event would be opened again and again, without a pause."""
 
 E = TypeVar("E")
 E_co = TypeVar("E_co", covariant=True)
 
 
 class EventStream(Protocol[E_co]):
-    """What is kept open."""
+    """A stream that is kept open."""
 
     def events(self) -> AsyncIterator[E_co]:
         """Yield until closed, or raise ProviderError when lost."""
@@ -49,17 +49,18 @@ S = TypeVar("S", bound=EventStream[object])
 
 
 class ReconnectingStream(ABC, Generic[S, E]):
-    """Serves one session with as many streams as it takes, one after the other.
+    """Serves one session with one stream after another.
 
-    A stream whose code raises something else than a ProviderError, or reports something unexpected, is lost like one
-    whose connection broke.
+    A stream counts as lost too when its code raises an exception other than a ProviderError, or reports something
+    unexpected.
 
     Args:
         provider: Name for errors and logs.
-        expected: What streams may yield.
+        expected: The items that streams may yield.
         retries: Tries for opening; the first one after a loss is immediate.
         open_limit: Seconds for one try.
-        on_failure: Told of each loss: with True once a successor has taken over, with False when there will be none.
+        on_failure: Called with each loss: with True when another stream has taken over, with False when there will be
+            none.
     """
 
     def __init__(
@@ -96,7 +97,7 @@ class ReconnectingStream(ABC, Generic[S, E]):
 
     @abstractmethod
     def _take(self, event: E) -> None:
-        """Take what the stream reports."""
+        """Handle an event of the stream."""
 
     @abstractmethod
     def _end(self) -> None:
@@ -107,16 +108,16 @@ class ReconnectingStream(ABC, Generic[S, E]):
         """There will be no stream any more."""
 
     def _is_replaced(self, stream: S) -> bool:
-        """Whether the stream, which ended, was closed on purpose: then the next one is opened, and nothing is lost."""
+        """Whether the stream, which ended, was closed on purpose: then the next one is opened, and it is no loss."""
         return False
 
     async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
         """Open a stream, call `task_status.started()`, and serve until cancelled.
 
-        After the last try it stays idle: `on_failure(error, False)` has told the session, which decides.
+        After the last try it stays idle: `on_failure(error, False)` has informed the session, which decides.
 
         Raises:
-            ProviderError: The first stream cannot be had.
+            ProviderError: The first stream cannot be opened.
         """
         try:
             while True:
@@ -148,7 +149,7 @@ class ReconnectingStream(ABC, Generic[S, E]):
             if not self._is_replaced(stream):
                 raise ProviderConnectionError("the stream ended by itself", provider=self._provider)
         except ProviderError as error:
-            if self._is_replaced(stream):  # left on purpose, and no loss whatever it says to that
+            if self._is_replaced(stream):  # left on purpose: its error is no loss
                 logger.debug("a stream that was replaced ended with: %s", error)
                 return
             logger.warning("lost a stream: %s", error)
@@ -162,14 +163,14 @@ class ReconnectingStream(ABC, Generic[S, E]):
                 await self._close(stream)
 
     def _break(self, error: BaseException) -> None:
-        """Take the present stream for lost: a call of it that returns at once raised."""
+        """Count the present stream as lost: a synchronous call of it raised."""
         if self._broken is None:
             self._broken = as_provider_error(error, self._provider, retryable=True)
         if self._serving is not None:
             self._serving.cancel()
 
     def _leave(self) -> None:
-        """Have no more of the present stream's events, though it does not end them."""
+        """Handle no more events of the present stream, though it does not end them."""
         if self._serving is not None:
             self._serving.cancel()
 

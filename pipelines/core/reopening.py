@@ -1,4 +1,4 @@
-"""Reopening: a component's stream that works without waiting, such as a VAD's, opened anew when its code fails."""
+"""Reopening: a component's stream that works without waiting, such as a VAD's, opened again when its code fails."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ STABLE_AFTER = 5.0
 S = TypeVar("S", bound=Closable)
 
 OnFailure = Callable[[ProviderError, bool], None]
-"""Called with each failure, and whether the stream is given up by it."""
+"""Called with each failure, and with True if the stream is given up."""
 
 
 class Reopening(Generic[S]):
-    """One session's stream of a component, over as many streams as it takes.
+    """One session's stream of a component, which a new stream replaces after a failure.
 
     Args:
         make: Opens a stream.
@@ -51,14 +51,14 @@ class Reopening(Generic[S]):
         """Open the first stream.
 
         Raises:
-            ProviderError: It cannot be had.
+            ProviderError: It cannot be opened.
         """
-        self._opened_at = self._clock.now()  # also for a try that fails: the age of the stream before it has no part
+        self._opened_at = self._clock.now()  # also if the try fails: the age of the older stream does not count
         with provider_errors(self.provider):
             self.stream = self._make()
 
     def failed(self, error: BaseException) -> None:
-        """Replace the stream whose code raised `error`, or give it up."""
+        """Replace the stream that raised `error`, or give it up."""
         if self._clock.now() - self._opened_at >= STABLE_AFTER:
             self._failures = 0
         self.close()
@@ -76,7 +76,7 @@ class Reopening(Generic[S]):
             self.failed(again)
 
     def close(self) -> None:
-        """Free the stream; one that cannot be closed is left."""
+        """Close the stream; if that fails, the stream is abandoned."""
         stream, self.stream = self.stream, None
         if stream is not None:
             close_stream(stream, self.provider)

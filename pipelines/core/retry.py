@@ -22,10 +22,10 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 OnRetry = Callable[[Exception, int], None]
-"""Told of the error of a try that failed, and of its number from 1, when another one follows."""
+"""Called with the error of a failed try, and its number from 1, when another one follows."""
 
 on_retry: ContextVar[OnRetry | None] = ContextVar("on_retry", default=None)
-"""Who wants to know of retries made by this task, and by those that it starts."""
+"""The listener for retries of this task, and of the tasks that it starts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class RetryOptions:
 
 
 async def retry(attempt: Callable[[], Awaitable[T]], options: RetryOptions) -> T:
-    """Return what `attempt()` returns, calling it again after a retryable ProviderError.
+    """Return the result of `attempt()`, calling it again after a retryable ProviderError.
 
     Raises:
         ProviderError: It is not retryable, or the tries ran out; then the last one.
@@ -57,7 +57,7 @@ async def retry(attempt: Callable[[], Awaitable[T]], options: RetryOptions) -> T
 
 
 async def _go_on_after(error: ProviderError, attempt: Callable[[], Awaitable[T]], options: RetryOptions) -> T:
-    """The first try, which failed, was made without tenacity: it costs 30 µs, and each answer's latency would pay."""
+    """The first try, which failed, was made without tenacity: that costs 30 µs, which would delay each answer."""
     failed = [error]
 
     async def again() -> T:
@@ -73,7 +73,7 @@ async def retry_stream(
     options: RetryOptions,
     is_commitment: Callable[[T], bool] = lambda _: True,
 ) -> AsyncGenerator[T, None]:
-    """Yield what `make()` yields, making it anew after a retryable error that comes before its first commitment.
+    """Yield the items of `make()`, making it again after a retryable error that comes before its first commitment.
 
     Args:
         is_commitment: Whether an item cannot be taken back; items before the first such one are held until it comes.

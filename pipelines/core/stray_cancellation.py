@@ -1,7 +1,7 @@
-"""Stray cancellations: a CancelledError that foreign code lets out although nobody cancelled its caller.
+"""Stray cancellations: a CancelledError that foreign code raises although its caller was not cancelled.
 
-It comes from awaiting a task or future that someone else cancelled. Let on, it passes every `except Exception`, and the
-task group of whoever called takes it for the end of everything that runs there.
+Its cause is that the code awaits a task or future which other code cancelled. It passes every `except Exception`, and
+the caller's task group would end all its tasks.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The W3C trace context of what is current, for requests to others: an MCP server, an HTTP service of one's own."""
+"""The W3C trace context of the current span, for requests to others: an MCP server, another HTTP service."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import sys
 
 
 def trace_headers() -> dict[str, str]:
-    """Return `traceparent` (and `tracestate`) of the current span; empty where nothing is traced.
+    """Return `traceparent` (and `tracestate`) of the current span; empty without tracing.
 
     Source: W3C Trace Context, level 1.
     """
-    if "opentelemetry.trace" not in sys.modules:  # then no span is current, and nothing is to be loaded for that
+    if "opentelemetry.trace" not in sys.modules:  # then no span is current, and no module needs to be loaded
         return {}
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 

@@ -8,9 +8,9 @@ from vivavoce.pipelines.core.clock import Clock, TimerHandle
 
 
 class Watchdog:
-    """Calls `on_expired` when it was not fed for its limit.
+    """Calls `on_expired` if it is not fed within its limit.
 
-    Feeding only notes the time, so that it may be done for every token; one timer looks now and then.
+    Feeding only stores the time, so that it may be done for every token; one timer checks the time now and then.
 
     Args:
         on_expired: Called once, synchronously; usually a cancel scope's `cancel`.
@@ -27,14 +27,14 @@ class Watchdog:
     def arm(self, seconds: float) -> None:
         """Expire in `seconds` from now, unless armed or disarmed before."""
         self._deadline = self._clock.now() + seconds
-        if self._timer is not None and self._deadline < self._looks_at:  # a shorter limit than the one before
+        if self._timer is not None and self._deadline < self._looks_at:  # a shorter limit than before
             self._timer.cancel()
             self._timer = None
         if self._timer is None:
             self._look_at(self._deadline)
 
     def disarm(self) -> None:
-        """Wait for nothing; the timer looks once more and finds nothing."""
+        """Stop the limit; the timer checks once more and does nothing."""
         self._deadline = None
 
     def close(self) -> None:

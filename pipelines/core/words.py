@@ -1,9 +1,9 @@
 """Words: where they begin and end, how many there are, and whether two texts hold the same ones, in every script.
 
-Boundaries are Unicode's (UAX 29, by the `regex` library); one inside a grapheme cluster is none. Chinese, Japanese,
-Thai, Lao, Khmer and Burmese are written without spaces, and UAX 29 ends a "word" there after every sign. That is right
-for cutting. For counting, a run of Han or Kana counts as a word for every two clusters, one of the others as a word
-for every four, which is about the length of their words.
+Boundaries are Unicode's (UAX 29, by the `regex` library); one inside a grapheme cluster does not count. Chinese,
+Japanese, Thai, Lao, Khmer and Burmese are written without spaces, and UAX 29 ends a "word" there after every sign. That
+is right for cutting. For counting, every two clusters of a run of Han or Kana count as a word, and every four of the
+others, which is about the length of their words.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from regex import Pattern
 
 EDGE_PUNCTUATION = ".,:;!?…¿¡。、，！？：；؟۔।\"'`´‘’“”„«»()[]（）「」『』《》–—"
-"""What is spelling at a word's edge. Inside a word it is not: 1.5 is not 15, and we're not were."""
+"""Punctuation at a word's edge. Inside a word it counts: 1.5 is not 15, and we're is not were."""
 
 _DENSE = r"[[\p{Script_Extensions=Han}\p{Script_Extensions=Hiragana}\p{Script_Extensions=Katakana}]&&[\p{L}\p{N}]]"
 _LONG = r"[[\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]&&[\p{L}\p{N}]]"
@@ -34,13 +34,13 @@ _CLUSTERS_A_WORD = {"dense": 2, "long": 4, None: 0}
 
 @cache
 def _pattern(name: str) -> Pattern[str]:
-    import regex  # 10 ms, which a session that needs none should not wait for
+    import regex  # 10 ms, which only sessions that need it should wait for
 
     return regex.compile(_PATTERNS[name], regex.V1 | regex.S)
 
 
 def count_words(text: str) -> int:
-    """Return how many words `text` holds; punctuation is none."""
+    """Return how many words `text` holds, without punctuation."""
     words = 0
     for found in _pattern("counted").finditer(text):
         size = _CLUSTERS_A_WORD[found.lastgroup]
@@ -54,7 +54,7 @@ def is_spaceless(text: str) -> bool:
 
 
 def is_letter(sign: str) -> bool:
-    """Whether one character is of a word: a letter, a digit, or a mark upon one, such as a Thai vowel."""
+    """Whether one character belongs to a word: a letter, a digit, or a mark on one, such as a Thai vowel."""
     return sign.isalnum() or unicodedata.category(sign).startswith("M")
 
 
@@ -115,7 +115,8 @@ def words_of(text: str) -> list[str]:
 
 
 def after_common_words(text: str, other: str) -> tuple[int, str]:
-    """Return with how many of the same words both begin, and what follows these in `text`; empty if no word does."""
+    """Return the number of words that both begin with, and the text behind them; the text is empty if no word
+    follows."""
     words, known = list(_pattern("word").finditer(text)), words_of(other)
     common = 0
     while common < min(len(words), len(known)) and words_of(words[common][0]) == [known[common]]:
@@ -124,7 +125,7 @@ def after_common_words(text: str, other: str) -> tuple[int, str]:
 
 
 def same_words(one: str, other: str) -> bool:
-    """Tell whether nothing but case, white space and the punctuation at words' edges differs."""
+    """Return whether nothing differs but case, white space and the punctuation at words' edges."""
     return one == other or _bare_pieces(one) == _bare_pieces(other)
 
 

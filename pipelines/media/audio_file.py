@@ -44,13 +44,13 @@ def check_audio_file(path: str | os.PathLike[str]) -> str:
         raise ConfigurationError(
             f"needed the path of an audio file, got {shown(name)}, where no file is; mend the path"
         )
-    return str.__str__(name)  # plain, whatever methods a subclass has
+    return str.__str__(name)  # a plain str, without a subclass's methods
 
 
 class AudioFileReader:
-    """Reads one file, once or again and again. `read` and `rewind` block and are meant for one thread at a time.
+    """Reads one file, once or repeatedly. `read` and `rewind` block and are meant for one thread at a time.
 
-    `close` does not block and may be called while a read is on in a thread, which then closes the file.
+    `close` does not block and may be called during a read in a thread, which then closes the file.
     """
 
     def __init__(self, path: str) -> None:
@@ -61,11 +61,11 @@ class AudioFileReader:
 
     @property
     def duration(self) -> float | None:
-        """Seconds that the file says it has, from the first read on; an estimate for some kinds."""
+        """Length in seconds by the file's header, from the first read on; an estimate for some kinds."""
         return None if self._decoder is None else self._decoder.duration
 
     def read(self) -> AudioFrame | None:
-        """Return the next second or so, mono; None at the end, and once it is closed.
+        """Return the next second or so, mono; None at the end, and after `close()`.
 
         Raises:
             AudioFileError: The file is gone, broken or of no known kind.
@@ -79,12 +79,12 @@ class AudioFileReader:
                 self.close()
 
     def rewind(self) -> None:
-        """Begin anew with the next read."""
+        """Start again from the beginning with the next read."""
         with self._lock:
             self._drop()
 
     def close(self) -> None:
-        """Close the file; fine at any time."""
+        """Close the file; allowed at any time."""
         self.is_closed = True
         if self._lock.acquire(blocking=False):
             try:
@@ -99,7 +99,7 @@ class AudioFileReader:
             if self._decoder is None:
                 self._decoder = _open(self._path)
             frame = self._decoder.read(round(PIECE_SECONDS * self._decoder.sample_rate))
-        except ConfigurationError:  # a ValueError too, which says what to do
+        except ConfigurationError:  # a ValueError too, whose text has a remedy
             raise
         except (OSError, EOFError, ValueError, wave.Error) as error:
             raise AudioFileError(f"cannot read the audio file {self._path!r}: {error}") from error

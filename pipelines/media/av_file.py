@@ -50,7 +50,7 @@ class AvDecoder:
     def _decode(self, stream: av.AudioStream) -> Iterator[bytes]:
         resampler = AudioResampler(format="s16", layout="mono", rate=self.sample_rate)
         for frame in self._container.decode(stream):
-            frame.pts = None  # the samples as they come: gaps in a file's own times are not to be filled
+            frame.pts = None  # samples without times: gaps in the file's times must not be filled
             for out in resampler.resample(frame):
                 yield out.to_ndarray().tobytes()
         for out in resampler.resample(None):
@@ -59,7 +59,7 @@ class AvDecoder:
 
 @contextmanager
 def _as_value_error() -> Iterator[None]:
-    """Turn PyAV's errors, some of which are of no built-in kind, into one."""
+    """Turn PyAV's errors, some of which have no built-in base, into one kind."""
     try:
         yield
     except av.FFmpegError as error:

@@ -1,4 +1,4 @@
-"""Cutting and keeping samples: to frames of one size, a bounded ring of the newest, and a store read by position."""
+"""Cutting and keeping samples: into frames of one size, a bounded ring of the newest, and a store read by position."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from vivavoce.pipelines.media.frame import BYTES_PER_SAMPLE, FRAME_SECONDS, AudioFrame
 
 MAX_PIECE_BYTES = 1 << 16
-"""What a `SampleStore` keeps in one piece: 1.4 s at 24 kHz."""
+"""Size limit of one piece in a `SampleStore`: 1.4 s at 24 kHz."""
 
 
 class FrameChunker:
@@ -47,10 +47,10 @@ class FrameChunker:
 class RecentFrames:
     """The newest frames up to `seconds`; older ones are dropped and counted.
 
-    For a stage that must wait, such as a speech recogniser that is being connected again.
+    For a stage that must wait, such as an STT that connects again.
 
     Args:
-        on_drop: Told of each frame dropped, where that is a loss.
+        on_drop: Called for each dropped frame, if that is a loss.
     """
 
     def __init__(self, seconds: float, on_drop: Callable[[], None] | None = None) -> None:
@@ -83,9 +83,9 @@ def _nanoseconds(seconds: float) -> int:
 
 
 class SampleStore:
-    """Mono samples read by their position, as often as one likes, until they are forgotten.
+    """Mono samples that are read by their position, any number of times, until they are forgotten.
 
-    The pieces are kept as they came: a long answer is neither copied nor held in one growing block.
+    It keeps the pieces that it was given: a long answer is neither copied nor held in one growing block.
     """
 
     def __init__(self) -> None:
@@ -102,7 +102,7 @@ class SampleStore:
             if data:
                 self._pieces.append(data)
             return
-        for at in range(0, len(data), MAX_PIECE_BYTES):  # cut, so that what was read of it can be forgotten
+        for at in range(0, len(data), MAX_PIECE_BYTES):  # cut, so that samples can be forgotten once they are read
             self._pieces.append(data[at : at + MAX_PIECE_BYTES])
 
     def read(self, position: int, samples: int) -> bytes:

@@ -1,4 +1,4 @@
-"""AudioFrame and VideoFrame: the values that media travels in."""
+"""AudioFrame and VideoFrame: the values that carry media."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class AudioFrame:
 
 @dataclass(frozen=True, slots=True)
 class VideoFrame:
-    """One picture, encoded (`image/jpeg`, `image/png`) so that it can go to a model as it is."""
+    """One picture, encoded (`image/jpeg`, `image/png`) as a model takes it."""
 
     data: bytes = field(repr=False)
     media_type: str

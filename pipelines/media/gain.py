@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def ramp(data: bytes, start: float, end: float) -> bytes:
-    """Return mono 16-bit PCM with a gain that goes linearly from `start` to `end` over its samples."""
+    """Return mono 16-bit PCM with a gain that changes linearly from `start` to `end` over its samples."""
     import numpy as np
 
     samples = np.frombuffer(data, dtype=np.int16)
@@ -20,28 +20,28 @@ def ramp(data: bytes, start: float, end: float) -> bytes:
 
 
 class Gain:
-    """A gain that goes linearly, sample by sample, to where it was sent last."""
+    """A gain that moves linearly, sample by sample, to its latest target."""
 
     def __init__(self, value: float = 0.0) -> None:
         self.target = value
-        """Where it goes, or is."""
+        """The target."""
         self._left = 0
         self._step = 0.0
 
     @property
     def value(self) -> float:
-        """Where it is."""
+        """The present gain."""
         return self.target - self._step * self._left
 
     def move_to(self, target: float, samples: int) -> None:
-        """Go to `target` within `samples` from where it is; at once if that is 0."""
+        """Move to `target` within `samples`; at once if that is 0."""
         if target == self.target:
             return
         self._step = (target - self.value) / samples if samples else 0.0
         self.target, self._left = target, samples
 
     def take(self, samples: int) -> float | npt.NDArray[np.float32]:
-        """Return the gains of the next samples: one number where it stands still."""
+        """Return the gains of the next samples: one number if the gain does not move."""
         if not self._left:
             return self.target
         import numpy as np

@@ -1,4 +1,4 @@
-"""LoopedFile: an audio file at a given rate, once or for ever, whose ends do not click; read in a thread."""
+"""LoopedFile: an audio file at a given rate, once or for ever, with ends that do not click; read in a thread."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from vivavoce.pipelines.media.gain import ramp
 from vivavoce.pipelines.media.resample import Resampler
 
 SEAM_SECONDS = 0.005
-"""How long the ends are faded where they do not meet."""
+"""Seconds for which the ends are faded if they do not meet."""
 KEPT_SECONDS = 5.0
-"""Up to this length a file is read once and kept; a longer one is read anew each time around."""
+"""A file up to this length is read once and kept; a longer one is read again in each round."""
 
 
 class LoopedFile:
-    """Reads a file round and round: a loop is exact to the sample, and the change of rate runs on through its seam.
+    """Reads a file in a loop that is exact to the sample; the resampler runs on through the seam.
 
-    Where the last and the first sample are further apart than any neighbours close to them, both ends are faded for
-    5 ms; a loop that was made to meet is left as it is. The end of one that is not looped fades in the same way.
-    `read` blocks and is meant for one thread at a time; `close` may be called meanwhile, as with `AudioFileReader`.
+    If the step from the last to the first sample is larger than the steps close to it, both ends are faded for 5 ms; a
+    loop whose ends meet is unchanged. The end of a file that is not looped is faded in the same way. `read` blocks and
+    is meant for one thread at a time; `close` may be called meanwhile, as with `AudioFileReader`.
 
     Args:
-        rate: Hz of what is returned.
+        rate: Hz of the returned frames.
     """
 
     def __init__(self, path: str, rate: int, *, is_looping: bool) -> None:
@@ -76,7 +76,7 @@ class LoopedFile:
                     if not meets:
                         data = ramp(data[:seam], 0.0, 1.0) + data[seam:]
                     is_start = False
-                held = data[-seam:]  # until it is known whether more comes
+                held = data[-seam:]  # until the next read shows whether more comes
                 if len(data) > len(held):
                     yield AudioFrame(data[: -len(held)], rate)
             if is_start:
@@ -104,7 +104,7 @@ class LoopedFile:
 
 
 def _meet(tail: bytes, head: bytes) -> bool:
-    """Tell whether the step from the last sample of `tail` to the first of `head` is like those beside it."""
+    """Return whether the step from the last sample of `tail` to the first of `head` is like the steps beside it."""
     import numpy as np
 
     before, after = (np.frombuffer(part, dtype=np.int16).astype(np.int32) for part in (tail, head))

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def downmix(frame: AudioFrame) -> AudioFrame:
-    """Return the mean of a frame's channels; a mono frame as it is."""
+    """Return the mean of a frame's channels; a mono frame unchanged."""
     if frame.num_channels == 1:
         return frame
     import numpy as np

@@ -27,7 +27,7 @@ class Resampler:
         self._stream: soxr.ResampleStream | None = None
 
     def push(self, frame: AudioFrame) -> AudioFrame:
-        """Return what `frame` yields; it may be shorter than the input, even empty, while soxr looks ahead.
+        """Return the resampled audio; it may be shorter than the input, even empty, while soxr looks ahead.
 
         Raises:
             ValueError: The frame's rate is not `input_rate`, or it is not mono.

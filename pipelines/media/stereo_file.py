@@ -1,6 +1,6 @@
 """Writing stereo audio piece by piece, to WAV or, by PyAV (the extra `audio`), Ogg Opus. It blocks: use a thread.
 
-A WAV file is whole after every piece, so that a process that dies leaves one that can be played.
+A WAV file is valid after every piece, so that it can be played even if the process dies.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class StereoFile(Protocol):
 
 
 def create(path: Path, sample_rate: int) -> StereoFile:
-    """Create a file that is not there yet, beside `path` if that is; only its owner may read it.
+    """Create a new file, `path` or a free name beside it; only its owner may read it.
 
     Raises:
         OSError: It cannot be made.
@@ -68,7 +68,7 @@ class WavWriter:
         self._put(self._header())
 
     def write(self, data: bytes) -> None:
-        """Append, and say in the header how long the file is now."""
+        """Append the samples, and update the length in the header."""
         if self._bytes + len(data) > _MOST:
             raise OSError(errno.EFBIG, "a WAV file holds no more than 4 GiB")
         self._put(data)
@@ -119,7 +119,7 @@ class OpusWriter:
             self._container.mux(self._stream.encode(frame))
 
     def close(self) -> None:
-        """Write what the encoder holds, and close the file."""
+        """Write the samples that the encoder holds, and close the file."""
         with _as_os_error():
             self._container.mux(self._stream.encode(None))
             self._container.close()
@@ -127,7 +127,7 @@ class OpusWriter:
 
 @contextmanager
 def _as_os_error() -> Iterator[None]:
-    """Turn PyAV's errors, some of which are of no built-in kind, into one."""
+    """Turn PyAV's errors, some of which have no built-in base, into one kind."""
     import av
 
     try:

@@ -24,7 +24,7 @@ def read_wav(path: Path) -> AudioFrame:
 
 
 def write_wav(path: Path, frame: AudioFrame) -> None:
-    """Write one frame, mono or stereo, as a WAV file that only its owner may read, in place of one that is there.
+    """Write one frame, mono or stereo, as a WAV file that only its owner may read, in place of an existing file.
 
     Raises:
         OSError: It cannot be written.
@@ -51,7 +51,7 @@ class WavDecoder:
         self.sample_rate = self._file.getframerate()
         self._channels = self._file.getnchannels()
         self._width = self._file.getsampwidth()
-        # A file that was written to a pipe says nothing true of its length.
+        # The length in the header of a file that was written to a pipe is wrong.
         there = os.path.getsize(path) // (self._channels * self._width)
         self.duration: float | None = min(self._file.getnframes(), there) / self.sample_rate
 
