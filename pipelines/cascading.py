@@ -32,7 +32,7 @@ _REMARKS = (Usage, Done)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CascadingOptions(SpeechOptions):
-    """How a cascading pipeline speaks, and deals with what fails.
+    """How a cascading pipeline speaks and handles failures.
 
     What each option does: docs/options.md.
     """

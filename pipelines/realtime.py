@@ -1,28 +1,30 @@
 """RealtimePipeline: a speech-to-speech model under the same session as a cascade.
 
-Three choices make its modes, all independent of each other:
+Three independent choices make its modes:
 
-* **Who answers with which voice.** `RealtimeOptions.answers`: the model with speech, or the model with text and the tts
-  speaks. `say` goes word for word through the tts where there is one; else the model is asked to say it, by a request
+* **The voice of an answer.** `RealtimeOptions.answers`: the model answers with speech, or it answers with text and the
+  tts speaks. `say` goes word for word through the tts if there is one; else the model is asked to say it, by a request
   marked as such.
-* **Whose words.** With an stt the caller's words are its; else the model's own transcripts, which may come after the
-  answer. They enter the history where their turn is, whenever they come.
+* **The source of the caller's words.** The stt if there is one; else the model's own transcripts, which may come after
+  the answer. They enter the history at their turn's place, whenever they come.
 * **Who decides that a turn is over: the vad, if there is one.** With a vad the session decides, as in a cascade: by
-  pauses, the turn detector, push to talk; the model is told by a commit, and hears nothing but the caller's turns.
-  Without one the model's server decides. `RealtimeOptions.turn_detection="remote"` keeps the server in charge beside a
-  vad, which then only tells sooner that the caller speaks.
+  pauses, the turn detector, push to talk; the model receives a commit, and hears only the caller's turns. Without one
+  the model's server decides. `RealtimeOptions.turn_detection="remote"` keeps the server in charge beside a vad, which
+  then only reports speech sooner.
 
-Where it differs from a cascade, and why:
+A denoiser cleans the audio before the model, the vad and the stt hear it.
 
-* Without an stt, words are no condition of a turn, for they come too late: speech that the vad hears is a turn, and
-  takes the floor at its end where it is longer than `interruption.min_duration`; shorter speech beside the agent's is
-  dropped as a sign of listening. Noise cannot be told from speech. With an stt all is as in a cascade.
-* An answer cannot be begun ahead (`preemptive`): the remote conversation keeps what it was asked.
-* What `on_user_turn_completed` makes of the words enters the history; the model has heard the caller itself. What the
-  hook adds as instructions, it is told. A turn that the hook drops (`StopResponse`), or a message that an application
-  takes out of the history, is taken out of the remote conversation where the model can (`deletes`); else it stays.
-* A `ConversationFlow` is refused: the model answers what it hears.
-* A tool that still runs is not shown as such: the model keeps the open call.
+Differences from a cascade:
+
+* Without an stt, a turn needs no words, since they come too late: speech that the vad hears is a turn, and takes the
+  floor at its end if it is longer than `interruption.min_duration`; shorter speech beside the agent's is dropped as a
+  backchannel. Noise cannot be distinguished from speech. With an stt all is as in a cascade.
+* An answer cannot be begun ahead (`preemptive`): the remote conversation keeps each request.
+* The result of `on_user_turn_completed` enters the history; the model has heard the caller itself. The model receives
+  the instructions that the hook adds. A turn that the hook drops (`StopResponse`), or a message that an application
+  removes from the history, is removed from the remote conversation if the model can do so (`deletes`); else it stays.
+* A `ConversationFlow` is refused: the model answers the audio.
+* A running tool is not shown as such: the model keeps the open call.
 """
 
 from __future__ import annotations
@@ -65,14 +67,14 @@ _SPOKEN = (AudioChunk, TextDelta)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealtimeOptions(SpeechOptions):
-    """How a realtime pipeline is put together, speaks with a voice of one's own, and deals with what fails.
+    """How a realtime pipeline is built, speaks with its own tts, and handles failures.
 
     What each option does: docs/options.md.
     """
 
     turn_detection: TurnDetection | None = None
-    """Who ends the user's turns. None: the session (`local`) where there is a vad, else the model's server (`remote`).
-    With `remote` a vad only tells, sooner than the server, that the user speaks."""
+    """Who ends the user's turns. None: the session (`local`) if there is a vad, else the model's server (`remote`).
+    With `remote` a vad only reports, sooner than the server, that the user speaks."""
     answers: Literal["audio", "text"] | None = None
     """Whether the model answers with speech or with text for a tts. None: speech, if it can."""
     reconnect: RetryOptions = field(default_factory=lambda: RetryOptions(waits=(0.5, 0.5)))
@@ -87,18 +89,19 @@ class RealtimeOptions(SpeechOptions):
 
 
 class RealtimePipeline(Pipeline):
-    """Listens, thinks and speaks with one model, helped by components of one's own; the module says how.
+    """Listens, thinks and speaks with one model, helped by other components; the module's docstring has the details.
 
     Args:
         model: Shared; only connections opened here are closed here.
         stt: Makes the caller's words, in place of the model's transcripts.
         tts: Speaks `say`, and the answers of a model that makes text.
-        vad: Tells when the user speaks, and has the session decide when a turn is over.
+        vad: Reports when the user speaks; with it the session decides when a turn is over.
+        denoise: Cleans the audio before model, VAD, STT and turn detector.
         turn_detector: Judges pauses; needs the vad, and the stt if it judges by words.
-        fallback: Goes on with the call where the model cannot be had, at the start or later, for example a cascade.
+        fallback: Goes on with the call if the model fails, at the start or later, for example a cascade.
     Raises:
-        ConfigurationError: Something is not what its name says.
-        CapabilityError: The model, or what goes with it, cannot do what is asked for; the error names the remedy.
+        ConfigurationError: A component is of another port.
+        CapabilityError: The model, or another component, lacks a needed capability; the error names the remedy.
     """
 
     name = "realtime"
@@ -146,7 +149,7 @@ class RealtimePipeline(Pipeline):
 
     @property
     def capabilities(self) -> PipelineCapabilities:
-        """The model's, completed by the components."""
+        """The model's capabilities, completed by the components."""
         model, own = self.model.capabilities, self.components
         present = (("realtime_model", self.model), *own.present())
         return PipelineCapabilities(
@@ -166,7 +169,7 @@ class RealtimePipeline(Pipeline):
 
     @property
     def output_rate(self) -> int:
-        """Hz of what is spoken."""
+        """Hz of the spoken audio."""
         tts = self.components.tts
         if self.answers == "audio" or tts is None:
             return self.model.capabilities.output_rate
@@ -263,7 +266,7 @@ class RealtimePipelineConnection(PipelineConnection):
     # --- answers
 
     def generate(self, request: GenerateRequest) -> AsyncGenerator[LLMEvent | AudioChunk, None]:
-        """Ask for an answer, again until something of it has come."""
+        """Ask for an answer, with further tries until a part of it has come."""
         return retry_stream(lambda: self._generate(request), self._pipeline.options.reply_retry, _is_answer)
 
     async def _generate(self, request: GenerateRequest) -> AsyncGenerator[LLMEvent | AudioChunk, None]:
@@ -286,7 +289,7 @@ class RealtimePipelineConnection(PipelineConnection):
                     yield item
 
     def speak(self, text: str | AsyncIterator[str]) -> AsyncGenerator[AudioChunk, None]:
-        """Speak with one's own voice, else have the model say it, as soon as the text is whole."""
+        """Speak with the tts, else have the model say it, as soon as the text is whole."""
         if self._voice is not None:
             return at_rate(self._voice.speak(text), self._pipeline.output_rate)
         return self._say(text)
@@ -304,7 +307,7 @@ class RealtimePipelineConnection(PipelineConnection):
         """Return the stream of an answer that the model began.
 
         Raises:
-            KeyError: There is no such answer, or no more: its connection was lost.
+            KeyError: There is no such answer, or its connection was lost.
         """
         if self._link.connection is None:
             raise KeyError(f"no remote answer {remote_reply_id!r}: its connection was lost")
@@ -318,19 +321,19 @@ class RealtimePipelineConnection(PipelineConnection):
     # --- the conversation
 
     def truncate(self, item_id: str, played_seconds: float, heard_text: str) -> None:
-        """Tell the model how much was heard, if it can take that."""
+        """Inform the model how much was heard, if it truncates."""
         if self._link.connection is not None and self._can.truncates and item_id in self._link.known:
             self._link.connection.truncate(item_id, played_seconds, heard_text)
 
     @property
     def conversation(self) -> LinkedConversation:
-        """What the model is told of the history."""
+        """The remote model's copy of the history."""
         return self._conversation
 
     def update(
         self, instructions: str, tools: Sequence[Tool[..., object]], *, is_history_changed: bool = False
     ) -> None:
-        """Pass on new instructions and tools, to be in force for the next answer."""
+        """Pass on new instructions and tools, for the next answer."""
         if is_history_changed:
             self._instructions, self._tools = instructions, tuple(tools)
             self._link.replace()
@@ -359,7 +362,7 @@ class RealtimePipelineConnection(PipelineConnection):
             resume=resume,
         )
 
-    # --- what is reported
+    # --- events
 
     def _on_ears_event(self, event: ev.PipelineEvent) -> None:
         if isinstance(event, ev.UserSpeechStarted):

@@ -11,10 +11,10 @@ from vivavoce.pipelines.media.frame import AudioFrame
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DenoiseCapabilities:
-    """What a denoiser needs.
+    """The needs of a denoiser.
 
     Args:
-        sample_rate: Hz that `push` takes and returns; the pipeline resamples.
+        sample_rate: Hz of the audio in and out; the pipeline resamples.
         delay: Seconds by which the output lags the input.
     """
 
@@ -25,8 +25,8 @@ class DenoiseCapabilities:
 class DenoiseStream(ABC):
     """One session's denoiser.
 
-    If `push()` raises, or returns something else than promised, the session hears the caller without the denoiser from
-    there on. The call goes on.
+    If `push()` raises, or returns something unexpected, the session hears the caller without the denoiser from then on.
+    The call goes on.
     """
 
     @abstractmethod
@@ -38,7 +38,7 @@ class DenoiseStream(ABC):
 
 
 class Denoiser(Component, ABC):
-    """Cleans the caller's audio before VAD and STT hear it."""
+    """Cleans the caller's audio before VAD, STT and realtime model hear it."""
 
     @property
     def capabilities(self) -> DenoiseCapabilities:

@@ -1,1 +1,1 @@
-"""The LLM port, the conversation it is given (`chat_context`), and what it may call (`tools`)."""
+"""The LLM port, its conversation (`chat_context`) and its `tools`."""

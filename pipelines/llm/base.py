@@ -1,4 +1,4 @@
-"""LLM, the request it gets and what it streams."""
+"""LLM, its request and the events of its answer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vivavoce.pipelines.llm.tools import Tool, ToolCall, ToolChoice
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LLMCapabilities:
-    """What a model takes.
+    """The abilities of a model.
 
     Args:
         supports_tools: Whether it can call tools.
@@ -30,10 +30,10 @@ class GenerateRequest:
     """One model step.
 
     Args:
-        context: The whole conversation. A remote connection sends the items whose ids it has not sent yet.
+        context: The whole conversation. A remote connection sends only the items that it has not sent yet.
         instructions: The agent's standing instructions.
         extra_instructions: Instructions for this generation only.
-        tools: What the model may call.
+        tools: The tools that the model may call.
         turn_id: The turn that it answers, for records.
     """
 
@@ -50,7 +50,7 @@ class TextDelta:
     """The next piece of the answer's text.
 
     Args:
-        item_id: What a realtime model calls the item that it is part of; empty elsewhere.
+        item_id: A realtime model's name for the item that the text belongs to; empty elsewhere.
     """
 
     text: str = field(repr=False)
@@ -59,7 +59,7 @@ class TextDelta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What a request took."""
+    """The tokens of a request."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -68,7 +68,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The step is over; `reason` is the provider's own word for why (`stop`, `length`, `tool_calls` …)."""
+    """The step is over; `reason` is the provider's own word for the cause (`stop`, `length`, `tool_calls` …)."""
 
     reason: str = "stop"
 
@@ -76,11 +76,11 @@ class Done:
 LLMEvent = TextDelta | ToolCall | Usage | Done
 
 LLM_EVENTS = Expected(TextDelta, ToolCall, Usage, Done, text=str, name=str, arguments=str, call_id=str)
-"""What `LLM.generate()` may yield."""
+"""The items that `LLM.generate()` may yield."""
 
 
 class LLM(Component, ABC):
-    """A language model, or what stands in for one."""
+    """A language model, or a substitute for one."""
 
     @property
     def capabilities(self) -> LLMCapabilities:
@@ -92,7 +92,7 @@ class LLM(Component, ABC):
         """Run one step: text as it comes, whole tool calls, usage, and `Done` last. Closing it cancels the request.
 
         Raises:
-            ProviderError: While iterating. A retryable one that comes before any text or call is tried again. Another
-                exception, or an item of another kind, fails the turn as a ProviderError would that is not retryable;
-                the call goes on.
+            ProviderError: While iterating. A retryable one that comes before any text or call is tried again. Any other
+                exception, or an item of another kind, fails the turn like a ProviderError that is not retryable; the
+                call goes on.
         """

@@ -1,7 +1,7 @@
-"""ChatContext: the conversation as items with stable ids, and what can be done with it.
+"""ChatContext: the conversation as items with stable ids, and operations on it.
 
 `append`, `insert`, `replace` and `remove` change it; everything else returns another context over the same frozen
-items. What leaves items out keeps a call and its output together.
+items. Operations that leave items out keep a call and its output together.
 """
 
 from __future__ import annotations
@@ -79,29 +79,29 @@ class ChatContext:
         self._items.append(item)
 
     def insert(self, item: ChatItem, *, before: str) -> None:
-        """Put `item` before the one with the id `before`.
+        """Put `item` before the item with the id `before`.
 
         Raises:
-            KeyError: There is none.
+            KeyError: There is no such item.
         """
         self._items.insert(self._place(before), item)
 
     def replace(self, item: ChatItem) -> None:
-        """Put `item` in the place of the one with its id.
+        """Put `item` in the place of the item with its id.
 
         Raises:
-            KeyError: There is none.
+            KeyError: There is no such item.
         """
         self._items[self._place(item.id)] = item
 
     def remove(self, item_id: str) -> None:
-        """Take out the item with that id, if it is there."""
+        """Remove the item with that id, if it is there."""
         self._items = [item for item in self._items if item.id != item_id]
 
     # --- other contexts
 
     def copy(self) -> ChatContext:
-        """Return a list of its own over the same frozen items."""
+        """Return a copy with a list of its own over the same frozen items."""
         return ChatContext(self._items)
 
     def filter(
@@ -134,12 +134,12 @@ class ChatContext:
         count_tokens: TokenCounter = estimate_tokens,
         keep_system: bool = True,
     ) -> ChatContext:
-        """Return the newest items, as many as fit.
+        """Return the newest items that fit.
 
-        The newest item is kept in any case, with all of its step where it is a tool's.
+        The newest item is kept in any case, with all of its step if it belongs to a tool.
 
         Args:
-            count_tokens: Says what an item takes; by default a rough estimate.
+            count_tokens: Returns the tokens of an item; by default a rough estimate.
             keep_system: Whether the system's messages stay, however old; they count.
         Raises:
             ConfigurationError: A limit is below 1.
@@ -158,14 +158,14 @@ class ChatContext:
         )
 
     async def summarise(self, by: Summariser, *, keep_items: int = 10, limit: float = 30.0) -> ChatContext:
-        """Return the newest `keep_items` items, with one summary in the place of those before them.
+        """Return the newest `keep_items` items, with one summary in the place of the older ones.
 
-        The summary is a message of the system, placed and dated where the last of the old items was. Older summaries
-        go into it; other messages of the system stay. This context is left as it is.
+        The summary is a message of the system, with the place and date of the last of the old items. Older summaries
+        go into it; other messages of the system stay. This context does not change.
 
         Args:
-            by: Gets the old items and says what was said; see `LLMSummariser`.
-            keep_items: At least so many stay; more, where a call would be parted from its output.
+            by: Receives the old items and returns a summary; see `LLMSummariser`.
+            keep_items: The least number of items that stay; more stay if a call would lose its output.
             limit: Seconds for `by`.
         Raises:
             ProviderTimeoutError: No summary came in time.
@@ -197,7 +197,7 @@ class ChatContext:
         )
 
     def merge(self, other: ChatContext) -> ChatContext:
-        """Return the items of both, by time where they interleave; of one id, this context's.
+        """Return the items of both, by time where they interleave; if both have an id, this context's item.
 
         Each context's own order is kept, and so are its calls with their outputs.
         """
@@ -224,10 +224,11 @@ class ChatContext:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> ChatContext:
-        """Return the context that `to_json` was called on.
+        """Return the context from the data of `to_json`.
 
         Raises:
-            ConfigurationError: The data is of another version or shape; it says where, and quotes no content.
+            ConfigurationError: The data is of another version or shape; the error names the place, and quotes no
+                content.
         """
         return cls(items_from_json(data))
 
@@ -247,4 +248,4 @@ class ChatContext:
 
 
 Summariser = Callable[[ChatContext], Awaitable[str]]
-"""Says in a few sentences what was said and done in a conversation."""
+"""Returns a summary of a conversation in a few sentences."""

@@ -1,4 +1,4 @@
-"""ChatItem: what a conversation consists of: messages, tool calls and their outputs, handoffs, config changes.
+"""ChatItem: the items of a conversation: messages, tool calls and their outputs, handoffs, config changes.
 
 Items are frozen and have stable ids: a change makes a new item under the old id.
 """
@@ -17,7 +17,7 @@ ROLES: tuple[str, ...] = get_args(Role)
 
 
 NO_TRANSCRIPT = "[no transcript]"
-"""The content of a message whose words are not known."""
+"""The content of a message whose words are unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,16 +25,16 @@ class ChatMessage:
     """Words of one speaker.
 
     Args:
-        content: For an assistant, what was heard, not what was generated.
-        interrupted: The message was cut short; providers tell the model so in the request.
-        backchannel: The user's "mhm", kept and answered by nobody.
-        no_transcript: The words are not known (yet): a realtime model heard or said them itself. The content is
+        content: For an assistant, the words that were heard, not all that were generated.
+        interrupted: The message was cut short; providers mark it in the request.
+        backchannel: The user's "mhm", kept without an answer.
+        no_transcript: The words are unknown (yet): a realtime model heard or said them itself. The content is
             `NO_TRANSCRIPT`.
-        is_summary: It stands for messages that were taken out.
-        speaker: Who said it, where a room has several; empty otherwise.
+        is_summary: It replaces messages that were removed.
+        speaker: Who said it, in a room with several speakers; empty otherwise.
         turn_id: The turn that it belongs to.
         sequence: Grows with each item of a session's history.
-        created_at: Wall clock, seconds since the epoch, so that it means the same in another process.
+        created_at: Wall clock, seconds since the epoch, so that it is valid in another process.
     """
 
     role: Role
@@ -58,7 +58,7 @@ class ChatMessage:
 
     @property
     def transcript(self) -> str:
-        """The words; empty where they are not known."""
+        """The words; empty if they are unknown."""
         return "" if self.no_transcript else self.content
 
 
@@ -78,7 +78,7 @@ class FunctionCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionCallOutput:
-    """What the call with the same `call_id` came to; there is exactly one for each call in a history."""
+    """The output of the call with the same `call_id`; a history holds exactly one for each call."""
 
     call_id: str
     name: str
@@ -93,10 +93,10 @@ class FunctionCallOutput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentHandoff:
-    """The conversation went from one agent to another. For readers of the history: no model is sent it.
+    """The conversation went from one agent to another. For readers of the history: no model receives it.
 
     Args:
-        old_agent, new_agent: Their ids; `old_agent` is empty for the agent that a conversation begins with.
+        old_agent, new_agent: Their ids; `old_agent` is empty for the first agent of a conversation.
     """
 
     old_agent: str
@@ -110,11 +110,11 @@ class AgentHandoff:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigChange:
-    """What the model is told to be, or may call, was changed. For readers of the history: no model is sent it.
+    """An agent's instructions or tools changed. For readers of the history: no model receives it.
 
     Args:
-        agent: The id of the agent that it is about.
-        instructions: The new ones; None where they stayed as they were.
+        agent: The id of the agent.
+        instructions: The new ones; None if they did not change.
         tools_added, tools_removed: Names.
     """
 

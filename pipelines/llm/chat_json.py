@@ -1,4 +1,4 @@
-"""Items as JSON data and back. Version 1; later versions only add fields, which an older reader passes over."""
+"""Items as JSON data and back. Version 1; later versions only add fields, which an older reader ignores."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def items_to_json(items: Sequence[ChatItem], *, images: bool) -> dict[str, Any]:
 
 
 def items_from_json(data: object) -> list[ChatItem]:
-    """Return what `items_to_json` was given.
+    """Return the items from the data of `items_to_json`.
 
     Raises:
-        ConfigurationError: The data is of another version or shape; it says where, and quotes no content.
+        ConfigurationError: The data is of another version or shape; the error names the place, and quotes no content.
     """
     if not isinstance(data, Mapping):
         raise ConfigurationError(f"a history must be an object with 'version' and 'items', got {_kind(data)}")
@@ -98,7 +98,7 @@ def _is_required(field: Field[Any]) -> bool:
 
 
 def _read(value: object, hint: Any, *, place: str) -> object:
-    """Return `value` as a field of type `hint` holds it."""
+    """Return `value` as the type of a field with the hint `hint`."""
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     if hint in (str, bool, int, float):

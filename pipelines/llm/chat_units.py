@@ -1,7 +1,7 @@
-"""Units: which items must stay together, and what of a conversation fits into a limit without parting them.
+"""Units: items that must stay together, and the part of a conversation that fits into a limit without parting them.
 
-A model refuses a tool call without its output, and an output without its call. So whatever leaves items out does it by
-units: a call, its output and what stands between them are one; with parallel calls, the whole step is.
+A model refuses a tool call without its output, and an output without its call. So code that leaves items out does it by
+units: a call, its output and the items between them are one; with parallel calls, the whole step is one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from vivavoce.pipelines.llm.chat_items import ChatItem, ChatMessage, FunctionCall, FunctionCallOutput
 
 TokenCounter = Callable[[ChatItem], int]
-"""Says how many tokens an item takes in a request."""
+"""Returns the tokens of an item in a request."""
 
 BYTES_PER_TOKEN = 4
 TOKENS_PER_ITEM = 4
@@ -24,8 +24,8 @@ Unit = tuple[ChatItem, ...]
 def estimate_tokens(item: ChatItem) -> int:
     """Return a rough count that knows no model's vocabulary: 4 for the item, and 1 for each 4 bytes of its UTF-8 text.
 
-    English comes out within about a fifth of what common models count; a picture counts 800. Items that no model is
-    sent take nothing.
+    English texts come out within about a fifth of the counts of common models; a picture counts 800. Items that no
+    model receives count nothing.
     """
     if isinstance(item, ChatMessage):
         text, images = item.content, len(item.images)
@@ -56,7 +56,7 @@ def pairs(items: Sequence[ChatItem]) -> list[tuple[int, int]]:
 
 
 def units(items: Sequence[ChatItem]) -> list[Unit]:
-    """Return the items in order, cut wherever that parts no call from its output."""
+    """Return the items in order, cut at each place that parts no call from its output."""
     reach = list(range(len(items)))  # the last place that must stay with this one
     for call, output in pairs(items):
         reach[call] = output
@@ -71,7 +71,7 @@ def units(items: Sequence[ChatItem]) -> list[Unit]:
 
 
 def without_halves(items: Sequence[ChatItem], kept: Iterable[ChatItem]) -> list[ChatItem]:
-    """Return those of `kept`, a part of `items`, that have not lost the other half of their call."""
+    """Return the items of `kept`, a part of `items`, that have not lost the other half of their call."""
     ids = {item.id for item in kept}
     for call, output in pairs(items):
         if (items[call].id in ids) != (items[output].id in ids):
@@ -80,10 +80,11 @@ def without_halves(items: Sequence[ChatItem], kept: Iterable[ChatItem]) -> list[
 
 
 def completed(part: Sequence[ChatItem], whole: Sequence[ChatItem], needed: Collection[str]) -> list[ChatItem]:
-    """Return `part`, made from `whole`, with what it must not lack, each in its place.
+    """Return `part`, made from `whole`, with the missing halves added, each in its place.
 
-    That is the other half of each call or output that it has, and of each id in `needed` the call made last, with its
-    output: where an id is used again before its first call is answered, that is not the one answered last.
+    These are the other half of each call or output that it has, and, for each id in `needed`, the call made last, with
+    its
+    output: if an id is used again before its first call is answered, that is not the one answered last.
     """
     present = {item.id for item in part}
     missing: set[str] = set()
@@ -121,7 +122,7 @@ def newest(
 ) -> list[ChatItem]:
     """Return the newest items that fit both limits, in order.
 
-    The newest unit is kept in any case, and with `keep_system` all the system's messages; both count.
+    The newest unit is kept in any case, and with `keep_system` all messages of the system; both count.
     """
     system = {item.id for item in items if keep_system and isinstance(item, ChatMessage) and item.role == "system"}
     room = math.inf if max_items is None else max_items - len(system)

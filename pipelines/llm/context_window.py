@@ -1,4 +1,4 @@
-"""ContextWindow: how much of a conversation a model is sent."""
+"""ContextWindow: the part of a conversation that a model receives."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.llm.chat_context import ChatContext, TokenCounter, estimate_tokens
 
 ContextPolicy = Callable[[ChatContext], ChatContext]
-"""Returns what of a conversation goes into a request. It runs before each model step on the session's loop, so it must
-not block; it gets a copy."""
+"""Returns the part of a conversation for a request. It runs before each model step on the session's loop, so it must
+not block; it receives a copy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,13 +22,13 @@ class ContextWindow:
     """
 
     max_items: int | None = None
-    """The most items that are sent; None: as many as `max_tokens` allows."""
+    """The most items of a request; None: as many as `max_tokens` allows."""
     max_tokens: int | None = None
-    """The most tokens that are sent, as `count_tokens` counts; None: as many as `max_items` allows."""
+    """The most tokens of a request, as `count_tokens` counts; None: as many as `max_items` allows."""
     keep_system: bool = True
-    """Whether the system's messages are sent however old they are; they count."""
+    """Whether messages of the system are sent however old they are; they count."""
     count_tokens: TokenCounter = estimate_tokens
-    """Says what an item takes; by default a rough estimate."""
+    """Returns the tokens of an item; by default a rough estimate."""
 
     def __post_init__(self) -> None:
         if self.max_items is None and self.max_tokens is None:
@@ -38,7 +38,7 @@ class ContextWindow:
         check_flag("keep_system", self.keep_system)
 
     def __call__(self, context: ChatContext) -> ChatContext:
-        """Return what is sent of `context`."""
+        """Return the part of `context` for a request."""
         return context.truncate(
             max_items=self.max_items,
             max_tokens=self.max_tokens,

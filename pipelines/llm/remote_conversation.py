@@ -1,4 +1,4 @@
-"""RemoteConversation: the history, told to a model that keeps a conversation of its own."""
+"""RemoteConversation: reports changes of the history to a model that keeps a conversation of its own."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from vivavoce.pipelines.media.frame import VideoFrame
 
 
 class RemoteConversation:
-    """What a model that keeps a conversation of its own is told of the session's.
+    """A model's copy of the session's conversation.
 
-    What keeps none is sent the history with each request, and need not care: so does this class.
+    This class does nothing: a model without such a copy receives the history with each request.
     """
 
     def append(self, item: ChatItem, said_as: Sequence[str] = ()) -> None:
-        """The history got an item that the model has not heard.
+        """Add an item of the history that the model has not heard.
 
         Args:
-            said_as: What the model that said it calls it; its present connection may not be the one that did.
+            said_as: The item's names at the model that said it; its present connection may be another one.
         """
 
     def bind_turn(self, turn_id: str, remote_reply_id: str) -> None:
-        """What was heard and committed so far is the user's turn of that id; the remote answer, if any, is to it."""
+        """The audio committed so far is the user's turn of that id; the remote answer, if any, is an answer to it."""
 
     def show(self, frame: VideoFrame) -> None:
-        """This is to be seen now; it is no part of the history."""
+        """Show a current picture; it does not belong to the history."""
 
     def remove(self, item: ChatItem) -> None:
-        """An item was taken out of the history: the model is to forget it, if it can."""
+        """An item was removed from the history: have the model forget it, if it can."""

@@ -1,4 +1,4 @@
-"""SchemaTool: a tool whose JSON schema is given, not read from a function, such as one that a server offers."""
+"""SchemaTool: a tool with a given JSON schema, such as one that a server offers."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from vivavoce.pipelines.llm.tools import Tool
 
 
 class SchemaTool(Tool[[dict[str, Any]], Awaitable[Any]]):
-    """A tool that gets its arguments as one dict.
+    """A tool that receives its arguments as one dict.
 
-    The arguments are checked to be a JSON object and no further: that is for whoever runs the tool.
+    The arguments are checked to be a JSON object and no further: the code that runs the tool checks them.
 
     Args:
-        function: Async; gets the arguments.
-        name: What the model calls it.
-        description: What the model is told.
+        function: Async; receives the arguments.
+        name: The name for the model.
+        description: The description for the model.
         parameters: JSON schema of the arguments, of an object.
         cancel_on_interrupt, timeout: As for `Tool`.
     """
@@ -44,7 +44,7 @@ class SchemaTool(Tool[[dict[str, Any]], Awaitable[Any]]):
         return self.function(arguments)
 
     def __get__(self, instance: object | None, owner: type | None = None) -> SchemaTool:
-        """Return the tool itself: it is no method."""
+        """Return the tool itself: it is not a method."""
         return self
 
     @property
@@ -54,11 +54,11 @@ class SchemaTool(Tool[[dict[str, Any]], Awaitable[Any]]):
 
     @property
     def context_parameters(self) -> tuple[str, ...]:
-        """None: there are only the arguments."""
+        """None: the arguments are the only parameter."""
         return ()
 
     def check(self) -> None:
-        """Nothing to look at: the schema is given."""
+        """Nothing to check: the schema is given."""
 
     @property
     def is_prepared(self) -> bool:
@@ -66,13 +66,13 @@ class SchemaTool(Tool[[dict[str, Any]], Awaitable[Any]]):
         return self._is_prepared
 
     def prepare(self) -> None:
-        """Load what makes text of the tool's outputs; the schema is given."""
+        """Load the code that makes text of the tool's outputs; the schema is given."""
         import pydantic_core  # noqa: F401 - loaded now, and not when the first call is settled
 
         self._is_prepared = True
 
     def parameters_schema(self) -> dict[str, Any]:
-        """Return the schema as it was given."""
+        """Return the given schema."""
         return deepcopy(self._given)
 
     def parse_arguments(self, text: str) -> dict[str, Any]:
@@ -84,7 +84,7 @@ class SchemaTool(Tool[[dict[str, Any]], Awaitable[Any]]):
         try:
             arguments = json.loads(text or "{}")
         except (ValueError, RecursionError):  # a model may nest without end
-            raise ToolError("The arguments are not valid: they are not JSON.") from None  # it quotes them
+            raise ToolError("The arguments are not valid: they are not JSON.") from None  # its cause quotes them
         if not isinstance(arguments, dict):
             raise ToolError("The arguments are not valid: they are not a JSON object.")
         return {"arguments": arguments}

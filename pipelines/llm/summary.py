@@ -1,4 +1,4 @@
-"""LLMSummariser: a language model as the one who summarises a conversation."""
+"""LLMSummariser: a language model that summarises a conversation."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ INSTRUCTIONS = (
 class LLMSummariser:
     """Has a model summarise: `await context.summarise(LLMSummariser(llm))`.
 
-    The model gets the conversation as one text, not as messages of its own, so that it does not go on with it. Pictures
-    are left out. Whoever calls it bounds it.
+    The model receives the conversation as one text, not as messages of its own, so that it does not continue it.
+    Pictures are left out. The caller bounds the call.
 
     Args:
-        instructions: What the model is told.
+        instructions: The instructions for the model.
     """
 
     def __init__(self, llm: LLM, instructions: str = INSTRUCTIONS) -> None:

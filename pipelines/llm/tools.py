@@ -1,6 +1,6 @@
-"""What providers need of tools: Tool with its JSON schema, the `function_tool` decorator, calls, outputs, choice.
+"""Tools for providers: Tool with its JSON schema, the `function_tool` decorator, calls, outputs, choice.
 
-Running them is `vivavoce.agents.tools`.
+`vivavoce.agents.tools` runs them.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class ToolContext:
-    """Base of what a tool may ask for beside its arguments: a parameter annotated with it (or a subclass such as
-    `RunContext`) is filled in by the session and is not part of the schema."""
+    """Base of the parameters that the session fills in: a parameter annotated with it (or a subclass such as
+    `RunContext`) is not part of the schema."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolOutput:
-    """What a call came to, as text for the model."""
+    """The output of a call, as text for the model."""
 
     call_id: str
     name: str
@@ -62,7 +62,7 @@ class ToolOutput:
 
 @dataclass(slots=True)
 class _Built:
-    """What is made of a function's signature, once: for a method, by all objects that have it."""
+    """Data made from a function's signature, once: for a method, all objects that have it share it."""
 
     parameters: list[tuple[str, Any, Any]] | None = None
     model: type[BaseModel] | None = None
@@ -72,12 +72,12 @@ class _Built:
 class Tool(Generic[P, R_co]):
     """A function that a model may call.
 
-    It stays callable as the function it was, and binds like a method when it is one.
+    It stays callable like the function, and binds like a method if it is one.
 
     Args:
         function: Sync (then run in a thread) or async.
-        name: What the model calls it; the function's name by default.
-        description: What the model is told; the docstring by default.
+        name: The name for the model; the function's name by default.
+        description: The description for the model; the docstring by default.
         cancel_on_interrupt: Whether an interruption cancels it; by default it runs to the end.
         timeout: Seconds; None takes the session's `tool_timeout`.
     """
@@ -119,7 +119,7 @@ class Tool(Generic[P, R_co]):
         return self.function(*args, **kwargs)
 
     def __get__(self, instance: object | None, owner: type | None = None) -> Tool[P, R_co]:
-        """Return the tool bound to `instance`, as a function would be."""
+        """Return the tool bound to `instance`, as a function would be bound."""
         if instance is None:
             return self
         bound = Tool(
@@ -146,7 +146,7 @@ class Tool(Generic[P, R_co]):
         return tuple(name for name, kind, _ in self._parameters() if _is_context(kind))
 
     def check(self) -> None:
-        """Look at the parameters now, so that a mistake shows when the agent is made and not in a call.
+        """Check the parameters now, so that a mistake shows when the agent is made and not in a call.
 
         Raises:
             ConfigurationError: One has no type hint, or one that cannot be looked up.
@@ -159,9 +159,9 @@ class Tool(Generic[P, R_co]):
         return self._built.schema is not None
 
     def prepare(self) -> None:
-        """Load pydantic and build what requests and calls need of it: 0.1 s for the first tool in a process, else 2 ms.
+        """Load pydantic and build the models for requests and calls: 0.1 s for the first tool in a process, else 2 ms.
 
-        A session has it done in a thread before its agent begins, so that no turn waits for it.
+        A session calls it in a thread before its agent begins, so that no turn waits for it.
 
         Raises:
             ConfigurationError: A parameter's type hint is one that pydantic has no schema for.
@@ -177,10 +177,10 @@ class Tool(Generic[P, R_co]):
         return deepcopy(self._arguments_schema())
 
     def parse_arguments(self, text: str) -> dict[str, Any]:
-        """Check the arguments of a call and return them by name; no text at all means none.
+        """Check the arguments of a call and return them by name; an empty text means no arguments.
 
         Raises:
-            ToolError: `text` is not JSON, or not what the schema asks for; says which, for the model.
+            ToolError: `text` is not JSON, or does not fit the schema; the text names the problem, for the model.
             ConfigurationError: A parameter's type hint is one that pydantic has no schema for.
         """
         from pydantic import ValidationError
@@ -189,7 +189,7 @@ class Tool(Generic[P, R_co]):
             model = self._arguments_model().model_validate_json(text or "{}")
         except ValidationError as error:
             problems = "; ".join(f"{'.'.join(map(str, p['loc'])) or 'arguments'}: {p['msg']}" for p in error.errors())
-            raise ToolError(f"The arguments are not valid: {problems}.") from None  # it quotes the arguments
+            raise ToolError(f"The arguments are not valid: {problems}.") from None  # its cause quotes the arguments
         return {str(field.alias): getattr(model, name) for name, field in type(model).model_fields.items()}
 
     def _arguments_schema(self) -> dict[str, Any]:

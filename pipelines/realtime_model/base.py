@@ -1,6 +1,6 @@
 """RealtimeModel and RealtimeConnection: speech in, speech out, one remote conversation.
 
-What a provider implements, and what it may count on:
+The contract of a provider:
 
 * All methods of a connection but `open()`, `aclose()` and the streams are synchronous: they enqueue a message and
   return. Messages go out in the order of the calls.
@@ -9,10 +9,10 @@ What a provider implements, and what it may count on:
   detection), as answers that the model makes, and by `append()`. The pipeline sees to it that nothing gets there twice.
 * At most one answer is streamed at a time. Closing an answer's stream before `Done` cancels it on the server; late
   messages of a cancelled answer are dropped by the connection.
-* Ids of items are the provider's. What the provider has no id for gets one from the connection.
-* No exception of a connection ends the call. A synchronous method that raises, `events()` with something else than a
-  ProviderError, or an event of another kind loses the connection: the pipeline opens another one, with the history. An
-  answer's stream that raises something else than a ProviderError fails its turn, and is not asked for again.
+* Ids of items are the provider's. The connection makes an id for an item that has none there.
+* No exception of a connection ends the call. The connection is lost if a synchronous method raises, if `events()`
+  raises anything but a ProviderError, or if an event is of another kind: the pipeline opens another one, with the
+  history. An answer whose stream raises anything but a ProviderError fails its turn, and is not requested again.
 """
 
 from __future__ import annotations
@@ -63,31 +63,31 @@ __all__ = [
 ]
 
 TurnDetection = Literal["local", "remote"]
-"""Who judges that the user's turn is over: the session, which calls `commit()`, or the model's server."""
+"""The side that judges that the user's turn is over: the session, which calls `commit()`, or the model's server."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealtimeCapabilities:
-    """What a realtime model takes, makes and decides; read before connecting.
+    """The abilities of a realtime model; read before connecting.
 
     Args:
         input_rate, output_rate: Hz of the audio in and out. Frames are mono 16-bit PCM; other encodings on the wire are
             the connection's own matter.
         turn_detection: The ways in which turns may be ended; `RealtimeSetup.turn_detection` names the one in use.
-        starts_replies: Whether, with remote turn detection, the server answers by itself (`RealtimeReplyStarted`); else
-            it reports `RealtimeTurnEnded` and waits for `generate()`.
+        starts_replies: Whether, with remote turn detection, the server answers on its own (`RealtimeReplyStarted`);
+            else it reports `RealtimeTurnEnded` and waits for `generate()`.
         generates_audio: Whether it can answer with speech.
-        generates_text: Whether it can answer with text alone, for a voice of one's own.
-        says_verbatim: Whether `say()` speaks given text word for word, rather than being asked to.
+        generates_text: Whether it can answer with text alone, for a TTS.
+        says_verbatim: Whether `say()` speaks given text word for word; else the model is only asked to.
         truncates: Whether `truncate()` changes the remote conversation.
         deletes: Whether `delete()` takes items out of it.
-        sends_transcripts: Whether it transcribes the user, if `RealtimeSetup.transcribe` wants it to.
+        sends_transcripts: Whether it transcribes the user, if `RealtimeSetup.transcribe` is set.
         supports_tools: Whether it calls tools.
         supports_images: Whether `append()` takes messages with pictures.
-        takes_video: Whether `push_video()` is of use.
+        takes_video: Whether `push_video()` has an effect.
         updates: Whether `update()` changes instructions and tools of an open connection; else the pipeline opens a new
             one, with the history.
-        max_seconds: After how long the server ends a connection; None: it says so by `RealtimeEnding`, or never.
+        max_seconds: Seconds after which the server ends a connection; None if it announces the end, or never ends one.
     """
 
     input_rate: int = 24000
@@ -117,16 +117,16 @@ class RealtimeCapabilities:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealtimeSetup:
-    """What a connection is opened with; all of it is in force when `open()` returns.
+    """The settings of a connection; all of them are in force when `open()` returns.
 
     Args:
         instructions, tools: The agent's.
-        turn_detection: Who ends turns. With `local` the server must neither commit nor answer by itself.
+        turn_detection: Who ends turns. With `local` the server must neither commit nor answer on its own.
         answers: Whether answers are speech with its transcript (`audio`), or `text` alone.
-        transcribe: Whether the user's words are wanted; not where the pipeline has an STT of its own.
-        history: The conversation so far, to be told before anything else: at the session's start it is empty or a
-            resumed session's, later what a lost connection knew. Calls in it have their outputs. Of no matter where
-            `resume` brings the conversation back.
+        transcribe: Whether the user's words are wanted; False if the pipeline has an STT.
+        history: The conversation so far, sent before anything else: at the session's start it is empty or a resumed
+            session's, later that of a lost connection. Calls in it have their outputs. It is ignored if `resume`
+            restores the conversation.
         resume: The newest `RealtimeResumable.handle`; empty for a new conversation.
     """
 
@@ -146,7 +146,8 @@ class RealtimeConnection(ABC):
 
     @abstractmethod
     def push(self, frame: AudioFrame) -> None:
-        """Take one mono frame at the capability's `input_rate`. Must not block; what cannot be sent is dropped."""
+        """Take one mono frame at the capability's `input_rate`. Must not block; audio that cannot be sent is
+        dropped."""
 
     def commit(self) -> None:
         """The user's turn is over (local turn detection): the audio pushed since the last `commit()` or `clear()` is an
@@ -156,15 +157,15 @@ class RealtimeConnection(ABC):
         """Forget the user's audio since the last commit."""
 
     def push_video(self, frame: VideoFrame) -> None:
-        """Show the model a picture of what is going on now. Only with the capability `takes_video`."""
+        """Show the model a current picture. Only with the capability `takes_video`."""
 
     @abstractmethod
     def events(self) -> AsyncIterator[RealtimeEvent]:
-        """Yield what the server reports until the connection is closed. Iterated once.
+        """Yield the server's events until the connection is closed. Iterated once.
 
         Raises:
-            ProviderError: The connection is lost; a retryable one, such as a limit of the connection's length that ran
-                out, is answered with a new connection.
+            ProviderError: The connection is lost; after a retryable one, such as the end of the connection's time, the
+                pipeline opens a new connection.
         """
 
     # --- answers
@@ -173,14 +174,14 @@ class RealtimeConnection(ABC):
     def generate(self, request: GenerateRequest) -> AsyncGenerator[LLMEvent | AudioChunk, None]:
         """Ask for one answer to the remote conversation as it is, and stream it.
 
-        Yields `TextDelta` (with audio: its transcript, each piece not later than it can be helped) and `AudioChunk`,
-        both with the `item_id` of the item that they are part of; whole `ToolCall`s; `Usage`; one `Done` last, behind
-        the last piece of transcript. After tool calls the pipeline appends their outputs and asks again.
+        Yields `TextDelta` (with audio: its transcript, each piece as early as possible) and `AudioChunk`, both with the
+        `item_id` of their item; whole `ToolCall`s; `Usage`; one `Done` last, behind the last piece of transcript. After
+        tool calls the pipeline appends their outputs and asks again.
 
         Args:
-            request: `extra_instructions` are for this answer only and come on top of the standing ones; `tools` and
-                `tool_choice` are what this answer may call. `context` is the whole history and need not be sent: what
-                the server does not know was appended before.
+            request: `extra_instructions` are for this answer only and add to the standing ones; `tools` and
+                `tool_choice` limit the calls of this answer. `context` is the whole history and need not be sent: the
+                items that the server lacks were appended before.
         Raises:
             ProviderError: While iterating: the answer failed, or the connection was lost.
         """
@@ -188,7 +189,7 @@ class RealtimeConnection(ABC):
     def accept(self, reply_id: str) -> AsyncGenerator[LLMEvent | AudioChunk, None]:
         """Return the stream, as `generate()` does, of an answer that the server began.
 
-        What came of it before is yielded first.
+        Pieces that came before are yielded first.
 
         Raises:
             KeyError: There is no such answer: it was never begun, refused, or accepted already.
@@ -196,14 +197,14 @@ class RealtimeConnection(ABC):
         raise KeyError(f"no remote answer {reply_id!r}")
 
     def refuse(self, reply_id: str) -> None:
-        """Cancel an answer that the server began, and take what there is of it out of the remote conversation, if that
-        can be. Unknown ones are fine."""
+        """Cancel an answer that the server began, and remove its items from the remote conversation, if possible.
+        Unknown ids are fine."""
 
     def say(self, text: str) -> AsyncGenerator[AudioChunk, None]:
         """Speak text: word for word with `says_verbatim`, else by a request marked as such ("say exactly this …").
 
         An answer that is part of the remote conversation yields chunks with an `item_id`; without one the pipeline
-        appends what was heard. Only where the model generates audio.
+        appends the heard text. Only for a model that generates audio.
 
         Raises:
             ProviderError: While iterating.
@@ -211,32 +212,34 @@ class RealtimeConnection(ABC):
         raise CapabilityError("realtime model", "say", "give the RealtimePipeline a tts")
 
     def truncate(self, item_id: str, played_seconds: float, heard_text: str) -> None:
-        """Cut an answer in the remote conversation to what the user heard of it. Only with the capability `truncates`.
+        """Cut an answer in the remote conversation to the part that the user heard. Only with the capability
+        `truncates`.
 
-        It may come while the answer is streamed: its stream is closed right after, and the server must be told to
-        cancel before it is told to truncate.
+        It may come while the answer is streamed: its stream is closed right after, and the server must receive the
+        cancellation before the truncation.
 
         Args:
-            played_seconds: Of this item's audio, never more than came; 0: nothing was heard, so take the item out.
-            heard_text: Of this item; what a text answer is cut to.
+            played_seconds: Seconds of this item's audio, never more than came; 0: nothing was heard, so remove the
+                item.
+            heard_text: The heard part of this item; a text answer is cut to it.
         """
 
     # --- the conversation
 
     def append(self, item: ChatItem) -> None:
-        """Add an item at the end of the remote conversation, without asking for an answer: typed words, words said in
-        another voice, the output of a tool call. Items that a model is not sent (`AgentHandoff` …) do not come."""
+        """Add an item at the end of the remote conversation, without asking for an answer: typed words, words spoken in
+        another voice, the output of a tool call. Items that no model is sent (`AgentHandoff` …) do not come."""
 
     def delete(self, item_id: str) -> None:
-        """Take an item out of the remote conversation, as if it had never been. Only with the capability `deletes`.
+        """Remove an item from the remote conversation. Only with the capability `deletes`.
 
         Args:
-            item_id: As `RealtimeInputCommitted` named it, or the `ChatItem.id` of what `append()` brought. Unknown ones
-                are fine.
+            item_id: The id of `RealtimeInputCommitted`, or the `ChatItem.id` of an item of `append()`. Unknown ones are
+                fine.
         """
 
     def update(self, instructions: str, tools: Sequence[Tool[..., object]]) -> None:
-        """Change standing instructions and tools, for every answer asked for from now on. Only with `updates`."""
+        """Change standing instructions and tools, for every answer requested from now on. Only with `updates`."""
 
     @abstractmethod
     async def aclose(self) -> None:
@@ -253,8 +256,8 @@ class RealtimeModel(Component, ABC):
 
     @abstractmethod
     async def open(self, setup: RealtimeSetup) -> RealtimeConnection:
-        """Connect and return a conversation that takes audio now.
+        """Connect and return a conversation that is ready for audio.
 
         Raises:
-            ProviderError: It cannot be had.
+            ProviderError: It cannot connect.
         """

@@ -1,4 +1,4 @@
-"""LinkedConversation: what is added to a session's history and taken out of it, told to a realtime model."""
+"""LinkedConversation: reports changes of a session's history to a realtime model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vivavoce.pipelines.realtime_model.link import RealtimeLink
 
 
 class LinkedConversation(RemoteConversation):
-    """Knows what the model calls the session's items."""
+    """Maps the session's items to the model's names for them."""
 
     def __init__(self, link: RealtimeLink) -> None:
         self._link = link
@@ -19,21 +19,21 @@ class LinkedConversation(RemoteConversation):
         self._told: dict[str, tuple[str, ...]] = {}
 
     def append(self, item: ChatItem, said_as: Sequence[str] = ()) -> None:
-        """Tell the model of what its present connection has neither heard nor said."""
+        """Send the item unless the model's present connection has heard or said it."""
         if self._link.known.isdisjoint(said_as):
             self._link.append(item)
         self._told[item.id] = tuple(said_as) or (item.id,)
 
     def reply_began(self, reply_id: str, item_id: str) -> None:
-        """The model's server answers that item by itself."""
+        """Note that the model's server answers that item on its own."""
         self._answered[reply_id] = item_id
 
     def bind_turn(self, turn_id: str, remote_reply_id: str) -> None:
-        """Note which of the model's items are that turn."""
+        """Note which of the model's items belong to that turn."""
         self._link.bind(turn_id, self._answered.pop(remote_reply_id, ""))
 
     def show(self, frame: VideoFrame) -> None:
-        """Show it to a model that takes video; while there is no connection it is dropped."""
+        """Send a picture to a model that takes video; without a connection it is dropped."""
         self._link.show(frame)
 
     def remove(self, item: ChatItem) -> None:

@@ -1,4 +1,4 @@
-"""What a realtime connection reports beside its answers: frozen values, each with the one moment at which it is due."""
+"""The events of a realtime connection beside its answers: frozen values."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class RealtimeInputCommitted:
 
 @dataclass(frozen=True, slots=True)
 class RealtimeTurnEnded:
-    """Remote turn detection that does not answer by itself (`starts_replies` False): the user's turn is over.
+    """The user's turn is over, by a remote turn detection that does not answer on its own (`starts_replies` False).
 
     Args:
-        item_id: The user's item; empty where the server has no name for it.
+        item_id: The user's item; empty if the server has no name for it.
     """
 
     item_id: str = ""
@@ -44,13 +44,13 @@ class RealtimeTurnEnded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealtimeTranscript:
-    """What an item of the remote conversation says, as transcribed by the server; it may come after the answer to it.
+    """The server's transcript of an item of the remote conversation; it may come after the answer to the item.
 
     Args:
-        text: All of the item so far, not only what is new; an empty final says that it was nothing.
+        text: The whole item so far, not only the new part; an empty final one means that there were no words.
         item_id: The same for all transcripts of an item.
         is_final: Whether it is the last one.
-        role: Whose words. An answer's own words belong into its stream as `TextDelta`; here come only those of an
+        role: Whose words. The words of an answer belong into its stream as `TextDelta`; transcripts are only for an
             answer whose stream was closed before its words were known.
     """
 
@@ -62,11 +62,11 @@ class RealtimeTranscript:
 
 @dataclass(frozen=True, slots=True)
 class RealtimeReplyStarted:
-    """The server began an answer by itself: it will be taken with `accept()` or turned down with `refuse()`.
+    """The server began an answer on its own: it will be taken with `accept()` or cancelled with `refuse()`.
 
     Args:
-        reply_id: For these two; unique within the connection.
-        item_id: The user's item that it answers; empty where the server does not say.
+        reply_id: For `accept()` and `refuse()`; unique within the connection.
+        item_id: The user's item that it answers; empty if the server does not name it.
     """
 
     reply_id: str
@@ -75,13 +75,13 @@ class RealtimeReplyStarted:
 
 @dataclass(frozen=True, slots=True)
 class RealtimeReplyCancelled:
-    """The server cut an answer by itself, because it heard the user: what was not played is not to be played.
+    """The server cut an answer on its own, because it heard the user: the rest of it must not be played.
 
     The answer's stream ends with `Done("cancelled")`. The connection must not report an answer that `refuse()` or the
     closing of its stream cancelled.
 
     Args:
-        reply_id: As in `RealtimeReplyStarted`; empty for one that `generate()` asked for.
+        reply_id: As in `RealtimeReplyStarted`; empty for an answer of `generate()`.
     """
 
     reply_id: str = ""
@@ -89,7 +89,7 @@ class RealtimeReplyCancelled:
 
 @dataclass(frozen=True, slots=True)
 class RealtimeResumable:
-    """With `handle`, in `RealtimeSetup.resume`, the conversation can be taken up; a newer one replaces it."""
+    """`RealtimeSetup.resume` takes up the conversation with this `handle`; a newer handle replaces it."""
 
     handle: str = field(repr=False)
 
@@ -121,4 +121,4 @@ RealtimeEvent = (
     | RealtimeProblem
     | Usage
 )
-"""`Usage` here is what belongs to no answer's stream: transcribing, answers refused or cut."""
+"""`Usage` here belongs to no answer's stream: transcription, answers that were refused or cut."""

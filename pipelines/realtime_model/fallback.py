@@ -1,4 +1,4 @@
-"""FallbackRealtime: the next model where one cannot be had, for a session at its start and in its middle."""
+"""FallbackRealtime: connects to the next model if one fails, at a session's start and during it."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ logger = logging.getLogger(__name__)
 
 
 class FallbackRealtime(RealtimeModel):
-    """Connects to the first model that lets it.
+    """Connects to the first model that accepts a connection.
 
-    A model that could not be had is passed over for `retry_after` seconds, then tried first again by the next
-    connection. A connection that is lost is replaced by way of the same order, so that a conversation goes on with
-    another model: it is told the history. Whoever made the models closes them.
+    A model that failed is passed over for `retry_after` seconds; then it is first again for the next connection. A lost
+    connection is replaced in the same order, so that the conversation goes on with another model, which receives the
+    history. The code that made the models closes them.
 
     Args:
         models: In order of preference; at least two, which must agree in the audio's rates.
@@ -64,19 +64,19 @@ class FallbackRealtime(RealtimeModel):
 
     @property
     def model(self) -> str:
-        """Provider and name of the model that was connected to last."""
+        """Provider and name of the latest connected model."""
         return "/".join(part for part in (self._in_use.provider, self._in_use.model) if part)
 
     @property
     def capabilities(self) -> RealtimeCapabilities:
-        """What all of them can do."""
+        """The abilities that all of them have."""
         return self._capabilities
 
     async def open(self, setup: RealtimeSetup) -> RealtimeConnection:
-        """Connect to the first model that lets it.
+        """Connect to the first model that accepts a connection.
 
         Raises:
-            ProviderError: None does; the error of the last one tried.
+            ProviderError: No model does; the error of the last one tried.
         """
         now = self._clock.now()
         rested = [
@@ -84,7 +84,7 @@ class FallbackRealtime(RealtimeModel):
         ]
         others = [n for n in range(len(self._models)) if n not in rested]
         last: ProviderError | None = None
-        for number in (*rested, *others):  # where all have failed lately, all are tried all the same
+        for number in (*rested, *others):  # if all have failed lately, all are tried nevertheless
             model = self._models[number]
             try:
                 connection = await self._open_in_time(model, setup)

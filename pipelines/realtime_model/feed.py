@@ -1,4 +1,4 @@
-"""Feed: what a connection's reader hands to one who iterates: answers' pieces, events."""
+"""Feed: a queue from a connection's reader to one consumer, for answers' pieces or events."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ T = TypeVar("T")
 
 
 class Feed(Generic[T]):
-    """An unbounded queue with an end, filled without waiting; one at a time iterates it.
+    """An unbounded queue with an end, filled without waiting; it has one consumer at a time.
 
-    What was put before the end is yielded before it.
+    Items that were put before the end are yielded before it.
     """
 
     def __init__(self) -> None:
@@ -30,13 +30,13 @@ class Feed(Generic[T]):
             self._changed.set()
 
     def end(self, error: Exception | None = None) -> None:
-        """There is no more, for this reason; a second end changes nothing."""
+        """End the queue, with this error if any; a second end changes nothing."""
         if not self.has_ended:
             self.has_ended, self._error = True, error
             self._changed.set()
 
     async def items(self) -> AsyncGenerator[T, None]:
-        """Yield until the end, then raise its error, if it has one."""
+        """Yield until the end, then raise its error, if any."""
         while True:
             while self._items:
                 yield self._items.popleft()

@@ -1,7 +1,7 @@
 """GuardedConnection: a model's connection behind the boundary to its code, with the same methods.
 
-A call that returns at once and raises loses the connection: it is reported once, later calls come to nothing, and the
-link opens another connection, which is given the history. Streams raise ProviderErrors alone.
+A synchronous call that raises loses the connection: it is reported once, later calls do nothing, and the link opens
+another connection, which receives the history. Streams raise only ProviderErrors.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ EVENTS = Expected(
     handle=str,
     error=Exception,
 )
-"""What `RealtimeConnection.events()` may yield."""
+"""The events that `RealtimeConnection.events()` may yield."""
 
 ANSWER = Expected(TextDelta, AudioChunk, ToolCall, Usage, Done, text=str, frame=AudioFrame, name=str, arguments=str)
-"""What an answer may yield."""
+"""The items that an answer may yield."""
 
 
 class GuardedConnection(RealtimeConnection):
     """One connection.
 
     Args:
-        model: Whose connection it is.
-        on_broken: Called once, with what a call raised that returns at once.
+        model: The model of the connection.
+        on_broken: Called once, with the exception of a synchronous call.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class GuardedConnection(RealtimeConnection):
         on_broken: Callable[[GuardedConnection, Exception], None],
     ) -> None:
         self.capabilities = model.capabilities
-        """The model's, as they were when it was opened."""
+        """The model's capabilities when the connection was opened."""
         self._connection = connection
         self._provider = model.provider
         self._on_broken = on_broken
@@ -121,7 +121,7 @@ class GuardedConnection(RealtimeConnection):
         return guarded(lambda: stream, ANSWER, self._provider)
 
     def refuse(self, reply_id: str) -> None:
-        """Turn down an answer that the server began."""
+        """Cancel an answer that the server began."""
         self._call(self._connection.refuse, reply_id)
 
     def say(self, text: str) -> AsyncGenerator[AudioChunk, None]:

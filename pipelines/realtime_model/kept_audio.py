@@ -1,4 +1,4 @@
-"""KeptAudio: the caller's audio that a connection which is still to come must hear."""
+"""KeptAudio: the caller's audio that the next connection must hear."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class KeptAudio:
 
     Args:
         seconds: Of the open turn; more drops its oldest.
-        on_lost: Told of each frame that was dropped though no connection had heard it.
+        on_lost: Called for each frame that was dropped before a connection had heard it.
     """
 
     def __init__(self, seconds: float, on_lost: Callable[[], None]) -> None:
@@ -22,7 +22,7 @@ class KeptAudio:
         self._limit = seconds
         self._on_lost = on_lost
         self._unheard = 0.0
-        """Seconds of the open turn that came while there was no connection."""
+        """Seconds of the open turn that came without a connection."""
         self._turn: list[AudioFrame] = []
         self._is_turn_unheard = False
 
@@ -32,14 +32,14 @@ class KeptAudio:
         return bool(self._turn)
 
     def push(self, frame: AudioFrame, *, is_heard: bool) -> None:
-        """Take the open turn's next frame, which a connection hears too, or none."""
+        """Take the open turn's next frame; `is_heard`: a connection hears it too."""
         self._open.push(frame)
         self._unheard = 0.0 if is_heard else self._unheard + frame.duration
         if self._unheard > self._limit + frame.duration / 2:
             self._on_lost()
 
     def commit(self, *, is_heard: bool) -> None:
-        """The turn is over, and a connection was there to be told so, or none."""
+        """The turn is over; `is_heard`: a connection was informed of it."""
         self._turn, self._is_turn_unheard, self._unheard = self._open.drain(), not is_heard, 0.0
 
     def clear(self) -> None:
@@ -52,15 +52,16 @@ class KeptAudio:
         self._turn = []
 
     def take(self) -> list[AudioFrame]:
-        """Return and forget all of it: no connection will hear it any more."""
+        """Return and forget all audio: no connection will hear it any more."""
         frames, self._turn, self._unheard = [*self._turn, *self._open.drain()], [], 0.0
         return frames
 
     def tell(self, connection: RealtimeConnection, *, also_heard: bool) -> bool:
-        """Have a new connection hear it: the turn, if none has heard it or `also_heard`, as an item; what is open.
-
-        Returns:
-            Whether the turn was committed.
+        """Send the audio to a new connection: the turn as an item, unless one heard it before and not `also_heard`;
+                then
+        the open turn.
+                Returns:
+                    Whether the turn was committed.
         """
         is_committed = False
         if self._turn and (self._is_turn_unheard or also_heard):

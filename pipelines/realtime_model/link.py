@@ -1,8 +1,8 @@
-"""RealtimeLink: one session's conversation with a realtime model, over as many connections as it takes.
+"""RealtimeLink: one session's conversation with a realtime model, over one or more connections.
 
-What a connection must know is told once to each: the history when it is opened, what is added to it while it is being
-opened, and the audio that came meanwhile. A connection whose time runs out is replaced in a pause, the new one opened
-before the old one is left.
+Each connection receives everything once: the history when it is opened, the items that are added while it opens, and
+the audio that came meanwhile. A connection whose time runs out is replaced in a pause; the new one is opened before the
+old one is closed.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ logger = logging.getLogger(__name__)
 KEPT_SECONDS = 10.0
 """Audio of the open turn that is kept for the next connection."""
 RENEWAL_SHARE = 0.9
-"""Of a connection's known length, from which on it is replaced in the next pause."""
+"""Share of a connection's known length after which it is replaced in the next pause."""
 RENEWAL_MARGIN = 10.0
-"""Seconds before a connection's announced end from which on it is replaced."""
+"""Seconds before a connection's announced end at which its replacement becomes due."""
 
 
 LEAVING_LIMIT = 1.0
@@ -62,9 +62,9 @@ class RealtimeLink(ReconnectingStream[GuardedConnection, RealtimeEvent]):
     """Keeps one session connected.
 
     Args:
-        setup: Returns what a connection is opened with now, given the handle to resume by.
-        on_event: Takes what connections report, but for what is the link's own matter.
-        on_replaced: Told, of each connection but the first, for how many seconds there was none, and why.
+        setup: Returns the present settings for a connection, given the handle to resume by.
+        on_event: Called with the events of connections, except those that the link handles itself.
+        on_replaced: Called for each connection but the first, with the seconds without one and the reason.
         clock, retries, open_limit, on_failure: As for ReconnectingStream.
     """
 
@@ -88,9 +88,9 @@ class RealtimeLink(ReconnectingStream[GuardedConnection, RealtimeEvent]):
         self._on_event = on_event
         self._on_replaced = on_replaced
         self._opened_with: dict[GuardedConnection, RealtimeSetup] = {}
-        # Of those that have not begun: what was added or changed meanwhile, they are told then.
+        # Setups of connections still opening; changes made meanwhile are sent once they are open.
         self.known: set[str] = set()
-        """Ids of calls and of items of answers that the present connection has made."""
+        """Ids of calls and items of answers that the present connection has made."""
         self._audio = KeptAudio(KEPT_SECONDS, dropping("realtime_model"))
         self._resume = ""
         self._next: GuardedConnection | None = None
@@ -103,14 +103,14 @@ class RealtimeLink(ReconnectingStream[GuardedConnection, RealtimeEvent]):
         self._changed = anyio.Event()
         self._timer: TimerHandle | None = None
         self.is_user_silent = True
-        """Whether nothing of the open turn was heard."""
+        """Whether the open turn has no speech yet."""
         self.connection: GuardedConnection | None = None
 
     async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
         """Stay connected until cancelled.
 
         Raises:
-            ProviderError: The first connection cannot be had.
+            ProviderError: The first connection cannot be opened.
         """
         try:
             async with anyio.create_task_group() as group:
@@ -123,10 +123,10 @@ class RealtimeLink(ReconnectingStream[GuardedConnection, RealtimeEvent]):
             await self._close_next()
 
     async def live(self) -> GuardedConnection:
-        """Return the connection, once there is one that is up to date. The caller bounds the wait.
+        """Return the connection, once one is up to date. The caller bounds the wait.
 
         Raises:
-            ProviderConnectionError: There will be none.
+            ProviderConnectionError: No try is left.
         """
         while self.connection is None or (self._is_due and self._must_replace):
             if self._has_given_up:
@@ -158,7 +158,7 @@ class RealtimeLink(ReconnectingStream[GuardedConnection, RealtimeEvent]):
         self._delete(self._items.drop_open())
 
     def settle(self) -> None:
-        """The words of the turn are known: a new connection is told them, and need not hear them."""
+        """The words of the turn are known: a new connection receives them, and need not hear the audio."""
         self._audio.settle()
 
     def take_unheard(self) -> list[AudioFrame]:
@@ -166,21 +166,21 @@ class RealtimeLink(ReconnectingStream[GuardedConnection, RealtimeEvent]):
         return self._audio.take()
 
     def show(self, frame: VideoFrame) -> None:
-        """Show a picture of what is going on now; it is dropped where nobody sees it."""
+        """Show a current picture; without a model that takes video it is dropped."""
         if self.connection is not None and self.connection.capabilities.takes_video:
             self.connection.push_video(frame)
 
     def append(self, item: ChatItem) -> None:
-        """Add what the model has neither heard nor said."""
+        """Send an item that the model has neither heard nor said."""
         if self.connection is not None and self._is_news(item):
             self.connection.append(item)
 
     def bind(self, turn_id: str, last_item_id: str = "") -> None:
-        """What was committed is of this turn, up to the item that the server named, if it named one."""
+        """Assign the committed items to this turn, up to the item that the server named, if any."""
         self._items.bind(turn_id, last_item_id)
 
     def remove(self, turn_id: str, item_ids: Sequence[str]) -> None:
-        """Take a turn's audio out of the remote conversation, and these items."""
+        """Remove a turn's audio from the remote conversation, and these items."""
         if self._items.is_last(turn_id):
             self._audio.settle()  # a new connection need not hear it either
         self._delete([*self._items.drop(turn_id), *item_ids])
@@ -192,7 +192,7 @@ class RealtimeLink(ReconnectingStream[GuardedConnection, RealtimeEvent]):
 
     @contextmanager
     def answering(self) -> Iterator[None]:
-        """An answer is streamed: the connection is not replaced meanwhile."""
+        """Keep the connection while an answer is streamed."""
         self._busy += 1
         try:
             yield
@@ -203,13 +203,13 @@ class RealtimeLink(ReconnectingStream[GuardedConnection, RealtimeEvent]):
     # --- replacing
 
     def user_is(self, *, silent: bool) -> None:
-        """The user says something that was not committed yet, or has said nothing since."""
+        """Note whether the user has said anything since the last commit."""
         if silent != self.is_user_silent:
             self.is_user_silent = silent
             self._notify()
 
     def replace(self) -> None:
-        """The connection is out of date: the next answer is to come over a new one."""
+        """The connection is out of date: the next answer must use a new one."""
         self._is_due = self._must_replace = True
         self._notify()
 
@@ -234,7 +234,7 @@ class RealtimeLink(ReconnectingStream[GuardedConnection, RealtimeEvent]):
 
     async def _leave_for_next(self, old: GuardedConnection, reason: ReplacedFor) -> None:
         self._replaced, self._left = old, (self._clock.now(), reason)
-        self.connection = None  # what comes now waits for the next one
+        self.connection = None  # audio waits for the next one
         await self._close(old)  # which ends its events
         with anyio.move_on_after(LEAVING_LIMIT):
             await self._next_taken()
@@ -338,7 +338,7 @@ class RealtimeLink(ReconnectingStream[GuardedConnection, RealtimeEvent]):
         return _is_told(item) and not (isinstance(item, FunctionCall) and item.call_id in self.known)
 
     def _bring_up_to_date(self, stream: GuardedConnection) -> None:
-        """Tell it what has changed since it was asked for; the connection before it may have been told."""
+        """Send the changes since the connection was requested; the connection before it may have received them."""
         then, now = self._opened_with.pop(stream), self._setup("")
         if (then.instructions, then.tools) != (now.instructions, now.tools):
             if stream.capabilities.updates:
@@ -352,7 +352,7 @@ class RealtimeLink(ReconnectingStream[GuardedConnection, RealtimeEvent]):
 
 
 def _is_told(item: ChatItem) -> bool:
-    """Whether a model is sent it; a user's message without words is audio whose transcript has not come."""
+    """Whether a model receives the item; a user's message without words is audio whose transcript has not come."""
     if isinstance(item, ChatMessage):
         return bool(item.content or item.images)
     return isinstance(item, FunctionCall | FunctionCallOutput)

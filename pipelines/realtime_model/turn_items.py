@@ -1,4 +1,4 @@
-"""TurnItems: which items of the remote conversation are a user's turn, so that they can be taken out again."""
+"""TurnItems: the items of the remote conversation that belong to each user turn, so that they can be removed."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class _Item:
 
 
 class TurnItems:
-    """The audio items that one connection was given, by the session's turns; a turn may have several.
+    """The audio items of one connection, by the session's turns; a turn may have several.
 
-    An item is committed first and named by the server later, maybe when nobody wants it any more.
+    An item is committed first and named by the server later, perhaps when it is no longer wanted.
     """
 
     def __init__(self) -> None:
@@ -25,14 +25,14 @@ class TurnItems:
         self._last: _Item | None = None
 
     def committed(self, *, is_told: bool) -> None:
-        """The open turn's audio was committed. A connection was told, and will name it, or there is none."""
+        """The open turn's audio was committed; `is_told`: to a connection, which will name the item."""
         self._last = item = _Item()
         self._open.append(item)
         if is_told:
             self._unnamed.append(item)
 
     def begin(self, *, has_last: bool) -> None:
-        """There is a new connection, which knows nothing of these items; but for the last one, if it was told that."""
+        """A new connection has none of these items, except the last one if it received that."""
         self._unnamed.clear()
         for item in (*self._open, *(item for items in self._turns.values() for item in items)):
             item.name = ""
@@ -40,7 +40,7 @@ class TurnItems:
             self._unnamed.append(self._last)
 
     def named(self, name: str) -> bool:
-        """The server has named the oldest item without a name, or made one by itself; return whether it is wanted."""
+        """The server named the oldest unnamed item, or made one on its own; return whether the item is wanted."""
         item = self._unnamed.popleft() if self._unnamed else None
         if item is None:
             item = _Item()
@@ -49,10 +49,10 @@ class TurnItems:
         return not item.is_unwanted
 
     def bind(self, turn_id: str, last: str = "") -> None:
-        """What was committed is of this turn.
+        """Assign the committed items to this turn.
 
         Args:
-            last: Its newest item, where the server named that: what is behind it is of the next turn.
+            last: Its newest item, if the server named it: later items belong to the next turn.
         """
         names = [item.name for item in self._open]
         end = names.index(last) + 1 if last and last in names else len(names)
@@ -61,16 +61,16 @@ class TurnItems:
             self._turns.setdefault(turn_id, []).extend(bound)
 
     def drop(self, turn_id: str) -> list[str]:
-        """A turn is unwanted: return its items' names; those still to be named are unwanted when they are."""
+        """Return the names of a dropped turn's items; items that are named later are unwanted too."""
         return _drop(self._turns.pop(turn_id, []))
 
     def drop_open(self) -> list[str]:
-        """The open turn is unwanted; as `drop()`."""
+        """Return the names of the open turn's items, which is dropped; as `drop()`."""
         dropped, self._open = self._open, []
         return _drop(dropped)
 
     def is_last(self, turn_id: str) -> bool:
-        """Whether that turn is the one whose audio was committed last."""
+        """Whether that turn's audio was committed last."""
         return self._last in self._turns.get(turn_id, ())
 
 

@@ -1,4 +1,4 @@
-"""Speech at another rate than its voice makes it."""
+"""Changes the sample rate of speech."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vivavoce.pipelines.tts.base import AudioChunk
 
 
 async def at_rate(chunks: AsyncGenerator[AudioChunk, None], rate: int) -> AsyncGenerator[AudioChunk, None]:
-    """Yield the chunks with their audio at `rate` Hz."""
+    """Yield the chunks with audio at `rate` Hz."""
     resampler: Resampler | None = None
     async with aclosing(chunks):
         async for chunk in chunks:

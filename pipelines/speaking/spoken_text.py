@@ -1,7 +1,7 @@
-"""SpokenText: which part of a text has been said when a voice says it in other words, as text filters make it do.
+"""SpokenText: the part of a written text that was spoken, when text filters gave the voice other words.
 
-The two are aligned word by word (difflib): words they share are sure, and what stands between shared ones ("$23", said
-"twenty-three dollars") counts as said with the last word in its place; within a longer stretch, by proportion.
+The two texts are aligned word by word (difflib): equal words are certain; text between equal words ("$23", spoken
+"twenty-three dollars") counts as spoken with the last word in its place; within a longer stretch, by proportion.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from vivavoce.pipelines.tts.base import Word
 
 
 class SpokenText:
-    """Collects what is to be said, and says in the words of the original what the voice tells of its own."""
+    """Collects written and spoken text, and maps the voice's words to words of the written text."""
 
     def __init__(self) -> None:
         self._original = ""
         self._spoken = ""
         self._new: list[tuple[str, str]] = []
         self._said_ends: list[int] = []
-        """Ends of words in the spoken text, at which a part of the original is over …"""
+        """Ends of words in the spoken text, at which a part of the written text is complete …"""
         self._original_ends: list[int] = []
         """… that ends here."""
         self._word_cursor = 0
@@ -30,11 +30,11 @@ class SpokenText:
         self._start: float | None = None
 
     def add(self, original: str, spoken: str) -> None:
-        """Take the next piece and how it is said."""
+        """Add the next piece and its spoken form."""
         self._new.append((original, spoken))
 
     def words(self, words: tuple[Word, ...]) -> tuple[Word, ...]:
-        """Return the words of the original that are over with `words` of the spoken text; their times are those."""
+        """Return the words of the written text that are complete after `words` of the spoken text, with their times."""
         self._align()
         told: list[Word] = []
         for word in words:
@@ -49,13 +49,13 @@ class SpokenText:
         return tuple(told)
 
     def part(self, spoken: str) -> str:
-        """Return the part of the original that is said with `spoken`, the next part of the spoken text."""
+        """Return the part of the written text for `spoken`, the next part of the spoken text."""
         begin = self.written_end(self._part_cursor)
         self._part_cursor = self._end_of(spoken, self._part_cursor)
         return self._original[begin : self.written_end(self._part_cursor)].strip()
 
     def written_end(self, said: int) -> int:
-        """Return how much of the original is over when `said` characters have been said, whole words of both."""
+        """Return how much of the written text is complete after `said` spoken characters, in whole words of both."""
         self._align()
         index = bisect_right(self._said_ends, said)
         return self._original_ends[index - 1] if index else 0
@@ -63,7 +63,7 @@ class SpokenText:
     def _end_of(self, text: str, cursor: int) -> int:
         core = text.strip()
         found = self._spoken.find(core, cursor, cursor + len(core) + 60)
-        end = found + len(core) if found >= 0 else cursor + len(core) + 1  # the voice spells it in its own way
+        end = found + len(core) if found >= 0 else cursor + len(core) + 1  # the voice spells it differently
         return min(end, len(self._spoken))
 
     def _align(self) -> None:
@@ -95,7 +95,7 @@ def _ends(original: str, spoken: str) -> list[tuple[int, int]]:
 
 
 def _tokens(text: str) -> list[tuple[str, int, int]]:
-    """Return each word's key, its end without what trails it, and its whole end."""
+    """Return each word's key, its end without trailing signs, and its whole end."""
     tokens = []
     for start, end in pieces(text):
         piece = text[start:end]

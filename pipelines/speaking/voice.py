@@ -89,7 +89,7 @@ class Voice:
                     yield AudioChunk(AudioFrame(b"", rate), is_end=True)
 
     async def _said_sentences(self, text: str | AsyncIterator[str]) -> AsyncGenerator[tuple[str, str], None]:
-        """Yield each sentence and what is said for it."""
+        """Yield each sentence and its spoken form."""
         filters, options = self._filters, self._options.sentences
         unsaid: list[str] = []
         is_silent = True
@@ -102,7 +102,7 @@ class Voice:
                     yield sentence, said
                 elif is_silent and _has_words(sentence):
                     unsaid.append(sentence)
-        for sentence in unsaid:  # the filters left nothing of all the text
+        for sentence in unsaid:  # the filters left no words of the whole text
             yield sentence, sentence
 
     async def _speak_stream(self, text: str | AsyncIterator[str]) -> AsyncGenerator[AudioChunk, None]:
@@ -138,7 +138,7 @@ class Voice:
 async def _filtered(
     text: AsyncIterator[str], filters: FilterChain, options: SentenceOptions, spoken: SpokenText
 ) -> AsyncGenerator[str, None]:
-    """Yield what is said for `text`: words that no filter changes at once, else with the end of their sentence."""
+    """Yield the spoken form of `text`: words that no filter changes at once, else with the end of their sentence."""
     stream = _FilteredStream(filters, options, spoken)
     live = text if isinstance(text, LiveText) else None
     async for piece in text:
@@ -157,7 +157,7 @@ async def _settled(text: LiveText, options: SentenceOptions) -> AsyncGenerator[s
     async for piece in text:
         yield piece
         for _ in cutter.push(piece):
-            pass  # only what is pending is of interest
+            pass  # only its pending text is needed
         if cutter.looks_finished and not await text.follows(PAUSE):
             for _ in cutter.settle():
                 if not piece[-1:].isspace():
@@ -165,19 +165,19 @@ async def _settled(text: LiveText, options: SentenceOptions) -> AsyncGenerator[s
 
 
 class _FilteredStream:
-    """Filters a stream of text, and notes in `spoken` what is said for what."""
+    """Filters a stream of text, and notes written and spoken text in `spoken`."""
 
     def __init__(self, filters: FilterChain, options: SentenceOptions, spoken: SpokenText) -> None:
         self._filters = filters
         self._cutter = SentenceCutter(options, keeps_code=True)
         self._spoken = spoken
         self._sent = ""
-        """What was said already of the sentence that is open, as it is written."""
+        """The part of the open sentence that was yielded already, as it is written."""
         self._unsaid: list[str] = []
         self._is_silent = True
 
     def push(self, text: str) -> Iterator[str]:
-        """Take more text and yield what can be said now."""
+        """Take more text and yield the text that can be spoken now."""
         for sentence in self._cutter.push(text):
             yield from self._rest(sentence)
         words = self._cutter.pending.lstrip()
@@ -189,26 +189,26 @@ class _FilteredStream:
 
     @property
     def looks_finished(self) -> bool:
-        """Whether the sentence that is open may be taken for finished if nothing follows."""
+        """Whether the open sentence may count as finished if nothing follows."""
         return self._cutter.looks_finished
 
     def settle(self) -> Iterator[str]:
-        """Nothing follows for now: yield what is left of a sentence that looks finished."""
+        """Nothing follows for now: yield the rest of a sentence that looks finished."""
         for sentence in self._cutter.settle():
             yield from self._rest(sentence)
 
     def finish(self) -> Iterator[str]:
-        """Yield what is left."""
+        """Yield the rest."""
         last = list(self._cutter.finish())
         for number, sentence in enumerate(last, 1):
             yield from self._rest(sentence, " " if number < len(last) else "")
         unsaid, self._unsaid = self._unsaid if self._is_silent else [], []
-        for sentence in filter(_has_words, unsaid):  # the filters left nothing of all the text
+        for sentence in filter(_has_words, unsaid):  # the filters left no words of the whole text
             yield from self._say(sentence, sentence + " ")
 
     def _rest(self, sentence: str, gap: str = " ") -> Iterator[str]:
         sent = self._sent
-        if len(sent) >= len(sentence):  # a long one, cut before what was said already
+        if len(sent) >= len(sentence):  # a long one, cut before text that was yielded already
             self._sent = sent[len(sentence) :].lstrip()
             return
         self._sent = ""
@@ -262,7 +262,7 @@ def _same(words: tuple[Word, ...]) -> tuple[Word, ...]:
 
 
 def _has_words(text: str) -> bool:
-    for letter in text:  # no generator: this stands in the path of each answer
+    for letter in text:  # no generator: this runs for each answer
         if letter.isalnum():
             return True
     return False

@@ -13,13 +13,13 @@ from vivavoce.pipelines.media.frame import AudioFrame
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class STTCapabilities:
-    """What a recogniser needs and emits.
+    """The needs and events of a recogniser.
 
     Args:
         sample_rate: Hz that `push` wants; the pipeline resamples.
         emits_interims: Whether interim transcripts come before the final one.
-        emits_end_of_turn: Whether it judges by itself that a turn is over (`STTEndOfTurn`).
-        needs_flush: Whether it finalises only when `flush()` tells it that speech has ended, so that it needs a VAD.
+        emits_end_of_turn: Whether it judges that a turn is over (`STTEndOfTurn`).
+        needs_flush: Whether it finalises only after `flush()` at the end of speech, so that it needs a VAD.
     """
 
     sample_rate: int = 16000
@@ -30,7 +30,7 @@ class STTCapabilities:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class STTInterim:
-    """What the utterance sounds like so far; each one replaces the one before."""
+    """The utterance, as recognised so far; each one replaces the one before."""
 
     text: str = field(repr=False)
     language: str = ""
@@ -41,8 +41,8 @@ class STTFinal:
     """A settled piece of the user's words. An empty text settles the utterance and discards its interims.
 
     Args:
-        confidence: 0 … 1, or None where the provider has none.
-        audio_seconds: Seconds of audio that the provider has taken for it, for usage; 0 when unknown.
+        confidence: 0 … 1, or None if the provider has none.
+        audio_seconds: Seconds of audio that the provider counts for it, for usage; 0 if unknown.
     """
 
     text: str = field(repr=False)
@@ -59,7 +59,7 @@ class STTEndOfTurn:
 STTEvent = STTInterim | STTFinal | STTEndOfTurn
 
 STT_EVENTS = Expected(STTInterim, STTFinal, STTEndOfTurn, text=str, audio_seconds=(int, float))
-"""What `STTStream.events()` may yield."""
+"""The events that `STTStream.events()` may yield."""
 
 
 class STTStream(ABC):
@@ -77,7 +77,7 @@ class STTStream(ABC):
         """Yield events until the stream is closed.
 
         Raises:
-            ProviderError: The stream is lost; the pipeline opens another one and pushes what was missed. It does the
+            ProviderError: The stream is lost; the pipeline opens another one and pushes the missed audio. It does the
                 same after any other exception, and after an event of another kind: neither ends the call.
         """
 
@@ -86,21 +86,21 @@ class STTStream(ABC):
         """End the stream and free its connection. Calling it twice is fine."""
 
     def speech_started(self, ago: float) -> None:
-        """Take note that, by the VAD, speech began `ago` seconds before the end of the newest frame pushed.
+        """The VAD reports speech that began `ago` seconds before the end of the newest frame pushed.
 
-        For recognisers that would rather not listen to silence; the others need not care. `ago` is 0 just after a
-        `flush()` in mid-speech: the same speech goes on, as another utterance.
+        For recognisers that ignore silence; others need not implement it. `ago` is 0 just after a `flush()` in
+        mid-speech: the same speech goes on, as another utterance.
         """
 
     def flush(self) -> None:
-        """Say that the utterance is over, so that the final transcript of what was pushed may come at once.
+        """The utterance is over: make its final transcript at once.
 
-        Speech has ended, or the turn was ended in mid-speech; then `speech_started(0.0)` follows, and what is pushed
-        from there on belongs to the next utterance: no word of it may be lost, and none of the one before heard again.
+        Speech has ended, or the turn was ended in mid-speech; then `speech_started(0.0)` follows, and the audio from
+        there on belongs to the next utterance: none of its words may be lost, and no earlier word may come again.
         """
 
     def discard(self) -> None:
-        """Forget the current utterance: nothing of it will be asked for."""
+        """Forget the current utterance: its transcript is not needed."""
 
 
 class STT(Component, ABC):
@@ -113,9 +113,9 @@ class STT(Component, ABC):
 
     @abstractmethod
     async def open(self) -> STTStream:
-        """Connect and return a stream that takes audio now.
+        """Connect and return a stream that is ready for audio.
 
         Raises:
-            ProviderError: It cannot be had. A retryable one, and any other exception, is tried again
+            ProviderError: It cannot be opened. A retryable one, and any other exception, is tried again
                 (`stt_reconnect`).
         """

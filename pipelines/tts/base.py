@@ -14,7 +14,7 @@ from vivavoce.pipelines.media.frame import AudioFrame
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TTSCapabilities:
-    """What a voice makes.
+    """The audio of a voice.
 
     Args:
         sample_rate: Hz of the audio.
@@ -48,12 +48,12 @@ class AudioChunk:
 
     Args:
         frame: Mono audio of any length.
-        words: Word times that became known with this piece; all words of a stream are told before its audio is over.
+        words: Word times that became known with this piece; all words of a stream come before its audio is over.
         text: The part of the input whose audio begins with this chunk: a sentence on its first chunk, else empty.
         requested_at: When that part was sent to the voice (session clock), set by the pipeline; None where unknown.
-        said: What the voice was given for `text` where text filters changed it, set by the pipeline; else empty.
-        is_end: It has no audio, and says that the audio of every text so far is complete; set by the pipeline.
-        item_id: What a realtime model calls the item that it is part of; empty elsewhere.
+        said: The text that the voice received for `text` if text filters changed it, set by the pipeline; else empty.
+        is_end: It has no audio, and marks that the audio of every text so far is complete; set by the pipeline.
+        item_id: A realtime model's name for the item that the audio belongs to; empty elsewhere.
     """
 
     frame: AudioFrame
@@ -66,7 +66,7 @@ class AudioChunk:
 
 
 AUDIO_CHUNKS = Expected(AudioChunk, frame=AudioFrame, text=str, words=tuple)
-"""What a voice may yield."""
+"""The chunks that a voice may yield."""
 
 
 class TTS(Component, ABC):
@@ -82,16 +82,16 @@ class TTS(Component, ABC):
         """Speak one sentence or more. Closing the generator stops the synthesis.
 
         Raises:
-            ProviderError: While iterating. A retryable one that comes before any audio is tried again. Another
-                exception, or an item of another kind, fails the turn as a ProviderError would that is not retryable;
-                the call goes on.
+            ProviderError: While iterating. A retryable one that comes before any audio is tried again. Any other
+                exception, or an item of another kind, fails the turn like a ProviderError that is not retryable; the
+                call goes on.
         """
 
     def stream(self, text: AsyncIterator[str]) -> AsyncGenerator[AudioChunk, None]:
         """Speak text as it comes, piece by piece. Only with the capability `streams_text`.
 
         Text may stop coming for a while. White space behind a full stop means that the sentence is over: a voice that
-        collects text must say it then, and not wait for the next letter.
+        collects text must speak it then, and not wait for the next letter.
 
         Raises:
             CapabilityError: This voice takes whole sentences only.

@@ -1,4 +1,4 @@
-"""LiveText: text that is still being made, and that can say that nothing follows for now."""
+"""LiveText: text that is still being made, with a way to wait for more."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ PAUSE = 0.15
 
 
 class LiveText(AsyncIterator[str]):
-    """Pieces of a text as they come; one at a time iterates it."""
+    """Pieces of a text as they come, for one consumer at a time."""
 
     @abstractmethod
     async def follows(self, within: float) -> bool:
-        """Wait at most `within` seconds for more text or for the end; False if neither came. Nothing is taken."""
+        """Wait at most `within` seconds for more text or for the end; False if neither came. No text is consumed."""

@@ -1,12 +1,12 @@
-"""Cutting text into sentences for voices that take whole ones, as soon as each is certain.
+"""Cutting text into sentences for voices that take whole ones, each as soon as it is certain.
 
-What is decided depends on the text alone, never on the pieces it came in, and nothing of it is lost or changed: the
-sentences and the white space between them are the text. A sentence is certain with the first letter of the next one,
-with a line break after its full stop, or with the end. One that looks finished is taken for certain when nothing
-follows for `PAUSE` seconds: a model's tool call is not waited for.
+A cut depends on the text alone, never on the pieces in which it came, and no text is lost or changed: the sentences and
+the white space between them are the text. A sentence is certain with the first letter of the next one, with a line
+break after its full stop, or with the end. A sentence that looks finished counts as certain when nothing follows for
+`PAUSE` seconds: it does not wait for a model's tool call.
 
-There is no library in this: those at hand (sentence-stream, stream2sentence, pysbd) change the text, decide by how it
-was chunked, or want all of it.
+It uses no library: the available ones (sentence-stream, stream2sentence, pysbd) change the text, cut by its pieces, or
+need the whole text.
 
 | text | cut |
 |---|---|
@@ -39,16 +39,16 @@ _ABBREVIATIONS = frozenset(
     "Rev Sat Sen Sep Sept Sgt Sr Sra Srs Srta St Ste Str Sun Tel Thu Tue Vol Vs Wed "
     "approx bzw ca cf dr evtl exkl ggf inkl mr mrs resp sog st vgl vs zzgl".split()
 )
-"""What a full stop follows inside a sentence; single letters (but "I") and dotted ones ("e.g") count anyway."""
+"""Words before a full stop inside a sentence; single letters (but "I") and dotted ones ("e.g") count too."""
 
 _BEFORE_NUMBERS = frozenset("abs art ch cap fig kap no nos nr num núm para pos pp sec str tab tel vol ziff".split())
-"""What is an abbreviation where a number follows."""
+"""Abbreviations only if a number follows."""
 
 _BEFORE_ORDINALS = frozenset(
     "ab alle am beim bis das dem den der des die im ins ihr ihre ihren jeden jeder jedes kein mein meine meinen sein "
     "seit seine seinen unser unsere unseren vom zum zur".split()
 )
-"""German words after which a number with a full stop is an ordinal, where a capital follows."""
+"""German words after which a number with a full stop is an ordinal if a capital follows."""
 
 _MONTHS = frozenset("jan feb mär mae apr mai jun jul aug sep okt oct nov dez dec".split())
 
@@ -61,7 +61,7 @@ _SPACELESS_ENDERS = frozenset("。！？｡။។")
 _LAST_END = re.compile(rf"([{_ENDERS}]+)[{_CLOSERS}]*$")
 _LAST_CHARACTERS = frozenset(_ENDERS + _CLOSERS.replace("\\", ""))
 _LAST_END_LENGTH = 16
-"""Characters at the end of a text in which its last full stop is looked for."""
+"""Characters at the end of a text in which its last full stop is searched."""
 _PAIRS = (
     ("(", ")"),
     ("[", "]"),
@@ -82,7 +82,7 @@ _ORDINAL = re.compile(r"(?:^|[^\d.,\w])\d{1,2}$")
 _LINE_NUMBER = re.compile(r"\s*\d{1,3}$")
 _STRUCTURE = re.compile(r"\s*(?:[-+*•]\s|\d{1,3}[.)]\s|#{1,6}\s|\||>|```|~~~)")
 _STRUCTURE_LENGTH = 7
-"""Characters of a line that tell whether it has a structure."""
+"""Characters of a line that show whether it has a structure."""
 _FENCE = re.compile(r"\s*(`+|~+)")
 _CLAUSE = re.compile(r"[,;:–—](?=\s)|[，、；：]")
 _GAP = re.compile(r"(?<!\d)\s|\s(?!\d)")  # not inside "10 000"
@@ -151,13 +151,13 @@ class SentenceCutter:
         self._keeps_code = keeps_code
         self._text = ""
         self._scan = 0
-        """Where the next candidate is looked for; what is before it is decided."""
+        """Where the search for the next candidate begins; the text before it is decided."""
         self._is_first = True
         self._is_over = False
 
     @property
     def pending(self) -> str:
-        """What has come of the sentence that is not certain yet."""
+        """The text of the sentence that is not certain yet."""
         return self._text
 
     def push(self, text: str) -> Iterator[str]:
@@ -171,11 +171,11 @@ class SentenceCutter:
 
     @property
     def looks_finished(self) -> bool:
-        """Whether what is pending may be taken for a sentence if nothing follows."""
+        """Whether the pending text may count as a sentence if nothing follows."""
         return self._last_end() > 0
 
     def settle(self) -> Iterator[str]:
-        """Nothing follows for now: yield what is pending, if it looks finished."""
+        """Nothing follows for now: yield the pending text if it looks finished."""
         end = self._last_end()
         if end:
             sentence, self._text, self._scan = self._text[:end].strip(), self._text[end:], 0
@@ -183,7 +183,7 @@ class SentenceCutter:
             yield sentence
 
     def finish(self) -> Iterator[str]:
-        """Yield what is left; the text is over."""
+        """Yield the rest; the text is over."""
         self._is_over = True
         yield from self.push("")
         rest, self._text = self._text.strip(), ""
@@ -191,7 +191,7 @@ class SentenceCutter:
             yield rest
 
     def _next_end(self) -> int | None:
-        """Return where the first sentence ends; None while that is not certain."""
+        """Return where the first sentence ends; None while it is not certain."""
         text, options = self._text, self._options
         if self._keeps_code:
             is_code, end = self._code_end()
@@ -211,7 +211,7 @@ class SentenceCutter:
         return self._long_end(most) if len(text) >= most else None
 
     def _code_end(self) -> tuple[bool, int | None]:
-        """Return whether the text begins with a code block, or may do so yet; and where that ends."""
+        """Return whether the text begins with a code block, or may do so; and the end of the block."""
         text = self._text
         fence = _FENCE.match(text)
         if fence is None:
@@ -275,7 +275,7 @@ class SentenceCutter:
         return end
 
     def _last_end(self) -> int:
-        """Return where a sentence ends behind which nothing but white space came; 0: it does not look finished."""
+        """Return the end of a sentence that only white space follows; 0: it does not look finished."""
         text = self._text.rstrip()
         if text[-1:] not in _LAST_CHARACTERS:
             return 0
@@ -290,7 +290,7 @@ class SentenceCutter:
         return 0 if run[1] in (".", "．") and self._may_go_on(at) else len(text)
 
     def _may_go_on(self, at: int) -> bool:
-        """Whether the full stop at `at` may be inside a sentence, by what is before it."""
+        """Whether the full stop at `at` may be inside a sentence, by the text before it."""
         if self._text[at - 1].isdigit() or _ROMAN_NUMBER.match(self._text[self._line_start(at) : at]):
             return True
         if self._is_abbreviation(at, "0"):
@@ -324,7 +324,7 @@ class SentenceCutter:
         return self._text.rfind("\n", 0, at) + 1
 
     def _opener(self, end: int) -> int:
-        """Return where a link's text or inline code begins that is still open at `end`; 0: none."""
+        """Return the start of a link's text or inline code that is still open at `end`; 0: none."""
         head = self._text[:end]
         bracket = head.rfind("[")
         if bracket > head.rfind("]"):
@@ -332,7 +332,7 @@ class SentenceCutter:
         return max(1, head.rfind("`")) if head.count("`") % 2 else 0
 
     def _long_end(self, most: int) -> int | None:
-        """Return where a text without an end within `most` characters is cut."""
+        """Return where to cut a text without an end within `most` characters."""
         text, least = self._text, most // 3
         for pattern in (_CLAUSE, _GAP):
             cuts = [found.end() for found in pattern.finditer(text, least, most - 1)]

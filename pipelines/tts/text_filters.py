@@ -1,10 +1,10 @@
-"""Text filters: what is written becomes what is said, between the text of an answer and the voice.
+"""Text filters: they turn written text into spoken text, between an answer and the voice.
 
-A filter is any callable from the text of a sentence (a list item, a table row, a whole code block) to what the voice is
-to say; `CascadingOptions.text_filters` holds them in order. Only the voice gets filtered text: history, heard text and
-transcriptions keep the original. Text that comes in pieces is judged when a sentence is whole, so no mark, address or
-number is cut in two; a voice that takes text as it comes gets the words before the first one that a filter may change
-at once.
+A filter is any callable from the text of a sentence (a list item, a table row, a whole code block) to the text for the
+voice; `CascadingOptions.text_filters` holds them in order. Only the voice receives filtered text: history, heard text
+and transcriptions keep the original. Text that comes in pieces is filtered when a sentence is whole, so no mark,
+address or number is cut in two; a voice that takes text as it comes receives the words before the first one that a
+filter may change at once.
 
 | written | said | by |
 |---|---|---|
@@ -19,9 +19,9 @@ at once.
 | the same; `ann.b@x.org` | vivavoce dot dev; ann dot b at x dot org | `UrlFilter("en")` |
 | `$3.50`, `3rd`, `in 1999`, `5:30`, `40%` | in words, by locale | `plugins.numbers.NumberFilter("en")`, off |
 
-A sentence without a word left is not sent to the voice; where filters leave nothing of a whole speech, it is spoken as
-it is written rather than not at all. A filter that raises is left out for that sentence, and reported as an `error` of
-component `text_filter`, once a speech.
+A sentence without a word left is not sent to the voice. If filters leave nothing of a whole speech, it is spoken
+unfiltered. A filter that raises is left out for that sentence, and reported as an `error` of component `text_filter`,
+once a speech.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ from vivavoce.pipelines.tts.text_markdown import MarkdownFilter as MarkdownFilte
 logger = logging.getLogger(__name__)
 
 TextFilter = Callable[[str], str]
-"""Takes what is written, a sentence, and returns what is said. It must not wait."""
+"""Takes a written sentence and returns the text to speak. It must not wait."""
 
 
 @runtime_checkable
 class SwiftTextFilter(Protocol):
-    """A filter that knows at once what it leaves alone, so that such text need not wait for its sentence's end."""
+    """A filter that detects text which it leaves alone, so that such text need not wait for its sentence's end."""
 
     def may_change(self, text: str) -> bool:
-        """Whether `text`, whole words from a sentence's start, may be said in another way; cheap, on every piece."""
+        """Whether the filter may change `text`, whole words from a sentence's start; cheap, called for every piece."""
 
     def prepare(self) -> None:
-        """Load what the filter needs, before the session hears anything: in a thread. May be called again."""
+        """Load the filter's data, before the session hears anything: in a thread. May be called again."""
 
     def __call__(self, text: str) -> str:
-        """Return what is said."""
+        """Return the text to speak."""
 
 
 _EMOJI_RANGE = re.compile("[\u20e3\u2190-\u2bff\u3030\u303d\u3297\u3299\ufe0f\U0001f000-\U0001fffd]")
@@ -62,7 +62,7 @@ _EMOJI_RANGE = re.compile("[\u20e3\u2190-\u2bff\u3030\u303d\u3297\u3299\ufe0f\U0
 
 @dataclass(frozen=True, slots=True)
 class EmojiFilter:
-    """Leaves emoji out, by their Unicode properties, flags, skin tones and joined ones too; a keycap's sign stays."""
+    """Removes emoji, by their Unicode properties, also flags, skin tones and joined ones; a keycap's sign stays."""
 
     def may_change(self, text: str) -> bool:
         """Whether there may be one."""
@@ -74,7 +74,7 @@ class EmojiFilter:
 
     def __call__(self, text: str) -> str:
         """Return `text` without emoji."""
-        import regex  # 10 ms, which a session that needs none should not wait for; it keeps what it compiled
+        import regex  # 10 ms, which only sessions that need it should wait for; it caches its patterns
 
         without: str = regex.sub(_EMOJI, "", text)
         return text if without == text else without.strip()
@@ -85,7 +85,7 @@ _EMOJI = (
     r"(?:\u200D\p{Extended_Pictographic}\uFE0F?\p{Emoji_Modifier}?)*[\U000E0020-\U000E007F]*|\p{Emoji_Modifier})"
     r"|[\uFE0F\u20E3]"
 )
-"""As UTS 51 builds them, with the white space before; the signs ©®‼⁉™ℹ, which count as pictographic, stay."""
+"""The forms of UTS 51, with the white space before them; the signs ©®‼⁉™ℹ, which count as pictographic, stay."""
 
 _ADDRESS = re.compile(r"(?:\bhttps?://|\bwww\.)[^\s<>\"“”]+", re.IGNORECASE)
 _NAME = re.compile(r"(?<![\w@./-])[\w.+-]+@(?:[\w-]+\.)+[^\W\d_]{2,}|(?<![\w@./-])(?:[\w-]+\.)+[a-z]{2,}(?![\w@-])")
@@ -100,16 +100,16 @@ _WORDS = {
     "nl": ("punt", "at", "streepje", "underscore", "plus"),
     "pt": ("ponto", "arroba", "hífen", "sublinhado", "mais"),
 }
-"""Said for the signs of an address: . @ - _ +"""
+"""Spoken for the signs of an address: . @ - _ +"""
 
 
 @dataclass(frozen=True, slots=True)
 class UrlFilter:
-    """Says of a web address only its host.
+    """Leaves only the host of a web address.
 
     Args:
-        language: Spells hosts and e-mail addresses in words of it ("vivavoce dot dev"), one of `de en es fr it nl pt`;
-            empty: they stay, since most voices read them rightly in their own language.
+        language: Spells hosts and e-mail addresses in its words ("vivavoce dot dev"), one of `de en es fr it nl pt`;
+            empty: they stay, since most voices read them correctly in their own language.
     Raises:
         ValueError: The language is another one.
     """
@@ -130,7 +130,7 @@ class UrlFilter:
         """Nothing to load."""
 
     def __call__(self, text: str) -> str:
-        """Return `text` with addresses as they are said."""
+        """Return `text` with addresses in their spoken form."""
         text = _ADDRESS.sub(self._host, text)
         return _NAME.sub(lambda found: self._spell(found[0]), text) if self.language else text
 
@@ -150,28 +150,28 @@ class UrlFilter:
 
 
 DEFAULT_TEXT_FILTERS: tuple[TextFilter, ...] = (EmojiFilter(), MarkdownFilter(), UrlFilter())
-"""What is on by default; these leave a voice's own reading of numbers and names alone."""
+"""The default filters; they leave a voice's own reading of numbers and names alone."""
 
 
 def checked_filters(filters: Sequence[TextFilter]) -> None:
-    """Raise `ConfigurationError` unless each is callable, and no class."""
+    """Raise `ConfigurationError` unless each is callable and not a class."""
     for each in check_items("text_filters", filters, object, remedy="give functions from str to str"):
         if not callable(each) or isinstance(each, type):
             raise ConfigurationError(f"a text filter must be a callable from str to str, got {shown(each)}")
 
 
 def prepare_filters(filters: Sequence[TextFilter]) -> None:
-    """Have those that know how to load what they need."""
+    """Call `prepare()` of the filters that have it."""
     for each in filters:
         if isinstance(each, SwiftTextFilter):
             each.prepare()
 
 
 class FilterChain:
-    """Applies filters in order, and goes on without one that raises.
+    """Applies filters in order, and leaves one out that raises.
 
     Args:
-        on_error: Takes what a filter raised, once a speech.
+        on_error: Called with a filter's exception, once a speech.
     """
 
     def __init__(self, filters: Sequence[TextFilter], on_error: Callable[[Exception], None]) -> None:
@@ -180,11 +180,11 @@ class FilterChain:
         self._reported: set[int] = set()
 
     def begin(self) -> None:
-        """A new speech: errors are reported again."""
+        """Begin a new speech: errors are reported again."""
         self._reported.clear()
 
     def leaves(self, text: str) -> bool:
-        """Whether every filter is known to leave `text` alone."""
+        """Whether every filter leaves `text` alone for certain."""
         try:
             for _, swift in self._filters:
                 if swift is None or swift.may_change(text):
@@ -194,7 +194,7 @@ class FilterChain:
         return True
 
     def __call__(self, text: str) -> str:
-        """Return what is said for `text`."""
+        """Return the text to speak for `text`."""
         for index, (apply, swift) in enumerate(self._filters):
             try:
                 if swift is None or swift.may_change(text):

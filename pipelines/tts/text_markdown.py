@@ -1,4 +1,4 @@
-"""MarkdownFilter: Markdown as it is said, sentence by sentence."""
+"""MarkdownFilter: the spoken form of Markdown, sentence by sentence."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MARKED = re.compile(r"[*_`~\[\]|<&\\]|^\s*(?:#{1,6}\s|>|[-+•]\s|\d{1,9}[.)]\s
 _ROW_RULE = re.compile(r"[\s|:-]*-[\s|:-]*$")
 _CELL = re.compile(r"(?<!\\)\|")
 _LEFT_OVER = re.compile(
-    r"\*\*+|__+(?!\w)|(?<!\w)__+|~~+|`+"  # of marks whose other half is in another sentence
+    r"\*\*+|__+(?!\w)|(?<!\w)__+|~~+|`+"  # marks whose other half is in another sentence
     r"|(?<![\w*])\*(?=\w)|(?<=[^\W\d])\*(?!\w)|(?<=[.!?,])\*(?!\w)|(?<!\w)_(?=\w)|(?<=\w)_(?!\w)"
 )
 
@@ -28,15 +28,15 @@ _TAGS = frozenset(
     "small span speak strike strong style sub summary sup table tbody td th thead think thinking tr tt u ul var video "
     "voice w wbr".split()
 )
-"""Tags of HTML and SSML that stand without attributes; other words in angle brackets are words."""
+"""Tags of HTML and SSML without attributes; other words in angle brackets are words."""
 
 
 @dataclass(frozen=True, slots=True)
 class MarkdownFilter:
-    """Says Markdown without its marks, by markdown-it-py (CommonMark); the table in `text_filters` shows what.
+    """Removes the marks of Markdown, by markdown-it-py (CommonMark); the table in `text_filters` has examples.
 
-    A mark whose other half stands in another sentence is left out too. Headings, list items and table rows end with a
-    full stop, so that a voice pauses there.
+    A mark whose other half is in another sentence is removed too. Headings, list items and table rows end with a full
+    stop, so that a voice pauses there.
 
     Args:
         code: Whether fenced code blocks are read ("speak") or left out ("skip"). Code inside a sentence is read.
@@ -49,7 +49,7 @@ class MarkdownFilter:
             raise ConfigurationError(f"code must be 'skip' or 'speak', got {self.code!r}")
 
     def may_change(self, text: str) -> bool:
-        """Whether there is a sign that Markdown uses."""
+        """Whether the text has a sign that Markdown uses."""
         return _MARKED.search(text) is not None
 
     def prepare(self) -> None:
@@ -57,7 +57,7 @@ class MarkdownFilter:
         _parser()
 
     def __call__(self, text: str) -> str:
-        """Return `text` as it is said."""
+        """Return `text` in its spoken form."""
         stripped = text.strip()
         if stripped.startswith("|") and "\n" not in stripped:
             return self._row(stripped)
@@ -86,7 +86,7 @@ class MarkdownFilter:
                 marker, is_item = "", False
             elif token.type == "fence" and self.code == "speak":
                 yield " ".join(token.content.split())
-        if marker:  # of an item whose text is in the next sentence
+        if marker:  # an item whose text is in the next sentence
             yield marker.strip()
 
 
@@ -107,7 +107,7 @@ def _text(tokens: Sequence[Token]) -> str:
 
 
 def _said_tag(tag: str) -> str:
-    """Return what is said of `tag`: nothing if it is of HTML or SSML, but words ("Press <Enter>", "<your name>")."""
+    """Return the words of `tag`: none if it is of HTML or SSML, but words ("Press <Enter>", "<your name>") stay."""
     name = tag.strip("</> ").lower()
     if name == "br":
         return " "
@@ -123,5 +123,5 @@ def _ended(text: str) -> str:
 def _parser() -> MarkdownIt:
     from markdown_it import MarkdownIt  # 30 ms
 
-    # What needs the text around a sentence, or would swallow it (indented code, HTML blocks, definitions), is off.
+    # Off: rules that need the text around a sentence, or would swallow it (indented code, HTML blocks, definitions).
     return MarkdownIt("commonmark").enable("strikethrough").disable(["code", "html_block", "reference"])

@@ -11,12 +11,12 @@ from vivavoce.pipelines.media.frame import AudioFrame
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnDetectorCapabilities:
-    """What a detector needs.
+    """The needs of a detector.
 
     Args:
-        needs_audio: Whether it wants every frame of the caller.
-        needs_transcript: Whether a verdict needs the text, so that it is asked after each final.
-        sample_rate: Hz that `push` wants.
+        needs_audio: Whether it needs every frame of the caller.
+        needs_transcript: Whether a verdict needs the text, so that it is requested after each final.
+        sample_rate: Hz of the frames for `push`.
     """
 
     needs_audio: bool = False
@@ -26,7 +26,7 @@ class TurnDetectorCapabilities:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnContext:
-    """What a verdict may look at: the text of the open turn, and of the agent's last message."""
+    """The basis of a verdict: the text of the open turn, and of the agent's last message."""
 
     text: str = field(repr=False)
     agent_text: str = field(default="", repr=False)
@@ -49,8 +49,8 @@ class TurnDetectorStream(ABC):
         """Judge the turn that has just paused.
 
         Raises:
-            ProviderError: No verdict; the turn then ends as if judged complete. So it does after any other exception,
-                and after a verdict of another kind.
+            ProviderError: No verdict; the turn then ends as if judged complete, as after any other exception, and after
+                a verdict of another kind.
         """
 
     def push(self, frame: AudioFrame) -> None:

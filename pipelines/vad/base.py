@@ -14,7 +14,7 @@ from vivavoce.pipelines.media.frame import AudioFrame
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VADOptions:
-    """When audio counts as speech.
+    """The limits of speech.
 
     What each option does: docs/options.md.
     """
@@ -36,10 +36,10 @@ class VADOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VADCapabilities:
-    """What a VAD needs and can do.
+    """The needs and abilities of a VAD.
 
     Args:
-        sample_rate: Hz that `push` wants; the pipeline resamples.
+        sample_rate: Hz of the frames for `push`; the pipeline resamples.
         min_silence: Seconds by which offsets are reported late, for the latency budget.
         edge_delay: Seconds after which a pause of the voice within speech is reported (`VADVoicePaused`), long before
             `min_silence` has passed; None if pauses are not reported.
@@ -54,7 +54,7 @@ class VADCapabilities:
 
     @property
     def voice_lag(self) -> float:
-        """Seconds after which silence shows in what is reported, as a pause of the voice or as the speech's end."""
+        """Seconds after which silence is reported, as a pause of the voice or as the speech's end."""
         return self.min_silence if self.edge_delay is None else min(self.edge_delay, self.min_silence)
 
 
@@ -76,7 +76,7 @@ class VADSpeechEnded:
 class VADVoicePaused:
     """Within speech, the last voiced audio ended `ago` seconds before the end of the frame just pushed.
 
-    What follows is `VADVoiceResumed`, or `VADSpeechEnded` once the silence has lasted `min_silence`.
+    Next comes `VADVoiceResumed`, or `VADSpeechEnded` once the silence has lasted `min_silence`.
     """
 
     ago: float
@@ -96,23 +96,23 @@ class VADStream(ABC):
     """One session's voice activity detection.
 
     Starts and ends alternate, beginning with a start. Between them, with the capability `edge_delay`, pauses of the
-    voice and their ends alternate, beginning with a pause; an end is where the last pause was.
+    voice and their ends alternate, beginning with a pause; speech ends at the last pause.
 
     No exception of a stream ends the call. If a method raises, or an event is of another kind, the speech that is open
     counts as ended and the VAD opens another stream. After three failures in a row, with less than five seconds between
-    them, the pipeline does without the VAD. It cannot where the recogniser needs one (`needs_flush`), and where a
-    realtime session decides turns: then the pipeline is lost.
+    them, the pipeline goes on without the VAD. If the recogniser needs one (`needs_flush`), or a realtime session
+    decides turns, the pipeline is lost instead.
     """
 
     @abstractmethod
     def push(self, frame: AudioFrame) -> Sequence[VADEvent]:
-        """Take one mono frame at the capability's rate and return what became known by it.
+        """Take one mono frame at the capability's rate and return the events that became known by it.
 
         Must not block: it runs on the event loop for every 20 ms frame.
         """
 
     def reset(self) -> None:
-        """Forget the audio so far, as if no speech were going on."""
+        """Forget the audio so far, as if there were no speech."""
 
     def close(self) -> None:
         """Free the stream."""
