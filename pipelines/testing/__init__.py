@@ -1,7 +1,7 @@
 """The test kit for plugin authors and apps: scripted providers, a scripted caller, conformance checks, virtual time.
 
-Scripted providers play what a test wrote down, at exact times on virtual time (`virtual_time`), and record what they
-were asked. The checks hold a provider to the promises of its port, in a test of its own package:
+Scripted providers play a test's script, at exact times on virtual time (`virtual_time`), and record the requests. The
+checks verify the promises of a provider's port, in a test of its own package:
 
     async def test_my_voice_keeps_the_promises_of_a_tts(server: FakeServer) -> None:
         await check_tts(lambda: mine.TTS(base_url=server.url))

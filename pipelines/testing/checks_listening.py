@@ -1,4 +1,4 @@
-"""Conformance checks of what listens: STT, VAD, denoiser, turn detector. Each takes a factory."""
+"""Conformance checks of STT, VAD, denoiser and turn detector. Each takes a factory."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ SILENCE = 1.0
 
 TOLERANCE = 0.001
 EDGE_LIMIT = 0.15
-"""Seconds of `min_silence` above which a pause of the voice must show before the speech ends."""
-"""Seconds by which times may differ from what was promised: one sample and rounding."""
+"""Seconds of `min_silence` above which a pause of the voice must be reported before the speech ends."""
+"""Seconds by which times may differ from the promised ones: one sample and rounding."""
 
 
 async def check_stt(
@@ -43,8 +43,8 @@ async def check_stt(
 
     Args:
         speech: One utterance, mono, any rate.
-        expected: What is said, compared without case and punctuation at its ends; None accepts any words.
-        pace: Seconds between two frames, for providers that want real time.
+        expected: The spoken words, compared without case and punctuation at their ends; None accepts any words.
+        pace: Seconds between two frames, for providers that need real time.
         limit: Seconds for each wait.
     """
     async with AsyncExitStack() as stack:
@@ -74,11 +74,11 @@ async def check_vad(make: Callable[[], VAD], speech: AudioFrame, *, min_share: f
     Silence is no speech; starts and ends alternate, beginning with a start; `ago` lies in the audio pushed, an end at
     least `min_silence` back; it works with frames of 10, 20 and 30 ms; streams do not disturb each other; `reset()`
     forgets an open speech. With the capability `edge_delay`, pauses of the voice are reported within speech, and the
-    last one is where the speech ends; without it there are none.
+    last one is at the end of speech; without it there are none.
 
     Args:
         speech: One utterance, mono, any rate, with no silence around it.
-        min_share: Share of it that must be found to be speech.
+        min_share: Least share of it that must be reported as speech.
     """
     vad = make()
     rate = vad.capabilities.sample_rate
@@ -142,7 +142,7 @@ async def check_turn_detector(
 
     Args:
         complete, incomplete: Turns of which the first sounds clearly more complete.
-        complete_audio, incomplete_audio: What a detector that needs audio hears of them, mono, any rate; else silence.
+        complete_audio, incomplete_audio: Their audio for a detector that needs it, mono, any rate; else silence.
         limit: Seconds for one verdict; the pipeline waits 1.0 by default.
     """
     detector = make()
@@ -179,7 +179,7 @@ async def _recognize(
     pace: float,
     limit: float,
 ) -> list[STTEvent]:
-    """Push silence, speech, silence as a pipeline does; return what comes until the words are there, or the limit.
+    """Push silence, speech, silence as a pipeline does; return the events until the words are there, or the limit.
 
     Args:
         utterances: The speech, in pieces with a flush between them.
@@ -261,7 +261,7 @@ def _plain(text: str) -> str:
 
 
 def _push_all(vad: VAD, stream: VADStream, frames: list[AudioFrame]) -> list[tuple[float, VADEvent]]:
-    """Push frames; return the events with their true times, checked against what was pushed."""
+    """Push frames; return the events with their true times, checked against the pushed audio."""
     found: list[tuple[float, VADEvent]] = []
     now = 0.0
     for frame in frames:

@@ -32,7 +32,7 @@ PAST = (
     ChatMessage(role="user", content="My name is Ada."),
     ChatMessage(role="assistant", content="Hello Ada, how can I", interrupted=True),
 )
-"""What the conversation begins with."""
+"""The first message of the conversation."""
 
 
 async def check_realtime_model(
@@ -45,17 +45,17 @@ async def check_realtime_model(
 ) -> None:
     """Check the promises of a realtime model.
 
-    It opens with a past; takes audio, and reports each `commit()` once, in order (local turn detection); an answer ends
-    with exactly one `Done`, its pieces bear an item id, and it holds audio of the promised rate, or none where text was
-    asked for; calls are answered by `append()` and asked on; an answer that is truncated and closed is cancelled, and
-    the next one works; unknown answers raise KeyError; `say()` is heard, or refused where no audio is made; what is
-    appended, updated, cleared and refused is no problem to it; a closed connection ends its events and may be closed
-    twice.
+    It opens with a history; takes audio, and reports each `commit()` once, in order (local turn detection); an answer
+    ends with exactly one `Done`, its pieces have an item id, and it holds audio of the promised rate, or none for an
+    answer in text; calls are answered by `append()` and a new request; an answer that is truncated and closed is
+    cancelled, and the next one works; unknown answers raise KeyError; `say()` is heard, or refused by a model without
+    audio; it survives items that are appended, updated, cleared and refused; a closed connection ends its events and
+    may be closed twice.
 
     Args:
-        request: One that is answered, five times over.
+        request: A request that the model answers, five times.
         speech: Mono, any rate; pushed before it.
-        hears: What the speech says, or a part of it, where its transcript is to be checked.
+        hears: The words of the speech, or a part of them, if its transcript is to be checked.
     """
     async with AsyncExitStack() as stack:
         model = make()
@@ -82,7 +82,7 @@ async def check_realtime_model(
 
 
 def setup_for(model: RealtimeModel, request: GenerateRequest) -> RealtimeSetup:
-    """Return what `model` is opened with to answer `request`: turns ended by `commit()` and speech, if it can."""
+    """Return the setup with which `model` answers `request`: turns ended by `commit()` and speech, if it can."""
     can = model.capabilities
     return RealtimeSetup(
         instructions=request.instructions,
@@ -94,7 +94,7 @@ def setup_for(model: RealtimeModel, request: GenerateRequest) -> RealtimeSetup:
 
 
 class _Reports:
-    """What a connection reports, as it comes."""
+    """The events of a connection, as they come."""
 
     def __init__(self, model: RealtimeModel, connection: RealtimeConnection, limit: float) -> None:
         self.model = model
@@ -115,7 +115,7 @@ class _Reports:
         return [event for event in self.events if isinstance(event, kind)]
 
     async def until(self, found: Callable[[], bool], what: str) -> None:
-        """Wait until something was reported.
+        """Wait until an event was reported.
 
         Raises:
             AssertionError: It was not, in time.
@@ -192,7 +192,7 @@ async def _check_answers(
 async def _cut(
     model: RealtimeModel, connection: RealtimeConnection, answer: AsyncGenerator[LLMEvent | AudioChunk, None]
 ) -> None:
-    """Close an answer as soon as something of it could be heard, and say how little was heard, as a session does."""
+    """Close an answer as soon as a part of it could be heard, and truncate it to that part, as a session does."""
     async with aclosing(answer) as items:
         async for item in items:
             if isinstance(item, AudioChunk | TextDelta) and item.item_id:

@@ -1,4 +1,4 @@
-"""Conformance checks of what answers: LLM and TTS. Each takes a factory and raises AssertionError."""
+"""Conformance checks of LLM and TTS. Each takes a factory and raises AssertionError."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ async def check_tts(
 async def check_llm(
     make: Callable[[], LLM], *requests: GenerateRequest, limit: float = LIMIT
 ) -> list[tuple[LLMEvent, ...]]:
-    """Check the promises of an LLM, and return what it answered.
+    """Check the promises of an LLM, and return its answers.
 
     Each request yields text or whole tool calls (of tools that were offered, with JSON objects for arguments and ids of
     their own) and ends with exactly one `Done`; closing an answer after its first piece cancels it and the next request
     works; requests do not disturb each other.
 
     Args:
-        requests: At least one that is answered with text, or calls a tool.
+        requests: At least one that the model answers with text or a call.
         limit: Seconds for each answer.
     """
     async with AsyncExitStack() as stack:
@@ -157,7 +157,7 @@ async def _check_answers_at_once(llm: LLM, request: GenerateRequest) -> None:
 
 
 def check_answer(who: Component, answer: Sequence[LLMEvent], request: GenerateRequest) -> None:
-    """Check that an answer is one: text or calls of tools that were offered, and one `Done` at its end."""
+    """Check an answer: text or calls of tools that were offered, and one `Done` at its end."""
     kinds = [type(event).__name__ for event in answer]
     require(kinds.count("Done") == 1 and isinstance(answer[-1], Done), who, "exactly one Done, at the end", kinds)
     for event in answer:

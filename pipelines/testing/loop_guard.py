@@ -1,4 +1,4 @@
-"""LoopGuard: fails a test whose event loop is not given back for seconds of real time, and shows the stack."""
+"""LoopGuard: fails a test whose event loop is held for seconds of real time, and shows the stack."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from typing import Any, Self
 LOOP_LIMIT = 5.0
 """Real seconds that one callback or one step of a task may take."""
 _POLL = 0.25
-"""Real seconds between two looks. Looks are counted, no clock is read: a starved machine slows the count too."""
+"""Real seconds between two checks. Checks are counted, no clock is read: a starved machine slows the count too."""
 _SIGNAL = signal.SIGVTALRM
 _DEBUGGERS = {"bdb", "pdb", "ipdb", "pydevd", "_pydevd_bundle", "debugpy"}
 
 
 class LoopHeldError(BaseException):
-    """The event loop was not given back: a callback, a handler or a tool computes or blocks without `await`.
+    """The event loop was held: a callback, a handler or a tool computes or blocks without `await`.
 
-    No `except Exception` on the way can swallow it.
+    No `except Exception` can swallow it.
     """
 
 
@@ -35,9 +35,9 @@ class LoopGuard:
     Args:
         loop: The loop of this thread.
         limit: Real seconds.
-        is_back: Says whether the loop has come round since the last call; by default the loop is asked.
+        is_back: Returns whether the loop has made a round since the last call; by default the loop is asked.
     Raises:
-        LoopHeldError: In the code that holds the loop, and out of `with` where that code has swallowed it.
+        LoopHeldError: In the code that holds the loop, and from `with` if that code has swallowed it.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class LoopGuard:
 
 
 class _Probe:
-    """Asks a loop by a callback whether it comes round. A loop that does not run is not held."""
+    """Checks with a callback whether a loop makes rounds. A loop that does not run is not held."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop

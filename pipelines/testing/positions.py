@@ -1,4 +1,4 @@
-"""Samples that tell their position: speech from which a test reads, to the sample, which part of it was heard."""
+"""Samples that hold their position: a test reads from them, to the sample, which part of a speech was heard."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def position_chunks(
 def positions(samples: bytes) -> list[tuple[int, int]]:
     """Return the runs of unbroken speech in `samples` as (position of the first sample, number of samples).
 
-    Samples that were faded tell no position and are in no run; neither is silence.
+    Faded samples hold no position and are in no run, nor is silence.
 
     Args:
         samples: Mono PCM, 16-bit, of one or more syntheses with `tells_position`, not resampled.
@@ -49,7 +49,7 @@ def positions(samples: bytes) -> list[tuple[int, int]]:
 
 
 def _position(values: array[int], place: int) -> int | None:
-    """Return the position that a sample tells, with the other one of its pair; a pair may be cut on either side."""
+    """Return the position of a sample, with the other one of its pair; a pair may be cut on either side."""
     value = values[place]
     if value >= _OFFSET:
         number = _number(values, place)

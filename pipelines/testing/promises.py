@@ -1,4 +1,4 @@
-"""What the conformance checks share: requirements with readable messages, limits, and how providers must fail."""
+"""Common parts of the conformance checks: requirements with readable messages, limits, checks of failures."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def require(is_kept: bool, who: Component, promise: str, got: object) -> None:
     """Raise unless a promise is kept.
 
     Raises:
-        AssertionError: It is not; the text names the provider, the promise and what came.
+        AssertionError: It is not; the text names the provider, the promise and the finding.
     """
     if not is_kept:
         raise AssertionError(f"{who.provider}: needed {promise}, got {got!r}")
@@ -48,7 +48,7 @@ def within(seconds: float, who: Component, what: str) -> Iterator[None]:
 async def check_failure(
     attempt: Callable[[], Awaitable[object] | AsyncIterator[object]], *, limit: float = LIMIT
 ) -> None:
-    """Check that what must fail raises a ProviderError that names its provider.
+    """Check that an attempt fails by a ProviderError that names its provider.
 
     Args:
         attempt: Returns a request to a provider that is down, refuses or breaks off: an awaitable, or a stream that is
@@ -69,7 +69,7 @@ async def check_failure(
             raise AssertionError(f"needed an error that names its provider, got {error!r}") from error
     except TimeoutError:
         raise AssertionError(f"needed a ProviderError within {limit} s, got nothing") from None
-    except Exception as error:  # noqa: BLE001 - whatever else it raises is the finding
+    except Exception as error:  # noqa: BLE001 - any other exception is the finding
         raise AssertionError(f"needed a ProviderError, got {error!r}; map foreign errors where they come in") from error
     else:
         raise AssertionError("needed a ProviderError, but the request succeeded")

@@ -1,4 +1,4 @@
-"""What the scripted providers share: script steps, exact waits, tone of an exact length, errors for broken scripts."""
+"""Common parts of the scripted providers: script steps, exact waits, tone of an exact length, script errors."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ LEVEL = 1000
 """Sample value of scripted speech; silence is 0."""
 
 StepItem = str | float | int | ToolCall | Usage | Done | Exception
-"""A piece of an answer: text, seconds to wait (`HANG`: for ever), tool call, usage, how it ended, error to raise."""
+"""A piece of an answer: text, seconds to wait (`HANG`: for ever), tool call, usage, end, error to raise."""
 
 Step = str | Sequence[StepItem]
-"""One answer: text alone, or its pieces in order. `Done` comes by itself at the end."""
+"""One answer: text alone, or its pieces in order. `Done` is added at the end."""
 
 
 class ScriptError(AssertionError):
-    """The code under test asked for more, or for less, than the script holds."""
+    """The code under test made more, or fewer, requests than the script has steps."""
 
 
 def items(step: Step) -> tuple[StepItem, ...]:
-    """Return a step as its pieces.
+    """Return the pieces of a step.
 
     Raises:
-        TypeError: Something else than pieces is in it.
+        TypeError: It holds something else.
     """
     pieces = (step,) if isinstance(step, str) else tuple(step)
     for piece in pieces:
@@ -44,7 +44,7 @@ def items(step: Step) -> tuple[StepItem, ...]:
 
 
 def lost(provider: str) -> ProviderConnectionError:
-    """Return the error that scripted providers fail with by default; it is retryable."""
+    """Return the default error of scripted providers; it is retryable."""
     return ProviderConnectionError("the script cut the connection", provider=provider)
 
 
@@ -76,6 +76,6 @@ def tone(samples: int, sample_rate: int) -> AudioFrame:
 
 
 def tone_chunks(seconds: float, sample_rate: int, chunk: float = FRAME_SECONDS) -> list[AudioFrame]:
-    """Return `seconds` of scripted speech in pieces of `chunk` seconds, to the very sample."""
+    """Return `seconds` of scripted speech in pieces of `chunk` seconds, exact to the sample."""
     left, size = round(seconds * sample_rate), round(chunk * sample_rate)
     return [tone(min(size, left - start), sample_rate) for start in range(0, left, size)]

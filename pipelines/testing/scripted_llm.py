@@ -1,4 +1,4 @@
-"""ScriptedLLM: a model whose answers, delays and faults a test writes down, by number or by the user's words."""
+"""ScriptedLLM: a model with answers, delays and faults by a test's script, by number or by the user's words."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from vivavoce.pipelines.testing.script import ScriptError, Step, StepItem, items
 
 
 class ScriptedLLM(LLM):
-    """Answers the n-th request with the n-th step, or a request by the user's words, where `when()` has them.
+    """Answers the n-th request with the n-th step, or a request by the user's words, if `when()` has them.
 
     `ScriptedLLM("Hello.", [0.1, "Sure. ", 0.05, "Done."], [ToolCall(...)], [ProviderError(...)], [HANG])`: text goes
-    out piece by piece, a number waits that many seconds, an exception is raised. A request that is tried again takes
-    the next step.
+    out piece by piece, a number waits that many seconds, an exception is raised. A repeated request takes the next
+    step.
 
     Args:
         steps: The script.
@@ -41,17 +41,17 @@ class ScriptedLLM(LLM):
         self._default = items(default) if default is not None else None
         self._capabilities = capabilities or LLMCapabilities()
         self.requests: list[GenerateRequest] = []
-        """What was asked, oldest first."""
+        """The requests, oldest first."""
         self.requested_at: list[float] = []
         """Loop times of the requests."""
         self.cancelled: list[int] = []
         """Indexes of the requests that were closed before their step had ended."""
         self.script_error: ScriptError | None = None
-        """What a request was told for which the script has no step; the code under test may have swallowed it."""
+        """The error of a request without a step in the script; the code under test may have swallowed it."""
 
     @property
     def capabilities(self) -> LLMCapabilities:
-        """As given."""
+        """The given capabilities."""
         return self._capabilities
 
     def add(self, *steps: Step) -> None:
@@ -59,12 +59,11 @@ class ScriptedLLM(LLM):
         self._steps += [items(step) for step in steps]
 
     def when(self, words: str, *steps: Step) -> Self:
-        """Answer with these steps what the user says with `words` in it, whatever their case; return the model.
+        """Answer with these steps a user message that contains `words`, in upper or lower case; return the model.
 
         `ScriptedLLM().when("table", [call], "Booked.").when("bye", "Good bye.")`: the requests of one turn take the
-        steps one after the other, and each new message begins with the first one again. The first `when` that fits
-        answers; the numbered steps are for what fits none. For a `reply()` the words are looked for in its
-        instructions.
+        steps one after the other, and each new message begins with the first one again. The first `when` that matches
+        answers; the numbered steps are for messages that match none. A `reply()` is matched by its instructions.
 
         Raises:
             ValueError: `words` is blank, or no step is given.
@@ -123,7 +122,7 @@ class ScriptedLLM(LLM):
 
 
 class _Keyed:
-    """The answers to what the user says with certain words in it."""
+    """The answers to user messages that contain certain words."""
 
     def __init__(self, words: str, steps: list[tuple[StepItem, ...]]) -> None:
         self.words = words
@@ -143,7 +142,7 @@ class _Keyed:
 
 
 def _asked(request: GenerateRequest) -> tuple[object, str]:
-    """Return a topic that stays the same while the same is asked, and its words."""
+    """Return a topic that stays the same for the same message, and its words."""
     messages = request.context.messages("user")
     if messages and messages[-1].turn_id == request.turn_id:
         last = messages[-1]

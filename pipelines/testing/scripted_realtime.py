@@ -1,4 +1,4 @@
-"""ScriptedRealtimeModel: a speech-to-speech model whose answers and events a test writes down."""
+"""ScriptedRealtimeModel: a speech-to-speech model with answers and events by a test's script."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class ScriptedRealtimeModel(RealtimeModel):
 
     Args:
         steps: The script.
-        hears: What the n-th commit says: its final transcript comes `transcript_delay` later; then a test need not call
-            `transcript()`.
+        hears: The words of the n-th commit: its final transcript comes `transcript_delay` later; then a test need not
+            call `transcript()`.
         delay: Seconds before the first piece of each answer.
         seconds_per_word: Length of a word's audio, which comes at once, in chunks of 20 ms.
         open_delay: Seconds that connecting takes.
@@ -73,11 +73,11 @@ class ScriptedRealtimeModel(RealtimeModel):
         self._capabilities = capabilities or RealtimeCapabilities()
         self._open_errors: list[ProviderError] = []
         self.requests: list[GenerateRequest] = []
-        """What was asked, oldest first, over all connections."""
+        """The requests, oldest first, over all connections."""
         self.connections: list[ScriptedRealtimeConnection] = []
         """All connections ever opened, oldest first."""
         self.script_error: ScriptError | None = None
-        """What a request was told for which the script has no step; the code under test may have swallowed it."""
+        """The error of a request without a step in the script; the code under test may have swallowed it."""
 
     @property
     def pace(self) -> float:
@@ -86,7 +86,7 @@ class ScriptedRealtimeModel(RealtimeModel):
 
     @property
     def capabilities(self) -> RealtimeCapabilities:
-        """As given."""
+        """The given capabilities."""
         return self._capabilities
 
     @property
@@ -101,7 +101,7 @@ class ScriptedRealtimeModel(RealtimeModel):
         return self.connections[-1]
 
     async def open(self, setup: RealtimeSetup) -> ScriptedRealtimeConnection:
-        """Return a connection, or raise what `fail_open()` planned."""
+        """Return a connection, or raise the error planned by `fail_open()`."""
         await wait(self._open_delay)
         if self._open_errors:
             raise self._open_errors.pop(0)
@@ -110,7 +110,7 @@ class ScriptedRealtimeModel(RealtimeModel):
         return connection
 
     def connect(self, setup: RealtimeSetup) -> ScriptedRealtimeConnection:
-        """Return what `open()` opens; for a test that makes a connection of its own kind."""
+        """Return the connection for `open()`; for a test that makes a connection of its own kind."""
         return ScriptedRealtimeConnection(self, setup)
 
     def speech_started(self, ago: float = 0.0) -> None:
@@ -132,8 +132,8 @@ class ScriptedRealtimeModel(RealtimeModel):
         """Have the server transcribe the user, or an answer.
 
         Args:
-            item_id: For the user's, the test's name of the utterance: the server gives its own, which the nearest
-                commit without a transcript bears too.
+            item_id: For the user's, the test's name of the utterance: the server gives its own, which it also gives to
+                the nearest commit without a transcript.
         """
         self.connection.server.transcript(text, item_id, is_final, role)
 
@@ -142,11 +142,11 @@ class ScriptedRealtimeModel(RealtimeModel):
         self.connection.server.emit(RealtimeTurnEnded(self.connection.server.name_of(item_id)))
 
     def start_reply(self, step: Step, *, item_id: str = "") -> str:
-        """Have the server begin an answer by itself, to the utterance of that name; return its id."""
+        """Have the server begin an answer on its own, to the utterance of that name; return its id."""
         return self.connection.server.start_reply(items(step), item_id)
 
     def cancel_reply(self, reply_id: str = "") -> None:
-        """Have the server cut an answer by itself, by default the one that is streamed."""
+        """Have the server cut an answer on its own, by default the one that is streamed."""
         self.connection.server.cancel_reply(reply_id)
 
     def emit(self, event: RealtimeEvent | Exception) -> None:
@@ -173,7 +173,7 @@ class ScriptedRealtimeModel(RealtimeModel):
 
 @dataclass(slots=True)
 class RealtimeRecord:
-    """What a scripted connection was told, each list oldest first."""
+    """The calls of a scripted connection, each list oldest first."""
 
     pushed_seconds: float = 0.0
     commits: list[float] = field(default_factory=list)
@@ -187,14 +187,14 @@ class RealtimeRecord:
     said: list[str] = field(default_factory=list)
     truncations: list[tuple[str, float, str]] = field(default_factory=list)
     updates: list[tuple[str, tuple[Tool[..., object], ...]]] = field(default_factory=list)
-    """Instructions and tools; the first is what it was opened with."""
+    """Instructions and tools; the first entry is from the opening."""
     appended: list[ChatItem] = field(default_factory=list)
     deleted: list[str] = field(default_factory=list)
     pictures: list[VideoFrame] = field(default_factory=list)
 
 
 class ScriptedServer:
-    """The other end of a scripted connection: what it reports, the answers that it begins, the names that it gives."""
+    """The other end of a scripted connection: its events, the answers that it begins, the names that it gives."""
 
     def __init__(self) -> None:
         self._send, self._receive = anyio.create_memory_object_stream[RealtimeEvent | Exception](math.inf)
@@ -212,7 +212,7 @@ class ScriptedServer:
         self._send.send_nowait(event)
 
     async def events(self) -> AsyncIterator[RealtimeEvent]:
-        """Yield what is emitted, until closed."""
+        """Yield the emitted events, until closed."""
         try:
             async for event in self._receive:
                 if isinstance(event, Exception):
@@ -222,7 +222,7 @@ class ScriptedServer:
             return
 
     def start_reply(self, step: tuple[StepItem, ...], item_id: str = "") -> str:
-        """Begin an answer by itself; return its id."""
+        """Begin an answer on its own; return its id."""
         self._reply_count += 1
         reply_id = f"remote_{self._reply_count}"
         self._replies[reply_id] = step
@@ -230,19 +230,19 @@ class ScriptedServer:
         return reply_id
 
     def take_reply(self, reply_id: str) -> tuple[StepItem, ...]:
-        """Return the script of an answer begun by itself, once.
+        """Return the script of an answer that the server began, once.
 
         Raises:
-            KeyError: There is none.
+            KeyError: There is no such answer.
         """
         return self._replies.pop(reply_id)
 
     def refuse(self, reply_id: str) -> bool:
-        """Forget an answer that nobody took; return whether there was one."""
+        """Forget an answer that was not accepted; return whether there was one."""
         return self._replies.pop(reply_id, None) is not None
 
     def streams(self, reply_id: str) -> anyio.Event:
-        """An answer is being streamed; return what is set when it is cut."""
+        """An answer is being streamed; return the event that is set when it is cut."""
         self._streamed, self.cut = reply_id, anyio.Event()
         return self.cut
 
@@ -260,7 +260,7 @@ class ScriptedServer:
         self.emit(RealtimeTranscript(text=text, item_id=name, is_final=is_final, role=role))
 
     def name_of(self, item_id: str) -> str:
-        """Return what it calls the utterance that the test calls `item_id`."""
+        """Return its name for the utterance that the test calls `item_id`."""
         if item_id and item_id not in self._names:
             if self._untranscribed:
                 self._names[item_id] = self._untranscribed.popleft()
@@ -280,7 +280,7 @@ class ScriptedServer:
         return name
 
     def close(self) -> None:
-        """Report nothing any more."""
+        """Report nothing from now on."""
         self._send.close()
         self._receive.close()
 
@@ -290,12 +290,12 @@ class ScriptedServer:
 
 
 class ScriptedRealtimeConnection(RealtimeConnection):
-    """One connection, with a record of what it was told."""
+    """One connection, with a record of its calls."""
 
     def __init__(self, model: ScriptedRealtimeModel, setup: RealtimeSetup) -> None:
         self._model = model
         self.setup = setup
-        """What it was opened with."""
+        """The setup of its opening."""
         self.server = ScriptedServer()
         self._answer_count = 0
         self._timers: list[TimerHandle] = []
@@ -303,22 +303,22 @@ class ScriptedRealtimeConnection(RealtimeConnection):
         self.is_closed = False
 
     def push(self, frame: AudioFrame) -> None:
-        """Count it."""
+        """Count its length."""
         self.record.pushed_seconds += frame.duration
 
     def push_video(self, frame: VideoFrame) -> None:
-        """Note it."""
+        """Record it."""
         self.record.pictures.append(frame)
 
     def events(self) -> AsyncIterator[RealtimeEvent]:
-        """Yield what the test gives, until closed."""
+        """Yield the test's events, until closed."""
         return self.server.events()
 
     def generate(self, request: GenerateRequest) -> AsyncGenerator[LLMEvent | AudioChunk, None]:
         """Play the script's next step.
 
         Raises:
-            ScriptError: There is none.
+            ScriptError: There is no step.
         """
         self._model.requests.append(request)
         if not self._model.steps:
@@ -340,7 +340,7 @@ class ScriptedRealtimeConnection(RealtimeConnection):
         return self._play(step, reply_id)
 
     def refuse(self, reply_id: str) -> None:
-        """Note it, if there is such an answer."""
+        """Record it, if there is such an answer."""
         if self.server.refuse(reply_id):
             self.record.refused.append(reply_id)
 
@@ -354,7 +354,7 @@ class ScriptedRealtimeConnection(RealtimeConnection):
             yield chunk
 
     def commit(self) -> None:
-        """Note it, and report the item that the audio became."""
+        """Record it, and report the item of the audio."""
         self.record.commits.append(LoopClock().now())
         name = self.server.commit()
         if self._model.hears and self.setup.transcribe:
@@ -365,23 +365,23 @@ class ScriptedRealtimeConnection(RealtimeConnection):
             )
 
     def clear(self) -> None:
-        """Note it."""
+        """Record it."""
         self.record.clears.append(LoopClock().now())
 
     def truncate(self, item_id: str, played_seconds: float, heard_text: str) -> None:
-        """Note it."""
+        """Record it."""
         self.record.truncations.append((item_id, played_seconds, heard_text))
 
     def append(self, item: ChatItem) -> None:
-        """Note it."""
+        """Record it."""
         self.record.appended.append(item)
 
     def delete(self, item_id: str) -> None:
-        """Note it."""
+        """Record it."""
         self.record.deleted.append(item_id)
 
     def update(self, instructions: str, tools: Sequence[Tool[..., object]]) -> None:
-        """Note it."""
+        """Record it."""
         self.record.updates.append((instructions, tuple(tools)))
 
     async def aclose(self) -> None:

@@ -1,4 +1,4 @@
-"""ScriptedSTT: a recogniser that says what a test tells it to."""
+"""ScriptedSTT: a recogniser with transcripts by a test's script."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from vivavoce.pipelines.testing.script import ScriptError, lost, wait
 class ScriptedSTT(STT):
     """Recognises nothing; events come from its script or from the test.
 
-    Each `flush()` (the end of speech, where the pipeline has a VAD) takes the next text of the script and yields it as
-    a final `final_delay` seconds later. When the script has run out, a flush yields nothing. Beside it a test may call
+    Each `flush()` (the end of speech, if the pipeline has a VAD) takes the next text of the script and yields it as a
+    final `final_delay` seconds later. When the script has run out, a flush yields nothing. A test may also call
     `interim()`, `final()`, `end_of_turn()` and `fail()`, which act on the newest open stream at once.
 
-    With the capability `needs_flush` a stream is deaf between a flush and the next `speech_started()`, as such
-    recognisers are: what is pushed then is not in `utterances`, and a flush then yields an empty final.
+    With the capability `needs_flush` a stream ignores audio between a flush and the next `speech_started()`, as such
+    recognisers do: this audio is not in `utterances`, and a flush then yields an empty final.
 
     Args:
         finals: The script.
@@ -61,7 +61,7 @@ class ScriptedSTT(STT):
 
     @property
     def capabilities(self) -> STTCapabilities:
-        """As given."""
+        """The given capabilities."""
         return self._capabilities
 
     @property
@@ -76,7 +76,7 @@ class ScriptedSTT(STT):
         return self.streams[-1]
 
     async def open(self) -> ScriptedSTTStream:
-        """Return a stream, or raise what `fail_open()` planned."""
+        """Return a stream, or raise the error planned by `fail_open()`."""
         self.open_attempts += 1
         await wait(self._open_delay)
         if self._open_errors:
@@ -121,7 +121,7 @@ class ScriptedSTT(STT):
 
 
 class ScriptedSTTStream(STTStream):
-    """One stream, with a record of what it was told."""
+    """One stream, with a record of its calls."""
 
     def __init__(
         self, next_final: Callable[[], str | None], final_delay: float, close_delay: float, *, needs_flush: bool = False
@@ -141,27 +141,27 @@ class ScriptedSTTStream(STTStream):
         self.discards: list[float] = []
         """Loop times of the calls of `discard()`."""
         self.speech_starts: list[float] = []
-        """Loop times at which speech began, by what `speech_started(ago)` was told."""
+        """Loop times at which speech began, by `speech_started(ago)`."""
 
     def emit(self, event: STTEvent | Exception, *, delay: float = 0.0) -> None:
         """Have `events()` yield this, or raise it."""
         self._send.send_nowait((LoopClock().now() + delay, event))
 
     def push(self, frame: AudioFrame) -> None:
-        """Count it."""
+        """Count its length."""
         self.pushed_seconds += frame.duration
         if self._is_hearing:
             self.utterances[-1] += frame.duration
 
     def speech_started(self, ago: float) -> None:
-        """Note it."""
+        """Record it."""
         self.speech_starts.append(LoopClock().now() - ago)
         if not self._is_hearing:
             self._is_hearing = True
             self.utterances.append(0.0)
 
     def flush(self) -> None:
-        """Note it, and yield the script's next final."""
+        """Record it, and yield the script's next final."""
         self.flushes.append(LoopClock().now())
         if not self._is_hearing and not self.is_closed:
             self.emit(STTFinal(text=""), delay=self._final_delay)
@@ -171,7 +171,7 @@ class ScriptedSTTStream(STTStream):
             self.emit(STTFinal(text=text), delay=self._final_delay)
 
     def discard(self) -> None:
-        """Note it."""
+        """Record it."""
         self.discards.append(LoopClock().now())
         self._end_utterance()
 
@@ -181,7 +181,7 @@ class ScriptedSTTStream(STTStream):
             self.utterances.append(0.0)
 
     async def events(self) -> AsyncIterator[STTEvent]:
-        """Yield what the script and the test give, until closed."""
+        """Yield the events of the script and the test, until closed."""
         try:
             async for due, event in self._receive:
                 await wait(due - LoopClock().now())

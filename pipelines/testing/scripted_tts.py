@@ -1,4 +1,4 @@
-"""ScriptedTTS: a voice of exact lengths and times, with faults where a test wants them."""
+"""ScriptedTTS: a voice of exact lengths and times, with faults on demand."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from vivavoce.pipelines.tts.base import TTS, AudioChunk, TTSCapabilities, Word
 
 @dataclass(frozen=True, slots=True)
 class TTSFault:
-    """What goes wrong with one synthesis.
+    """A fault of one synthesis.
 
     Args:
         when: Before the first chunk, in the middle, or after the last chunk.
-        error: What is raised; None: it hangs.
+        error: The exception; None: it hangs.
     """
 
     when: Literal["before", "middle", "after"]
@@ -31,7 +31,7 @@ class TTSFault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spoken:
-    """How certain words are spoken; what is None is as for all others.
+    """How certain words are spoken; a field that is None has the value of all others.
 
     Args:
         first_byte: Seconds to the first chunk.
@@ -49,25 +49,25 @@ class ScriptedTTSOptions:
     seconds_per_word: float = 0.2
     """Length of a word's audio."""
     duration: float | None = None
-    """Length of each synthesis, whatever its text; the words share it evenly."""
+    """Length of each synthesis of any text; the words share it evenly."""
     chunk_interval: float = 0.0
     """Seconds between two chunks; 0: all at once after the first."""
     close_delay: float = 0.0
     """Seconds that closing a synthesis takes; `HANG` for ever."""
     by_text: Mapping[str, Spoken] = field(default_factory=dict)
-    """Words to how a text is spoken that has them in it, whatever their case; the first that fits counts."""
+    """Words, and how a text that contains them is spoken, in upper or lower case; the first match counts."""
     tells_position: bool = False
-    """Whether each sample says where in its synthesis it stands, for `positions()`, instead of a constant tone."""
+    """Whether each sample holds its position in its synthesis, for `positions()`, instead of a constant tone."""
 
 
 class ScriptedTTS(TTS):
-    """Speaks a constant tone, or samples that tell their position, in chunks of 20 ms.
+    """Speaks a constant tone, or samples that hold their position, in chunks of 20 ms.
 
     Args:
         first_byte: Seconds from the request (or the first piece of streamed text) to the first chunk.
         emits_words: Whether chunks carry word times.
         streams_text: Whether it takes text as it comes; then each word sounds as soon as it is complete.
-        faults: Index of a synthesis, counted from 0, to what goes wrong with it.
+        faults: Index of a synthesis, counted from 0, to its fault.
     """
 
     provider = "scripted"
@@ -101,7 +101,7 @@ class ScriptedTTS(TTS):
 
     @property
     def capabilities(self) -> TTSCapabilities:
-        """As given."""
+        """The given capabilities."""
         return self._capabilities
 
     @property
@@ -112,7 +112,7 @@ class ScriptedTTS(TTS):
         return options.seconds_per_word if is_steady else None
 
     def seconds(self, text: str) -> float:
-        """Return how long `text` sounds."""
+        """Return the seconds of audio for `text`."""
         options, spoken = self._options, self._spoken(text)
         if spoken.seconds is not None:
             return spoken.seconds
@@ -197,7 +197,7 @@ class ScriptedTTS(TTS):
                 await wait(self._options.close_delay)
 
     def _chunks(self, text: str) -> list[AudioChunk]:
-        """Return the audio of a whole text, each word told with the chunk in which it begins."""
+        """Return the audio of a whole text, each word with the chunk in which it begins."""
         seconds, rate = self.seconds(text), self._capabilities.sample_rate
         frames = position_chunks(seconds, rate) if self._options.tells_position else tone_chunks(seconds, rate)
         spoken = [text[start:end] for start, end in pieces(text)]

@@ -1,4 +1,4 @@
-"""ScriptedTurnDetector: a judge of pauses that says what a test wrote down."""
+"""ScriptedTurnDetector: a turn detector with verdicts by a test's script."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Verdict = bool | ProviderError
 
 
 class ScriptedTurnDetector(TurnDetector):
-    """Gives the n-th question the n-th verdict, or a question by the turn's last words, where `when()` has them.
+    """Answers the n-th question with the n-th verdict, or a question by the turn's last words, if `when()` has them.
 
     `ScriptedTurnDetector(False, True)`, or `ScriptedTurnDetector().when("a table for", False)`.
 
@@ -52,11 +52,11 @@ class ScriptedTurnDetector(TurnDetector):
 
     @property
     def capabilities(self) -> TurnDetectorCapabilities:
-        """As given."""
+        """The given capabilities."""
         return self._capabilities
 
     def when(self, words: str, verdict: Verdict) -> Self:
-        """Give this verdict on a turn that ends with `words`, whatever their case; the first that fits counts."""
+        """Give this verdict on a turn that ends with `words`, in upper or lower case; the first match counts."""
         self._keyed.append((words.casefold(), verdict))
         return self
 
@@ -68,7 +68,7 @@ class ScriptedTurnDetector(TurnDetector):
         """Give the next verdict.
 
         Raises:
-            ProviderError: The script says so.
+            ProviderError: The script raises it.
         """
         self.asked.append(context)
         self.asked_at.append(anyio.current_time())

@@ -1,4 +1,4 @@
-"""ScriptedVAD and ScriptedCaller: speech as frames that are not silent, told of at exact times."""
+"""ScriptedVAD and ScriptedCaller: speech as frames that are not silent, reported at exact times."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ScriptedVAD(VAD):
 
     An onset is reported with the frame that completes `min_speech` of unbroken speech, an offset with the one that
     completes `min_silence`; `ago` is exact. The first silent frame of speech is reported as a pause of the voice, the
-    next loud one as its end. `start()` and `end()` report what no frame holds.
+    next loud one as its end. `start()` and `end()` report events that no frame holds.
 
     Args:
         reports_edges: Whether pauses of the voice are reported.
@@ -48,7 +48,7 @@ class ScriptedVAD(VAD):
 
     @property
     def capabilities(self) -> VADCapabilities:
-        """By the options."""
+        """The capabilities by the options."""
         return VADCapabilities(
             sample_rate=self._sample_rate,
             min_silence=self.options.min_silence,
@@ -82,7 +82,7 @@ class ScriptedVADStream(VADStream):
         self._is_speech = False
         self.is_closed = False
         self.planned: list[VADEvent] = []
-        """Reported with the next frame, beside what it holds."""
+        """Reported with the next frame, beside its own events."""
 
     def push(self, frame: AudioFrame) -> Sequence[VADEvent]:
         """Take a frame."""
@@ -118,17 +118,17 @@ class ScriptedVADStream(VADStream):
         self._is_speech, self._onset, self._is_paused = False, None, False
 
     def close(self) -> None:
-        """Note it."""
+        """Record it."""
         self.is_closed = True
 
 
 class ScriptedCaller:
-    """Pushes 20 ms frames at exact times: constant speech where the script says so, silence elsewhere.
+    """Pushes 20 ms frames at exact times: constant speech by the script, else silence.
 
     Frame n ends, and is pushed, `n * 0.02` seconds after `run()` was called.
 
     Args:
-        push: Takes the frames, such as `connection.push_audio`.
+        push: Called with the frames, such as `connection.push_audio`.
         speech: (start, end) in seconds from the call of `run()`, at multiples of 0.02.
     """
 
@@ -141,7 +141,7 @@ class ScriptedCaller:
         self._speech = [(self._frames(start), self._frames(end)) for start, end in speech]
 
     async def run(self, until: float) -> None:
-        """Push what lies before `until` seconds."""
+        """Push the frames before `until` seconds."""
         began_at = anyio.current_time()
         silent = AudioFrame.silence(FRAME_SECONDS, self._rate)
         loud = tone(self._samples, self._rate)

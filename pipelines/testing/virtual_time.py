@@ -1,7 +1,7 @@
-"""Virtual time: an event loop whose clock jumps to the next timer when nothing is left to do, and the Clock on it.
+"""Virtual time: an event loop whose clock jumps to the next timer when no work is left, and the Clock on it.
 
-Hours pass in milliseconds and every time is exact: the loop's time is set to the very float that a timer was set for,
-never summed up.
+Hours pass in milliseconds and every time is exact: the loop's time is set to the exact float of a timer, and never
+summed up.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 EPOCH = 1767225600.0
-"""What `VirtualClock.wall()` says at virtual time 0: 2026-01-01 00:00:00 UTC."""
+"""The result of `VirtualClock.wall()` at virtual time 0: 2026-01-01 00:00:00 UTC."""
 
 FOREIGN_LIMIT = 10.0
 """Real seconds that the loop waits for a held thread or a real file descriptor before it gives up."""
 
 ROUNDS_LIMIT = 200_000
-"""Rounds of the loop at one instant after which time is taken to stand still for ever."""
+"""Rounds of the loop at one instant after which time counts as standing still for ever."""
 
 
 class VirtualTimeError(AssertionError):
@@ -42,14 +42,14 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
     A step that holds the loop for seconds of real time fails (`LoopGuard`), and so does work that never lets time pass.
 
-    Work in threads started by `run_in_executor` (so `asyncio.to_thread` too) holds time by itself; other threads are
-    told of with `hold()`, which `Clock.hold()` calls.
+    Work in threads of `run_in_executor` (so `asyncio.to_thread` too) holds time; other threads call `hold()`, as
+    `Clock.hold()` does.
 
     Args:
-        limit: Virtual seconds after which a test is taken to run for ever.
+        limit: Virtual seconds after which a test counts as endless.
         held_limit: Real seconds that one step may hold the loop.
     Raises:
-        VirtualTimeError: Out of the call that runs the loop; see there.
+        VirtualTimeError: From the call that runs the loop; see there.
         LoopHeldError: Likewise, and in the step that holds the loop.
     """
 
@@ -72,7 +72,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         return self._now
 
     def run_forever(self) -> None:
-        """As usual, under a `LoopGuard`."""
+        """Run as asyncio does, under a `LoopGuard`."""
         with LoopGuard(self, limit=self._held_limit, is_back=self._has_come_round):
             super().run_forever()
 
@@ -87,20 +87,20 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     def call_at(
         self, when: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        """As usual, and note the time to jump to."""
+        """Do as asyncio does, and note the time to jump to."""
         timer = super().call_at(when, callback, *args, context=context)
         heapq.heappush(self._timers, (when, next(self._numbers), timer))
         return timer
 
     def run_in_executor(self, executor: Any, func: Callable[[Unpack[Ts]], T], *args: *Ts) -> asyncio.Future[T]:
-        """As usual, and hold the time until the thread is done."""
+        """Do as asyncio does, and hold the time until the thread is done."""
         future = super().run_in_executor(executor, func, *args)
         self._holds += 1
         future.add_done_callback(self._let_go)
         return future
 
     async def shutdown_default_executor(self, *args: Any, **kwargs: Any) -> None:
-        """As usual, and hold the time meanwhile."""
+        """Do as asyncio does, and hold the time meanwhile."""
         with self.hold():
             await super().shutdown_default_executor(*args, **kwargs)
 
@@ -114,7 +114,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
             self._holds -= 1
 
     def _come_round(self) -> None:
-        """Count a round; called before each look at what is ready."""
+        """Count a round; called before each check of what is ready."""
         self._rounds += 1
         self._rounds_at_once += 1
         if self._rounds_at_once > ROUNDS_LIMIT and not self._holds:
@@ -123,7 +123,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
     @contextmanager
     def _waits(self) -> Iterator[None]:
-        """Return a context for a wait in real time, which holds nothing up."""
+        """Return a context for a wait in real time, which does not hold the time."""
         self._is_waiting, self._rounds_at_once = True, 0
         try:
             yield
@@ -209,7 +209,7 @@ def run_virtual(main: Coroutine[Any, Any, T], *, limit: float = 3600.0, held_lim
     """Run `main` on a `VirtualTimeLoop` of its own from 0.0, close the loop and return the result.
 
     Args:
-        limit: Virtual seconds after which the run is taken to be endless.
+        limit: Virtual seconds after which the run counts as endless.
         held_limit: Real seconds that one step may hold the loop.
     Raises:
         VirtualTimeError: It waits for ever.

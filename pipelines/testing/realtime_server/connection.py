@@ -33,7 +33,7 @@ MIN_COMMIT_MS = 100
 
 
 class ServedConnection:
-    """Takes client events and answers them as the service does.
+    """Receives client events and answers them as the service does.
 
     Args:
         on_event: Called with each client event.
@@ -50,7 +50,7 @@ class ServedConnection:
         self.settings = settings
         self.conversation = Conversation()
         self.received: list[dict[str, Any]] = []
-        """Client events, oldest first; of audio only that it came, and how much (`bytes`)."""
+        """Client events, oldest first; of audio events only their length (`bytes`)."""
         self.audio_ms = 0
         """Milliseconds of the user's audio so far."""
         self._socket = socket
@@ -82,16 +82,16 @@ class ServedConnection:
         await self.send_raw(json.dumps({"type": kind, "event_id": new_id("event"), **fields}))
 
     async def send_raw(self, text: str) -> None:
-        """Send a frame as it is, unless the connection is mute or over."""
+        """Send a frame unchanged, unless the connection is mute or over."""
         if self._is_mute or self._socket.closed:
             return
         try:
             await self._socket.send_str(text)
-        except ConnectionError:  # the client has left without a word
+        except ConnectionError:  # the client has left without a close
             return
 
     def stall(self) -> None:
-        """Say nothing any more; the connection stays."""
+        """Send nothing from now on; the connection stays."""
         self._is_mute = True
 
     async def close(self, code: int = 1000, reason: str = "") -> None:

@@ -13,7 +13,7 @@ ROLES = {
     "assistant": frozenset({"output_text", "output_audio"}),
     "system": frozenset({"input_text"}),
 }
-"""What each role's messages may hold."""
+"""The kinds of content of each role's messages."""
 
 TEXTS = {"input_text": "text", "output_text": "text", "output_audio": "transcript", "input_audio": "transcript"}
 
@@ -40,12 +40,12 @@ class Conversation:
         return self._items[-1]["id"] if self._items else None
 
     def take(self, given: dict[str, Any], previous: str | None) -> tuple[dict[str, Any], str | None]:
-        """Insert a client's item; return it as it is kept, and the id of the one before it.
+        """Insert a client's item; return the stored item, and the id of the one before it.
 
         Args:
-            previous: Where: after this item, `"root"` for the beginning, None for the end.
+            previous: The place: after this item, `"root"` for the beginning, None for the end.
         Raises:
-            Refusal: The item is not the protocol's, its id is taken, or there is no such place.
+            Refusal: The item is invalid, its id is taken, or there is no such place.
         """
         item = {"id": new_id("item"), "object": "realtime.item", "status": "completed"} | _checked(given)
         if item["id"] is None:
@@ -89,7 +89,7 @@ class Conversation:
         """Return an item.
 
         Raises:
-            Refusal: There is none of that id.
+            Refusal: No item has that id.
         """
         place = self._place(item_id)
         if place is None:
@@ -100,7 +100,7 @@ class Conversation:
         """Remove an item.
 
         Raises:
-            Refusal: There is none of that id.
+            Refusal: No item has that id.
         """
         if self._place(item_id) is None:
             raise Refusal(
@@ -111,7 +111,7 @@ class Conversation:
         self._items.remove(self.find(item_id))
 
     def heard(self, item_id: str, milliseconds: int) -> None:
-        """Note how much audio an answer has."""
+        """Store how much audio an answer has."""
         self._audio_ms[item_id] = milliseconds
 
     def truncate(self, item_id: str, end_ms: int) -> None:

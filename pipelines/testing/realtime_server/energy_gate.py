@@ -9,7 +9,7 @@ import numpy as np
 from vivavoce.pipelines.testing.realtime_server.script import RATE, SAMPLE_BYTES
 
 WINDOW = 0.02
-"""Seconds that are judged together."""
+"""Length of a window in seconds."""
 
 LOUDNESS = 0.01
 """RMS of full scale that counts as speech at the protocol's default threshold of 0.5; it grows with the threshold."""
@@ -46,7 +46,7 @@ class EnergyGate:
         self.is_speech = False
 
     def push(self, pcm: bytes) -> list[GateEvent]:
-        """Take the next samples; return what they change."""
+        """Take the next samples; return the changes of speech."""
         size = round(WINDOW * RATE) * SAMPLE_BYTES
         pcm = self._rest + pcm
         events = []

@@ -1,4 +1,4 @@
-"""Refusal: what the server answers to an event that it does not take."""
+"""Refusal: the server's answer to an invalid event."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ class Refusal(Exception):
     """Becomes an `error` event; the connection goes on.
 
     Args:
-        message: As the service words it, near enough.
+        message: Similar to the service's text.
         code: The protocol's, such as `"invalid_value"`.
-        param: The field at fault.
+        param: The wrong field.
         kind: The error's `type`.
     """
 

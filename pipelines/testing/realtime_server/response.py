@@ -31,7 +31,7 @@ INPUT_TOKENS_PER_SECOND, OUTPUT_TOKENS_PER_SECOND = 10, 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asking:
-    """What a response is made of, besides the answer.
+    """The context of a response, besides the answer.
 
     Args:
         is_default: Whether its items join the conversation (`conversation: "auto"`).
@@ -51,7 +51,7 @@ class Response:
     Args:
         send: Sends one server event: its type, then its fields.
         fault: Carries out the faults that concern more than this answer.
-        after: The answer before, which may still be saying that it was cancelled.
+        after: The answer before, which may still be reporting its cancellation.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class Response:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether somebody has cancelled it."""
+        """Whether it was cancelled."""
         return bool(self._reason)
 
     def cancel(self, reason: str) -> None:
@@ -141,7 +141,7 @@ class Response:
         return None
 
     async def _maybe_fault(self, number: int, *, is_last: bool = False) -> dict[str, Any] | None:
-        """Do what the script wants after this many words; return how the answer fails by it."""
+        """Apply the script's fault after this many words; return how the answer fails by it."""
         fault, after = self._answer.fault, self._answer.fault_after
         if fault is None or not (number == after or (is_last and number < after)):
             return None

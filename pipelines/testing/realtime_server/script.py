@@ -1,4 +1,4 @@
-"""What a test writes down for the scripted server: answers, tool calls, transcripts, faults."""
+"""A test's script for the scripted server: answers, tool calls, transcripts, faults."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any, TypeAlias
 import numpy as np
 
 RATE = 24000
-"""Hz; the protocol knows no other for PCM."""
+"""Hz; the protocol has no other rate for PCM."""
 
 SAMPLE_BYTES = 2
 
 
 class AnswerFault(Enum):
-    """What may happen to an answer, after its first pieces."""
+    """The faults of an answer, after its first pieces."""
 
     CLOSE = "the connection is lost"
     STALL = "nothing more comes, of this answer or of anything else"
@@ -31,7 +31,7 @@ class AnswerFault(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptedCall:
-    """A tool call of the model. `arguments` is JSON text, or what does for it."""
+    """A tool call of the model. `arguments` is JSON text, or a dict."""
 
     name: str
     arguments: str = field(default="{}", repr=False)
@@ -39,7 +39,7 @@ class ScriptedCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptedAnswer:
-    """What the model does when it is asked."""
+    """An answer of the model."""
 
     text: str = ""
     """Spoken, with its transcript; or written, in a session of text."""
@@ -48,9 +48,9 @@ class ScriptedAnswer:
     delay: float = 0.05
     """Seconds before its first piece."""
     seconds_per_word: float = 0.2
-    """Length of a word's audio, when the server has no voice."""
+    """Length of a word's audio, if the server has no voice."""
     speed: float = math.inf
-    """How many times faster than it sounds the audio is sent; the real service sends some four times as fast."""
+    """Speed at which the audio is sent, in times of its length; the real service sends some four times as fast."""
     fault: AnswerFault | None = None
     fault_after: int = 1
     """Words that are sent before the fault."""
@@ -64,7 +64,7 @@ class ScriptedAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptedWords:
-    """How a piece of the user's audio is transcribed."""
+    """The transcript of a piece of the user's audio."""
 
     text: str
     delay: float = 0.02
@@ -75,11 +75,11 @@ class ScriptedWords:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedFor:
-    """What the model is asked with, as it stands at that moment."""
+    """The context of a request, at that moment."""
 
     instructions: str
     items: tuple[Mapping[str, Any], ...]
-    """The conversation, oldest first, as the protocol has items; audio is left out."""
+    """The conversation, oldest first, as items of the protocol; audio is left out."""
     tools: tuple[Mapping[str, Any], ...]
     tool_choice: Any
     modality: str
@@ -88,15 +88,15 @@ class AskedFor:
 
 Mind: TypeAlias = Callable[[AskedFor], ScriptedAnswer | str]
 Voice: TypeAlias = Callable[[str], bytes]
-"""From a word or more to PCM: 24 kHz, mono, 16 bit, little endian."""
+"""Turns words into PCM: 24 kHz, mono, 16 bit, little endian."""
 
 
 class Script:
-    """What is still to be said and heard, shared by a server's connections.
+    """The answers and transcripts still to come, shared by a server's connections.
 
     Args:
-        mind: Asked when no answer is queued.
-        voice: Makes the audio, else a tone does.
+        mind: Called when no answer is queued.
+        voice: Makes the audio; else it is a tone.
     """
 
     def __init__(self, mind: Mind | None, voice: Voice | None) -> None:
@@ -107,7 +107,7 @@ class Script:
         self._voice = voice
 
     def answer(self, asked: AskedFor) -> ScriptedAnswer | None:
-        """Return the answer to this, or None: the script is over."""
+        """Return the answer to this, or None if the script is over."""
         self.asked.append(asked)
         if self.answers:
             return self.answers.popleft()
@@ -117,11 +117,11 @@ class Script:
         return ScriptedAnswer(text=answer) if isinstance(answer, str) else answer
 
     def hear(self) -> ScriptedWords:
-        """Return how the next piece of audio is transcribed; without a script it is empty, as noise is."""
+        """Return the next transcript; without a script it is empty, as for noise."""
         return self.words.popleft() if self.words else ScriptedWords(text="")
 
     def speech(self, words: str, answer: ScriptedAnswer) -> bytes:
-        """Return the sound of some words."""
+        """Return the audio of some words."""
         if self._voice is not None:
             return self._voice(words)
         return tone(answer.seconds_per_word * len(words.split()))

@@ -1,4 +1,4 @@
-"""ScriptedRealtimeServer: listens on loopback, holds the script, and does harm on demand."""
+"""ScriptedRealtimeServer: listens on loopback, holds the script, and makes faults on demand."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from vivavoce.pipelines.testing.realtime_server.script import (
 from vivavoce.pipelines.testing.realtime_server.settings import Settings
 
 LIMIT = 10.0
-"""Seconds that a test waits for what it expects."""
+"""Seconds for which a test waits for an event."""
 
 
 class ScriptedRealtimeServer:
     """`async with ScriptedRealtimeServer() as server:` and point a client at `server.url`.
 
     Args:
-        mind: Answers what the queued answers do not; without one the n-th request gets the n-th answer.
+        mind: Makes the answers that are not queued; without one the n-th request gets the n-th answer.
         voice: Makes the model's audio, word by word; else it is a tone as long as the words.
     """
 
@@ -37,9 +37,9 @@ class ScriptedRealtimeServer:
         self.url = ""
         """Such as `"http://127.0.0.1:40123/v1"`."""
         self.handshakes: list[dict[str, str]] = []
-        """Of each try to connect, also of refused ones: the query, and `authorization`."""
+        """Query and `authorization` of each try to connect, also of refused ones."""
         self.connections: list[ServedConnection] = []
-        """Oldest first, closed ones too."""
+        """All connections, oldest first, also closed ones."""
         self._script = Script(mind, voice)
         self._refusals: list[int] = []
         self._changed = anyio.Event()
@@ -72,7 +72,7 @@ class ScriptedRealtimeServer:
         """The newest connection.
 
         Raises:
-            LookupError: There has been none.
+            LookupError: There was none.
         """
         if not self.connections:
             raise LookupError("no client has connected yet; wait with connected()")
@@ -80,7 +80,7 @@ class ScriptedRealtimeServer:
 
     @property
     def asked(self) -> list[AskedFor]:
-        """What the model was asked so far, oldest first, over all connections."""
+        """The contexts of the requests so far, oldest first, over all connections."""
         return self._script.asked
 
     def answers(self, *answers: ScriptedAnswer | str) -> None:
@@ -88,7 +88,7 @@ class ScriptedRealtimeServer:
         self._script.answers.extend(ScriptedAnswer(text=one) if isinstance(one, str) else one for one in answers)
 
     def hears(self, *words: ScriptedWords | str) -> None:
-        """Transcribe the next pieces of the user's audio as these, one a commit."""
+        """Use these as the transcripts of the user's next pieces of audio, one a commit."""
         self._script.words.extend(ScriptedWords(text=one) if isinstance(one, str) else one for one in words)
 
     def refuse(self, *statuses: int) -> None:

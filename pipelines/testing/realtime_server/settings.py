@@ -1,4 +1,4 @@
-"""Settings: the session object, its defaults, and what `session.update` may change."""
+"""Settings: the session object, its defaults, and the fields that `session.update` may change."""
 
 from __future__ import annotations
 
@@ -76,12 +76,12 @@ class Settings:
 
     @property
     def is_transcription(self) -> bool:
-        """Whether there is no model to answer, only a transcriber."""
+        """Whether the session has a transcriber only, and no model."""
         return bool(self.session["type"] == "transcription")
 
     @property
     def turn_detection(self) -> dict[str, Any] | None:
-        """The input's, None where the client decides."""
+        """The input's turn detection; None if the client decides."""
         found = self.session["audio"]["input"]["turn_detection"]
         return found if isinstance(found, dict) else None
 
@@ -94,7 +94,7 @@ class Settings:
         """Take a `session.update`; return the new session.
 
         Raises:
-            Refusal: Something in it is not the protocol's. Nothing is changed then.
+            Refusal: A field is invalid. Then nothing is changed.
         """
         kind = needed(changes, "type", str, "session")
         if kind not in ("realtime", "transcription"):
@@ -120,7 +120,7 @@ def modalities(value: object, param: str) -> list[str]:
     """Return the output's modalities: one of text and audio.
 
     Raises:
-        Refusal: Another value.
+        Refusal: The value is another one.
     """
     if value not in (["text"], ["audio"]):
         raise Refusal(
