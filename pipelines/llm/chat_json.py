@@ -131,7 +131,7 @@ def _picture(data: object, *, place: str) -> VideoFrame:
         raise ConfigurationError(f"{place}.data must be base64, got something else") from error
     size = {name: _read(data.get(name, 0), int, place=f"{place}.{name}") for name in ("width", "height")}
     media_type = _read(data.get("media_type"), str, place=f"{place}.media_type")
-    return VideoFrame(decoded, media_type, **size)  # type: ignore[arg-type]  # read as what they are
+    return VideoFrame(decoded, media_type, **size)  # type: ignore[arg-type]  # read from checked data
 
 
 def _encode(data: bytes) -> str:

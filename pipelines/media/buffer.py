@@ -36,7 +36,7 @@ class FrameChunker:
             yield AudioFrame(chunk, self._rate)
 
     def flush(self) -> AudioFrame | None:
-        """Return what is left as one shorter frame, or None."""
+        """Return the rest as one shorter frame, or None."""
         if not self._rest:
             return None
         frame = AudioFrame(bytes(self._rest), self._rate)

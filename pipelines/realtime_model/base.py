@@ -172,7 +172,7 @@ class RealtimeConnection(ABC):
 
     @abstractmethod
     def generate(self, request: GenerateRequest) -> AsyncGenerator[LLMEvent | AudioChunk, None]:
-        """Ask for one answer to the remote conversation as it is, and stream it.
+        """Ask for one answer to the present remote conversation, and stream it.
 
         Yields `TextDelta` (with audio: its transcript, each piece as early as possible) and `AudioChunk`, both with the
         `item_id` of their item; whole `ToolCall`s; `Usage`; one `Done` last, behind the last piece of transcript. After

@@ -92,7 +92,7 @@ class GuardedConnection(RealtimeConnection):
         self._call(self._connection.push_video, frame)
 
     def events(self) -> AsyncIterator[rt.RealtimeEvent]:
-        """Yield what the server reports; the link guards it."""
+        """Yield the server's events; the link guards it."""
         return self._connection.events()
 
     # --- answers
@@ -133,7 +133,7 @@ class GuardedConnection(RealtimeConnection):
         return guarded(lambda: self._connection.say(text), AUDIO_CHUNKS, self._provider)
 
     def truncate(self, item_id: str, played_seconds: float, heard_text: str) -> None:
-        """Cut an answer to what was heard."""
+        """Cut an answer to its heard part."""
         self._call(self._connection.truncate, item_id, played_seconds, heard_text)
 
     # --- the conversation

@@ -28,7 +28,7 @@ class KeptAudio:
 
     @property
     def has_turn(self) -> bool:
-        """Whether there is a turn whose words are not known."""
+        """Whether there is a turn with unknown words."""
         return bool(self._turn)
 
     def push(self, frame: AudioFrame, *, is_heard: bool) -> None:

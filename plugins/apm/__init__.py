@@ -1,13 +1,12 @@
-"""Denoising by WebRTC's audio processing, as livekit ships it: noise suppression, high-pass filter, gain control.
+"""Denoising by the WebRTC audio processing of livekit: noise suppression, high-pass filter, gain control.
 
-Nothing to install: `livekit` is a dependency of vivavoce anyway. Give it to a pipeline:
+It needs no installation: `livekit` is a dependency of vivavoce. Give it to a pipeline, cascading or realtime:
 
     CascadingPipeline(..., denoise=apm.Denoiser())
 
 Measured on three English sentences of espeak-ng, each 2 s apart, of -26 or -46 dB below full scale (RMS where they
-sound), in noise that is there all the time; "pause" is the noise between them after the first second, "speech" the RMS
-of speech and noise together where the sentences sound. In dB below full scale, before and after; a test measures them
-again.
+sound), in constant noise; "pause" is the noise between them after the first second, "speech" the RMS of speech and
+noise together where the sentences sound. In dB below full scale, before and after; a test repeats the measurement.
 
     speech  noise      options         pause            speech
     -26     white -50  default         -50.0 -> -62.3   -26.0 -> -26.3
@@ -20,13 +19,13 @@ again.
     -46     white -60  gain control    -60.1 -> -49.3   -45.8 -> -23.3
     -26     white -50  gain control    -50.0 -> -55.5   -26.0 -> -20.5
 
-So steady noise falls by 12 dB and more, and speech that stands 20 dB above it keeps its level; speech near the noise
-loses some dB. WebRTC switches the high-pass filter on by itself when noise is suppressed, so that alone it matters only
-without. Gain control lifts quiet speech to about -20 dB, and the pauses with it. Voices and clatter behind the caller
-are not steady noise: they stay. Whether a given recogniser does better with it is not claimed here: several are trained
-on noisy speech and do not; measure yours.
+So steady noise falls by 12 dB and more, and speech 20 dB above it keeps its level; speech near the noise loses some dB.
+WebRTC switches the high-pass filter on when noise is suppressed, so the option alone matters only without noise
+suppression. Gain control lifts quiet speech to about -20 dB, and the pauses with it. Voices and clatter behind the
+caller are not steady noise: they stay. A given recogniser need not improve by it: several are trained on noisy speech.
+Measure yours.
 
-It costs 0.04 ms of CPU for each 10 ms and lags by 6 ms, which the pipeline takes into account.
+It costs 0.04 ms of CPU for each 10 ms and has a delay of 6 ms, which the pipeline takes into account.
 """
 
 from __future__ import annotations

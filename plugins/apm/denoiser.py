@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from livekit import rtc
 
 BLOCK_SECONDS = 0.01
-"""What WebRTC's audio processing takes at a time."""
+"""The block length of WebRTC's audio processing."""
 
 SUPPRESSION_DELAY = {16000: 0.006, 32000: 0.0061, 48000: 0.007}
-"""Seconds by which noise suppression lags, per Hz: its windows, and above 16 kHz the band split. Measured."""
+"""Seconds of delay by noise suppression, per Hz: its windows, and above 16 kHz the band split. Measured."""
 
 SPLIT_DELAY = {16000: 0.0, 32000: 0.0001, 48000: 0.001}
-"""Seconds by which the high-pass filter alone lags; gain control does not."""
+"""Seconds of delay by the high-pass filter alone; gain control has none."""
 
 
 class Denoiser(base.Denoiser):
@@ -42,7 +42,7 @@ class Denoiser(base.Denoiser):
 
     @property
     def capabilities(self) -> DenoiseCapabilities:
-        """The delay is that of frames of whole 10 ms; with the first one of another length it grows by 10 ms."""
+        """The delay for frames of whole 10 ms; after a first frame of another length it is 10 ms longer."""
         options = self._options
         delays = SUPPRESSION_DELAY if options.noise_suppression else SPLIT_DELAY
         is_late = options.noise_suppression or options.high_pass_filter
@@ -54,7 +54,7 @@ class Denoiser(base.Denoiser):
         """Return a stream for one session.
 
         Raises:
-            ProviderError: The native library would not start.
+            ProviderError: The native library does not start.
         """
         from livekit import rtc
 
@@ -71,7 +71,7 @@ class Denoiser(base.Denoiser):
 
 
 class DenoiseStream(base.DenoiseStream):
-    """One session's audio processing, with what it has learnt of the caller's noise."""
+    """One session's audio processing, with its estimate of the caller's noise."""
 
     def __init__(self, module: rtc.AudioProcessingModule, sample_rate: int) -> None:
         self._module: rtc.AudioProcessingModule | None = module

@@ -1,4 +1,4 @@
-"""DenoiseOptions: what the audio processing does."""
+"""DenoiseOptions: the stages of the audio processing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from vivavoce.pipelines.core.errors import ConfigurationError
 
 RATES = (16000, 32000, 48000)
-"""The rates in Hz that WebRTC's audio processing works at without resampling inside."""
+"""The rates in Hz at which WebRTC's audio processing works without internal resampling."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,13 +18,13 @@ class DenoiseOptions:
     """
 
     noise_suppression: bool = True
-    """Lower steady noise by 12 dB and more, and filter high-pass whether asked or not; costs 6 ms of delay."""
+    """Lower steady noise by 12 dB and more, with the high-pass filter in any case; costs 6 ms of delay."""
     high_pass_filter: bool = True
-    """Take out the lowest frequencies: hum, rumble, a DC offset."""
+    """Remove the lowest frequencies: hum, rumble, a DC offset."""
     gain_control: bool = False
     """Bring speech to one loudness. It lifts noise as well; for callers who are too quiet for the recogniser."""
     sample_rate: int = 16000
-    """Hz that `push` takes and returns, one of `RATES`. VAD and recognisers want 16000."""
+    """Hz of the audio in and out, one of `RATES`. VAD and recognisers need 16000."""
 
     def __post_init__(self) -> None:
         if self.sample_rate not in RATES:

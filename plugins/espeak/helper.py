@@ -65,7 +65,7 @@ class Parent:
         return None if self.is_gone else self._requests.popleft()
 
     def is_cancelled(self, request: int) -> bool:
-        """Say whether to stop, after reading what has come meanwhile."""
+        """Return whether to stop, after reading the messages that came meanwhile."""
         while not self.is_gone and select.select([STDIN], [], [], 0)[0]:
             self._read()
         return self.is_gone or request in self._cancelled
@@ -80,7 +80,7 @@ class Parent:
             self.is_gone = True
 
     def end(self, request: int) -> None:
-        """Tell that nothing more comes for `request`."""
+        """Report the end of `request`."""
         self._cancelled.discard(request)
         self.send({"op": "end", "id": request})
 
@@ -103,7 +103,7 @@ class Voice:
     """espeak-ng with one voice loaded.
 
     Raises:
-        RuntimeError: The library refuses something; the text says what.
+        RuntimeError: The library refuses a setting; the text has its reason.
     """
 
     def __init__(self, settings: dict[str, Any]) -> None:
@@ -147,9 +147,9 @@ class Voice:
 
 def main() -> None:
     """Serve requests until the parent is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business; it closes stdin
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C; it closes stdin
     output = os.dup(1)
-    os.dup2(2, 1)  # whatever the library prints must not end up between the frames
+    os.dup2(2, 1)  # text that the library prints must not get between the frames
     parent = Parent(output)
     try:
         voice = Voice(json.loads(sys.argv[1]))

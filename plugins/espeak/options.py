@@ -1,4 +1,4 @@
-"""TTSOptions: how the voice sounds beyond rate and pitch, and how long its helper process may take."""
+"""TTSOptions: the voice's sound beyond rate and pitch, and the limits of its helper process."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class TTSOptions:
     start_timeout: float = 5.0
     """Seconds that the helper process may take to start."""
     chunk_timeout: float = 5.0
-    """Seconds that the helper may take to its next message while it speaks."""
+    """Seconds that the helper may take for its next message while it speaks."""
     close_timeout: float = 1.0
-    """Seconds that the helper gets to end by itself before it is killed."""
+    """Seconds for the helper to end on its own before it is killed."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.volume <= 200:

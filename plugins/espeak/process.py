@@ -28,21 +28,21 @@ MAX_COMPLAINT = 2000
 
 
 class Request:
-    """What comes back for one text."""
+    """The messages of the helper for one text."""
 
     def __init__(self, number: int) -> None:
         self.number = number
         self._messages: asyncio.Queue[tuple[wire.Header, bytes] | ProviderError] = asyncio.Queue()
 
     def put(self, message: tuple[wire.Header, bytes] | ProviderError) -> None:
-        """Hand over the next message, or why there is none."""
+        """Put the next message, or the reason why there is none."""
         self._messages.put_nowait(message)
 
     async def next(self, limit: float) -> tuple[wire.Header, bytes]:
         """Return the next message.
 
         Raises:
-            ProviderTimeoutError: None came within `limit` seconds.
+            ProviderTimeoutError: No message came within `limit` seconds.
             ProviderError: The helper is lost.
         """
         try:
@@ -82,7 +82,7 @@ class Helper(asyncio.SubprocessProtocol):
         command = [sys.executable, "-P", "-m", MODULE, json.dumps(settings)]
         loop = asyncio.get_running_loop()
         try:
-            # In a session of its own: Ctrl-C in a terminal is for the parent, which ends it by its standard input.
+            # A process session of its own: Ctrl-C in a terminal is for the parent, which ends the helper by its stdin.
             _, helper = await loop.subprocess_exec(cls, *command, start_new_session=True)
         except OSError as error:
             raise ProviderConnectionError(f"cannot start {command[0]!r}: {error}", provider=PROVIDER) from error
@@ -105,11 +105,11 @@ class Helper(asyncio.SubprocessProtocol):
 
     @property
     def is_lost(self) -> bool:
-        """Whether it takes no more requests."""
+        """Whether it accepts no more requests."""
         return self._is_lost
 
     def speak(self, text: str) -> Request:
-        """Ask for the audio of `text`."""
+        """Request the audio of `text`."""
         self._last += 1
         request = Request(self._last)
         if self._is_lost:
@@ -120,7 +120,7 @@ class Helper(asyncio.SubprocessProtocol):
         return request
 
     def cancel(self, request: Request) -> None:
-        """Stop `request` and forget it; fine when it is over."""
+        """Stop `request` and forget it; allowed when it is over."""
         if self._requests.pop(request.number, None) is not None and not self._is_lost:
             self._send({"op": "cancel", "id": request.number})
 
@@ -128,7 +128,7 @@ class Helper(asyncio.SubprocessProtocol):
         """End the process now."""
         self._lose(self._loss())
         assert self._transport is not None
-        self._transport.close()  # closes the pipes and kills what still runs
+        self._transport.close()  # closes the pipes and kills the process
 
     async def aclose(self, limit: float) -> None:
         """Let the process end by closing its stdin; kill it after `limit` seconds."""

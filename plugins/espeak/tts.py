@@ -1,4 +1,4 @@
-"""TTS: sentences in, audio with word times out, by an espeak-ng that lives in a helper process."""
+"""TTS: sentences in, audio with word times out, by espeak-ng in a helper process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class TTS(base.TTS):
         voice: A language ("en-us", "de"), alone or with a variant ("en-us+f2").
         rate: Words per minute, 80 … 450.
         pitch: 0 … 99; 50 is normal.
-        options: The rest.
+        options: More settings.
     Raises:
         ConfigurationError: The extra is not installed, or a value is out of bounds.
     """
@@ -81,7 +81,7 @@ class TTS(base.TTS):
             timer = WordTimer(piece, SAMPLE_RATE, offset=samples)
             request = helper.speak(piece)
             try:
-                held: AudioFrame | None = None  # back by one piece, so that the last one can carry the last word
+                held: AudioFrame | None = None  # one piece late, so that the last one can carry the last word
                 heading = piece
                 while True:
                     header, pcm = await request.next(self._options.chunk_timeout)

@@ -1,4 +1,4 @@
-"""Which voices and variants an espeak-ng data folder holds, and what the library calls them."""
+"""The voices and variants of an espeak-ng data folder, and the library's names for them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from pathlib import Path
 from vivavoce.pipelines.core.errors import ConfigurationError
 
 DEFAULT_PRIORITY = 5
-"""Of a `language` line without a number, as in the library; the lowest wins."""
+"""Priority of a `language` line without a number, as in the library; the lowest wins."""
 
 
 def resolve_voice(voice: str, data_path: str) -> str:
     """Return the library's name of a voice such as `"en-us"`, `"en-gb"` or `"en-us+f2"`.
 
-    The library itself ignores an unknown variant without a word, and takes the name of a file but not of a language.
+    The library itself ignores an unknown variant without an error, and accepts the name of a file but not of a
+    language.
 
     Raises:
         ConfigurationError: There is no such voice or variant; the message names similar ones.

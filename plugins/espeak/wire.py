@@ -1,4 +1,4 @@
-"""What TTS and its helper process say to each other: framed messages, sans-I/O.
+"""The messages between TTS and its helper process: frames, sans-I/O.
 
 A frame is two big-endian 32-bit lengths, a JSON header and a payload, 16-bit PCM for audio and else empty.
 To the helper:
@@ -9,9 +9,9 @@ To the helper:
 From the helper:
 
     {"op": "ready"}                           once, when the voice is loaded
-    {"op": "refused", "message": …}           instead, when it cannot be; the helper then ends
+    {"op": "refused", "message": …}           instead, if it cannot be loaded; the helper then ends
     {"op": "audio", "id": n, "events": [[kind, position, sample], …]} + PCM
-    {"op": "end", "id": n}                    nothing more comes for it, spoken or cancelled
+    {"op": "end", "id": n}                    the text is over, spoken or cancelled
 """
 
 from __future__ import annotations

@@ -14,19 +14,19 @@ WORD_EVENT = 1
 SILENCE = 100
 """Samples of this amplitude or less are silence (-50 dB)."""
 STRIDE = 8
-"""Samples between two looked at when searching for silence; half a period of anything audible is longer."""
+"""Samples between two checks in the search for silence; half a period of anything audible is longer."""
 
 
 class WordTimer:
-    """Times the words of one text, as espeak goes through it.
+    """Times the words of one text, from espeak's events.
 
-    Words are the input's pieces between white space, punctuation included. espeak may tell several events for one of
-    them ("$25") and none for another ("-", or the "a" of "of a"): the first event starts a word, and those without
-    events share its time, by their length; mere punctuation joins the word before it (at the beginning: the word after
-    it). A word ends with its last audible sample before the next one starts.
+    Words are the input's pieces between white space, with punctuation. espeak may send several events for one of them
+    ("$25") and none for another ("-", or the "a" of "of a"): the first event starts a word, and words without events
+    share its time, by their length; mere punctuation joins the word before it (at the beginning: the word after it). A
+    word ends with its last audible sample before the next one starts.
 
     Args:
-        text: What is being spoken.
+        text: The spoken text.
         sample_rate: Hz of the audio.
         offset: Samples of the stream before this text's audio.
     """
@@ -46,7 +46,7 @@ class WordTimer:
         """The samples since `_begin`."""
 
     def feed(self, pcm: bytes, events: Iterable[tuple[int, int]]) -> tuple[Word, ...]:
-        """Take the next audio and its word events, `(position, sample)`; return the words that it has ended.
+        """Take the next audio and its word events, `(position, sample)`; return the words that have ended.
 
         Args:
             pcm: 16-bit mono.
@@ -86,7 +86,7 @@ class WordTimer:
             )
 
     def _texts(self, spans: list[tuple[int, int]]) -> list[str]:
-        """Join what nobody says to its neighbour."""
+        """Join pieces that are not spoken to their neighbours."""
         joined: list[tuple[int, int]] = []
         for start, end in spans:
             is_said = any(map(str.isalnum, self._text[start:end]))

@@ -7,13 +7,14 @@ Install it with `pip install 'vivavoce[google]'`. Inside this package `google.ge
 
 Decisions:
 
-* A lost or expiring connection is resumed by the server's own handle (`RealtimeSetup.resume`); where there is none,
-  the history is told anew. The server's GoAway is reported as `RealtimeEnding`.
-* The server answers by itself whenever it is told that speech is over, or the output of a tool. Where the pipeline
-  decides about turns, the user's audio is therefore kept until an answer is asked for and sent in one piece, and
-  outputs of tools likewise: nothing is said that nobody has asked for, and `clear()` means it. It costs the upload.
-* The API cannot cut an answer to what was heard (`truncates` is False) nor change instructions (`updates` is False).
-* An answer is cancelled by an empty client message, which the API's reference says interrupts the model.
+* A lost or expiring connection is resumed by the server's own handle (`RealtimeSetup.resume`); without one, the
+  history is sent again. The server's GoAway is reported as `RealtimeEnding`.
+* The server answers on its own whenever it learns that speech is over, or receives the output of a tool. If the
+  pipeline decides turns, the user's audio is therefore kept until an answer is requested and sent in one piece, and
+  outputs of tools likewise: the model says nothing without a request, and `clear()` has its effect. It costs the
+  upload.
+* The API cannot cut an answer to its heard part (`truncates` is False) nor change instructions (`updates` is False).
+* An answer is cancelled by an empty client message, which by the API's reference interrupts the model.
 """
 
 from vivavoce.plugins.google.options import RealtimeOptions

@@ -1,4 +1,4 @@
-"""From the SDK's and the websocket's errors to the error tree; a server's own words stay out, they may quote."""
+"""Maps the SDK's and the websocket's errors to the error tree; a server's text is left out, since it may quote."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from vivavoce.pipelines.core.errors import (
 from vivavoce.plugins.google.wire import PROVIDER
 
 FINAL_CLOSE_CODES = frozenset({1002, 1003, 1007, 1008, 1009, 1010})
-"""The server closed because of what we sent or may not do: the same again would end the same way."""
+"""The server closed because of our message or our rights: the same again would end the same way."""
 
 ABORTED = ("aborted", "deadline", "unavailable", "timed out")
-"""Words in the reason of a close that make it the server's own affair, whatever its code says."""
+"""Words in the reason of a close that show a cause at the server, with any code."""
 
 EXHAUSTED = ("quota", "exhausted", "rate limit")
 
 
 def provider_error(error: Exception) -> ProviderError:
-    """Return the error of our tree for what the SDK raised."""
+    """Return the error of our tree for an exception of the SDK."""
     if isinstance(error, ProviderError):
         return error
     if isinstance(error, errors.APIError):
@@ -39,7 +39,7 @@ def provider_error(error: Exception) -> ProviderError:
     if isinstance(error, exceptions.WebSocketException):
         reason = f"no websocket: {type(error).__name__}"
         return ProviderProtocolError(reason, provider=PROVIDER, retryable=True)
-    if isinstance(error, ValueError):  # the SDK could not read a message, and quotes it
+    if isinstance(error, ValueError):  # the SDK could not read a message; its text quotes the message
         return ProviderProtocolError("needed a message in JSON, got something else", provider=PROVIDER, retryable=True)
     return ProviderError(f"the SDK failed: {type(error).__name__}", provider=PROVIDER)
 

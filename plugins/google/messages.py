@@ -1,4 +1,4 @@
-"""What goes to Gemini Live, sans-I/O: the setup, contents of a history, audio, outputs of tools.
+"""Messages to Gemini Live, sans-I/O: the setup, contents of a history, audio, outputs of tools.
 
 Source: https://ai.google.dev/api/live.
 """
@@ -26,7 +26,7 @@ SAY = "Say exactly the following, word for word, in the language it is written i
 
 
 def config(setup: RealtimeSetup, options: RealtimeOptions) -> types.LiveConnectConfig:
-    """Return what a connection begins with."""
+    """Return the configuration of a connection."""
     is_local = setup.turn_detection == "local"
     fields: dict[str, Any] = {
         "response_modalities": [types.Modality.AUDIO if setup.answers == "audio" else types.Modality.TEXT],
@@ -59,7 +59,7 @@ def config(setup: RealtimeSetup, options: RealtimeOptions) -> types.LiveConnectC
 
 
 def begins_with_history(setup: RealtimeSetup) -> bool:
-    """Whether the past is to be told, rather than resumed."""
+    """Whether the history is to be sent, and not resumed."""
     return not setup.resume and bool(setup.history.items)
 
 
@@ -82,7 +82,7 @@ def response(output: FunctionCallOutput) -> types.FunctionResponse:
 
 
 def audio(frame: AudioFrame) -> types.Blob:
-    """Return audio as it is sent."""
+    """Return audio in the form of the API."""
     return types.Blob(data=frame.data, mime_type=f"audio/pcm;rate={frame.sample_rate}")
 
 

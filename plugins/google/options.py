@@ -12,33 +12,33 @@ from vivavoce.pipelines.core.checks import check_number
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealtimeOptions:
-    """Settings of `google.RealtimeModel` that seldom change. What is None is left to the server.
+    """Settings of `google.RealtimeModel` that seldom change. The server decides a setting that is None.
 
     What each option does: docs/options.md.
     """
 
     voice: str = ""
-    """Such as `"Puck"`; empty takes the model's own."""
+    """Such as `"Puck"`; empty: the model's own."""
     language: str = ""
     """BCP-47, such as `"en-US"`."""
     temperature: float | None = None
-    """How freely the model chooses its words, as its API has it."""
+    """How freely the model chooses its words, by the API's scale."""
     max_output_tokens: int | None = None
-    """The most of one answer."""
+    """The most tokens of one answer."""
     silence: float | None = None
-    """Seconds that end the user's turn, where the server decides."""
+    """Seconds of silence that end the user's turn, if the server decides."""
     compresses_context: bool = True
-    """Whether the server drops the oldest of a long conversation, rather than ending it."""
+    """Whether the server drops the oldest part of a long conversation, rather than ending it."""
     generates_text: bool = False
-    """Whether the model can answer with text; those with native audio cannot."""
+    """Whether the model can answer with text; models with native audio cannot."""
     extra_config: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """Fields of the SDK's `LiveConnectConfig` that have no option here; they win over those that have."""
+    """Fields of the SDK's `LiveConnectConfig` that have no option here; they replace those that have one."""
     extra_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Sent as the connection is made."""
+    """HTTP headers of the connection's request."""
     ssl_context: ssl.SSLContext | None = field(default=None, repr=False)
-    """Of a server whose certificate this machine does not know."""
+    """Certificates of a server that this machine does not know."""
     connect_timeout: float = 10.0
-    """Seconds until the server has taken the settings."""
+    """Seconds until the server has accepted the settings."""
 
     def __post_init__(self) -> None:
         check_number("silence", self.silence, above=0, unit="s", or_none=True)

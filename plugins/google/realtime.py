@@ -47,13 +47,13 @@ DEFAULT_MODEL = "gemini-3.8-live"
 KEY_VARIABLES = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
 
 SEND_LIMIT = 10.0
-"""Seconds that the connection may take nothing."""
+"""Seconds for which the connection may accept no data."""
 
 CANCEL_LIMIT = 2.0
-"""Seconds that a new answer waits until the server has ended the one that was cancelled."""
+"""Seconds that a new answer waits until the server has ended the cancelled one."""
 
 CLOSE_LIMIT = 0.8
-"""Seconds that saying goodbye may take."""
+"""Seconds for closing the connection."""
 
 MAX_QUEUED = 2000
 """Messages that wait to be sent; further audio is dropped (40 s of it)."""
@@ -65,7 +65,7 @@ class RealtimeModel(RealtimeModelPort):
     Args:
         model: Without `models/`.
         api_key: Else the environment's `GEMINI_API_KEY` or `GOOGLE_API_KEY`, if there is no `base_url`.
-        base_url: Of another server. The SDK speaks TLS to it, whatever its scheme says.
+        base_url: Of another server. The SDK uses TLS for any scheme.
     Raises:
         ConfigurationError: The SDK is not installed, the key is missing, or an argument makes no sense.
     """
@@ -124,10 +124,10 @@ class RealtimeModel(RealtimeModelPort):
         )
 
     async def open(self, setup: RealtimeSetup) -> LiveConnection:
-        """Connect with the settings, tell or resume the past, and return.
+        """Connect with the settings, send or resume the history, and return.
 
         Raises:
-            ProviderError: It cannot be had, or does not take the settings.
+            ProviderError: It cannot connect, or the server refuses the settings.
         """
         from vivavoce.plugins.google.failures import provider_error
         from vivavoce.plugins.google.messages import config
@@ -149,7 +149,7 @@ class RealtimeModel(RealtimeModelPort):
         return LiveConnection(setup, door, session)
 
     async def aclose(self) -> None:
-        """Free what the connections share; open ones go on."""
+        """Free the resources that the connections share; open ones go on."""
         if not self._is_closed:
             self._is_closed = True
             await self._client.aio.aclose()
@@ -209,7 +209,7 @@ class LiveConnection(RealtimeConnection):
         self._wire.refuse(reply_id)
 
     async def say(self, text: str) -> AsyncGenerator[AudioChunk, None]:
-        """Ask the model to speak a text, in the conversation: it is not bound to it word for word."""
+        """Ask the model to speak a text, in the conversation: it may change the words."""
         if self._setup.answers == "text":
             super().say(text)
         await self._quiet()
@@ -234,11 +234,11 @@ class LiveConnection(RealtimeConnection):
         try:
             async with asyncio.timeout(CLOSE_LIMIT):
                 await self._door.__aexit__(None, None, None)
-        except Exception as error:  # noqa: BLE001 - it is over all the same
+        except Exception as error:  # noqa: BLE001 - it is over in any case
             logger.debug("google: closing the connection failed: %s", type(error).__name__)
 
     async def _quiet(self) -> None:
-        """Wait until the server has ended what was cancelled: it has no ids by which to tell answers apart."""
+        """Wait until the server has ended the cancelled answer: its answers have no ids."""
         if (unfinished := self._wire.unfinished()) is not None:
             with anyio.move_on_after(CANCEL_LIMIT):
                 await unfinished.over.wait()
@@ -289,7 +289,7 @@ class LiveConnection(RealtimeConnection):
                     self._take(message)
             except Exception as error:  # noqa: BLE001 - the SDK lets errors of its websocket library through
                 failure = provider_error(error)
-                if isinstance(failure, ProviderProtocolError):  # this message is lost, and the next may be fine
+                if isinstance(failure, ProviderProtocolError):  # this message is lost, and the next may be valid
                     self._events.put(RealtimeProblem(failure))
                 else:
                     self._end(failure, is_lost=True)

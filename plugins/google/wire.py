@@ -1,7 +1,7 @@
-"""Gemini Live's conversation, sans-I/O: what the session wants becomes calls of the SDK, server messages become ours.
+"""Gemini Live's conversation, sans-I/O: from the session's requests to the SDK's calls, from server messages to ours.
 
-The API has no ids for answers and items: both are given here. What the model says belongs to the answer that was asked
-for, else to one that the server began.
+The API has no ids for answers and items: this module makes both. The model's output belongs to the requested answer, if
+any, else to an answer that the server began.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ logger = logging.getLogger(__name__)
 PROVIDER = "google"
 
 MAX_TURN = 60.0
-"""Seconds of a turn's audio that are kept where the pipeline decides; older audio is dropped."""
+"""Seconds of a turn's audio that are kept if the pipeline decides; older audio is dropped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class Answer:
         self.feed: Feed[LLMEvent | AudioChunk] = Feed()
         self.over = anyio.Event()
         self.is_cancelled = False
-        """We have given it up: what comes of it is dropped."""
+        """It was cancelled here: the rest of it is dropped."""
         self.usage: Usage | None = None
 
     @property
@@ -73,7 +73,7 @@ class Answer:
         return self.over.is_set()
 
     def put(self, item: LLMEvent | AudioChunk) -> None:
-        """Add to its stream, unless nobody wants it."""
+        """Add to its stream, unless it was cancelled."""
         if not self.is_cancelled:
             self.feed.put(item)
 
@@ -91,7 +91,7 @@ class LiveWire:
 
     Args:
         post: Calls a method of the SDK's session, in order.
-        report: Takes what goes to the session.
+        report: Called with events for the session.
     """
 
     def __init__(
@@ -109,23 +109,23 @@ class LiveWire:
         self._cancelled_calls: set[str] = set()
         self._calls: set[str] = set()
         self._item = new_id("item")
-        """The user's item that transcripts belong to now."""
+        """The user's item for the present transcripts."""
         self._words = ""
         self._words_before_answer = 0
         self._pushed = 0.0
         self._is_cut = False
-        """The server has cut an answer, and has not yet said that the turn is complete."""
+        """The server has cut an answer, and has not reported the end of the turn yet."""
 
-    # what the session wants
+    # requests of the session
 
     def begin(self) -> None:
-        """Tell the past, unless the server knows it; the setup was sent with the connection."""
+        """Send the history, unless the server knows it; the setup was sent with the connection."""
         if messages.begins_with_history(self._setup):
             past = messages.contents(self._setup.history.items)
             self._content(past, is_complete=True)
 
     def push(self, frame: AudioFrame) -> None:
-        """Take the user's next frame: it is sent now where the server decides about turns."""
+        """Take the user's next frame: it is sent now if the server decides turns."""
         self._pushed += frame.duration
         if self._is_local:
             self._open_turn.push(frame)
@@ -138,7 +138,7 @@ class LiveWire:
         self._post(Send("send_realtime_input", {"video": blob}))
 
     def commit(self) -> None:
-        """The user's turn is over; it is sent when an answer is asked for."""
+        """The user's turn is over; it is sent when an answer is requested."""
         self._turn += self._open_turn.drain()
         self._settle(len(self._words))
         self._report(RealtimeInputCommitted(self._item))
@@ -148,7 +148,7 @@ class LiveWire:
         self._open_turn.drain()
 
     def append(self, item: ChatItem) -> None:
-        """Add to the conversation; the output of a call waits until an answer is asked for."""
+        """Add to the conversation; the output of a call waits until an answer is requested."""
         if isinstance(item, FunctionCallOutput) and item.call_id in self._calls:
             self._calls.discard(item.call_id)
             self._outputs.append(messages.response(item))
@@ -158,7 +158,7 @@ class LiveWire:
             self._content(turns, is_complete=False)
 
     def ask(self, extra_instructions: str) -> Answer:
-        """Ask for an answer to the conversation, the user's turn and the outputs that wait."""
+        """Request an answer to the conversation, the user's turn and the waiting outputs."""
         answer = self._answer = Answer(is_remote=False)
         if extra_instructions.strip():
             note = messages.user_text(messages.NOTE.format(extra_instructions))
@@ -177,7 +177,7 @@ class LiveWire:
         return answer
 
     def say(self, text: str) -> Answer:
-        """Ask for a text to be spoken."""
+        """Request a text to be spoken."""
         answer = self._answer = Answer(is_remote=False)
         self._content([messages.user_text(messages.SAY.format(text))], is_complete=True)
         return answer
@@ -186,7 +186,7 @@ class LiveWire:
         """Return an answer that the server began.
 
         Raises:
-            KeyError: There is none of that id to be had.
+            KeyError: There is no such answer.
         """
         return self._waiting.pop(reply_id)
 
@@ -216,13 +216,13 @@ class LiveWire:
             answer.feed.end(error)
             answer.over.set()
 
-    # what the server says
+    # messages of the server
 
     def feed(self, message: types.LiveServerMessage) -> None:
         """Take one message.
 
         Raises:
-            ProviderProtocolError: It is not what the API describes.
+            ProviderProtocolError: It breaks the API's description.
         """
         if (update := message.session_resumption_update) is not None and update.resumable and update.new_handle:
             self._report(RealtimeResumable(update.new_handle))
@@ -254,7 +254,7 @@ class LiveWire:
         if content.interrupted:
             self._finish("cancelled")
             self._is_cut = not content.turn_complete
-        elif content.turn_complete and self._is_cut:  # of the answer that was cut, not of one asked for meanwhile
+        elif content.turn_complete and self._is_cut:  # of the cut answer, not of a newer one
             self._is_cut = False
         elif content.turn_complete:
             reason = content.turn_complete_reason
@@ -304,7 +304,7 @@ class LiveWire:
             self._report(RealtimeSpeechEnded(ago))
 
     def _current(self) -> Answer:
-        """Return the answer that what comes now belongs to: one that the server begins, where none was asked for."""
+        """Return the answer for the present message: one that the server begins, if none was requested."""
         self._is_cut = False
         if self._answer is None:
             self._answer = answer = Answer(is_remote=True)
@@ -318,7 +318,7 @@ class LiveWire:
         answer, self._answer = self._answer, None
         if answer is None:
             return
-        # What is heard while the model speaks is late words of the turn before, unless it cuts the model.
+        # Words that come while the model speaks are late ones of the turn before, unless they cut the model.
         is_next_turn = reason == "cancelled" and answer.reply_id
         self._settle(self._words_before_answer if is_next_turn else len(self._words))
         answer.finish(reason)
@@ -333,7 +333,7 @@ class LiveWire:
             self._report(RealtimeTranscript(text=self._words, item_id=self._item, is_final=False))
 
     def _settle(self, length: int) -> None:
-        """End the transcript of the user's item after so many characters; what is left belongs to the next item."""
+        """End the transcript of the user's item after so many characters; the rest belongs to the next item."""
         settled, self._words = self._words[:length], self._words[length:]
         if settled:
             self._report(RealtimeTranscript(text=settled, item_id=self._item, is_final=True))
@@ -350,7 +350,7 @@ class LiveWire:
 
 
 def seconds_of(duration: str | None) -> float:
-    """Return a protobuf duration, such as `"9.5s"`, in seconds; 0 where there is none."""
+    """Return a protobuf duration, such as `"9.5s"`, in seconds; 0 without one."""
     try:
         return float((duration or "0s").removesuffix("s"))
     except ValueError:
@@ -361,7 +361,7 @@ def rate_of(kind: str) -> int:
     """Return the rate in a MIME type such as `audio/pcm;rate=24000`.
 
     Raises:
-        ProviderProtocolError: It is another than the API's.
+        ProviderProtocolError: It differs from the API's.
     """
     rate = kind.partition("rate=")[2] or str(OUTPUT_RATE)
     if rate != str(OUTPUT_RATE):

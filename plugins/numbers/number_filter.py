@@ -93,7 +93,7 @@ class _Speller:
         return self._pattern.sub(lambda found: self._say[found.lastgroup or ""](found), text)
 
     def _rules(self, number: str) -> dict[str, tuple[str, Callable[[re.Match[str]], str]]]:
-        """Return what is looked for, first things first, and how each is said."""
+        """Return the patterns, in order of precedence, with the function that speaks each."""
         language = self._language
         month = "|".join(map(re.escape, self._months))
         sign = "|".join(map(re.escape, sorted(language.currencies, key=len, reverse=True)))

@@ -9,23 +9,23 @@
     openai.RealtimeModel(model="<deployment>", base_url="https://<resource>.openai.azure.com/openai/v1", api_key=…)
 
 Install it with `pip install 'vivavoce[openai]'`. This package does not hide the SDK: inside it, `import openai` is an
-absolute import and means the SDK; only a file of this folder that is run as a script would find itself.
+absolute import and means the SDK; only a file of this folder that is run as a script would import itself.
 
 Decisions:
 
-* The SDK's own retries are off. The pipeline tries a model step again, and looks only at `error.retryable`.
-* `OPENAI_API_KEY` goes to OpenAI and nowhere else: with a `base_url`, the key is the one that is given, or none is
-  sent. `OPENAI_BASE_URL` is not read. Keys, headers and the conversation never show in a repr, an error or a log.
-* `dialect` is what other servers need: chat templates of open models refuse system messages after the first and roles
-  that do not alternate, and some servers know `max_tokens` only. See `LLMOptions.dialect`.
-* Interruptions, backchannels and instructions for one generation are told to the model in the request; the stored
-  texts stay as they are.
-* Tool calls are passed on once the answer has come to its end, so that nothing is called by half an answer.
+* The SDK's own retries are off. The pipeline retries a model step by `error.retryable` alone.
+* `OPENAI_API_KEY` goes to OpenAI and nowhere else: with a `base_url`, only a given key is sent.
+  `OPENAI_BASE_URL` is not read. Keys, headers and the conversation never show in a repr, an error or a log.
+* `dialect` adapts to other servers: chat templates of open models refuse system messages after the first and roles
+  that do not alternate, and some servers accept `max_tokens` only. See `LLMOptions.dialect`.
+* The request marks interruptions and backchannels and holds instructions for one generation; the stored texts do not
+  change.
+* Tool calls are passed on after the end of the answer, so that no call comes from half an answer.
 * Reasoning is not spoken and not sent back; `reasoning_effort="none"` is the default for the default model, since a
-  caller waits, and since OpenAI's newer models take function tools in chat completions only so.
-* A realtime conversation that is lost is taken up in a new connection, with its history as items: the API has no other
-  way. `say()` is an answer beside the conversation, so that it can be cut without a trace; it is a request to the
-  model, not a promise. With a VAD or turn detector of the pipeline's own, the server's is off.
+  caller waits, and since OpenAI's newer models accept function tools in chat completions only with it.
+* A lost realtime conversation is continued in a new connection, with its history as items: the API has no other way.
+  `say()` is an answer beside the conversation, so that it can be cut without a trace; it is a request to the model,
+  not a promise. With a VAD or turn detector in the pipeline, the server's is off.
 """
 
 from vivavoce.plugins.openai.client import ConnectionOptions

@@ -24,7 +24,7 @@ from vivavoce.plugins.openai.wire import (
 )
 
 CUT_REASONS = frozenset({"length", "content_filter"})
-"""Why an answer may stop in the middle of a tool call."""
+"""Reasons why an answer may stop in the middle of a tool call."""
 
 
 def chat_body(request: GenerateRequest, asking: Asking) -> dict[str, Any]:
@@ -58,7 +58,7 @@ class ChatReader(Reader):
         self.has_events = True
         if not hasattr(event, "choices"):
             raise protocol_error("a chunk of a chat completion", type(event).__name__)
-        if (usage := getattr(event, "usage", None)) is not None:  # some servers count in each chunk: the last one wins
+        if (usage := getattr(event, "usage", None)) is not None:  # some servers send it in each chunk: the last counts
             self._usage = Usage(
                 input_tokens=number_of(usage, "prompt_tokens"),
                 output_tokens=number_of(usage, "completion_tokens"),
@@ -112,7 +112,7 @@ def _messages(script: Transcript, detail: ImageDetail) -> list[dict[str, Any]]:
     for part in script.parts:
         if isinstance(part, Words):
             messages.append({"role": part.role, "content": _content(part, detail)})
-        elif isinstance(previous, Words) and previous.role == "assistant":  # one message, as the model sent it
+        elif isinstance(previous, Words) and previous.role == "assistant":  # one message of the model
             messages[-1:] = _calls(part, previous.text)
         else:
             messages.extend(_calls(part, None))

@@ -1,4 +1,4 @@
-"""Client: what the components of this plugin share: the key, the address, the SDK's client of one event loop."""
+"""Client: the common parts of this plugin's components: the key, the address, the SDK's client of one event loop."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KEY_VARIABLE = "OPENAI_API_KEY"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionOptions:
-    """How long connecting and reading may take.
+    """The limits of connecting and reading.
 
     What each option does: docs/options.md.
     """
@@ -30,9 +30,9 @@ class ConnectionOptions:
     connect_timeout: float = 5.0
     """Seconds to connect."""
     read_timeout: float = 60.0
-    """Seconds without a byte of an answer. A last resort: a session has limits of its own, and shorter ones."""
+    """Seconds without a byte of an answer. A last resort: a session has shorter limits of its own."""
     keepalive: float = 120.0
-    """Seconds that an idle connection is kept for the next turn, which so saves the handshakes."""
+    """Seconds that an idle connection is kept for the next turn, which saves the handshakes."""
     extra_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Sent with each request."""
 
@@ -49,10 +49,10 @@ class Client:
     """The SDK's client, made with the first request, for one event loop.
 
     Args:
-        name: Of the component, for errors, such as `"openai.LLM"`.
-        modules: Of the SDK, imported now: that takes most of a second, and somebody waits for the first answer.
+        name: The component's name for errors, such as `"openai.LLM"`.
+        modules: Modules of the SDK to import now: that takes most of a second, which would delay the first answer.
     Raises:
-        ConfigurationError: The SDK is not installed, the key is missing, or an argument makes no sense.
+        ConfigurationError: The SDK is not installed, the key is missing, or an argument is invalid.
     """
 
     def __init__(
@@ -81,17 +81,17 @@ class Client:
 
     @property
     def shown_url(self) -> str:
-        """The address without what may be secret in it."""
+        """The address without parts that may be secret."""
         return shown(self.base_url)
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What no message may show."""
+        """Texts that no message may show."""
         return (self.key, *self.options.extra_headers.values())
 
     @property
     def headers(self) -> dict[str, Any]:
-        """Of each request."""
+        """The headers of each request."""
         import openai
 
         no_key = {} if self.key else {"Authorization": openai.Omit()}
@@ -117,7 +117,7 @@ class Client:
         Raises:
             ConfigurationError: The connections belong to another event loop, which still runs.
         """
-        is_lost = self._loop is not None and self._loop.is_closed()  # the sockets went with the loop
+        is_lost = self._loop is not None and self._loop.is_closed()  # the sockets were closed with the loop
         if self._sdk is not None and not is_lost:
             self._check_loop()
         self._is_closed = True
@@ -153,7 +153,7 @@ def checked_url(base_url: str) -> str:
     """Return the address of a server.
 
     Raises:
-        ConfigurationError: It is none.
+        ConfigurationError: It is not a URL of a server.
     """
     try:
         parts = urlsplit(base_url)
@@ -166,16 +166,16 @@ def checked_url(base_url: str) -> str:
 
 
 def shown(base_url: str) -> str:
-    """Return the URL without what may be secret in it: a password before the host, a query."""
+    """Return the URL without parts that may be secret: a password before the host, a query."""
     scheme, separator, rest = base_url.rpartition("://")
     return f"{scheme}{separator}{rest.rpartition('@')[2].partition('?')[0]}"
 
 
 def checked_model(model: str | None, base_url: str | None, default: str, hint: str = "") -> str:
-    """Return the model to use: `default` unless one is given.
+    """Return the given model, or `default`.
 
     Raises:
-        ConfigurationError: A server of one's own was given without a model; `hint` says where to find one.
+        ConfigurationError: There is a `base_url` without a model; `hint` says where to find one.
     """
     if not model and base_url is not None:
         raise ConfigurationError(f"a server of your own needs model, got {model!r}{hint}")
@@ -183,10 +183,10 @@ def checked_model(model: str | None, base_url: str | None, default: str, hint: s
 
 
 def checked_key(api_key: str | None, base_url: str | None) -> str:
-    """Return the key that is sent; the environment's goes to OpenAI only.
+    """Return the key to send; the environment's key goes to OpenAI only.
 
     Raises:
-        ConfigurationError: OpenAI needs one and there is none, or it can be none.
+        ConfigurationError: OpenAI needs a key and there is none, or the key has invalid characters.
     """
     key = api_key.strip() if api_key is not None else ""
     if not key and base_url is None:

@@ -1,4 +1,4 @@
-"""From the SDK's errors to the error tree, with nothing in them that is secret or was said."""
+"""Maps the SDK's errors to the error tree, without secrets and without words of the conversation."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     import openai
 
 MESSAGE_LIMIT = 300
-"""Characters of a server's own words that are passed on."""
+"""Length of a server's text that is passed on."""
 
 QUOTE_WORDS = 4
-"""Words in a row that make a quotation."""
+"""Words in a row that count as a quotation."""
 
 QUOTE_CHARACTERS = 4
 """A shorter text may occur in any message."""
 
 KEY = re.compile(r"\b(?:sk|gsk|pk|key)-[\w*-]{4,}")
-"""What looks like a key, also half masked."""
+"""Texts that look like a key, also half masked."""
 
 REMEDIES = {
     401: "check the API key",
@@ -42,11 +42,11 @@ REMEDIES = {
 
 
 class Redaction:
-    """Makes a server's words fit to be shown: no secret, and nothing that was said.
+    """Makes a server's text safe to show: without secrets and words of the conversation.
 
     Args:
         secrets: Masked wherever they occur.
-        request: What must not be quoted.
+        request: Its words must not be quoted.
     """
 
     def __init__(self, secrets: Iterable[str], request: GenerateRequest) -> None:
@@ -54,7 +54,7 @@ class Redaction:
         self._request = request
 
     def __call__(self, message: object) -> str:
-        """Return `message`, or what stands for it."""
+        """Return `message`, or a substitute for it."""
         if not isinstance(message, str) or not message.strip():
             return ""
         if "base64," in message or self._is_quotation(message):
@@ -88,9 +88,9 @@ class Redaction:
 
 @contextmanager
 def provider_errors(redact: Redaction) -> Iterator[None]:
-    """Raise what the SDK raises as errors of our tree.
+    """Raise errors of our tree for exceptions of the SDK.
 
-    The chain ends here (`from None`): the SDK's errors hold the request with its headers, and the server's words.
+    The chain ends here (`from None`): the SDK's errors hold the request with its headers, and the server's text.
     """
     import openai
 
@@ -137,7 +137,7 @@ def _status_error(error: openai.APIStatusError, redact: Redaction) -> ProviderSt
 
 
 def _message(body: object) -> str:
-    """Return a server's words on an error: OpenAI's `message`, FastAPI's `detail`, or short plain text."""
+    """Return a server's text on an error: OpenAI's `message`, FastAPI's `detail`, or short plain text."""
     if isinstance(body, dict):
         body = body.get("message") or body.get("detail")
     if not isinstance(body, str) or "<" in body[:100]:  # a proxy's page
@@ -146,7 +146,7 @@ def _message(body: object) -> str:
 
 
 def _reason(error: BaseException) -> str:
-    """Return what the system said, else the name of the HTTP client's error: its text may hold headers."""
+    """Return the system's error text, else the name of the HTTP client's error: its text may hold headers."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, OSError) and cause.strerror:

@@ -1,4 +1,4 @@
-"""LLM: the language model's port on the official SDK; the one place here that does I/O."""
+"""LLM: the language model's port on the official SDK; the module that does the I/O."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ logger = logging.getLogger(__name__)
 
 DEFAULT_MODEL = "gpt-5.4-mini"
 DEFAULT_EFFORT = "none"
-"""Of the default model; a caller waits."""
+"""The effort for the default model; a caller waits."""
 
 OPENAI_HOSTS = (".openai.com", ".azure.com")
-"""Ends of the names of hosts that speak OpenAI's own dialect."""
+"""Ends of the host names with OpenAI's own dialect."""
 
 
 class LLM(OpenAIComponent, LLMPort):
-    """A language model of OpenAI, or of a server that speaks its API.
+    """A language model of OpenAI, or of a server with its API.
 
     One may be shared by the sessions of one event loop; its connections open with the first request.
 
@@ -44,7 +44,7 @@ class LLM(OpenAIComponent, LLMPort):
         base_url: Of another server, such as `"http://127.0.0.1:11434/v1"`.
         api: Chat completions, which every server has, or responses.
     Raises:
-        ConfigurationError: The SDK is not installed, the key or the model is missing, or an argument makes no sense.
+        ConfigurationError: The SDK is not installed, the key or the model is missing, or an argument is invalid.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class LLM(OpenAIComponent, LLMPort):
         """Run one step; see the port. Closing it closes the HTTP response; a refusal is spoken and ends as `refusal`.
 
         Raises:
-            ProviderError: As `failures` and `wire` map it; the SDK tries nothing again.
+            ProviderError: As `failures` and `wire` map it; the SDK makes no retries.
             ConfigurationError: It is closed, or belongs to another event loop.
         """
         client = self._client.here()

@@ -1,4 +1,4 @@
-"""LLMOptions: what a request asks for beyond the model, and how long connecting and reading may take."""
+"""LLMOptions: the settings of a request beyond the model, and the limits of connecting and reading."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ImageDetail = Literal["auto", "low", "high"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LLMOptions(ConnectionOptions):
-    """Settings of `openai.LLM` that seldom change. What is None is left to the server.
+    """Settings of `openai.LLM` that seldom change. The server decides a setting that is None.
 
     What each option does: docs/options.md.
     """
@@ -32,7 +32,7 @@ class LLMOptions(ConnectionOptions):
     """How closely the model looks at pictures."""
     dialect: Dialect = "auto"
     """`openai`: system messages wherever they belong, `max_completion_tokens`. `compatible`: one system message, first;
-    everything else that is told to the model stands in square brackets in the user's role, which then alternates with
+    all other notes for the model stand in square brackets in the user's role, which then alternates with
     the assistant's; `max_tokens`. `auto`: `openai` for OpenAI and Azure, `compatible` for any other `base_url`."""
     extra_body: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """Fields of the request's JSON that have no option here, such as `service_tier`; they win over those that have."""

@@ -39,23 +39,23 @@ from vivavoce.plugins.openai.wire import PROVIDER
 DEFAULT_REALTIME_MODEL = "gpt-realtime-2"
 
 READY_LIMIT = 10.0
-"""Seconds from the connection to a conversation that has its settings and its past."""
+"""Seconds from the connection to a conversation that has its settings and its history."""
 
 CANCEL_LIMIT = 2.0
-"""Seconds that a new answer waits until the server has ended the one that was cancelled."""
+"""Seconds that a new answer waits until the server has ended the cancelled one."""
 
 
 class RealtimeModel(OpenAIComponent, RealtimeModelPort):
-    """A speech-to-speech model of OpenAI, or of a server that speaks its Realtime protocol.
+    """A speech-to-speech model of OpenAI, or of a server with its Realtime protocol.
 
     Azure: `RealtimeModel(model="<deployment>", base_url="https://<resource>.openai.azure.com/openai/v1", api_key=…)`.
 
     Args:
         model: `DEFAULT_REALTIME_MODEL` unless given; a server at `base_url` needs one.
         api_key: Else the environment's `OPENAI_API_KEY`, if there is no `base_url`.
-        base_url: Of another server; http(s) and ws(s) are the same to it.
+        base_url: Of another server; http(s) and ws(s) have the same meaning.
     Raises:
-        ConfigurationError: The SDK is not installed, the key or the model is missing, or an argument makes no sense.
+        ConfigurationError: The SDK is not installed, the key or the model is missing, or an argument is invalid.
     """
 
     def __init__(
@@ -91,10 +91,10 @@ class RealtimeModel(OpenAIComponent, RealtimeModelPort):
         )
 
     async def open(self, setup: RealtimeSetup) -> OpenAIRealtimeConnection:
-        """Connect, tell the past and the settings, and return once the server has taken them.
+        """Connect, send the history and the settings, and return once the server has accepted them.
 
         Raises:
-            ProviderError: It cannot be had, or does not take the settings.
+            ProviderError: It cannot connect, or the server refuses the settings.
         """
         connection = OpenAIRealtimeConnection(setup, self._options, self._client.secrets)
         await connection.connect(self._client, self._model)
@@ -117,7 +117,7 @@ class OpenAIRealtimeConnection(RealtimeConnection):
         )
 
     async def connect(self, client: Client, model: str) -> None:
-        """Open the websocket and wait until the conversation is as it was set up."""
+        """Open the websocket and wait until the conversation has its setup."""
         socket = await open_socket(
             client,
             query={"model": model},
@@ -153,7 +153,7 @@ class OpenAIRealtimeConnection(RealtimeConnection):
         return self._events.items()
 
     async def generate(self, request: GenerateRequest) -> AsyncGenerator[LLMEvent | AudioChunk, None]:
-        with anyio.move_on_after(CANCEL_LIMIT):  # the server answers one thing at a time
+        with anyio.move_on_after(CANCEL_LIMIT):  # the server makes one answer at a time
             for cancelled in self._wire.cancelling():
                 await cancelled.over.wait()
         self._check_open()
@@ -169,7 +169,7 @@ class OpenAIRealtimeConnection(RealtimeConnection):
         self._wire.refuse(reply_id)
 
     async def say(self, text: str) -> AsyncGenerator[AudioChunk, None]:
-        """Ask the model to speak a text, beside the conversation: it is not bound to it word for word."""
+        """Ask the model to speak a text, beside the conversation: it may change the words."""
         if self._setup.answers == "text":
             super().say(text)
         self._check_open()

@@ -1,4 +1,4 @@
-"""RealtimeAnswer: one response of the Realtime API as it comes, and what of it goes into its stream."""
+"""RealtimeAnswer: one response of the Realtime API, and the stream of its pieces."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class RealtimeAnswer:
     """Takes the response's events and fills `feed`.
 
     Args:
-        ask_id: Of what asked for it; empty for one that the server began.
-        is_aside: Whether it is no part of the conversation, so that its pieces bear no item id.
+        ask_id: Id of its request; empty for one that the server began.
+        is_aside: Whether it is outside of the conversation, so that its pieces have no item id.
     """
 
     def __init__(self, ask_id: str = "", *, is_aside: bool = False) -> None:
@@ -35,9 +35,9 @@ class RealtimeAnswer:
         self.over = anyio.Event()
         """The server has ended it."""
         self.is_cancelled = False
-        """We have given it up: what comes of it is dropped."""
+        """It was cancelled here: the rest of it is dropped."""
         self.is_unwanted = False
-        """Its items are to be taken out of the conversation."""
+        """Its items are to be removed from the conversation."""
         self._calls: list[ToolCall] = []
         self._half_samples: dict[str, bytes] = {}
 
@@ -47,18 +47,18 @@ class RealtimeAnswer:
         return self.over.is_set()
 
     def add_item(self, item: Any) -> None:
-        """Take note of an item that it makes."""
+        """Note an item that it makes."""
         item_id = text_of(_get(item, "id"), "an item's id")
         if item_id and item_id not in self.item_ids:
             self.item_ids.append(item_id)
 
     def add_text(self, event: dict[str, Any]) -> None:
-        """Take words: of a transcript, or of a written answer."""
+        """Add words: of a transcript, or of a written answer."""
         if text := text_of(event.get("delta"), "delta"):
             self._put(TextDelta(text, "" if self.is_aside else text_of(event.get("item_id"), "item_id")))
 
     def add_audio(self, event: dict[str, Any]) -> None:
-        """Take audio; half a sample waits for its other half."""
+        """Add audio; half a sample waits for its other half."""
         item_id = text_of(event.get("item_id"), "item_id")
         try:
             pcm = base64.b64decode(text_of(event.get("delta"), "delta"), validate=True)
@@ -71,7 +71,7 @@ class RealtimeAnswer:
             self._put(AudioChunk(AudioFrame(pcm, RATE), item_id="" if self.is_aside else item_id))
 
     def finish_item(self, item: Any) -> None:
-        """Take a whole item: calls are passed on once the answer is whole."""
+        """Add a whole item: calls are passed on once the answer is whole."""
         self.add_item(item)
         if _get(item, "type") == "function_call":
             name, call_id = text_of(_get(item, "name"), "name"), text_of(_get(item, "call_id"), "call_id")
@@ -82,7 +82,7 @@ class RealtimeAnswer:
             self._calls.append(ToolCall(call_id=call_id, name=name, arguments=arguments))
 
     def finish(self, status: str, reason: str, usage: Usage | None) -> None:
-        """The server has ended it, and has not failed."""
+        """The server has ended it without a failure."""
         for call in self._calls:
             if status == "completed" or is_json(call.arguments):
                 self._put(call)

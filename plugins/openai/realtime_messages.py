@@ -1,4 +1,4 @@
-"""Client events of the Realtime API, sans-I/O: the session object, items, what an answer is asked with.
+"""Client events of the Realtime API, sans-I/O: the session object, items, requests of answers.
 
 Source: https://platform.openai.com/docs/api-reference/realtime-client-events (GA).
 """
@@ -25,7 +25,7 @@ SAY = "Say exactly the following, word for word, in the language it is written i
 
 
 def session_update(model: str, setup: RealtimeSetup, options: RealtimeOptions) -> Message:
-    """Return the event that a connection begins with."""
+    """Return the first event of a connection."""
     transcription = transcription_settings(options.transcription_model, options.language)
     session: dict[str, Any] = {
         "type": "realtime",
@@ -52,7 +52,7 @@ def session_update(model: str, setup: RealtimeSetup, options: RealtimeOptions) -
 def transcription_settings(
     model: str, language: str, *, prompt: str = "", keywords: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Return how the user is transcribed; the newer models take several languages, and only so."""
+    """Return the settings of transcription; only the newer models accept several languages."""
     takes_several = model.startswith(("gpt-transcribe", "gpt-live-transcribe"))
     return drop_nones(
         model=model,
@@ -70,7 +70,7 @@ def instructions_update(instructions: str, tools: Sequence[Tool[..., object]]) -
 
 
 def history_items(history: ChatContext) -> list[Message]:
-    """Return the conversation so far as items: calls beside their outputs, with what the model is told of cuts."""
+    """Return the conversation so far as items: calls beside their outputs, with notes on cuts for the model."""
     items: list[Message] = []
     for part in transcript(GenerateRequest(context=history), is_strict=False).parts:
         if isinstance(part, Calls):
@@ -81,7 +81,7 @@ def history_items(history: ChatContext) -> list[Message]:
 
 
 def new_items(item: ChatItem) -> list[Message]:
-    """Return what one appended item becomes; nothing where it is empty."""
+    """Return the items for one appended item; none if it is empty."""
     if isinstance(item, FunctionCall):
         return [_call(item)]
     if isinstance(item, FunctionCallOutput):
@@ -95,25 +95,25 @@ def create_item(item: Message, previous: str | None = None) -> Message:
 
 
 def delete_item(item_id: str) -> Message:
-    """Return the event that takes an item out."""
+    """Return the event that removes an item."""
     return {"type": "conversation.item.delete", "item_id": item_id}
 
 
 def heard_item(text: str) -> Message:
-    """Return what a text answer is cut to."""
+    """Return the heard part of a text answer, with a note on the cut."""
     return {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
 
 
 def ask(request: GenerateRequest, instructions: str, tools: Sequence[Tool[..., object]], ask_id: str) -> Message:
-    """Return the event that asks for an answer.
+    """Return the event that requests an answer.
 
     Args:
-        instructions, tools: The session's, which an answer takes where it is not told others.
+        instructions, tools: The session's, which an answer uses unless its request has others.
         ask_id: Comes back in the answer's metadata.
     """
     response: dict[str, Any] = {"metadata": {"ask": ask_id}}
     wanted = request.instructions or instructions
-    if request.extra_instructions.strip():  # an answer's own instructions replace the standing ones
+    if request.extra_instructions.strip():  # instructions of the request replace the standing ones
         wanted = "\n\n".join(text for text in (wanted, request.extra_instructions) if text.strip())
     if wanted != instructions:
         response["instructions"] = wanted
@@ -138,7 +138,7 @@ def ask_to_say(text: str, ask_id: str) -> Message:
 
 
 def tool_schema(tool: Tool[..., object]) -> Message:
-    """Return a tool as the session lists it."""
+    """Return a tool in the form of the session object."""
     return {
         "type": "function",
         "name": tool.name,

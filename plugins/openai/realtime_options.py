@@ -14,7 +14,7 @@ NoiseReduction = Literal["near_field", "far_field"]
 Eagerness = Literal["low", "medium", "high", "auto"]
 
 PREFIX_PADDING = 0.3
-"""Seconds before speech that the server keeps, as it does by default."""
+"""Seconds before speech that the server keeps; its default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class ServerVAD:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SemanticVAD:
-    """The server ends turns by what was said."""
+    """The server ends turns by the words."""
 
     eagerness: Eagerness = "auto"
 
@@ -43,17 +43,17 @@ class SemanticVAD:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RealtimeOptions:
-    """Settings of `openai.RealtimeModel` that seldom change. What is None is left to the server.
+    """Settings of `openai.RealtimeModel` that seldom change. The server decides a setting that is None.
 
     What each option does: docs/options.md.
     """
 
     voice: str = "marin"
-    """One of the server's voices; it cannot be changed once the model has spoken."""
+    """One of the server's voices; it cannot change once the model has spoken."""
     speed: float | None = None
     """How fast the voice speaks, 0.25 … 1.5; 1 is normal."""
     turn_detection: ServerVAD | SemanticVAD = field(default_factory=ServerVAD)
-    """Where the pipeline has no VAD or turn detector of its own."""
+    """The server's turn detection, if the pipeline has no VAD or turn detector."""
     transcription_model: str = "gpt-transcribe"
     """Transcribes the user, beside the model."""
     language: str = ""
@@ -61,15 +61,15 @@ class RealtimeOptions:
     noise_reduction: NoiseReduction | None = None
     """The server's, before it detects turns: for a microphone close by (`near_field`) or in a room (`far_field`)."""
     max_output_tokens: int | None = None
-    """The most of one answer, 1 … 4096."""
+    """The most tokens of one answer, 1 … 4096."""
     reasoning_effort: str | None = None
-    """How much a model that reasons thinks, such as `"low"`."""
+    """How much a reasoning model thinks, such as `"low"`."""
     extra_session: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """Fields of the session object that have no option here, such as `truncation`; they win over those that have."""
+    """Fields of the session object that have no option here, such as `truncation`; they replace those that have one."""
     max_seconds: float = 3600.0
-    """After how long the server ends a session."""
+    """Seconds after which the server ends a session."""
     connection: ConnectionOptions = field(default_factory=ConnectionOptions)
-    """How the server is reached."""
+    """The limits of the connection."""
 
     def __post_init__(self) -> None:
         check_number("speed", self.speed, at_least=0.25, or_none=True)

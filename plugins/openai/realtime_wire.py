@@ -1,4 +1,4 @@
-"""The Realtime API's conversation, sans-I/O: what the session wants becomes client events, server events become ours.
+"""The Realtime API's conversation, sans-I/O: from the session's requests to client events, from server events to ours.
 
 Source: https://platform.openai.com/docs/api-reference/realtime-server-events (GA).
 """
@@ -37,10 +37,10 @@ from vivavoce.plugins.openai.wire import PROVIDER, error_in_answer, protocol_err
 logger = logging.getLogger(__name__)
 
 MIN_COMMIT = 0.1
-"""Seconds of audio that the server wants in a commit."""
+"""Seconds of audio that the server needs for a commit."""
 
 HARMLESS = frozenset({"response_cancel_not_active"})
-"""An answer ended by itself while we cancelled it."""
+"""An answer ended on its own while we cancelled it."""
 
 FATAL = frozenset({"insufficient_quota", "invalid_api_key", "billing_hard_limit_reached", "account_deactivated"})
 EXPIRED = "session_expired"
@@ -53,8 +53,8 @@ class RealtimeWire:
 
     Args:
         post: Sends a client event, in order.
-        report: Takes what goes to the session.
-        redact: Makes a server's words fit to be shown.
+        report: Called with events for the session.
+        redact: Makes a server's text safe to show.
     """
 
     def __init__(
@@ -81,14 +81,14 @@ class RealtimeWire:
         self._uncommitted = 0.0
         self._committed_item = ""
         self.items: set[str] = set()
-        """Ids of what can be taken out of the conversation: the user's audio, what was appended, answers."""
+        """Ids of items that can be removed from the conversation: the user's audio, appended items, answers."""
         self.is_ready = False
-        """Whether what the connection was opened with is in force."""
+        """Whether the settings of the connection are in force."""
 
-    # what the session wants
+    # requests of the session
 
     def begin(self, model: str) -> None:
-        """Tell the server the past and the settings; `is_ready` once it has taken both."""
+        """Send the history and the settings; `is_ready` once the server has accepted both."""
         for item in messages.history_items(self._setup.history):
             self._post(messages.create_item(item))
         self._post(messages.session_update(model, self._setup, self._options))
@@ -100,7 +100,7 @@ class RealtimeWire:
         self._post({"type": "input_audio_buffer.append", "audio": base64.b64encode(frame.data).decode("ascii")})
 
     def commit(self) -> None:
-        """End the user's turn; less audio than the server takes is filled up with silence."""
+        """End the user's turn; if its audio is too short for the server, silence is added."""
         if (missing := MIN_COMMIT - self._uncommitted) > 0:
             self.push(AudioFrame.silence(missing + 1 / RATE, RATE))
         self._uncommitted = 0.0
@@ -114,7 +114,7 @@ class RealtimeWire:
     def append(self, item: ChatItem) -> None:
         """Add to the conversation."""
         new = messages.new_items(item)
-        if len(new) == 1:  # under its own name, by which it can be taken out
+        if len(new) == 1:  # under its own name, by which it can be removed
             new[0]["id"] = item.id
             self.items.add(item.id)
         for one in new:
@@ -131,13 +131,13 @@ class RealtimeWire:
         return [one for one in known.values() if one.is_cancelled and not one.is_over and not one.is_aside]
 
     def ask(self, request: GenerateRequest) -> RealtimeAnswer:
-        """Ask for an answer to the conversation."""
+        """Request an answer to the conversation."""
         answer = self._asked_answer(is_aside=False)
         self._post(messages.ask(request, self._instructions, self._tools, answer.ask_id))
         return answer
 
     def say(self, text: str) -> RealtimeAnswer:
-        """Ask for a text to be spoken, beside the conversation."""
+        """Request a text to be spoken, beside the conversation."""
         answer = self._asked_answer(is_aside=True)
         self._post(messages.ask_to_say(text, answer.ask_id))
         return answer
@@ -146,12 +146,12 @@ class RealtimeWire:
         """Return an answer that the server began.
 
         Raises:
-            KeyError: There is none of that id to be had.
+            KeyError: There is no such answer.
         """
         return self._waiting.pop(reply_id)
 
     def refuse(self, reply_id: str) -> None:
-        """Cancel an answer that the server began, and take it out of the conversation."""
+        """Cancel an answer that the server began, and remove it from the conversation."""
         answer = self._waiting.pop(reply_id, None)
         if answer is not None:
             answer.is_unwanted = True
@@ -166,11 +166,11 @@ class RealtimeWire:
             return
         answer.is_cancelled = True
         answer.feed.end()
-        if answer.response_id:  # else when the server begins it
+        if answer.response_id:  # else once the server begins it
             self._post({"type": "response.cancel", "response_id": answer.response_id})
 
     def truncate(self, item_id: str, played_seconds: float, heard_text: str) -> None:
-        """Cut an answer to what was heard of it."""
+        """Cut an answer to its heard part."""
         for answer in list(self._answers.values()):
             if item_id in answer.item_ids:
                 self.give_up(answer)
@@ -188,13 +188,13 @@ class RealtimeWire:
         for answer in (*self._asked.values(), *self._answers.values()):
             answer.fail(error)
 
-    # what the server says
+    # events of the server
 
     def feed(self, data: str | bytes) -> None:
         """Take one frame.
 
         Raises:
-            ProviderError: The connection is of no use any more.
+            ProviderError: The connection cannot be used any more.
         """
         try:
             event = json.loads(data)
@@ -204,7 +204,7 @@ class RealtimeWire:
             self._take(kind, event)
         except ValueError:  # not JSON, or not UTF-8
             self._report(RealtimeProblem(protocol_error("an event in JSON", "something else")))
-        except ProviderProtocolError as error:  # this event is lost, and the next may be fine
+        except ProviderProtocolError as error:  # this event is lost, and the next may be valid
             self._report(RealtimeProblem(error))
 
     def _take(self, kind: str, event: dict[str, Any]) -> None:
@@ -341,7 +341,7 @@ class RealtimeWire:
 
 
 def usage_of(usage: Any) -> Usage | None:
-    """Return what an answer or a transcript took, where that is told in tokens."""
+    """Return the usage of an answer or a transcript, if it is given in tokens."""
     if not isinstance(usage, dict) or "input_tokens" not in usage:
         return None
     details = usage.get("input_token_details")

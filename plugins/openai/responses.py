@@ -52,7 +52,7 @@ class ResponsesReader(Reader):
     """Reads `ResponseStreamEvent`s.
 
     Args:
-        redact: Makes a server's error message fit to be shown.
+        redact: Makes a server's error message safe to show.
     """
 
     def __init__(self, request: GenerateRequest, redact: Callable[[object], str]) -> None:
@@ -61,7 +61,7 @@ class ResponsesReader(Reader):
         self._by_index: dict[int, CallSlot] = {}
 
     def feed(self, event: object) -> list[LLMEvent]:
-        """Take the next event; kinds that say nothing for us are passed over."""
+        """Take the next event; kinds without a use here are ignored."""
         self.has_events = True
         match getattr(event, "type", None):
             case "response.output_text.delta":
@@ -157,7 +157,7 @@ def _content(words: Words, detail: ImageDetail) -> str | list[dict[str, Any]]:
 
 
 def _tool(tool: Tool[..., object]) -> dict[str, Any]:
-    """Not strict: strict schemas have no optional arguments, and this API is strict unless told otherwise."""
+    """Not strict: strict schemas have no optional arguments, and this API is strict by default."""
     return {
         "type": "function",
         "name": tool.name,

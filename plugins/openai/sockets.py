@@ -1,4 +1,4 @@
-"""Socket: a websocket of the official SDK with its two tasks: one sends what was posted, in order, one reads."""
+"""Socket: a websocket of the official SDK with its two tasks: one sends the posted messages, in order, one reads."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SEND_LIMIT = 10.0
-"""Seconds that the connection may take no byte."""
+"""Seconds for which the connection may accept no byte."""
 
 CLOSE_LIMIT = 0.5
-"""Seconds that saying goodbye may take."""
+"""Seconds for closing the connection."""
 
 MAX_QUEUED = 2000
 """Messages that wait to be sent; further audio is dropped (40 s of it)."""
@@ -40,9 +40,9 @@ class Socket:
     """One connection.
 
     Args:
-        on_frame: Takes each frame; a ProviderError that it raises ends the connection.
-        on_lost: Told once why it ended, unless by `aclose()`.
-        component: Whose audio is lost where the server takes it too slowly: "stt" or "realtime_model".
+        on_frame: Called with each frame; a ProviderError that it raises ends the connection.
+        on_lost: Called once with the reason of the end, unless it is `aclose()`.
+        component: The component whose audio is lost if the server is too slow: "stt" or "realtime_model".
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Socket:
         ]
 
     def post(self, message: Mapping[str, Any]) -> None:
-        """Send this after what was posted before; when the connection is over it is dropped."""
+        """Send this after earlier messages; after the end of the connection it is dropped."""
         if self._is_over:
             return
         if len(self._queue) >= MAX_QUEUED and message["type"] == "input_audio_buffer.append":
@@ -125,7 +125,7 @@ class Socket:
         try:
             async with asyncio.timeout(CLOSE_LIMIT):
                 await self._connection.close()
-        except Exception as error:  # noqa: BLE001 - it is over all the same
+        except Exception as error:  # noqa: BLE001 - it is over in any case
             logger.debug("openai: closing the websocket failed: %s", type(error).__name__)
 
 
@@ -140,10 +140,10 @@ async def open_socket(
     """Connect to the server's `realtime` endpoint.
 
     Args:
-        query: Such as the model.
+        query: Parameters of the URL, such as the model.
         on_frame, on_lost, component: As for `Socket`.
     Raises:
-        ProviderError: It cannot be had; the status tells whether another try is worth it.
+        ProviderError: It cannot connect; the status determines whether another try is useful.
     """
     import openai
     import websockets.exceptions

@@ -1,9 +1,8 @@
-"""STT: OpenAI's transcription models over a realtime transcription session, utterances cut by the VAD's word.
+"""STT: OpenAI's transcription models over a realtime transcription session, with utterances cut by the VAD.
 
-Why this way, and not by uploading segments to `audio/transcriptions`: what was said is at the server when speech ends,
-so that the transcript comes sooner by the upload and a handshake; and why the VAD here ends utterances, not the
-server's: one place decides about turns, silence is neither sent nor paid for, and models that hear words in silence get
-none to hear.
+Why not by uploads to `audio/transcriptions`: the audio is at the server when speech ends, so that the transcript comes
+sooner by the upload and a handshake. Why the VAD here ends utterances, and not the server's: one place decides turns,
+silence is neither sent nor paid for, and models that hear words in silence receive none.
 """
 
 from __future__ import annotations
@@ -30,16 +29,16 @@ from vivavoce.plugins.openai.stt_wire import TranscriptionWire
 from vivavoce.plugins.openai.wire import PROVIDER
 
 DEFAULT_STT_MODEL = "gpt-live-transcribe"
-"""It hears as the user speaks; the newest that the API recommends for it."""
+"""It transcribes while the user speaks; the newest model that the API recommends for it."""
 
 READY_LIMIT = 10.0
 """Seconds from the connection to a session that has its settings."""
 
 MAX_AGO = 1.0
-"""Seconds by which the VAD may be late with an onset."""
+"""Seconds by which the VAD may report an onset late."""
 
 OVERLAP = 0.1
-"""Seconds before the last `flush()` that the next utterance may hear again as its pre-roll."""
+"""Seconds before the last `flush()` that the next utterance may repeat as its pre-roll."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,15 +49,15 @@ class STTOptions:
     """
 
     prompt: str = field(default="", repr=False)
-    """What helps the model to recognise words, such as names; not every model takes one."""
+    """A text that helps the model to recognise words, such as names; not every model accepts one."""
     keywords: tuple[str, ...] = ()
-    """Words to expect; newer models take them."""
+    """Words to expect; newer models accept them."""
     pre_roll: float = 0.2
     """Seconds before the VAD's onset that are sent too."""
     order_limit: float = 3.0
-    """Seconds that a transcript waits for the one of the utterance before it."""
+    """Seconds that a transcript waits for the transcript of the utterance before it."""
     connection: ConnectionOptions = field(default_factory=ConnectionOptions)
-    """How the server is reached."""
+    """The limits of the connection."""
 
     def __post_init__(self) -> None:
         check_number("pre_roll", self.pre_roll, at_least=0, unit="s")
@@ -70,10 +69,10 @@ class STT(OpenAIComponent, base.STT):
 
     Args:
         model: `DEFAULT_STT_MODEL` unless given; a server at `base_url` needs one.
-        language: ISO 639-1, such as `"en"`; empty lets the model find out.
+        language: ISO 639-1, such as `"en"`; empty: the model detects it.
         api_key: Else the environment's `OPENAI_API_KEY`, if there is no `base_url`.
     Raises:
-        ConfigurationError: The SDK is not installed, the key or the model is missing, or an argument makes no sense.
+        ConfigurationError: The SDK is not installed, the key or the model is missing, or an argument is invalid.
     """
 
     def __init__(
@@ -104,10 +103,10 @@ class STT(OpenAIComponent, base.STT):
         return STTCapabilities(sample_rate=RATE, emits_interims=True, needs_flush=True)
 
     async def open(self) -> STTStream:
-        """Connect and return a stream whose settings the server has taken.
+        """Connect and return a stream whose settings the server has accepted.
 
         Raises:
-            ProviderError: It cannot be had.
+            ProviderError: It cannot connect.
         """
         options = self._options
         settings = transcription_settings(self._model, self._language, prompt=options.prompt, keywords=options.keywords)
@@ -119,8 +118,8 @@ class STT(OpenAIComponent, base.STT):
 class STTStream(base.STTStream):
     """One session's recognition.
 
-    An utterance begins `pre_roll` before the onset told by `speech_started()` and ends with `flush()`; between
-    utterances audio is only kept.
+    An utterance begins `pre_roll` before the onset of `speech_started()` and ends with `flush()`; audio between
+    utterances is only kept.
     """
 
     def __init__(self, settings: Message, language: str, options: STTOptions, secrets: tuple[str, ...]) -> None:
@@ -141,7 +140,7 @@ class STTStream(base.STTStream):
         self._wire = TranscriptionWire(settings, language, post=self._post, report=self._events.put, redact=redact)
 
     async def connect(self, client: Client) -> None:
-        """Open the websocket and wait until the server has taken the settings."""
+        """Open the websocket and wait until the server has accepted the settings."""
         query = {"intent": "transcription"}
         self._socket = await open_socket(
             client, query=query, on_frame=self._on_frame, on_lost=self._on_lost, component="stt"
@@ -175,7 +174,7 @@ class STTStream(base.STTStream):
         self._is_speech = True
         self._wire.start()
         onset = self._pushed - round(ago * RATE)
-        if onset == self._flushed:  # the speech before that flush goes on: no word of it is to be heard twice
+        if onset == self._flushed:  # the speech before that flush goes on: none of its words may be heard twice
             return
         begin = onset - round(self._options.pre_roll * RATE)
         begin = max(begin, min(onset, self._flushed - round(OVERLAP * RATE)))

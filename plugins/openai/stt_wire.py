@@ -42,8 +42,8 @@ class TranscriptionWire:
     Args:
         transcription: The session's `transcription` object: model, language and so on.
         post: Sends a client event, in order.
-        report: Takes what goes to the session.
-        redact: Makes a server's words fit to be shown.
+        report: Called with events for the session.
+        redact: Makes a server's text safe to show.
     """
 
     def __init__(
@@ -66,11 +66,11 @@ class TranscriptionWire:
 
     @property
     def is_blocked(self) -> bool:
-        """Whether a transcript is there and waits for the one before it."""
+        """Whether a transcript waits for the one before it."""
         return any(one.is_final for one in self._utterances)
 
     def begin(self) -> None:
-        """Tell the settings: we say when an utterance ends."""
+        """Send the settings: the client ends utterances."""
         audio = {"format": PCM, "transcription": self._transcription, "turn_detection": None, "noise_reduction": None}
         self._post({"type": "session.update", "session": {"type": "transcription", "audio": {"input": audio}}})
 
@@ -87,7 +87,7 @@ class TranscriptionWire:
             self._post({"type": "input_audio_buffer.append", "audio": audio})
 
     def flush(self) -> None:
-        """End the open utterance; without one there is nothing to settle but that."""
+        """End the open utterance; without one, report only that all is settled."""
         if self._open is None:
             self._report(STTFinal(text="", language=self._language))
             return
@@ -98,7 +98,7 @@ class TranscriptionWire:
         self._post({"type": "input_audio_buffer.commit", "event_id": utterance.commit_id})
 
     def discard(self) -> None:
-        """Forget the open utterance, and those that are not transcribed yet."""
+        """Forget the open utterance, and those without a transcript yet."""
         if self._open is not None:
             self._utterances.remove(self._open)
             self._open = None
@@ -107,7 +107,7 @@ class TranscriptionWire:
             utterance.is_discarded = True
 
     def release(self) -> None:
-        """Wait no longer for a transcript that others wait behind."""
+        """Wait no longer for a transcript that later ones wait for."""
         if self._utterances and self.is_blocked and not self._utterances[0].is_final:
             logger.warning("openai: a transcript did not come; those behind it go on")
             self._settle(self._utterances[0], "")
@@ -116,7 +116,7 @@ class TranscriptionWire:
         """Take one frame.
 
         Raises:
-            ProviderError: The stream is of no use any more.
+            ProviderError: The stream cannot be used any more.
         """
         try:
             event = json.loads(data)
@@ -126,7 +126,7 @@ class TranscriptionWire:
             self._take(kind, event)
         except ValueError:  # not JSON, or not UTF-8
             logger.warning("openai: needed an event in JSON, got something else; it is passed over")
-        except ProviderProtocolError as error:  # this event is lost, and the next may be fine
+        except ProviderProtocolError as error:  # this event is lost, and the next may be valid
             logger.warning("%s", error)
 
     def _take(self, kind: str, event: dict[str, Any]) -> None:

@@ -1,7 +1,7 @@
-"""Transcript: a request's history as both APIs need it, before it is put into the words of one of them.
+"""Transcript: a request's history for both APIs, before it takes the form of one of them.
 
-What the model is told beside the words themselves is added here: interruptions, backchannels, speakers, instructions
-for one generation. Calls stand next to their outputs, whatever was said meanwhile: both APIs refuse anything else.
+It adds notes for the model beside the words: interruptions, backchannels, speakers, instructions for one generation.
+Calls stand next to their outputs, even if other words came between: both APIs refuse any other order.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Part: TypeAlias = Words | Calls
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """What goes into one request."""
+    """The content of one request."""
 
     instructions: str = field(repr=False)
     parts: tuple[Part, ...]
@@ -60,7 +60,7 @@ def transcript(request: GenerateRequest, *, is_strict: bool) -> Transcript:
     """Return the request's history in order.
 
     Args:
-        is_strict: Whether the system may speak only first, and user and assistant must take turns.
+        is_strict: Whether the system may speak only first, and user and assistant must alternate.
     """
     parts = _parts(request.context.items)
     if request.extra_instructions.strip():
@@ -75,7 +75,7 @@ def _parts(items: tuple[ChatItem, ...]) -> list[Part]:
     parts: list[Part] = []
     previous: ChatItem | None = None
     for place, item in enumerate(items):
-        if isinstance(item, AgentHandoff | ConfigChange):  # for readers; the request has the instructions of now
+        if isinstance(item, AgentHandoff | ConfigChange):  # for readers; the request has the present instructions
             continue
         if isinstance(item, ChatMessage):
             parts.extend(_words(item))

@@ -31,7 +31,7 @@ RATE = 24000
 """Hz of the API's PCM."""
 
 MAX_CHARACTERS = 4096
-"""Of one request."""
+"""Length of the text of one request."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,11 +42,11 @@ class TTSOptions:
     """
 
     instructions: str = ""
-    """How to speak, such as "calm and slow"; older models take none."""
+    """How to speak, such as "calm and slow"; older models accept none."""
     speed: float | None = None
     """How fast the voice speaks, 0.25 … 4; 1 is normal."""
     connection: ConnectionOptions = field(default_factory=ConnectionOptions)
-    """How the server is reached."""
+    """The limits of the connection."""
 
     def __post_init__(self) -> None:
         check_number("speed", self.speed, at_least=0.25, or_none=True)
@@ -57,13 +57,13 @@ class TTSOptions:
 class TTS(OpenAIComponent, base.TTS):
     """A voice of OpenAI, or of a server that has its `audio/speech`; share one between sessions of one event loop.
 
-    The API tells no word times: heard text is estimated.
+    The API has no word times: heard text is estimated.
 
     Args:
         model: `DEFAULT_TTS_MODEL` unless given; a server at `base_url` needs one.
         api_key: Else the environment's `OPENAI_API_KEY`, if there is no `base_url`.
     Raises:
-        ConfigurationError: The SDK is not installed, the key or the model is missing, or an argument makes no sense.
+        ConfigurationError: The SDK is not installed, the key or the model is missing, or an argument is invalid.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class TTS(OpenAIComponent, base.TTS):
         """Speak; see the port. Closing it closes the HTTP response.
 
         Raises:
-            ProviderError: As `failures` and `wire` map it; the SDK tries nothing again.
+            ProviderError: As `failures` and `wire` map it; the SDK makes no retries.
             ConfigurationError: It is closed, or belongs to another event loop.
         """
         for piece in pieces(text):
@@ -141,7 +141,7 @@ class TTS(OpenAIComponent, base.TTS):
 
 
 def pieces(text: str) -> Iterator[str]:
-    """Cut a text to what one request takes, at spaces where there are any; nothing where there are no words."""
+    """Cut a text into pieces for one request each, at spaces if possible; none for a text without words."""
     if not any(character.isalnum() for character in text):
         return
     while len(text) > MAX_CHARACTERS:

@@ -1,7 +1,8 @@
-"""What both APIs share on the wire, sans-I/O: how to ask, how to read what an SDK built unchecked, whole tool calls.
+"""Common parts of both APIs on the wire, sans-I/O: requests, reading of unchecked objects, whole tool calls.
 
-`chat` and `responses` hold what differs. The SDK builds its objects from whatever a server sends, so that each field
-may be missing or of any type: everything that is read here goes through `text_of` and its like.
+`chat` and `responses` hold the differences. The SDK builds its objects from any data of a server, so that each field
+may
+be missing or of any type: all fields that are read here go through `text_of` and its like.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ RETRYABLE_STATUSES = frozenset({408, 409, 429})
 """And everything from 500 on."""
 
 FINAL_CODES = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
-"""Error codes that no second try mends, whatever their status says."""
+"""Error codes for which no second try helps, with any status."""
 
 STATUS_OF_CODE = {"server_error": 500, "internal_server_error": 500, "rate_limit_exceeded": 429, "overloaded": 503}
 """Statuses of errors that come inside of an answer; any other code with a name is the request's fault: 400."""
@@ -38,11 +39,11 @@ STATUS_OF_CODE = {"server_error": 500, "internal_server_error": 500, "rate_limit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asking:
-    """What each request of one LLM has in common.
+    """The common values of all requests of one LLM.
 
     Args:
         is_openai: Whether the dialect is OpenAI's own; see `LLMOptions.dialect`.
-        reasoning_effort: None leaves it to the server.
+        reasoning_effort: None: the server decides.
     """
 
     model: str
@@ -63,7 +64,7 @@ class CallSlot:
 class Reader(ABC):
     """Turns the events of one answer into ours.
 
-    Call `feed()` for each event, then `finish()`, which has the rest: tool calls, usage, `Done`.
+    Call `feed()` for each event, then `finish()`, which returns the rest: tool calls, usage, `Done`.
     """
 
     def __init__(self, request: GenerateRequest) -> None:
@@ -80,19 +81,19 @@ class Reader(ABC):
         """Take the SDK's next event.
 
         Raises:
-            ProviderError: It tells of a failure, or breaks the protocol.
+            ProviderError: It reports a failure, or breaks the protocol.
         """
 
     @property
     def is_complete(self) -> bool:
-        """Whether the server has said that the answer is over."""
+        """Whether the server has ended the answer."""
         return bool(self._reason)
 
     def finish(self) -> list[LLMEvent]:
-        """Return what is known only at the end of the stream.
+        """Return the events that are known only at the end of the stream.
 
         Raises:
-            ProviderError: The server did not say that the answer is over.
+            ProviderError: The server did not end the answer.
         """
         if not self.has_events:
             raise ProviderProtocolError(
@@ -123,23 +124,23 @@ class Reader(ABC):
 
 
 def broken_off() -> ProviderError:
-    """Return the error of an answer that stops before its end; the same request may well succeed."""
+    """Return the error of an answer that stops before its end; the same request may succeed."""
     return ProviderProtocolError(
         "the answer broke off: its stream ended before the server said why", provider=PROVIDER, retryable=True
     )
 
 
 def protocol_error(needed: str, got: object) -> ProviderProtocolError:
-    """Return the error of an event that is not what the API describes; `got` must hold no content."""
+    """Return the error of an event that breaks the API's description; `got` must hold no content."""
     return ProviderProtocolError(f"needed {needed}, got {got}; is the server compatible?", provider=PROVIDER)
 
 
 def error_in_answer(code: object, message: str) -> ProviderError:
-    """Return the error that a server reports inside of an answer whose HTTP status was fine.
+    """Return the error that a server reports inside of an answer with a good HTTP status.
 
     Args:
         code: A name, a status as a number or as text, or None.
-        message: Free of secrets and of what was said.
+        message: Free of secrets and of the conversation's words.
     """
     number = int(code) if isinstance(code, int) or (isinstance(code, str) and code.isdecimal()) else 0
     name = code if isinstance(code, str) and not number else ""

@@ -1,4 +1,4 @@
-"""Decoder: one pocketsphinx decoder, loaded with a grammar or the general model, and how an utterance goes through."""
+"""Decoder: one pocketsphinx decoder with a grammar or the general model, and the recognition of an utterance."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from vivavoce.plugins.pocketsphinx.grammar import FILLER_SUFFIX, Grammar
 SEARCH = "vivavoce"
 BYTES_PER_SECOND = 32000
 FRAMES_PER_SECOND = 100
-"""Cepstra."""
+"""Number of cepstra."""
 MEAN_WEIGHT = 500
-"""Cepstra that the mean at the start of an utterance counts for (`CMN_WIN` in pocketsphinx). The decoder's mean after
-it is the weighted one of both, from which the utterance's own can be told."""
+"""Cepstra that the mean at an utterance's start counts for (`CMN_WIN` in pocketsphinx). The decoder's mean afterwards
+is the weighted one of both; from it follows the utterance's own."""
 MAX_SECOND_PASS = 15.0
-"""Seconds of the longest utterance that is gone over again; by then the mean is learnt, and it would take too long."""
+"""Seconds of the longest utterance with a second pass; later the mean is known, and the pass would take too long."""
 _LOADING = threading.Lock()
 """Guards pocketsphinx's own log file, of which a process has one."""
 
 
 class DecoderModel:
-    """What the decoders of one STT have in common.
+    """The common settings of one STT's decoders.
 
     Args:
         grammar: None for the general language model.
@@ -42,7 +42,7 @@ class DecoderModel:
         """Return a decoder. Blocks, for some 10 ms with a grammar (the first time 40), 270 ms without.
 
         Raises:
-            ConfigurationError: The grammar is wrong; the decoder's words say how.
+            ConfigurationError: The grammar is wrong; the text has the decoder's reason.
         """
         import pocketsphinx
 
@@ -64,7 +64,7 @@ class DecoderModel:
                     raise ConfigurationError(f"grammar does not parse: {said}")
                 return Decoder(engine)
             finally:
-                pocketsphinx.set_loglevel("FATAL")  # or it goes on writing to the file just deleted
+                pocketsphinx.set_loglevel("FATAL")  # else it goes on writing to the deleted file
 
     def _words(self, grammar: Grammar) -> str:
         import pocketsphinx
@@ -79,10 +79,10 @@ class Decoder:
     """A loaded decoder, for one thread at a time.
 
     Recognition depends on the mean of the audio's cepstra, which the decoder learns over seconds: in the first
-    utterance it knows little. So what has been heard while the utterance went on is only provisional, and `end()` goes
-    over it again with the utterance's own mean, which the next one starts from. (Of 120 booking phrases, each the first
-    of its session, 21 … 33 are wrong in the first pass and 0 … 4 in the second.) There is no rescoring of the lattice:
-    it made more errors, took up to 1.8 s, and its confidence tells nothing.
+    utterance it knows little. So the words of the first pass are only provisional, and `end()` makes a second pass with
+    the utterance's own mean, with which the next one starts. (Of 120 booking phrases, each the first of its session,
+    21 … 33 are wrong in the first pass and 0 … 4 in the second.) There is no rescoring of the lattice: it made more
+    errors, took up to 1.8 s, and its confidence separates nothing.
     """
 
     def __init__(self, engine: Any) -> None:
@@ -103,7 +103,7 @@ class Decoder:
         self._start(self._mean)
 
     def feed(self, pcm: bytes) -> str:
-        """Decode more of it (16 kHz mono) and return what it sounds like so far; 0.2 ms for 20 ms with a grammar."""
+        """Decode more of it (16 kHz mono) and return its present words; 0.2 ms for 20 ms with a grammar."""
         self._seconds += len(pcm) / BYTES_PER_SECOND
         if self._seconds <= MAX_SECOND_PASS:
             self._frames.append(pcm)
@@ -111,12 +111,12 @@ class Decoder:
         return self._text()
 
     def abandon(self) -> None:
-        """End the utterance without caring what it was."""
+        """End the utterance without a result."""
         self._engine.end_utt()
         self._frames = []
 
     def end(self, between: Callable[[], None]) -> str:
-        """End the utterance and return its words; empty where the grammar does not allow it to stop there.
+        """End the utterance and return its words; empty if the grammar does not allow it to stop there.
 
         Args:
             between: Called between two pieces of the second pass, which takes some 10 ms for each second of speech.
@@ -150,6 +150,6 @@ class Decoder:
 
 
 def _complaints(log: Path) -> str:
-    """Return what pocketsphinx wrote, without its source file names and line numbers."""
+    """Return pocketsphinx's messages, without its source file names and line numbers."""
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
     return "; ".join(line.rpartition('", line ')[2].partition(": ")[2] or line for line in lines)

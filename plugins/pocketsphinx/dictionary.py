@@ -13,8 +13,8 @@ def cut(lines: Iterable[str], grammar: Grammar, extra: Mapping[str, str]) -> str
 
     Args:
         lines: The whole dictionary: lower-case words with their phones, `word(2)` for a second pronunciation.
-        grammar: What to look up.
-        extra: Phones of words by the user, which go before the dictionary's.
+        grammar: The words to look up.
+        extra: Phones of the user's words, which replace the dictionary's.
     Raises:
         ConfigurationError: Words are in neither; the message names them.
     """

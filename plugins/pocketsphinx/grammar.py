@@ -1,4 +1,4 @@
-"""Grammar: JSGF text made ready for the decoder, with its words, several public rules and fillers."""
+"""Grammar: JSGF text prepared for the decoder, with its words, several public rules and fillers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Grammar:
 
     Args:
         text: JSGF with one public rule, which allows the fillers too.
-        words: The words of the user's grammar, as spelt there.
+        words: The words of the user's grammar, in its spelling.
         fillers: The filler words.
     """
 
@@ -34,7 +34,7 @@ class Grammar:
 
 
 def read_grammar(source: str | Path) -> str:
-    """Return the JSGF text itself, or of the file that `source` names.
+    """Return the JSGF text: `source` itself, or the file that it names.
 
     Raises:
         ConfigurationError: It is neither.
@@ -54,10 +54,10 @@ def read_grammar(source: str | Path) -> str:
 
 
 def prepare(text: str, fillers: tuple[str, ...] = ()) -> Grammar:
-    """Join the public rules, of which the decoder would take the first only, and allow utterances of fillers alone.
+    """Join the public rules, since the decoder takes only the first, and allow utterances of fillers alone.
 
-    Fillers beside the rules' words would swallow some of those: 8 of 240 booking phrases were wrong with them around, 3
-    with them alone, 2 without.
+    Fillers beside the rules' words would replace some of those: 8 of 240 booking phrases were wrong with them
+    everywhere, 3 with them alone, 2 without.
 
     Raises:
         ConfigurationError: There is no public rule.

@@ -1,4 +1,4 @@
-"""STTOptions: how much audio an utterance takes along, how long things may take, extra pronunciations."""
+"""STTOptions: the pre-roll of an utterance, limits, extra pronunciations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""STT and its stream: utterances cut by the VAD's word, decoded in a thread of the stream's own."""
+"""STT and its stream: utterances cut by the VAD, decoded in a thread of the stream's own."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ logger = logging.getLogger(__name__)
 
 LANGUAGE = "en-US"
 FILLERS = ("um", "uh", "ah", "ha", "huh", "hmm", "oh")
-"""What people say between words; for `STT(fillers=…)`."""
+"""Sounds of people between words; for `STT(fillers=…)`."""
 
 MAX_AGO = 1.0
-"""Seconds by which the VAD may be late with an onset."""
+"""Seconds by which the VAD may report an onset late."""
 
 OVERLAP = 0.1
-"""Seconds before the last `flush()` that the next utterance may hear again as its pre-roll."""
+"""Seconds before the last `flush()` that the next utterance may repeat as its pre-roll."""
 
 
 class STT(base.STT):
@@ -47,13 +47,13 @@ class STT(base.STT):
     Args:
         grammar: JSGF text or the path of a JSGF file. None recognises general English, and badly: 10 % of a core and
             94 MB a stream for a word error rate that is useless on many voices.
-        fillers: Words without meaning (`FILLERS`) that an utterance may consist of, instead of what the grammar allows;
-            it is then empty. They keep voiced noises from being heard as words, at the price of a short word taken for
+        fillers: Words without meaning (`FILLERS`) that an utterance may consist of, instead of the grammar's words; it
+            is then empty. They keep voiced noises from being recognised as words; in return, a short word is taken for
             a filler now and then.
-        options: The rest.
+        options: More settings.
     Raises:
-        ConfigurationError: The extra is not installed, or the grammar cannot be read. What else is wrong with it is
-            raised by `open()`, which loads it.
+        ConfigurationError: The extra is not installed, or the grammar cannot be read. `open()` loads the grammar and
+            raises its other errors.
     """
 
     provider = PROVIDER
@@ -95,8 +95,8 @@ class STT(base.STT):
 class STTStream(base.STTStream):
     """One session's recognition.
 
-    An utterance begins `pre_roll` before the onset told by `speech_started()` and ends with `flush()`; between
-    utterances audio is only kept, so that silence costs nothing.
+    An utterance begins `pre_roll` before the onset of `speech_started()` and ends with `flush()`; audio between
+    utterances is only kept, so that silence costs nothing.
     """
 
     def __init__(self, model: DecoderModel, options: STTOptions) -> None:
@@ -156,7 +156,7 @@ class STTStream(base.STTStream):
         self._utterance += 1
         self._thread.begin(self._utterance)
         onset = self._pushed - round(ago * SAMPLE_RATE)
-        if onset == self._flushed:  # the speech before that flush goes on: no word of it is to be heard twice
+        if onset == self._flushed:  # the speech before that flush goes on: none of its words may be heard twice
             return
         begin = onset - round(self._options.pre_roll * SAMPLE_RATE)
         begin = max(begin, min(onset, self._flushed - round(OVERLAP * SAMPLE_RATE)))

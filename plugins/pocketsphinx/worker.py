@@ -1,4 +1,4 @@
-"""DecoderThread: the thread that a decoder lives in, its bounded inbox and the way back to the event loop."""
+"""DecoderThread: a decoder's thread, its bounded inbox and its reports to the event loop."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """What utterance number `utterance` sounds like."""
+    """The present words of utterance number `utterance`."""
 
     utterance: int
     text: str
@@ -60,13 +60,13 @@ class _Order:
 
 
 class DecoderThread:
-    """Decodes what is put to it, in order, and reports on the loop.
+    """Decodes audio in order, and reports on the loop.
 
     Args:
         model: Loads the decoder, in the thread.
         max_backlog: Seconds of audio that may wait.
         report: Called on the loop that started the thread.
-        on_drop: Told of each frame dropped because the decoder fell behind.
+        on_drop: Called for each frame that was dropped because the decoder fell behind.
     """
 
     def __init__(
@@ -113,14 +113,14 @@ class DecoderThread:
         self._put(_Order("end", utterance))
 
     def drop(self, utterance: int) -> None:
-        """Forget the utterance and the audio that waits."""
+        """Forget the utterance and the waiting audio."""
         with self._wake:
             self._inbox = deque(item for item in self._inbox if not isinstance(item, bytes))
             self._waiting = 0
         self._put(_Order("drop", utterance))
 
     def stop(self) -> None:
-        """End the thread after the call that it is in; `Ended` is reported."""
+        """End the thread after its present call; `Ended` is reported."""
         with self._wake:
             self._is_stopped = True
             self._wake.notify()
@@ -146,7 +146,7 @@ class DecoderThread:
             self._decode(self._model.load())
         except ConfigurationError as error:
             self._tell(Failed(error))
-        except Exception as error:  # noqa: BLE001 - the thread's boundary; the owner gets it with its cause
+        except Exception as error:  # noqa: BLE001 - the thread's boundary; the owner receives it with its cause
             lost = ProviderError(f"the decoder failed: {error}", provider=PROVIDER, retryable=True)
             lost.__cause__ = error
             self._tell(Failed(lost))
@@ -184,5 +184,5 @@ class DecoderThread:
 
 
 def _let_others_run() -> None:
-    """Give the event loop the interpreter, which the decoder holds for as long as it computes."""
+    """Release the interpreter to the event loop, since the decoder holds it while it computes."""
     time.sleep(0)  # noqa: TID251 - a thread of its own, and no time passes

@@ -1,4 +1,4 @@
-"""Rules in place of a language model: slots, patterns and one tool, deterministic, offline. It is no language model."""
+"""Rules instead of a language model: slots, patterns and one tool, deterministic, offline."""
 
 from vivavoce.plugins.rules.dialogue import Answer, Dialogue, Slot
 from vivavoce.plugins.rules.llm import LLM

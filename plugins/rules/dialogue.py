@@ -1,4 +1,4 @@
-"""Owns the rules: which slots to fill, which tool to call with them, and what to say on the way."""
+"""Dialogue: the slots to fill, the tool to call with them, and the texts of the agent."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class Slot:
 
     Args:
         name: The tool's argument.
-        parser: Finds values in what the user says.
+        parser: Finds values in the user's words.
         ask: The question.
-        heard: Said before the next question once the value is known; `{value}` stands for it.
-        say: A value as it is spoken.
+        heard: Spoken before the next question once the value is known; `{value}` is its place.
+        say: Returns the spoken form of a value.
     """
 
     name: str
@@ -38,8 +38,8 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What to say when a user's words match `pattern` (a regular expression, searched for without regard to case)
-    and fill no slot; the open question follows."""
+    """A text for user words that match `pattern` (a regular expression, searched without regard to case) and fill no
+    slot; the open question follows."""
 
     pattern: str
     text: str
@@ -61,21 +61,21 @@ class Dialogue:
     """A conversation that fills slots and calls one tool with them.
 
     A value mentioned later replaces the earlier one; once the tool has been called, it is called again with the new
-    values. Templates take the slots' spoken values by name, and `{output}`, what the tool returned.
+    values. Templates take the slots' spoken values by name, and `{output}`, the tool's result.
 
     Args:
         slots: Asked for in this order; a user may give several at once, in any order.
-        tool: Called when all slots are filled. Empty: nothing is called, and `done` is said then.
-        done: Said after the tool's first success.
-        changed: Said after a later one; empty: as `done`.
-        failed: Said when the tool failed, before `retry`.
+        tool: Called when all slots are filled. Empty: no tool is called, and `done` is spoken then.
+        done: Spoken after the tool's first success.
+        changed: Spoken after a later one; empty: as `done`.
+        failed: Spoken when the tool failed, before `retry`.
         retry: Whether to call the tool again with the same values.
         confirm: A yes-or-no question before the tool is called; empty: it is called at once.
-        change: Asked when the answer to `confirm` is no, or that to `anything_else` where `ends_on` is "yes".
+        change: Asked when the answer to `confirm` is no, or the answer to `anything_else` if `ends_on` is "yes".
         anything_else: The question when all is done; the answer `ends_on` ends the conversation.
         answers: Small talk, tried in order.
-        fallback: Said when nothing was understood; the open question follows.
-        goodbye: Said at the end.
+        fallback: Spoken when no rule matched; the open question follows.
+        goodbye: Spoken at the end.
     """
 
     slots: tuple[Slot, ...] = ()

@@ -20,11 +20,11 @@ PROVIDER = "rules"
 class LLM(LLMPort):
     """Answers from a `Dialogue`: patterns, slots and tool calls. It is no language model.
 
-    It reads no instructions and knows nothing but its dialogue; it is there so that an agent runs, and is tested,
-    without keys, network or weights. It keeps nothing between requests: each answer follows from the request's history
-    alone (what the user said, which calls were made and what they came to), so interruptions, corrections and
-    preemptive requests need no care. Instructions for one generation are matched as if the user had said them. It
-    streams sentence by sentence, uses no tokens, and takes no time.
+    It reads no instructions and knows only its dialogue; with it an agent runs, and is tested, without keys, network or
+    weights. It keeps nothing between requests: each answer follows from the request's history alone (the user's words,
+    the calls and their outputs), so interruptions, corrections and preemptive requests need no special code.
+    Instructions for one generation are matched like user words. It streams sentence by sentence, uses no tokens, and
+    takes no time.
 
     Args:
         dialogue: The rules.
@@ -107,7 +107,7 @@ class LLM(LLMPort):
         return next(a.text for a in self._dialogue.answers if re.search(a.pattern, state.text, re.IGNORECASE))
 
     def _question(self, state: State) -> str:
-        """Return what is open: the next slot, the confirmation, or whether there is anything else."""
+        """Return the open question: the next slot, the confirmation, or whether there is anything else."""
         dialogue = self._dialogue
         missing = state.missing(dialogue)
         if missing is not None:

@@ -1,4 +1,4 @@
-"""Derives where a dialogue stands from a conversation's history, and from nothing else."""
+"""Derives the state of a dialogue from a conversation's history alone."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from vivavoce.plugins.rules.values import Mention, Value
 
 
 class Understood(Enum):
-    """What the last thing that happened was."""
+    """The kind of the last event."""
 
     NOTHING = auto()
-    """Words that mean nothing here."""
+    """No rule matches the words."""
     OPENING = auto()
-    """Nobody has said anything yet."""
+    """No words yet."""
     VALUES = auto()
-    """At least one slot got a value (perhaps the one that it had)."""
+    """At least one slot got a value (perhaps its old one)."""
     YES = auto()
     NO = auto()
     FAREWELL = auto()
@@ -32,13 +32,13 @@ class Understood(Enum):
 
 @dataclass(slots=True)
 class State:
-    """Where a dialogue stands.
+    """The state of a dialogue.
 
     Args:
         last_filled: The slots that the last user message gave a value.
         called: The arguments of the newest call that did not fail; None before one.
         successes: How many calls have not failed.
-        is_confirmed: The values as they are were confirmed.
+        is_confirmed: The present values were confirmed.
         text: The last user message, in lower case.
     """
 
@@ -58,7 +58,7 @@ class State:
 
 
 def replay(dialogue: Dialogue, items: Iterable[ChatItem]) -> State:
-    """Return where the dialogue stands after these items."""
+    """Return the state of the dialogue after these items."""
     state = State()
     calls: dict[str, str] = {}
     for item in items:
@@ -74,7 +74,7 @@ def replay(dialogue: Dialogue, items: Iterable[ChatItem]) -> State:
 
 
 def hear(dialogue: Dialogue, state: State, words: str) -> None:
-    """Take in what the user said."""
+    """Apply the user's words."""
     state.text = words.lower().replace("’", "'")
     missing = state.missing(dialogue)
     awaits_yes = bool(dialogue.confirm) and missing is None and not state.is_confirmed
@@ -96,8 +96,8 @@ def hear(dialogue: Dialogue, state: State, words: str) -> None:
 def find_values(dialogue: Dialogue, text: str, expected: Slot | None) -> dict[str, Value]:
     """Return the value of each slot that `text` mentions; of several mentions of one slot, the last.
 
-    A bare value counts only for the slot that was asked for. Where two slots claim the same words the longer mention
-    wins, then the slot asked for, then the earlier slot. What comes after "not" is no mention.
+    A bare value counts only for the slot of the last question. If two slots claim the same words, the longer mention
+    counts, then the slot of the question, then the earlier slot. Words after "not" are no mention.
     """
     claims: list[tuple[Mention, Slot]] = []
     for slot in dialogue.slots:
@@ -139,7 +139,7 @@ def _settle(state: State, arguments: str, output: FunctionCallOutput) -> None:
     state.successes += 1
     try:
         state.called = json.loads(arguments)
-    except ValueError:  # a call that somebody else made
+    except ValueError:  # a call that did not come from this dialogue
         state.called = None
 
 

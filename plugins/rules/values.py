@@ -1,4 +1,4 @@
-"""Finds values in what people say: numbers, times of day, days, party sizes, choices, patterns. English only."""
+"""Finds values in spoken words: numbers, times of day, days, party sizes, choices, patterns. English only."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Mention:
 
     Args:
         start, end: Its place, in characters.
-        is_bare: It may as well be the value of something else ("eight"): it counts only as the answer to a question.
+        is_bare: It may also be the value of another slot ("eight"): it counts only as the answer to a question.
     """
 
     value: Value
@@ -44,10 +44,10 @@ Parser = Callable[[str], list[Mention]]
 
 
 def to_number(words: str) -> int:
-    """Return the number that `words` ("twenty-one", "8") stand for.
+    """Return the number for `words` ("twenty-one", "8").
 
     Raises:
-        ValueError: They are no number from 0 to 99.
+        ValueError: They are not a number from 0 to 99.
     """
     if words.isdecimal():
         return int(words)
@@ -58,7 +58,7 @@ def to_number(words: str) -> int:
 
 
 def in_words(number: Value) -> str:
-    """Return a number from 0 to 99 as it is spoken; other values as they are."""
+    """Return a number from 0 to 99 in its spoken form; other values unchanged."""
     if not isinstance(number, int) or not 0 <= number <= 99:
         return str(number)
     if number < 20:
@@ -68,7 +68,7 @@ def in_words(number: Value) -> str:
 
 
 def time_in_words(time: Value) -> str:
-    """Return a time of day, such as `"19:30"`, as it is spoken among people who know which half of the day is meant."""
+    """Return a time of day, such as `"19:30"`, in its spoken form, without the half of the day."""
     hour, minute = (int(part) for part in str(time).split(":"))
     name = {0: "midnight", 12: "noon"}.get(hour) if minute == 0 else None
     if name:
@@ -115,7 +115,7 @@ def times(*, is_evening: bool = True) -> Parser:
 
 
 def days() -> Parser:
-    """Return a parser of days: weekdays, today, tomorrow. The value is the word; which date it is, the tool knows."""
+    """Return a parser of days: weekdays, today, tomorrow. The value is the word; the tool knows its date."""
     names = "|".join(WEEKDAYS)
 
     def value(match: re.Match[str]) -> str:
@@ -126,7 +126,7 @@ def days() -> Parser:
 
 
 def party_sizes(*, smallest: int = 1, largest: int = 20) -> Parser:
-    """Return a parser of how many people there are, with numbers from `smallest` to `largest` as values."""
+    """Return a parser of numbers of people, with numbers from `smallest` to `largest` as values."""
 
     def value(match: re.Match[str]) -> int | None:
         number = to_number(match["number"])
@@ -154,7 +154,7 @@ def choice(*words: str) -> Parser:
 
 
 def pattern(regex: str) -> Parser:
-    """Return a parser of what a regular expression matches: its first group if it has one, else all of it."""
+    """Return a parser of the matches of a regular expression: the first group if there is one, else the whole match."""
     compiled = re.compile(regex)
     return _finder([(regex, lambda match: match[1] if compiled.groups else match[0], False)])
 
@@ -163,7 +163,7 @@ _Reader = Callable[[re.Match[str]], Value | None]
 
 
 def _finder(patterns: list[tuple[str, _Reader, bool]]) -> Parser:
-    """Return a parser that tries the patterns in order; a later one gets only what earlier ones left."""
+    """Return a parser that tries the patterns in order; a later one gets only the rest of the text."""
     compiled = [(re.compile(regex), reader, is_bare) for regex, reader, is_bare in patterns]
 
     def find(text: str) -> list[Mention]:

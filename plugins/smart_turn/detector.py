@@ -1,4 +1,4 @@
-"""TurnDetector and its stream: the caller's newest 8 s, cut where the turn began, judged in a thread."""
+"""TurnDetector and its stream: the caller's newest 8 s, cut at the turn's beginning, judged in a thread."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ WINDOW_BYTES = BYTES_PER_SAMPLE * SAMPLES
 
 
 class TurnDetector(base.TurnDetector):
-    """Smart Turn v3 on audio; share one between sessions, they share its weights.
+    """Smart Turn v3 on audio; share one between sessions, which then share its weights.
 
-    Making one loads the file (some 0.1 s): do it where the process is prepared, not in a call.
+    Making one loads the file (some 0.1 s): do it in the process's preparation, not in a call.
 
     Args:
-        model_path: An ONNX file of smart-turn-v3; vivavoce brings none.
-        threshold: From which probability on a turn counts as complete.
+        model_path: An ONNX file of smart-turn-v3; vivavoce has none.
+        threshold: The least probability of a complete turn.
         threads: CPU threads of one verdict.
     Raises:
         ConfigurationError: onnxruntime is not installed, the file is not there or is not such a network, or a number
@@ -56,9 +56,9 @@ class TurnDetector(base.TurnDetector):
 class TurnDetectorStream(base.TurnDetectorStream):
     """One session's audio.
 
-    The network is to hear the open turn only. Nobody says when a turn begins, but the questions show it: within a turn
-    the text grows and the agent says nothing new. At the first question of another turn, what was heard before the
-    question before is forgotten.
+    The network must hear the open turn only. No call marks the beginning of a turn, but the questions show it: within a
+    turn the text grows and the agent says nothing new. At the first question of another turn, audio from before the
+    previous question is forgotten.
     """
 
     def __init__(self, network: Network, threshold: float) -> None:
@@ -94,7 +94,7 @@ class TurnDetectorStream(base.TurnDetectorStream):
             del self._heard[: self._asked_at]
         self._asked, self._asked_at = context, len(self._heard)
         pcm = bytes(self._heard[-WINDOW_BYTES:])
-        # Nobody waits for a verdict that is stale; the thread has its own copy and ends by itself.
+        # No caller waits for a stale verdict; the thread has its own copy and ends on its own.
         probability = await to_thread.run_sync(self._network.probability, pcm, abandon_on_cancel=True)
         return EndOfTurnPrediction(complete=probability >= self._threshold, probability=probability)
 

@@ -29,11 +29,11 @@ OCTAVE_STEP = 27.0
 
 
 def log_mel(pcm: bytes, filters: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
-    """Return the features of the last 8 s of `pcm`, with zeros in front of what is shorter.
+    """Return the features of the last 8 s of `pcm`, with zeros in front of shorter audio.
 
     Args:
         pcm: Mono 16-bit PCM of 16 kHz.
-        filters: What `mel_filters()` returns; made once.
+        filters: The result of `mel_filters()`; made once.
     Returns:
         Shape `(BANDS, FRAMES)`.
     """

@@ -39,11 +39,11 @@ class Network:
         self._filters = mel_filters()
 
     def probability(self, pcm: bytes) -> float:
-        """Return how probable it is that the turn is over, from mono 16-bit PCM of 16 kHz.
+        """Return the probability that the turn is over, from mono 16-bit PCM of 16 kHz.
 
         Raises:
             ProviderError: The network failed.
-            ProviderProtocolError: It answered with something that is no probability.
+            ProviderProtocolError: Its output is not a probability.
         """
         features = log_mel(pcm, self._filters)
         try:
@@ -60,7 +60,7 @@ class Network:
 
 
 def _load(path: Path, threads: int) -> Any:
-    onnxruntime: Any = importlib.import_module("onnxruntime")  # an extra: not there for every type checker
+    onnxruntime: Any = importlib.import_module("onnxruntime")  # an extra: it may be missing for a type checker
     settings = onnxruntime.SessionOptions()
     settings.inter_op_num_threads = 1
     settings.intra_op_num_threads = threads

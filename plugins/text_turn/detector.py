@@ -1,4 +1,4 @@
-"""TurnDetector and its stream: which language's rules judge, and from where on a turn is complete."""
+"""TurnDetector and its stream: choose the language's rules, and the limit of a complete turn."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class TurnDetector(base.TurnDetector):
     """Rules on the text of the turn; share one between sessions.
 
     Args:
-        language: Of turns that do not name theirs, such as `"en"` or `"de-AT"`.
-        rules: Judges by language (`"de"`), instead of or besides the two that are here.
-        threshold: From which probability on a turn counts as complete.
+        language: The default, such as `"en"` or `"de-AT"`, for turns without a language.
+        rules: Judges by language (`"de"`), instead of or besides the two of this plugin.
+        threshold: The least probability of a complete turn.
     Raises:
         ConfigurationError: There are no rules for `language`, or `threshold` is out of range.
     """
@@ -47,7 +47,7 @@ class TurnDetector(base.TurnDetector):
 
 
 class TurnDetectorStream(base.TurnDetectorStream):
-    """One session's questions; it remembers nothing between them."""
+    """One session's questions; it keeps nothing between them."""
 
     def __init__(self, judges: Mapping[str, Judge], language: str, threshold: float) -> None:
         self._judges = judges

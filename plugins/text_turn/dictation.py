@@ -13,13 +13,13 @@ DONE, OPEN, PERHAPS_OPEN = 0.9, 0.15, 0.35
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DictationRules:
-    """One language's words for digits and letters, and what shows that they are asked for.
+    """One language's words for digits and letters, and patterns of questions for them.
 
     Args:
         digits: Digits that a number word stands for; `double` and the like count what they add.
-        tens: Number words that a following unit only completes: `twenty` in `twenty five`.
+        tens: Number words that a following unit completes: `twenty` in `twenty five`.
         compound: Matches one-word numbers of two digits, such as `fünfundzwanzig`.
-        expected: What is asked for or announced, and how many digits it has at least; the first match counts.
+        expected: Patterns of things asked for or announced, and their least number of digits; the first match counts.
         email: Matches an agent's text that asks for an e-mail address.
         email_done: Matches a whole spoken or written address at the end.
         refusals: Words of a caller who says something else instead.
@@ -34,14 +34,14 @@ class DictationRules:
     refusals: frozenset[str] = frozenset()
 
     def probability(self, said: Utterance, agent_text: str) -> float | None:
-        """Return how probable it is that the dictation is over, or None if nothing is dictated."""
+        """Return the probability that the dictation is over, or None without a dictation."""
         for rule in (self._of_email, self._of_spelling, self._of_number):
             if (found := rule(said, agent_text)) is not None:
                 return found
         return None
 
     def count(self, said: Utterance) -> int:
-        """Return how many digits the utterance has in all."""
+        """Return the number of digits in the utterance."""
         total, after_tens = 0, False
         for word in said.words:
             digits = sum(character.isdigit() for character in word)

@@ -11,14 +11,14 @@ from vivavoce.plugins.text_turn.dictation import DictationRules
 from vivavoce.plugins.text_turn.words import Utterance
 
 UNKNOWN = 0.5
-"""Nothing was said, or nothing is known of the language."""
+"""The probability without words, or without rules for the language."""
 
 
 class Judge(Protocol):
-    """What judges turns of one language: `Rules`, or any callable like it."""
+    """Judges turns of one language: `Rules`, or any callable like it."""
 
     def __call__(self, context: TurnContext, /) -> float:
-        """Return how probable it is that the turn is complete (0 … 1)."""
+        """Return the probability that the turn is complete (0 … 1)."""
         ...
 
 
@@ -29,16 +29,16 @@ class Rules:
     Patterns see the last 60 words in lower case, with one space between them and no punctuation.
 
     Args:
-        fillers: Sounds of someone who thinks: `um`.
+        fillers: Sounds of a thinking speaker: `um`.
         holds: Requests to wait, and thinking aloud, at the end.
-        complete: What is whole although one of the rules below would take it for unfinished.
+        complete: Whole turns that one of the rules below would take for unfinished.
         open_words: No sentence ends with them: articles, conjunctions, prepositions, possessives.
         strandable: Those of the `open_words` that a question may end with: `where are you from`.
-        question_words: What makes `strandable` words an end.
-        open_endings: Beginnings of phrases that want to go on, at the end: `I'd like`, `my name is`.
+        question_words: Words that make `strandable` words an end.
+        open_endings: Beginnings of phrases that need to go on, at the end: `I'd like`, `my name is`.
         short_answers: Whole answers to a question that would be unfinished otherwise: `yes I would`.
         clause_openers: First words that announce a second clause: `if`.
-        subjects: Words of which each clause has one; with two of them the second clause is there.
+        subjects: Words that each clause has once; with two of them the second clause is there.
         dictation: Numbers, spellings, addresses.
     """
 

@@ -1,4 +1,4 @@
-"""Utterance: a turn's text as words without punctuation, and the mark that it ends with."""
+"""Utterance: a turn's text as words without punctuation, and the mark at its end."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ _WORD = re.compile(r"[^\W_]+(?:['’@.\-][^\W_]+)*")
 _MARK = re.compile(r"(\?|!|\.{3}|…|\.|,|;|:|[-–—])[\s\"'”»)]*$")
 
 PATTERN_WORDS = 60
-"""Patterns may take time that grows with the square of what they see; the end of a turn says whether it is one."""
+"""A limit for patterns, whose time may grow with the square of the text; the end of a turn is enough for a verdict."""
 
 
 @dataclass(frozen=True, slots=True)
 class Utterance:
-    """What the rules look at.
+    """The input of the rules.
 
     Args:
         words: In lower case, apostrophes straight; spelled letters are words of their own, also in `S-M-I`.
@@ -26,7 +26,7 @@ class Utterance:
 
     @classmethod
     def parse(cls, text: str) -> Utterance:
-        """Take a text apart."""
+        """Split a text into words and its mark."""
         words: list[str] = []
         for word in _WORD.findall(text.lower().replace("’", "'")):
             parts = re.split(r"[.\-]", word)
@@ -37,7 +37,7 @@ class Utterance:
 
     @property
     def plain(self) -> str:
-        """The last `PATTERN_WORDS` words with one space between them, for patterns; `…` stands for what was before."""
+        """The last `PATTERN_WORDS` words with one space between them, for patterns; `…` stands for earlier words."""
         if len(self.words) <= PATTERN_WORDS:
             return " ".join(self.words)
         return " ".join(("…", *self.words[-PATTERN_WORDS:]))

@@ -31,7 +31,7 @@ class AnswerFault(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptedCall:
-    """A tool call of the model. `arguments` is JSON text, or a dict."""
+    """A tool call of the model. `arguments` is JSON text, or an invalid text that stands for it."""
 
     name: str
     arguments: str = field(default="{}", repr=False)
