@@ -12,10 +12,10 @@ SERVERS := $(wildcard tests/kit/servers/install.py)
 
 help:
 	@echo "make demo         an agent answers a call, here, without keys or servers (ARGS=... go to: vivavoce demo)"
-	@echo "make test         all tests with coverage; sets up what pip and Go modules can bring"
+	@echo "make test         all tests with coverage; installs their further programs by pip and Go modules"
 	@echo "make test-all     make test, and every test of a room on both servers"
 	@echo "make lint         ruff, mypy, import contracts"
-	@echo "make reference    write docs/options.md, from what stands below each option in the source"
+	@echo "make reference    write docs/options.md, from the docstring below each option in the source"
 	@echo "make mutate       mutation testing of agents/turn for an hour (ARGS='--minutes 20' for less)"
 	@echo "make clean        remove caches, reports and builds; make distclean also .venv and downloaded test servers"
 
@@ -45,8 +45,8 @@ test: .venv/.dev
 	$(BIN)/coverage report --include='agents/turn/*' --fail-under=100 || failed="$$failed coverage-of-agents/turn"; \
 	if [ -n "$$failed" ]; then echo "make test: failed:$$failed" >&2; exit 1; fi
 
-# First and alone: whether what the caller felt is what the report says is judged to a few hundredths of a second; a peer's
-# agent is slow to answer on a busy machine; and soak keeps a core busy, which calls beside it would hear.
+# First and alone: some compare the report with the caller's recording to a few hundredths of a second; a peer's agent
+# answers slowly on a busy machine; and soak keeps a core busy, which would disturb calls beside it.
 DEMO := $(addprefix tests/e2e/,test_demo.py test_demo_telemetry.py test_report_page.py test_livekit_agents.py)
 
 .test-demo:
@@ -55,9 +55,9 @@ DEMO := $(addprefix tests/e2e/,test_demo.py test_demo_telemetry.py test_report_p
 test-all: export VIVAVOCE_TEST_TWINS := 1
 test-all: test
 
-# Side by side. Calls are judged by the clock and mostly wait for sound: they have the machine when they want it, and run
-# as they do for a user, without coverage, in two lanes. Those with generous limits follow with coverage, browsers last.
-# What computes runs in the idle class of the scheduler, in what they leave; a real-time test there would starve.
+# Side by side. Calls are judged by the clock and mostly wait for sound: they have priority and run as for a user, without
+# coverage, in two lanes. Tests with generous limits follow with coverage, browsers last. Tests that compute run in the
+# idle class of the scheduler, in the remaining time; a real-time test there would starve.
 IDLE := $(if $(shell chrt --idle 0 echo can 2>/dev/null),chrt --idle 0,nice -n 19)
 CALLS := $(BIN)/pytest -p no:cacheprovider --durations=15
 COVERED := $(BIN)/coverage run $(CALLS)
@@ -70,7 +70,7 @@ PATIENT := $(addprefix $(E2E)/,room/test_server_api.py test_dev.py test_examples
 	test_mcp_servers.py test_telemetry.py test_tools_and_mcp_example.py test_worker.py)
 FAILED := $(LOGS)/failed
 
-# A lane: its name and its commands. Lanes that come later are run whether or not it passes; its log is shown whole.
+# A lane: its name and its commands. Later lanes run even if it fails; its log is shown whole.
 define lane
 @echo "Beside the other tests: $(1); so far in $(LOGS)/$(1).log"
 @$(2) >$(LOGS)/$(1).log 2>&1 || echo $(1) >>$(FAILED)
@@ -83,7 +83,7 @@ endef
 .test-programs:
 	$(call lane,programs,$(CALLS) $(PROGRAMS))
 
-# Whatever no other lane names: rooms, transports, scenarios in rooms, the console.
+# All tests that no other lane names: rooms, transports, scenarios in rooms, the console.
 .test-rooms:
 	$(call lane,rooms,$(CALLS) $(E2E) $(addprefix --ignore=,$(DEMO) $(PROGRAMS) $(PATIENT) $(PAGES)))
 
@@ -93,7 +93,7 @@ endef
 .test-pages: .test-programs .test-rooms
 	$(call lane,pages,$(COVERED) $(PAGES))
 
-# By hand, on a quiet machine: nothing else needs its packages, so that dev does not bring them.
+# By hand, on a quiet machine: nothing else needs its packages, so dev does not contain them.
 mutate: .venv/.dev
 	@$(PIP) --editable '.[mutate]'
 	@$(BIN)/python tests/mutation/mutate.py $(ARGS)
