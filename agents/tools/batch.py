@@ -73,7 +73,7 @@ class ToolBatch:
             self._mere_handoffs.add(index)
 
     def refuse_handoff(self, index: int, why: str) -> None:
-        """Nothing comes of the agent of call `index`; the model is told."""
+        """Refuse the handoff that call `index` asked for; its output gives the model the reason."""
         output, record = self.outputs[index], self.records[index]
         assert output is not None
         assert record is not None
@@ -107,7 +107,7 @@ class ToolBatch:
             self._ends_on_interrupt.discard(scope)
 
     def note_update(self, index: int, text: str) -> bool:
-        """Keep what the caller is told of call `index`; tell whether it still runs. From any thread."""
+        """Keep an update of call `index` that the caller hears; return whether it still runs. From any thread."""
         if self.outputs[index] is not None:
             return False
         self.updates[index] = text

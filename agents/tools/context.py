@@ -1,4 +1,4 @@
-"""RunContext: what a tool may know of the call that it is in, and what it may do about it."""
+"""RunContext: the session, the speech and the call that a tool belongs to, with updates for the caller."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class RunContext(ToolContext):
         session: For `say`, `reply`, `interrupt`, `close`.
         speech: The speech that made the call.
         call_id: The call's id.
-        note_update: Told of each update; tells whether the call still runs.
+        note_update: Called with each update; returns whether the call still runs.
     """
 
     session: Session
@@ -39,11 +39,11 @@ class RunContext(ToolContext):
         return self.session.userdata
 
     def update(self, text: str) -> SpeechHandle:
-        """Tell the caller how it goes while the tool works on: spoken as it is, in its turn, and cut as any speech.
+        """Say `text` to the caller while the tool works on: spoken as it is, in its turn, and cut as any speech.
 
-        It waits for what is being said, so that a call which is over soon may be answered first: then await it.
-        The model knows of it: what was heard is in the history, and a request made before the call is over says what
-        the caller was told. Awaiting the result means "played out"; not awaiting it is fine.
+        It waits for the speech that sounds, so a call that is over soon may be answered first: await the result then.
+        The model knows of it: the heard words are in the history, and a request made before the call is over quotes the
+        update. Awaiting the result means "played out"; not awaiting it is fine.
 
         Raises:
             SessionError: The call is over: it was answered, timed out or cancelled, and only its thread goes on.
@@ -57,6 +57,6 @@ class RunContext(ToolContext):
         """Protect the speech that made the call, from now on: it is cut by nothing but `interrupt(force=True)`.
 
         For a tool whose effect cannot be taken back, so that the caller hears of it. Nothing happens if the speech has
-        been cut already; the call then runs on, and its result is answered once nobody speaks.
+        been cut already; the call then runs on, and its result is answered as soon as the floor is free.
         """
         self.speech.disallow_interruptions()

@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 
 class ToolWatch(Protocol):
-    """What watches a call: entered and left in its task."""
+    """Watches a call: entered and left in its task."""
 
     def __enter__(self) -> ToolWatch: ...
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any, /) -> None: ...
@@ -31,7 +31,7 @@ class ToolWatch(Protocol):
         """Told the output."""
 
     def failed(self, error: BaseException) -> None:
-        """Told what the tool raised."""
+        """Called with the error that the tool raised."""
 
 
 running_call: ContextVar[str] = ContextVar("running_call", default="")
@@ -46,9 +46,9 @@ class ToolExecutor:
     Args:
         timeout: Seconds for a tool without a timeout of its own.
         max_threads: Sync tools that run at a time; more wait.
-        watch: Makes what watches a call, which it is told with whether there is such a tool.
+        watch: Makes the watch of a call; its second argument says whether there is such a tool.
         on_settled: Told of each settled call with its seconds.
-        on_error: Told of what a tool raised, other than a `ToolError`.
+        on_error: Called with an error that a tool raised, other than a `ToolError`.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class ToolExecutor:
 
     @property
     def abandoned_threads(self) -> int:
-        """Sync tools past their timeout or cancelled: their threads go on, within `max_threads`; nobody waits."""
+        """Sync tools past their timeout or cancelled: their threads go on, within `max_threads`, without a waiter."""
         return self._threads.abandoned
 
     def start(
@@ -84,7 +84,7 @@ class ToolExecutor:
         """Run `calls` side by side in `group` and return their batch at once.
 
         Args:
-            context: Makes what a tool's context parameter gets, of the call and its batch's `note_update`.
+            context: Makes the value of a tool's context parameter, from the call and its batch's `note_update`.
         """
         batch = ToolBatch(tuple(calls), [None] * len(calls), [None] * len(calls))
         by_name = {tool.name: tool for tool in tools}
@@ -186,7 +186,7 @@ def _is_exit(error: BaseException) -> bool:
 
 
 def _take_agent(batch: ToolBatch, index: int, result: Any) -> Any:
-    """Note the agent that a call returned, `Agent` or `(Agent, output)`; return what the model is told."""
+    """Note the agent that a call returned, `Agent` or `(Agent, output)`; return its output for the model."""
     if isinstance(result, Agent):
         batch.hands_off(index, result, is_mere=True)
         return f"The conversation is handed over to {result.id!r}."

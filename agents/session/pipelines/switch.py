@@ -1,6 +1,6 @@
 """PipelineSwitch: opens, attaches and closes the session's pipelines, for `change_pipeline()` and for a fallback.
 
-The turn machine decides which pipeline is opened, when it takes over, and what follows the loss of the one in use
+The turn machine decides which pipeline is opened, when it takes over, and whether another one follows a lost one
 (`agents.turn.floor.pipeline_changes`). A change goes like this:
 
 1. The new pipeline is opened beside the present one, which hears and speaks on. A realtime model gets the history.
@@ -157,7 +157,7 @@ class PipelineSwitch:
         self._use(self._attached)
 
     async def start(self, limit: float) -> None:
-        """Connect the first pipeline, or what it falls back to.
+        """Connect the first pipeline, or its fallback.
 
         Raises:
             SessionError: It is not ready within `limit` seconds.
@@ -293,7 +293,7 @@ class PipelineSwitch:
             for frame in [*event.unheard, *before]:
                 kept.push(frame)
 
-    # --- what pipelines report
+    # --- events of pipelines
 
     def _on_event(self, line: AttachedPipeline, event: PipelineEvent) -> None:
         if isinstance(event, PipelineFailed):

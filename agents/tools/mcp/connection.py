@@ -34,7 +34,7 @@ LEAVE_LIMIT = 1.0
 """Seconds for a farewell over HTTP, after which the connection is cut; a child process has limits of its own."""
 
 SESSION_UNKNOWN = "Session terminated"
-"""What the SDK makes of HTTP status 404 to a session: the server was restarted and has not taken the call."""
+"""The SDK's error code for HTTP status 404 to a session: the server was restarted and has not taken the call."""
 
 
 class MCPConnection:
@@ -61,7 +61,7 @@ class MCPConnection:
         """Connect and return the tools that the server offers.
 
         Raises:
-            ToolServerError: It is not there within `start_timeout`; what it still does is cut and left behind.
+            ToolServerError: It is not there within `start_timeout`; its tasks are cut and left behind.
         """
         link = _Link(self.server, self._on_lost)
         self._links = [*(other for other in self._links if not other.ended.is_set()), link]
@@ -85,7 +85,7 @@ class MCPConnection:
         return link.tools
 
     async def call(self, name: str, arguments: dict[str, Any]) -> str:
-        """Call the server's tool `name` and return what it came to.
+        """Call the server's tool `name` and return its result.
 
         Raises:
             ToolError: The call failed; the text is for the model.
@@ -189,7 +189,7 @@ class _Link:
         self._scope.cancel()
 
     async def call(self, name: str, arguments: dict[str, Any]) -> Any:
-        """Call a tool; the task of the caller is what waits."""
+        """Call a tool; the caller's own task waits."""
         assert self.client is not None
         return await self.client.call_tool(name, arguments)
 
@@ -214,7 +214,7 @@ class _Link:
             try:
                 await self._stay(connector)
                 return
-            except Exception as error:  # noqa: BLE001 - the SDK raises what its transports raise; the next way is tried
+            except Exception as error:  # noqa: BLE001 - the SDK passes on any error of its transports; the next way is tried
                 if self.client is not None:
                     raise
                 first = first or error
@@ -246,13 +246,13 @@ async def _list_tools(client: Client) -> list[OfferedTool]:
 
 @asynccontextmanager
 async def _watched(connector: Connector, on_end: Callable[[], None]) -> AsyncIterator[Any]:
-    """Open the streams and tell when the server has closed its side, which the SDK's client keeps to itself."""
+    """Open the streams and report when the server has closed its side, which the SDK's client does not."""
     async with connector() as (incoming, outgoing):
         yield _Watched(incoming, on_end), outgoing
 
 
 class _Watched:
-    """A stream of incoming messages that tells its end."""
+    """A stream of incoming messages that reports its end."""
 
     def __init__(self, stream: Any, on_end: Callable[[], None]) -> None:
         self._stream = stream

@@ -1,4 +1,4 @@
-"""What an MCP server answers as text for the model: results, protocol errors, reasons why a server is not there."""
+"""Answers of an MCP server as text for the model: results, protocol errors, reasons why a server is not there."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def result_text(result: CallToolResult) -> str:
-    """Return a result's text: its text blocks, else its structured content as JSON; what is neither is named.
+    """Return a result's text: its text blocks, else its structured content as JSON; other content is named.
 
     Raises:
         ToolError: The server says that the call failed; with its text, which is meant for the model.
@@ -32,7 +32,7 @@ def _block_text(block: Any) -> str:
     if block.type == "text":
         return str(block.text)
     if block.type in ("image", "audio"):
-        # An output is text; the model is told what there was, so that it does not make it up.
+        # An output is text; it names the other content, so that the model does not make it up.
         return f"[{block.type}, {block.mime_type}, {len(base64.b64decode(block.data))} bytes, not shown]"
     if block.type == "resource_link":
         return f"[resource {block.name}: {block.uri}]"
@@ -42,7 +42,7 @@ def _block_text(block: Any) -> str:
 
 
 def reason(error: BaseException) -> str:
-    """Return what may be written down of a failed connection; foreign texts may hold a URL with a secret in it."""
+    """Return the reason of a failed connection without foreign texts, which may hold a URL with a secret in it."""
     from mcp import MCPError
 
     if isinstance(error, MCPError):

@@ -4,7 +4,7 @@
   may hear itself. The seconds count from the first frame of the session; only speech that sounds is shielded, so that
   an answer under way is still taken back when the caller goes on. (LiveKit's `aec_warmup_duration`, 3 s by default,
   throws the caller's audio away meanwhile.)
-* **An owed answer**, to a turn that a limit cut (`turn_limits`): the caller's voice neither holds nor cuts it before it
+* **An owed answer**, to a turn that a limit cut (`limits`): the caller's voice neither holds nor cuts it before it
   is heard, and speech that began before that does not cut it afterwards; else who talks on is never answered. Without a
   VAD, speech begins when its first interim comes; of a final without one the onset is unknown, and it is taken as said
   then.

@@ -1,1 +1,1 @@
-"""The floor: who may speak, which speeches wait, and when the pipeline may change."""
+"""The floor: the speech that has it, the speeches that wait, and the pipeline that serves them."""

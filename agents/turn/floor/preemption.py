@@ -3,9 +3,9 @@
 An attempt lives as long as the commit would be of its words and would cut no speech. This is checked after all other
 decisions of a step, not by each part that changes it, so that no attempt outlives its reason.
 
-Where only a request ends turns (push-to-talk), who still speaks or is still to be understood has not let the button go:
-nearly all attempts on such words would be thrown away. There one begins on settled words in a silence, which the
-request may end any time. (LiveKit begins none there before the request.)
+Where only a request ends turns (push-to-talk), a caller who still speaks, or whose words are still owed, holds the
+button: nearly all attempts on such words would be thrown away. There one begins on settled words in a silence, which
+the request may end any time. (LiveKit begins none there before the request.)
 """
 
 from __future__ import annotations
