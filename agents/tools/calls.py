@@ -26,8 +26,8 @@ STILL_RUNNING = "The call is still running; its result will follow. Do not call 
 class ToolCalls:
     """Starts batches of calls, cancels them at close, and commits each batch to the history.
 
-    A batch is committed when all of it is settled and the words before its calls are over, so that words and calls stand
-    in the history as they came.
+    A batch is committed when all of it is settled and the words before its calls are over, so that words and calls
+    stand in the history as they came.
 
     Args:
         timeout: Seconds for a call of a tool without a timeout of its own.
