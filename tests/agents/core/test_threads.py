@@ -94,7 +94,8 @@ def test_a_function_that_never_returns_does_not_keep_the_process_from_ending() -
 
 
 async def test_a_serial_thread_runs_calls_one_after_the_other_and_raises_their_errors_where_they_are_awaited() -> None:
-    thread, seen = SerialThread("serial"), []
+    thread = SerialThread("serial")
+    seen: list[int] = []
 
     def fail() -> None:
         raise ValueError("broken")
