@@ -1,4 +1,4 @@
-"""BackgroundAudioConfig and BackgroundPlayer: one file that sounds under the conversation, read ahead in a thread."""
+"""BackgroundAudioConfig and BackgroundPlayer: one file that plays under the conversation, read ahead in a thread."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 AHEAD_SECONDS = 2.0
-"""How much of the file is kept ready."""
+"""Seconds of the file that are read ahead."""
 READ_LIMIT = 5.0
 """Seconds for one read of the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class BackgroundAudioConfig:
-    """A file that sounds while the session lasts, under what the agent says.
+    """A file that plays under the agent's speech for the whole session.
 
-    It begins with the agent's own audio, once the caller can hear, and becomes quieter while the agent speaks. While
-    the caller is away it is held, as speech is. It says nothing of the agent's state: only speech is speaking. ::
+    It begins with the agent's own audio, when the caller can hear, and is quieter while the agent speaks. While the
+    caller is away it pauses, as speech does. It does not change the agent's state: only speech counts as speaking. ::
 
         session = AgentSession(
             Host(),
@@ -44,17 +44,17 @@ class BackgroundAudioConfig:
             ],
         )
         ...
-        session.play_background_audio("music_on_hold.mp3")  # in the place of the office
+        session.play_background_audio("music_on_hold.mp3")  # replaces the office
         session.stop_background_audio()
 
     Args:
-        file_path: A WAV file of PCM; with the extra `audio` any kind. It is read bit by bit, however long.
-        enabled: Off, it is as if it were not there.
+        file_path: A WAV file of PCM; with the extra `audio` any kind. A long file is read piece by piece.
+        enabled: Whether it plays at all.
         volume: Factor of the file's own level, 0 to 1.
-        looping: Whether it begins anew at its end, to the very sample; where its ends do not meet they are faded.
-        thinking_only: Whether it sounds only while the agent thinks, from its beginning each time.
-        duck_volume: `volume` while the agent speaks, if that is less.
-        duck_ramp: Seconds in which the volume goes there and back.
+        looping: Whether it starts again at its end, to the very sample; ends that do not fit are faded.
+        thinking_only: Whether it plays only while the agent thinks, from its beginning each time.
+        duck_volume: The volume while the agent speaks, if less than `volume`.
+        duck_ramp: Seconds in which the volume changes between the two.
         fade: Seconds of fade at its start and its stop.
     Raises:
         ConfigurationError: A volume is not from 0 to 1, or a time is negative.
@@ -83,7 +83,7 @@ class BackgroundAudioConfig:
             check_number(name, getattr(self, name), at_least=0, unit="s")
 
     def check_file(self) -> None:
-        """Refuse a file that is not there.
+        """Check that the file exists.
 
         Raises:
             ConfigurationError: There is no such file.
@@ -93,13 +93,13 @@ class BackgroundAudioConfig:
 
 
 class BackgroundPlayer:
-    """One file, on its way into one session's mix.
+    """Plays one file into the mix of one session.
 
-    `run` reads ahead in a task; everything else is synchronous and on the audio path.
+    `run` reads ahead in a task; all other calls are synchronous and on the audio path.
 
     Args:
         rate: Hz of the mix.
-        on_audio: Called when there is audio again where there was none.
+        on_audio: Called when there is audio again after none.
     """
 
     def __init__(self, config: BackgroundAudioConfig, rate: int, clock: Clock, on_audio: Callable[[], None]) -> None:
@@ -118,7 +118,7 @@ class BackgroundPlayer:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing comes of it any more: it was ended, or has been played to its end."""
+        """Whether it plays no more: it was ended, or the file has been played to its end."""
         if self._is_read and not self._data and not self.config.thinking_only:
             return True
         return self._is_ended and not self._sounds
@@ -138,19 +138,19 @@ class BackgroundPlayer:
                 self._note_silence()
 
     def duck(self, is_ducked: bool) -> None:
-        """Become quieter, or as loud as before."""
+        """Change to the volume under speech, or back."""
         if is_ducked != self._is_ducked:
             self._is_ducked = is_ducked
             self._go(self.config.duck_ramp)
 
     def end(self) -> None:
-        """Fade out for good."""
+        """Fade out and play no more."""
         self.turn(False)
         self._is_ended = True
         self._work.set()
 
     def render(self, samples: int) -> npt.NDArray[np.float32] | None:
-        """Return its next samples, in the scale of 16-bit PCM; None while it is silent."""
+        """Return its next samples, float32 in the scale of 16-bit PCM; None while it is silent."""
         if not self._sounds:
             return None
         import numpy as np
@@ -166,7 +166,7 @@ class BackgroundPlayer:
         return sound
 
     async def run(self) -> None:
-        """Read ahead until it is ended.
+        """Read ahead until it ends.
 
         Raises:
             AudioFileError: The file is gone, broken, empty, or takes too long.
@@ -180,7 +180,7 @@ class BackgroundPlayer:
                     if file is not None:
                         file.close()
                     file = LoopedFile(os.fspath(self.config.file_path), self._rate, is_looping=self.config.looping)
-                assert file is not None, "it is new at first"
+                assert file is not None, "a player begins as new"
                 if self._is_read or len(self._data) >= AHEAD_SECONDS * self._rate * BYTES_PER_SAMPLE:
                     self._work = anyio.Event()
                     await self._work.wait()
@@ -211,7 +211,7 @@ class BackgroundPlayer:
             self._on_audio()
 
     def _note_silence(self) -> None:
-        """What sounds only at times begins anew the next time."""
+        """Start a file of `thinking_only` again from its beginning next time."""
         if not self._is_on and self._gain.value <= 0 and self.config.thinking_only:
             self._data.clear()
             self._is_new = True
@@ -220,6 +220,6 @@ class BackgroundPlayer:
     def _go(self, seconds: float) -> None:
         config = self.config
         volume = min(config.volume, config.duck_volume) if self._is_ducked else config.volume
-        if not (self._sounds or self._is_on):  # nothing of it is heard: it has no way to go
+        if not (self._sounds or self._is_on):  # silent: the volume changes at once
             self._gain = Gain()
         self._gain.move_to(volume if self._is_on else 0.0, round(seconds * self._rate))

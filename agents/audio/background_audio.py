@@ -1,4 +1,4 @@
-"""BackgroundAudio: what sounds in a session besides its speech, and when."""
+"""BackgroundAudio: the files that play in a session beside its speech, and when they play."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from vivavoce.pipelines.core.errors import ConfigurationError, describe
 logger = logging.getLogger(__name__)
 
 BackgroundAudioSource = BackgroundAudioConfig | str | os.PathLike[str]
-"""A file to sound in the background, with its settings or without."""
+"""A file to play in the background, with or without settings."""
 
 
 def as_config(source: BackgroundAudioSource) -> BackgroundAudioConfig:
@@ -35,7 +35,7 @@ def as_config(source: BackgroundAudioSource) -> BackgroundAudioConfig:
 
 
 def checked_config(source: BackgroundAudioSource) -> BackgroundAudioConfig:
-    """Return the settings of `source`, whose file is there.
+    """Return the settings of `source`, whose file exists.
 
     Raises:
         ConfigurationError: It is of another kind, or there is no such file.
@@ -46,14 +46,13 @@ def checked_config(source: BackgroundAudioSource) -> BackgroundAudioConfig:
 
 
 class BackgroundAudio:
-    """Plays files under one session's speech; a session without any has neither players nor tasks nor mixing.
+    """Plays files under the speech of one session. A session without files has no players, no tasks and no mixing.
 
-    All calls are made on the session's loop, and those that begin something in a task of it. An ambience goes on while
-    the session lasts; one that is `thinking_only` sounds while the agent thinks. While the caller is away both are held
-    as speech is.
+    All calls are made on the session's event loop. An ambience plays for the whole session, a file of `thinking_only`
+    while the agent thinks. While the caller is away both pause, as speech does.
 
     Args:
-        sources: Sound from the start.
+        sources: Files that play from the start.
     Raises:
         ConfigurationError: One of the sources is no background audio.
     """
@@ -77,7 +76,7 @@ class BackgroundAudio:
         self._is_closed = False
 
     def check(self) -> None:
-        """Refuse to start with a file that is not there.
+        """Check that the files exist.
 
         Raises:
             ConfigurationError: There is no such file.
@@ -86,12 +85,12 @@ class BackgroundAudio:
             config.check_file()
 
     def open(self) -> None:
-        """Begin what sounds from the start; it is heard once the playout begins."""
+        """Begin the files that play from the start; the caller hears them when the playout begins."""
         for config in self._configs:
             self._begin(config)
 
     def play(self, config: BackgroundAudioConfig) -> None:
-        """Let `config` sound in the place of what is of its kind: ambience, or a sound of thinking."""
+        """Play `config` in place of the files of its kind: ambience, or sound of thinking."""
         if self._is_closed:
             return
         for player in self._players:
@@ -100,30 +99,30 @@ class BackgroundAudio:
         self._begin(config)
 
     def stop(self) -> None:
-        """End everything with its fade."""
+        """End all files, each with its fade."""
         for player in self._players:
             player.end()
 
     def set_agent_state(self, state: AgentState) -> None:
-        """Take what the agent does from now on."""
+        """Take the agent's new state."""
         is_thinking = state == AgentState.THINKING
         if is_thinking != self._is_thinking:
             self._is_thinking = is_thinking
             self._turn()
 
     def hold(self, is_held: bool) -> None:
-        """The caller is away, or back."""
+        """Pause while the caller is away, and resume."""
         if is_held != self._is_held:
             self._is_held = is_held
             self._turn()
 
     @property
     def is_sounding(self) -> bool:
-        """Whether there is something to end."""
+        """Whether any file plays that can be ended."""
         return any(not player.is_over for player in self._players)
 
     async def aclose(self) -> None:
-        """Fade out what sounds, at once, and wait until it is silent; nothing sounds any more."""
+        """Fade out all files at once, wait for silence, and play nothing more."""
         self._is_closed = True
         if self._playout.mixing is not None:
             await anyio.sleep(self._playout.mixing.fade_out())
@@ -142,7 +141,7 @@ class BackgroundAudio:
     async def _read(self, player: BackgroundPlayer) -> None:
         try:
             await player.run()
-        except Exception as error:  # noqa: BLE001 - what a file holds is not ours: the call goes on without it
+        except Exception as error:  # noqa: BLE001 - files are foreign data: the call goes on without them
             logger.warning("The background audio cannot be played: %s", describe(error))
             logger.debug("The background audio cannot be played", exc_info=error)
             self._context.report_error(error, "background")

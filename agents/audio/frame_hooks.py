@@ -1,4 +1,4 @@
-"""FrameHooks: each frame of audio, for the handlers and the agent's hooks that observe it."""
+"""FrameHooks: passes each frame of audio to the handlers and the agent's hooks that observe it."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class FrameHooks:
         self._log = context.log
         self._emitter = context.log.emitter
         self._agent: Agent | None = None
-        """The agent of the two hooks."""
+        """The agent whose hooks the next two are."""
         self._on_in: _AudioHook | None = None
         self._on_out: _AudioHook | None = None
 
     def heard(self, frame: AudioFrame) -> None:
-        """Take the caller's next frame, as the pipeline gets it."""
+        """Pass on the caller's next frame, as the pipeline receives it."""
         if self._emitter.has_speech_in:
             self._emit(SpeechIn, frame)
         if self._live.agent is not self._agent:
@@ -39,7 +39,7 @@ class FrameHooks:
             self._call("on_speech_in", self._on_in, frame)
 
     def spoken(self, frame: AudioFrame) -> None:
-        """Take the next frame that was written to the room."""
+        """Pass on the next frame that was written to the room."""
         if self._emitter.has_speech_out:
             self._emit(SpeechOut, frame)
         if self._live.agent is not self._agent:

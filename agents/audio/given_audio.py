@@ -19,18 +19,17 @@ from vivavoce.pipelines.media.mixer import downmix
 from vivavoce.pipelines.tts.base import AudioChunk
 
 GivenAudio = AudioFrame | AsyncIterator[AudioFrame] | str | os.PathLike[str]
-"""What `say` takes instead of a synthesis; channels are mixed into one, and rates are changed as needed."""
+"""Audio that `say` plays instead of a synthesis; channels are mixed into one, and rates are converted."""
 
 
 async def play_given(audio: GivenAudio, text: str, utterance: Utterance, clock: Clock, *, limit: float) -> None:
-    """Push `audio`, which says `text`, into `utterance` until its end; a long one never lies in memory whole.
+    """Push `audio`, which says `text`, into `utterance` until its end; long audio is never in memory as a whole.
 
     Args:
-        limit: Seconds for each read of a file. Frames of the caller's own may take as long as they like, as their
-            text may: they end with the speech.
+        limit: Seconds for each read of a file. The application's own frames have no limit: they end with the speech.
     Raises:
-        AudioFileError: The file is broken, empty or takes too long, or the frames are none.
-        ConfigurationError: A kind of file that needs the extra `audio`, or something other than frames came.
+        AudioFileError: The file is broken, empty or takes too long, or no frame came.
+        ConfigurationError: The file needs the extra `audio`, or an item is no frame.
     """
     utterance.heard.add_text(text)
     if isinstance(audio, AudioFrame):
@@ -44,7 +43,9 @@ async def play_given(audio: GivenAudio, text: str, utterance: Utterance, clock: 
         async for frame in frames:
             _push(frame, text if not utterance.heard.has_segments else "", utterance)
             await utterance.room()
-            await anyio.lowlevel.checkpoint()  # frames that never wait must not hold the loop, nor outlive the speech
+            await (
+                anyio.lowlevel.checkpoint()
+            )  # frames that never wait must not block the loop or outlive the speech
     if not utterance.total and text.strip():
         raise AudioFileError("needed audio to play, got none: it ended before its first sample")
 

@@ -1,4 +1,4 @@
-"""HeardText: which part of a text the caller has heard at a position of its audio."""
+"""HeardText: the part of a text that the caller has heard at a position of its audio."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from vivavoce.pipelines.speaking.spoken_text import SpokenText
 from vivavoce.pipelines.tts.base import Word
 
 DEFAULT_CHARS_PER_SECOND = 15.0
-"""How fast a voice is taken to speak while neither word times nor its whole audio is there yet."""
+"""The assumed pace of a voice before word times or its whole audio are known."""
 SPACELESS_WORDS_PER_SECOND = 2.5
-"""The same for scripts without spaces, whose signs are fewer and longer: five signs of Han a second."""
+"""The same for scripts without spaces, with fewer and longer signs: five Han signs a second."""
 
 
 @dataclass(slots=True)
 class _Segment:
-    """A piece of text whose audio begins at `sample`, with the words told of it."""
+    """A piece of text whose audio begins at `sample`, with the word times that the voice reported."""
 
     sample: int
     char_start: int
@@ -26,16 +26,16 @@ class _Segment:
     word_ends: list[int]
     word_chars: list[int]
     said_before: int = 0
-    """Characters that the voice was given for what comes before it, filtered as they were."""
+    """Characters of the filtered text that the voice received before it."""
     said_length: int = 0
     end: int | None = None
     """Where its audio ends, once it is complete."""
     said: SpokenText | None = None
-    """How the voice says it where text filters changed it."""
+    """The text that the voice received, if text filters changed it."""
 
 
 class HeardText:
-    """Maps samples to text: by word times where the voice gives them, else by proportion, snapped down to a word.
+    """Maps samples to text: by the voice's word times, or without them by proportion, rounded down to a whole word.
 
     A word counts as heard when it has been played to its end.
 
@@ -61,16 +61,16 @@ class HeardText:
         return self._text
 
     def add_text(self, text: str) -> None:
-        """Append text that was sent to the voice."""
+        """Append text that the voice received."""
         self._text += text
 
     def begin_segment(self, text: str, sample: int, said: str = "") -> None:
-        """Say that the audio of `text`, a part of what was added, begins at `sample`; `said` if filters changed it."""
+        """Note that the audio of `text`, a part of the added text, begins at `sample`; `said` if filters changed it."""
         last = self._segments[-1] if self._segments else None
         start_from = last.char_end if last else 0
         stripped = text.strip()
         found = self._text.find(stripped, start_from)
-        # A voice may name what it made of the text: then the segment takes the next characters, as many as it has.
+        # A voice may report a changed text: the segment then takes as many of the next characters.
         start = found if found >= 0 else start_from
         segment = _Segment(sample, start, min(start + len(stripped), len(self._text)), [], [])
         segment.said_before = last.said_before + last.said_length if last else start
@@ -81,14 +81,14 @@ class HeardText:
         self._segments.append(segment)
 
     def end_segment(self, sample: int) -> None:
-        """Say that the audio of the newest segment is complete at `sample`."""
+        """Note that the audio of the newest segment is complete at `sample`."""
         if self._segments:
             self._segments[-1].end = sample
 
     def add_words(self, words: tuple[Word, ...]) -> None:
-        """Take word times, in seconds from the start of the audio, in order."""
+        """Add word times, in seconds from the start of the audio, in order."""
         if not self._segments:
-            self._segments.append(_Segment(0, 0, sys.maxsize, [], []))  # all the text, also what is still to come
+            self._segments.append(_Segment(0, 0, sys.maxsize, [], []))  # all the text, later text included
         for word in words:
             segment = self._segment_of(round(word.start * self._rate))
             cursor = segment.word_chars[-1] if segment.word_chars else segment.char_start
@@ -100,11 +100,11 @@ class HeardText:
             segment.word_chars.append(end)
 
     def expect(self, total_samples: int) -> None:
-        """Say how long the audio will be, about, before it is complete."""
+        """Note the approximate length of the audio before it is complete."""
         self._expected = total_samples
 
     def finish(self, total_samples: int) -> None:
-        """Say that the audio is complete."""
+        """Note that the audio is complete."""
         self._total = self._expected = total_samples
 
     def at(self, sample: int) -> str:
@@ -143,11 +143,11 @@ class HeardText:
         return self._text_samples(self._text[segment.char_start : segment.char_end], segment.said_length)
 
     def _text_samples(self, text: str, said: int) -> int:
-        """Return how long `text`, of which the voice was given `said` characters, is taken to sound."""
+        """Return the assumed length of `text`, for which the voice received `said` characters."""
         if self._expected is not None and not self._segments:
             return self._expected
         last = self._segments[-1] if self._segments else None
-        if last is not None and last.sample > 0 and last.said_before > 0:  # the pace of what is complete
+        if last is not None and last.sample > 0 and last.said_before > 0:  # the pace of the complete segments
             return round(said * last.sample / last.said_before)
         return round(_seconds(text) * said / max(1, len(text)) * self._rate)
 

@@ -1,9 +1,9 @@
-"""MixingSink: background under speech, between the playout and the sink; alone while nobody speaks.
+"""MixingSink: mixes background under speech, between the playout and the sink, and plays it alone in silence.
 
-The playout counts speech only, and so do `queued` and `clear` here. Background that was queued alone is taken back
-when speech comes, so that speech is not later for it, and whatever is taken back sounds again at the very sample:
-so it is on sinks that count exactly. A sink that does not (LiveKit's, to 10 ms) would repeat or skip some background
-each time, a click; there speech goes behind what is queued, 40 ms at most, and `lead()` says how far.
+The playout counts speech only, and so do `queued` and `clear` here. When speech comes, background that was queued alone
+is taken back, so that it does not delay the speech; it then continues at the very sample. This needs a sink that counts
+exactly. Another sink (LiveKit's, exact to 10 ms) would repeat or skip some background each time, which clicks; there
+speech waits for the queued background, 40 ms at most, and `lead()` returns how long.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class _Queued:
     """A frame in the sink.
 
     Args:
-        frame: As it was written; None for what was there before the mixing began.
-        background: What of it is background; None for none.
+        frame: The frame as it was written; None for audio from before the mixing began.
+        background: The part of it that is background; None if there is none.
     """
 
     samples: int
@@ -43,7 +43,7 @@ class _Queued:
 
 
 class MixingSink(AudioSink):
-    """Mixes players under what is written, and keeps the sink fed with them while nothing is.
+    """Mixes players under the speech that is written, and feeds the sink with them alone while there is none.
 
     Args:
         on_written: Called with each frame written, if given.
@@ -66,7 +66,7 @@ class MixingSink(AudioSink):
         if before:
             self._note(_Queued(before, True, None, None))
 
-    # --- what the playout sees: speech only
+    # --- for the playout: speech only
 
     @property
     def capabilities(self) -> SinkCapabilities:
@@ -90,30 +90,30 @@ class MixingSink(AudioSink):
     def clear(self) -> int:
         dropped = self._clear(keep_speech=False)
         if self._taken_back is not None or self.players:
-            self._arm(0.0)  # not now: the fade of what was cut goes first
+            self._arm(0.0)  # not now: the fade of the cut speech comes first
         return dropped
 
     def lead(self) -> int:
-        """Return how many samples are played before a first frame of speech that is written now."""
+        """Return the samples that are played before a first frame of speech which is written now."""
         return 0 if self.capabilities.exact_position else self._sink.queued()
 
     def end_speech(self) -> None:
-        """No more speech comes for now."""
+        """Note that the speech has ended."""
         self._duck(False)
 
-    # --- what the session does
+    # --- for the session
 
     def open(self) -> None:
-        """Begin: the caller hears the agent now."""
+        """Begin to play: from now on the caller hears the agent."""
         self._is_open = True
         self.feed()
 
     def feed(self) -> None:
-        """Write background until there is enough of it, and come again in time; nothing while there is none."""
+        """Write background until the sink has enough, and again in time; do nothing without background."""
         self._cancel_timer()
         if not self._is_open:
             return
-        # Speech comes at the latest when 20 ms are left, so that background alone comes only when it does not.
+        # Speech is written at the latest when 20 ms are left, so background alone is written only without speech.
         while self._sink.queued() <= self._least:
             background = self._render(self._frame)
             if background is None:
@@ -128,7 +128,7 @@ class MixingSink(AudioSink):
         self.players.append(player)
 
     def fade_out(self) -> float:
-        """End all background with a short fade, without a click; return how many seconds that takes."""
+        """End all background with a short fade, without a click; return the seconds that it takes."""
         if not self._is_open:
             self.close()
             return 0.0
@@ -171,7 +171,7 @@ class MixingSink(AudioSink):
         self._samples += queued.samples
 
     def _render(self, samples: int) -> npt.NDArray[np.float32] | None:
-        """Return the next samples of background; what was taken back comes first."""
+        """Return the next samples of background, beginning with those that were taken back."""
         before, self._taken_back = self._taken_back, None
         if before is not None and len(before) > samples:
             self._taken_back = before[samples:]
@@ -195,12 +195,12 @@ class MixingSink(AudioSink):
         return total
 
     def _take_back_background(self) -> None:
-        """Drop what is queued of background alone, to be mixed under the speech that comes."""
+        """Drop queued background without speech; it is mixed under the speech that comes."""
         if self._queue and not self._queue[-1].is_speech:
             self._clear(keep_speech=True)
 
     def _clear(self, *, keep_speech: bool) -> int:
-        """Empty the sink down to its last speech, or whole; return the samples of speech dropped."""
+        """Empty the sink, down to its last speech or completely; return the samples of speech dropped."""
         if keep_speech and any(each.frame is None for each in self._queue):
             return 0
         self._forget_played(self._sink.clear())

@@ -1,4 +1,4 @@
-"""SpokenItems: of which items of a realtime model an utterance is made, and how much of each was heard."""
+"""SpokenItems: the items of a realtime model that an utterance contains, and the part of each that was heard."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class HeardItem:
-    """What was heard of one item.
+    """The heard part of one item.
 
     Args:
-        item_id: What the model calls it.
-        seconds: Of its audio.
-        text: Of its words.
-        share: Of the audio that has come, 0 to 1.
+        item_id: The model's id of it.
+        seconds: Seconds of its audio that were heard.
+        text: Its words that were heard.
+        share: The heard part of the audio received, 0 to 1.
     """
 
     item_id: str
@@ -30,23 +30,23 @@ class SpokenItems:
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """What the model calls them, in order."""
+        """The model's ids of them, in order."""
         return tuple(item_id for item_id, _, _ in self._begins)
 
     def note(self, item_id: str, sample: int, character: int) -> None:
-        """What comes next is part of that item; empty: of none."""
+        """Note that the next audio belongs to that item; empty: to none."""
         if item_id and (not self._begins or self._begins[-1][0] != item_id):
             self._begins.append((item_id, sample, character))
 
     def cut_at(self, sample: int, heard: str, *, total: int, rate: int, by_text: bool) -> list[HeardItem]:
-        """Return the items that were not heard to their end when `sample` samples were played.
+        """Return the items that were not heard to their end when `sample` samples had been played.
 
-        The last one counts as cut: more of it may be on its way.
+        The last item counts as cut: more of it may come.
 
         Args:
             heard: The words heard so far, of all items.
-            total: Samples that have come.
-            by_text: Whether the items are text, spoken by another voice: then words tell what was heard.
+            total: Samples received.
+            by_text: Whether the items are text that another voice speaks: the words then decide.
         """
         found = []
         for number, (item_id, start, character) in enumerate(self._begins):

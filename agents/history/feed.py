@@ -1,4 +1,4 @@
-"""HistoryFeed: hands a session's history to its sink, in a task of its own, so that no turn waits for a disk."""
+"""HistoryFeed: writes a session's history to its sink, in a task of its own, so that no turn waits for a disk."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from vivavoce.pipelines.llm.chat_context import ChatItem
 logger = logging.getLogger(__name__)
 
 MAX_WAITING = 1000
-"""Changes that may wait for the sink, an hour of talk, besides what a session began with; then the oldest are lost."""
+"""Changes that may wait for the sink, an hour of talk, besides those of a resumed session; then the oldest are lost."""
 BATCH = 100
 """Changes in one write."""
 WRITE_LIMIT = 10.0
 """Seconds for one write."""
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
-"""Seconds from a failed write to the next try; doubled from one to the next."""
+"""Seconds from a failed write to the next try; doubled each time."""
 SOURCE = "history_sink"
 """The source of its `error` events."""
 
@@ -32,8 +32,8 @@ SOURCE = "history_sink"
 class HistoryFeed:
     """Takes changes without waiting and writes them in order.
 
-    A write that fails is tried again, with what has come since, until the close, which tries once more. The
-    application gets one `error` event when writing begins to fail, and one when changes are lost.
+    A write that fails is tried again, with the later changes, until the close, which tries once more. The application
+    receives one `error` event when writing begins to fail, and one when changes are lost.
     """
 
     def __init__(self, context: SessionContext, sink: HistorySink) -> None:
@@ -61,7 +61,7 @@ class HistoryFeed:
         self._news.set()
 
     def put(self, kind: ChangeKind, item: ChatItem) -> None:
-        """Note a change; after the close it is passed over."""
+        """Note a change; no effect after the close."""
         if self._ended.is_set():
             return
         self._waiting.append(HistoryChange(kind, item))
@@ -75,10 +75,10 @@ class HistoryFeed:
         self._news.set()
 
     async def aclose(self) -> None:
-        """Write what waits, and end; whoever closes bounds it.
+        """Write the waiting changes and end; the caller limits it.
 
         Raises:
-            SessionError: Something is not written.
+            SessionError: Some changes were not written.
         """
         self._is_closing = True
         self._news.set()
@@ -91,7 +91,7 @@ class HistoryFeed:
         pause = 0.0
         try:
             while self._waiting or not self._is_closing:
-                # A failing sink is left alone for a while; the close does not wait for that.
+                # After a failure the sink rests for a while; the close does not wait for that.
                 with anyio.move_on_after(pause) if pause else nullcontext():
                     while not self._is_closing and (pause or not self._waiting):
                         self._news = anyio.Event()
@@ -122,7 +122,7 @@ class HistoryFeed:
             logger.debug("Writing the history failed", exc_info=error)
             self._is_failing = True
             return False
-        # What was dropped meanwhile was at the head of the batch, and is written after all.
+        # Changes dropped meanwhile were at the head of the batch, and have been written after all.
         dropped = min(self._lost - first_lost, len(batch))
         self._lost -= dropped
         for _ in range(len(batch) - dropped):

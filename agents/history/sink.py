@@ -1,8 +1,8 @@
-"""HistorySink: the port by which conversations are kept outside of the process, and the one that keeps them in it.
+"""HistorySink: the port that keeps conversations outside of the session, and MemoryHistorySink, which uses memory.
 
-A sink is a component: sessions may share one, and whoever made it closes it. It is told of each change of a history
-soon after it happened, never on the conversation's path (`history_feed` sees to that), and what it holds can be read
-back with `load`, for a `ChatContext` of its own or as the past of another session.
+A sink is a component: sessions may share one, and its maker closes it. It receives each change of a history soon after
+the change, never on the conversation's path (`history.feed` calls it). `load` returns a stored conversation, for a
+`ChatContext` of its own or as the past of another session.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ChangeKind = Literal["added", "replaced", "removed"]
 
 @dataclass(frozen=True, slots=True)
 class HistoryChange:
-    """What became of an item; `item` is as it is now, or as it was when it was removed."""
+    """A change of one item: `item` as it is now, or as it was before its removal."""
 
     kind: ChangeKind
     item: ChatItem
@@ -30,17 +30,17 @@ class HistorySink(ABC):
 
     @abstractmethod
     async def write(self, session_id: str, changes: Sequence[HistoryChange]) -> None:
-        """Keep these changes, in order. It may raise and is then called again with the same and later ones.
+        """Keep these changes, in order. After an error it is called again with the same changes and later ones.
 
-        So a change may come twice: adding an item that is there replaces it, removing one that is not is nothing.
+        A change may therefore come twice: adding an item that exists replaces it, removing a missing item does nothing.
         """
 
     @abstractmethod
     async def load(self, session_id: str) -> ChatContext:
-        """Return the items of a session in order of their sequence numbers; none if it is not known."""
+        """Return the items of a session in order of their sequence numbers; none for an unknown session."""
 
     async def aclose(self) -> None:
-        """Free what the sink holds."""
+        """Release the sink's resources."""
 
 
 class MemoryHistorySink(HistorySink):
@@ -59,7 +59,7 @@ class MemoryHistorySink(HistorySink):
 
 
 def apply_changes(items: dict[str, ChatItem], changes: Iterable[HistoryChange]) -> None:
-    """Bring `items`, by their ids, up to date."""
+    """Apply the changes to `items`, which are kept by their ids."""
     for change in changes:
         if change.kind == "removed":
             items.pop(change.item.id, None)

@@ -1,13 +1,13 @@
-"""Snapshot: a conversation as JSON data with which another session goes on, after a crash, a deploy, a hot reload.
+"""Snapshot: a conversation as JSON data that another session continues, after a crash, a deployment, a hot reload.
 
-In it are the agent's id, the history (what is committed: no call without its output, no words that were not heard),
-the userdata and the counters that keep ids and sequence numbers unique. Options, instructions, pipelines and keys are
-not: they are the application's, which makes the new session. What the userdata holds is in it as it is, but for
-pydantic's `SecretStr`, whose text never is.
+It holds the agent's id, the committed history (no call without its output, no unheard words), the userdata, and the
+counters that keep ids and sequence numbers unique. It does not hold options, instructions, pipelines and keys: the
+application makes the new session with them. All data of the userdata is in it, except the text of pydantic's
+`SecretStr`.
 
-Userdata is None, JSON data, a dataclass or a pydantic model. What JSON cannot say by itself (a datetime, a nested
-dataclass) comes back as what it was only if the new session is given a userdata of the same class, which is filled
-anew; otherwise it comes back as plain data. A snapshot without userdata leaves the session's own.
+Userdata is None, JSON data, a dataclass or a pydantic model. Values that JSON does not have (a datetime, a nested
+dataclass) keep their type only if the new session receives a userdata of the same class, which is made from the data;
+otherwise the userdata is plain data. A snapshot without userdata leaves the session's own.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ SNAPSHOT_VERSION = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """What a session goes on with.
+    """The conversation that a session continues.
 
     Args:
-        last_sequence: The highest sequence number that an item had, taken out or not.
-        turns: How many user turns there were.
+        last_sequence: The highest sequence number of any item, a removed one included.
+        turns: The number of user turns.
     """
 
     history: ChatContext
@@ -42,10 +42,10 @@ class Snapshot:
 def write_snapshot(
     *, session_id: str, agent: str, history: HistoryControl, userdata: object, turns: int
 ) -> dict[str, Any]:
-    """Return what `read_snapshot` takes, for `json.dumps`.
+    """Return the data that `read_snapshot` takes, for `json.dumps`.
 
     Raises:
-        ConfigurationError: The userdata cannot be JSON; it says which part.
+        ConfigurationError: The userdata cannot be JSON; the error names the part.
     """
     return {
         "version": SNAPSHOT_VERSION,
@@ -58,11 +58,11 @@ def write_snapshot(
 
 
 def read_snapshot(data: object, *, agent: str, userdata: object) -> Snapshot:
-    """Return what to go on with.
+    """Return the conversation to continue.
 
     Args:
         agent: The id of the session's agent.
-        userdata: What the session was given; its class says what the snapshot's is made into.
+        userdata: The new session's own; the snapshot's data becomes an object of its class.
     Raises:
         ConfigurationError: The snapshot is of another version or shape, of another agent, or its userdata does not fit.
     """
@@ -101,7 +101,7 @@ def _plain(userdata: object) -> Any:
 
 
 def _culprit(value: object, place: str, above: set[int]) -> tuple[str, object]:
-    """Return the innermost part that cannot be JSON, and where it is."""
+    """Return the place of the innermost part that cannot be JSON, and the part."""
     from pydantic_core import to_jsonable_python
 
     for name, part in _parts(value):
@@ -109,7 +109,7 @@ def _culprit(value: object, place: str, above: set[int]) -> tuple[str, object]:
             return f"{place}{name} (which holds itself)", part
         try:
             to_jsonable_python(part)
-        except Exception:  # noqa: BLE001 - that is what is looked for
+        except Exception:  # noqa: BLE001 - the search is for this failure
             return _culprit(part, place + name, above | {id(value), id(part)})
     return place, value
 
@@ -134,7 +134,7 @@ def _restored(plain: Any, given: object) -> Any:
         return given
     kind = type(given)
     if not (is_dataclass(kind) or issubclass(kind, BaseModel)):
-        return deepcopy(plain)  # sessions that go on from one snapshot have nothing in common
+        return deepcopy(plain)  # sessions that continue one snapshot share nothing
     try:
         return TypeAdapter(kind).validate_python(plain)
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""RecordingOptions: where a call is recorded to, and who is asked before."""
+"""RecordingOptions: the file that a call is recorded to, and the consent to it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vivavoce.pipelines.core.checks import check_flag, check_function, check_num
 from vivavoce.pipelines.core.errors import ConfigurationError
 
 ConsentHook = Callable[[Any], Awaitable[bool]]
-"""Given the session; asked before anything is written, and each time that a recording is begun."""
+"""Receives the session, and returns whether it may be recorded; called before each recording."""
 
 SUFFIXES = (".wav", ".ogg", ".opus")
 
@@ -32,10 +32,10 @@ class RecordingOptions:
     sample_rate: int = 24000
     """Hz of both sides: 8000, 12000, 16000, 24000 or 48000."""
     consent: ConsentHook | None = field(default=None, repr=False)
-    """An async function of the session that says whether the caller may be recorded; it may `say` something and wait
-    for an answer. Without consent nothing is kept."""
+    """An async function of the session that returns whether the caller may be recorded; it may `say` something and wait
+    for an answer. Without consent nothing is recorded."""
     consent_timeout: float = 60.0
-    """Seconds for it; then nothing is recorded."""
+    """Seconds for the consent; after them nothing is recorded."""
 
     def __post_init__(self) -> None:
         check_flag("autostart", self.autostart)
@@ -52,7 +52,7 @@ def recording_file(path: str | Path, session_id: str) -> Path:
     """Return the file of a session.
 
     Raises:
-        ConfigurationError: Nothing here writes such files.
+        ConfigurationError: The path is of another kind, or has another suffix.
     """
     if not isinstance(path, str | Path):
         raise ConfigurationError(f"a recording needs the path of a folder or file, got {shown(path)}")

@@ -1,4 +1,4 @@
-"""Recorder: one recording from its begin to its end: two tracks into one file, written in a thread."""
+"""Recorder: writes one recording from its begin to its end, two tracks into one file, in a thread."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from vivavoce.pipelines.media.stereo_file import StereoFile, create
 logger = logging.getLogger(__name__)
 
 LAG = 0.5
-"""Seconds after which a moment is settled; more than any sink queues, or an event loop is late."""
+"""Seconds after which no more audio of a moment comes: more than a sink queues, or an event loop is late."""
 PERIOD = 0.5
-"""Seconds between two writings."""
+"""Seconds between two writes."""
 WRITE_LIMIT = 5.0
-"""Seconds for one of them, and for making the file."""
+"""Seconds for one write, and for making the file."""
 
 T = TypeVar("T")
 
 
 class Recorder:
-    """Call `open`, then run `run`; `finish` ends it.
+    """One recording: call `open`, then run `run`; `finish` ends it.
 
     Args:
-        path: Of the file; should it exist, one beside it is made.
+        path: The file; if it exists, one beside it is made.
         began_at: Session clock at the session's start, for the record.
     """
 
@@ -61,14 +61,14 @@ class Recorder:
         """Make the file; the recording begins now.
 
         Raises:
-            OSError, ImportError, SessionError: It cannot be made, or not in time.
+            OSError, ImportError, SessionError: The file cannot be made, or not in time.
         """
         await self._in_thread(self._create)
         self._begin = self._clock.now()
 
     @property
     def record(self) -> RecordingRecord:
-        """What is written so far."""
+        """The recording so far, as the report has it."""
         return RecordingRecord(
             path=str(self._path if self._file is None else self._file.path),
             started_at=self._begin - self._session_start,
@@ -88,18 +88,18 @@ class Recorder:
     # --- audio, synchronous
 
     def heard(self, frame: AudioFrame) -> None:
-        """The caller's next frame."""
+        """Add the caller's next frame."""
         if not (self._is_over or self.is_paused):
             self._caller.heard(frame, self._clock.now() - self._begin)
 
     def wrote(self, frame: AudioFrame, queued: int) -> None:
-        """The agent's next frame is in the sink, behind others: `queued` samples with its own."""
+        """Add the agent's next frame, which the sink has queued: `queued` samples with its own."""
         if not (self._is_over or self.is_paused):
             ahead = (queued - frame.samples) / frame.sample_rate
             self._agent.plays(frame, self._clock.now() - self._begin + max(0.0, ahead))
 
     def cleared(self, samples: int) -> None:
-        """The last `samples` samples of the agent were taken back before they were played."""
+        """Remove the agent's last `samples` samples, which were taken back before they were played."""
         self._agent.unplayed(samples)
 
     # --- the file
@@ -117,7 +117,7 @@ class Recorder:
                     await self._write(self._clock.now() - self._begin - LAG)
 
     async def finish(self) -> None:
-        """End the file here and now; again, nothing happens.
+        """End the file now; no effect the second time.
 
         Raises:
             OSError, SessionError: As `run()`.
@@ -132,14 +132,14 @@ class Recorder:
                 await self._in_thread(self._file.close)
 
     def fail(self, error: str) -> None:
-        """It is over by that error: nothing more is taken or written."""
+        """End the recording by an error: nothing more is recorded or written."""
         self._is_over = True
         self.error = error
 
     async def abandon(self) -> None:
-        """Close the file of a recording that failed, if the disk lets it be closed.
+        """Close the file of a recording that failed, if the disk allows it.
 
-        A thread that is still at work on it closes it itself, whenever it is done: codecs bear one thread at a time.
+        A thread that still works on the file closes it at its end: a codec may be used by one thread at a time.
         """
         with self._guard:
             self._is_abandoned = True
@@ -155,7 +155,7 @@ class Recorder:
             self._file.close()
 
     def _work(self, work: Callable[[], T]) -> T:
-        """In the thread."""
+        """Work on the file, in the thread."""
         with self._guard:
             self._is_at_work = True
         try:

@@ -1,6 +1,6 @@
 """SessionRecording, which applications start and stop as `session.recording`, and RecordingControl, its state.
 
-No failure of a recording reaches the call: it is an `error` event (source `recording`), and that recording ends.
+A failure of a recording ends that recording with an `error` event (source `recording`); the call goes on.
 """
 
 from __future__ import annotations

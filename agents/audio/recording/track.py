@@ -1,4 +1,4 @@
-"""Track: one side of a recording; pieces of audio with their times become one unbroken stream of samples."""
+"""Track: one side of a recording; makes one unbroken stream of samples from pieces of audio and their times."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from vivavoce.pipelines.media.frame import BYTES_PER_SAMPLE, AudioFrame
 from vivavoce.pipelines.media.resample import Resampler
 
 TOLERANCE = 0.04
-"""Seconds by which a piece's time may be off before a gap is left or what overlaps is dropped: jitter makes neither."""
+"""Seconds of error in a piece's time that make neither a gap nor an overlap: jitter."""
 LONGEST_WAIT = 20.0
-"""Seconds of audio that may wait to be taken, so that a disk that hangs does not fill the memory."""
+"""Seconds of audio that may wait for `take()`, so that a disk that hangs does not fill the memory."""
 
 
 @dataclass(slots=True)
@@ -24,10 +24,10 @@ class _Piece:
 
 
 class Track:
-    """Seconds count from the recording's begin.
+    """The audio of one side. Times are seconds from the recording's begin.
 
     Args:
-        rate: Hz of what is taken out.
+        rate: Hz of the samples that `take()` returns.
     """
 
     def __init__(self, rate: int) -> None:
@@ -36,22 +36,22 @@ class Track:
         self._resampler: Resampler | None = None
         self._input_rate = rate
         self._placed = 0
-        """Samples, at the input's rate, that have their place."""
+        """Samples, at the input's rate, that have been placed."""
         self._out = bytearray()
         self._taken = 0
-        """Samples, at `rate`, that were taken out."""
+        """Samples, at `rate`, that `forget()` has removed."""
         self.dropped_pieces = 0
 
     def heard(self, frame: AudioFrame, now: float) -> None:
-        """A frame came in, which ended now at the latest."""
+        """Add a frame that came in, and ended now at the latest."""
         self._add(frame, _Piece(frame.data, arrived=now))
 
     def plays(self, frame: AudioFrame, start: float) -> None:
-        """A frame was written that will be played from `start` on."""
+        """Add a frame that was written, and is played from `start` on."""
         self._add(frame, _Piece(frame.data, start=start))
 
     def unplayed(self, samples: int) -> None:
-        """The last `samples` samples were taken back: they are never played."""
+        """Remove the last `samples` samples, which are never played."""
         while samples > 0 and self._pieces:
             last = self._pieces[-1]
             own = len(last.data) // BYTES_PER_SAMPLE
@@ -62,10 +62,10 @@ class Track:
             samples -= own
 
     def take(self, until: float, *, is_last: bool = False) -> bytearray:
-        """Place what begins before `until` and return what waits to be written, which the caller may shorten.
+        """Place the pieces that begin before `until`, and return all samples that wait to be written.
 
         Args:
-            is_last: Nothing more comes: the result ends exactly at `until`.
+            is_last: Whether no more audio comes: the result ends exactly at `until`.
         """
         self._place(until)
         if is_last or self._placed / self._input_rate < until - TOLERANCE:
@@ -75,7 +75,7 @@ class Track:
         return self._out
 
     def forget(self, samples: int) -> None:
-        """That many samples of what `take` returned are written."""
+        """Remove the first samples of those that `take` returned: they are written."""
         del self._out[: samples * BYTES_PER_SAMPLE]
         self._taken += samples
 
@@ -88,7 +88,7 @@ class Track:
             self.dropped_pieces += 1
 
     def _change_rate(self, rate: int) -> None:
-        """The first frame tells the rate; a later change, which no transport makes, costs what waits."""
+        """Take the rate of the first frame. A later change, which no transport makes, loses the waiting audio."""
         seconds = self._placed / self._input_rate
         self._flush()
         self._pieces.clear()
@@ -112,10 +112,10 @@ class Track:
             self._append(data)
         for piece in self._pieces:
             if piece.arrived:
-                piece.start = None  # later ones may tell better
+                piece.start = None  # later pieces may give a better estimate
 
     def _estimate_starts(self) -> None:
-        """Frames may come in late, in a burst: one began no later than those behind it, which came in time, allow."""
+        """Estimate the starts. Frames may arrive late, in a burst: the punctual frames after them bound their times."""
         following: float | None = None
         for piece in reversed(self._pieces):
             if piece.start is None:
@@ -134,7 +134,7 @@ class Track:
         self._placed += len(data) // BYTES_PER_SAMPLE
 
     def _silence(self, until: float) -> None:
-        """Fill up with silence."""
+        """Fill with silence up to that time."""
         self._flush()
         missing = round(until * self._rate) - self._taken - len(self._out) // BYTES_PER_SAMPLE
         self._out += bytes(max(0, missing) * BYTES_PER_SAMPLE)
