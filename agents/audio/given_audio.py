@@ -43,9 +43,7 @@ async def play_given(audio: GivenAudio, text: str, utterance: Utterance, clock: 
         async for frame in frames:
             _push(frame, text if not utterance.heard.has_segments else "", utterance)
             await utterance.room()
-            await (
-                anyio.lowlevel.checkpoint()
-            )  # frames that never wait must not block the loop or outlive the speech
+            await anyio.lowlevel.checkpoint()  # frames that never wait must not block the loop or outlive the speech
     if not utterance.total and text.strip():
         raise AudioFileError("needed audio to play, got none: it ended before its first sample")
 

@@ -1,7 +1,7 @@
-"""Recording a call: a stereo file, the caller left, the agent right, aligned to the session's clock.
+"""Recording of a call: one stereo file, the caller on the left, the agent on the right, on one clock.
 
-Sample `n` of a file is what sounded `n / rate` seconds after the recording began: what the caller said as it came in,
-what the agent said as it was played. Audio of the agent that was written and taken back before it sounded, as an
-interruption does, is not in the file. Both sides are placed half a second late, when nothing about that moment can
-change any more, and written in a thread; what waits for the disk is bounded.
+Sample `n` of a file is the sound of `n / rate` seconds after the recording began: the caller's as it came in, the
+agent's as it was played. Audio of the agent that an interruption takes back before it is played is not in the file. A
+moment is written to the file, in a thread, once no more audio of it can come; the audio that waits for the disk is
+limited.
 """

@@ -43,7 +43,7 @@ class PipelineChange:
 
     @property
     def within(self) -> float:
-        """Seconds within which a moment must come in which nobody speaks."""
+        """Seconds within which a moment of silence must come."""
         return self._control.within
 
     @property
@@ -66,7 +66,7 @@ class PipelineChangeControl:
     """The state of one change, which the session changes and its `change` shows.
 
     Args:
-        within: Seconds within which a moment must come in which nobody speaks.
+        within: Seconds within which a moment of silence must come.
     """
 
     def __init__(self, pipeline: Pipeline, within: float = 60.0) -> None:
