@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from vivavoce.agents.telemetry.export.endpoints import refused_signals
+from vivavoce.agents.telemetry.export.flush import flush_providers, shut_down_providers
 from vivavoce.agents.telemetry.options import TelemetryOptions, is_disabled, options_from_environment
 from vivavoce.pipelines.core.clock import Clock, LoopClock
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import Tracer, TracerProvider
 
-    from vivavoce.agents.telemetry.export.export_thread import ExportThread
+    from vivavoce.agents.telemetry.export.otlp import Senders
     from vivavoce.agents.telemetry.logs.log_export import LogExport
     from vivavoce.agents.telemetry.metrics.meters import Meters
 
@@ -46,7 +47,6 @@ class Telemetry:
         tracer_provider: For spans of your own and of instrumented clients, which then go where those of calls go:
             `tracer_provider.get_tracer("shop")`, `SomeInstrumentor().instrument(tracer_provider=…)`. Nothing is set
             globally; you may, by `trace.set_tracer_provider(…)`.
-        meter_provider: Likewise.
     Raises:
         ConfigurationError: The options' protocol needs an extra that is not installed. One that only the environment
             names is warned of, and nothing is sent.
@@ -54,33 +54,34 @@ class Telemetry:
 
     def __init__(self, options: TelemetryOptions | None = None) -> None:
         self.options = options or TelemetryOptions()
-        self._thread: ExportThread | None = None
+        self._senders: Senders | None = None
         self._meters: Meters | None = None
         self._is_closed = False
+        self._nudge: Future[None] | None = None
         self.logger_provider: LoggerProvider | None
         if self.options.has_providers:
-            self.tracer_provider, self.meter_provider = _given(self.options)
+            self.tracer_provider, self._given_meters = _given(self.options)
             self.logger_provider = self.options.logger_provider
         else:
-            from vivavoce.agents.telemetry.export.otlp import make_senders
+            from vivavoce.agents.telemetry.export.otlp import Senders
 
-            made = make_senders(self.options)
-            self.tracer_provider, self.meter_provider, self.logger_provider = made.tracers, made.meters, made.loggers
-            self._thread = made.thread
-            for signal in refused_signals(self.options):
-                self._thread.refuse(signal)
+            self._senders = Senders(self.options, refused_signals(self.options))
+            self.tracer_provider, self.logger_provider = self._senders.tracers, self._senders.loggers
         self.tracer: Tracer = self.tracer_provider.get_tracer("vivavoce")
         self.logs: LogExport | None = None
-        """What takes log records of sessions and jobs; None: they are not sent."""
+        """Receives the log records of sessions and jobs; None: they are not sent."""
         if self.logger_provider is not None:
             from vivavoce.agents.telemetry.logs.log_export import LogExport
 
             self.logs = LogExport(self.logger_provider, self.options.attributes, self.options.redact)
 
+    @property
+    def meter_provider(self) -> MeterProvider:
+        """As `tracer_provider`, for metrics."""
+        return self._given_meters if self._senders is None else self._senders.meters
+
     def begin(self) -> None:
-        """A session or a job reports from now on: send, in a thread."""
-        if self._thread is not None:
-            self._thread.begin()
+        """A session or a job reports from now on."""
         if self.logs is not None:
             self.logs.begin()
 
@@ -102,37 +103,33 @@ class Telemetry:
 
         0 with providers of your own. A span that comes through after `aclose()` has ended is delivered after all.
         """
-        queue = None if self._thread is None else self._thread.spans
-        return 0 if queue is None else queue.undelivered
+        return 0 if self._senders is None or self._senders.spans is None else self._senders.spans.undelivered
 
     @property
     def delivered_spans(self) -> int:
         """Spans that the endpoint took; 0 with providers of your own."""
-        queue = None if self._thread is None else self._thread.spans
-        return 0 if queue is None else queue.delivered
+        return 0 if self._senders is None or self._senders.spans is None else self._senders.spans.delivered
 
     @property
     def waiting_spans(self) -> int:
         """Spans that wait to be sent; 0 with providers of your own."""
-        queue = None if self._thread is None else self._thread.spans
-        return 0 if queue is None else queue.waiting
+        return 0 if self._senders is None or self._senders.spans is None else self._senders.spans.waiting
 
     @property
     def dropped_logs(self) -> int:
         """As `dropped_spans`, for log records."""
-        queue = None if self._thread is None else self._thread.logs
-        return 0 if queue is None else queue.undelivered
+        return 0 if self._senders is None or self._senders.logs is None else self._senders.logs.undelivered
 
     @property
     def waiting_logs(self) -> int:
         """Log records that wait to be sent; 0 with providers of your own."""
-        queue = None if self._thread is None else self._thread.logs
-        return 0 if queue is None else queue.waiting
+        return 0 if self._senders is None or self._senders.logs is None else self._senders.logs.waiting
 
     def nudge(self) -> None:
-        """Have the spans so far sent soon; nobody waits."""
-        if self._thread is not None:
-            self._thread.nudge()
+        """Have the spans and log records so far sent soon, without waiting; providers of your own are left alone."""
+        if self._senders is not None and (self._nudge is None or self._nudge.done()):
+            providers = (self.tracer_provider, self.logger_provider)
+            self._nudge = flush_providers(providers, int(self.options.flush_timeout * 1000))
 
     async def flush(self, limit: float | None = None, *, clock: Clock | None = None) -> bool:
         """Have everything so far sent, and wait for that at most `limit` (by default `flush_timeout`) seconds.
@@ -141,7 +138,7 @@ class Telemetry:
             Whether it was tried in time, not whether the endpoint took it: see `delivered_spans` and `dropped_spans`.
             What is late is still sent, if there is time.
         """
-        return await self._wait(self._flushing(), limit, clock)
+        return await self._wait(flush_providers(self._providers, int(self.options.flush_timeout * 1000)), limit, clock)
 
     async def aclose(self, limit: float | None = None, *, clock: Clock | None = None) -> bool:
         """Flush and end; providers of your own are only flushed. Calling it twice is fine.
@@ -151,30 +148,26 @@ class Telemetry:
         Returns:
             As `flush()`: whether it was tried in time.
         """
-        if self._is_closed or self._thread is None:
-            self._is_closed = True
+        if self._is_closed or self._senders is None:
             return await self.flush(limit, clock=clock)
         self._is_closed = True
+        providers = [provider for provider in self._providers if provider is not None]
         try:
-            return await self._wait(self._thread.close(), limit, clock)
+            return await self._wait(shut_down_providers(providers), limit, clock)
         finally:
-            self._thread.give_up()
+            self._senders.give_up()
 
-    def _flushing(self) -> Future[None]:
-        if self._thread is not None:
-            return self._thread.flush()
-        from vivavoce.agents.telemetry.export.foreign import flush_providers
-
-        timeout = int(self.options.flush_timeout * 1000)
-        providers = (self.tracer_provider, self.meter_provider, self.logger_provider)
-        return flush_providers(providers, timeout)
+    @property
+    def _providers(self) -> tuple[TracerProvider, LoggerProvider | None, MeterProvider]:
+        """Metrics come last: they count what became of the others."""
+        return self.tracer_provider, self.logger_provider, self.meter_provider
 
     async def _wait(self, done: Future[None], limit: float | None, clock: Clock | None) -> bool:
         limit = self.options.flush_timeout if limit is None else limit
         with (clock or LoopClock()).hold(), anyio.move_on_after(limit) as scope:
             await _awaited(done)
         if scope.cancelled_caught:
-            left = "" if self._thread is None else self._thread.unsettled
+            left = "" if self._senders is None else self._senders.unsettled
             told = "Telemetry was not sent within %g s; nobody waits for the rest%s"
             logger.warning(told, limit, f" ({left})" if left else "")
         return not scope.cancelled_caught

@@ -1,4 +1,4 @@
-"""Senders: providers of the SDK, exporters of OTLP and the thread between them, as options and `OTEL_*` variables say.
+"""Senders: providers of the SDK and exporters of OTLP, as options and `OTEL_*` variables say.
 
 Nothing is set globally, and nothing is registered for the interpreter's exit.
 """
@@ -7,75 +7,81 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection
+from functools import cached_property
+from typing import Any
 
+from opentelemetry.metrics import NoOpMeterProvider
 from opentelemetry.sdk._logs import LoggerProvider
-from opentelemetry.sdk._logs.export import LogRecordExporter
 from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import InMemoryMetricReader, MetricExporter
+from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SpanExporter
 from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
 
+from vivavoce.agents.telemetry.export.counted import BatchLimits, CountedLogs, CountedSpans, Counts
 from vivavoce.agents.telemetry.export.endpoints import NEEDS_GRPC, Signal, exporter_protocol, is_left_out
-from vivavoce.agents.telemetry.export.export_thread import ExportLimits, ExportThread
 from vivavoce.agents.telemetry.options import TelemetryOptions
-from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.core.ids import new_id
 
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
 class Senders:
-    """What was made; `loggers` only where log records are wanted."""
+    """The SDK's providers, with exporters of OTLP. Threads begin with the first span, log record or instrument.
 
-    tracers: TracerProvider
-    meters: MeterProvider
-    loggers: LoggerProvider | None
-    thread: ExportThread
-
-
-class _Exporters(NamedTuple):
-    """One for each signal that is wanted."""
-
-    spans: SpanExporter | None
-    metrics: MetricExporter | None
-    logs: LogRecordExporter | None
-
-
-def make_senders(options: TelemetryOptions) -> Senders:
-    """Make them; nothing is sent before the thread begins.
+    Args:
+        refused: Signals whose endpoint is none: their items count as lost, and nothing is tried.
 
     Raises:
         ConfigurationError: The options' protocol needs an extra that is not installed.
     """
-    spans, metrics, logs = _exporters(options)
-    reader = None
-    if metrics is not None:
-        reader = InMemoryMetricReader(metrics._preferred_temporality, metrics._preferred_aggregation)
-    thread = ExportThread(
-        _limits(options),
-        spans=spans,
-        logs=logs,
-        metrics=metrics,
-        reader=reader,
-        now=LoopClock().wall,  # for intervals of minutes; it needs no loop
-    )
-    resource = _resource(options)
-    sampler = None if options.sampling is None else ParentBased(TraceIdRatioBased(options.sampling))
-    tracers = TracerProvider(sampler, resource, shutdown_on_exit=False)
-    tracers.add_span_processor(thread)
-    meters = MeterProvider([reader] if reader is not None else [], resource, shutdown_on_exit=False)
-    loggers = None
-    if logs is not None:
-        loggers = LoggerProvider(resource, shutdown_on_exit=False, meter_provider=meters)
-        loggers.add_log_record_processor(thread)
-    return Senders(tracers, meters, loggers, thread)
+
+    def __init__(self, options: TelemetryOptions, refused: Collection[Signal]) -> None:
+        resource = _resource(options)
+        sampler = None if options.sampling is None else ParentBased(TraceIdRatioBased(options.sampling))
+        self.tracers = TracerProvider(sampler, resource, shutdown_on_exit=False)
+        self.spans: Counts | None = None
+        """None: spans are not sent."""
+        if (exporter := _exporter(options, "traces")) is not None:
+            limits = _limits(options, "BSP")
+            self.spans = Counts("spans", limits, is_refused="traces" in refused)
+            self.tracers.add_span_processor(CountedSpans(exporter, self.spans, limits))
+        self.loggers: LoggerProvider | None = None
+        self.logs: Counts | None = None
+        """None: log records are not sent."""
+        if (exporter := _exporter(options, "logs")) is not None:
+            limits = _limits(options, "BLRP")
+            remedy = "for an endpoint that takes none: OTEL_LOGS_EXPORTER=none"
+            self.logs = Counts("logs", limits, remedy=remedy, is_refused="logs" in refused)
+            self.loggers = LoggerProvider(resource, shutdown_on_exit=False, meter_provider=NoOpMeterProvider())
+            self.loggers.add_log_record_processor(CountedLogs(exporter, self.logs, limits))
+        self._resource = resource
+        self._metrics = _exporter(options, "metrics")
+        self._are_metrics_refused = "metrics" in refused
+
+    @cached_property
+    def meters(self) -> MeterProvider:
+        """The meter provider; the first use begins its thread."""
+        readers = []
+        if self._metrics is not None and not self._are_metrics_refused:
+            interval = _number("OTEL_METRIC_EXPORT_INTERVAL", 60_000)
+            readers.append(PeriodicExportingMetricReader(self._metrics, export_interval_millis=interval))
+        return MeterProvider(readers, self._resource, shutdown_on_exit=False)
+
+    @property
+    def unsettled(self) -> str:
+        """Items that are neither delivered nor lost yet, in words; empty if there are none."""
+        named = (("spans", self.spans), ("log records", self.logs))
+        left = [f"{counts.unsettled} {what}" for what, counts in named if counts is not None and counts.unsettled]
+        return ", ".join(left)
+
+    def give_up(self) -> None:
+        """Count as undelivered what is not delivered by now."""
+        for counts in (self.spans, self.logs):
+            if counts is not None:
+                counts.give_up()
 
 
 def _resource(options: TelemetryOptions) -> Resource:
@@ -86,18 +92,16 @@ def _resource(options: TelemetryOptions) -> Resource:
     return Resource.create(facts)
 
 
-def _exporters(options: TelemetryOptions) -> _Exporters:
-    headers = dict(options.headers) or None
+def _exporter(options: TelemetryOptions, signal: Signal) -> Any:
+    """Return the signal's exporter; None where it is left out."""
+    if is_left_out(signal):
+        return None
+    protocol = exporter_protocol(options, signal)
     endpoint = None if options.endpoint is None else options.endpoint.rstrip("/")
-
-    def make(signal: Signal) -> Any:
-        if is_left_out(signal):
-            return None
-        protocol = exporter_protocol(options, signal)
-        at = f"{endpoint}/v1/{signal}" if endpoint is not None and protocol == "http/protobuf" else endpoint
-        return _exporter_class(protocol, signal)(at, headers=headers, timeout=options.export_timeout)
-
-    return _Exporters(make("traces"), make("metrics"), make("logs"))
+    if endpoint is not None and protocol == "http/protobuf":
+        endpoint = f"{endpoint}/v1/{signal}"
+    headers = dict(options.headers) or None
+    return _exporter_class(protocol, signal)(endpoint, headers=headers, timeout=options.export_timeout)
 
 
 def _exporter_class(protocol: str, signal: Signal) -> Callable[..., Any]:
@@ -122,21 +126,20 @@ def _exporter_class(protocol: str, signal: Signal) -> Callable[..., Any]:
     }[signal]
 
 
-def _limits(options: TelemetryOptions) -> ExportLimits:
-    def number(name: str, default: float) -> float:
-        given = os.environ.get(name, "")
-        try:
-            return float(given) if given and float(given) > 0 else default
-        except ValueError:
-            logger.warning("%s must be a number above 0, got %r; %g is taken", name, given, default)
-            return default
-
-    delays = [number(f"OTEL_{of}_SCHEDULE_DELAY", 5000) / 1000 for of in ("BSP", "BLRP")]
-    return ExportLimits(
-        max_queue=options.max_queue or int(number("OTEL_BSP_MAX_QUEUE_SIZE", 2048)),
-        max_batch=int(number("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", 512)),
-        max_logs=options.max_queue or int(number("OTEL_BLRP_MAX_QUEUE_SIZE", 2048)),
-        max_log_batch=int(number("OTEL_BLRP_MAX_EXPORT_BATCH_SIZE", 512)),
-        delay=min(delays),  # one thread sends both
-        metric_interval=number("OTEL_METRIC_EXPORT_INTERVAL", 60_000) / 1000,
+def _limits(options: TelemetryOptions, of: str) -> BatchLimits:
+    max_queue = options.max_queue or int(_number(f"OTEL_{of}_MAX_QUEUE_SIZE", 2048))
+    return BatchLimits(
+        max_queue=max_queue,
+        max_batch=min(max_queue, int(_number(f"OTEL_{of}_MAX_EXPORT_BATCH_SIZE", 512))),
+        delay=_number(f"OTEL_{of}_SCHEDULE_DELAY", 5000) / 1000,
     )
+
+
+def _number(name: str, default: float) -> float:
+    """Return a variable's number; one that is wrong is warned of and not taken."""
+    given = os.environ.get(name, "")
+    try:
+        return float(given) if given and float(given) > 0 else default
+    except ValueError:
+        logger.warning("%s must be a number above 0, got %r; %g is taken", name, given, default)
+        return default

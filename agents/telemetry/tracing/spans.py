@@ -1,18 +1,18 @@
-"""SpanMaker: spans with a session's attributes at a session's times; SpanWatch: one that is current while work goes on.
+"""SpanMaker: spans with a session's attributes at a session's times; SpanWatch: a span that is current during work.
 
-Times are the session clock's, set on the wall clock once, so that spans contain each other to the nanosecond: none
-begins before the one it is in, nor ends before it begins or in the future, whatever times it is told. So what has ended
-before its parent ends within it; only code that is not ours (a provider that closes, a hook that is cancelled) may take
-its time beyond the turn that it was for, and its span tells so. An error is recorded by its type and by what
-`describe()` lets out, since foreign texts may quote content, and by its text where content is captured; its stack has
-no values in it.
+Times are the session clock's. They are set on the wall clock once, so that spans contain each other to the nanosecond:
+no span begins before its parent, and none ends before it begins or in the future. Only foreign code (a provider that
+closes, a hook that is cancelled) may outlast the turn that it works for, and its span says so.
+
+An error is recorded by its type and by the text that `describe()` allows, since foreign texts may quote content; with
+`capture_content` by its whole text. Its stack has no values in it.
 """
 
 from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextvars import Token
 from types import TracebackType
 from typing import TYPE_CHECKING, ClassVar
@@ -78,28 +78,18 @@ class SpanMaker:
         self._zero_ns, self._zero = int(self._clock.wall() * 1e9), self._clock.now()
 
     def holds(self, watch: SpanWatch, *, is_open: bool) -> None:
-        """Keep track of what is being watched."""
+        """Keep track of the work that is being watched."""
         if is_open:
             self._watches[watch] = None
         else:
             self._watches.pop(watch, None)
 
     def close(self) -> None:
-        """End what is still being watched: code that outlives its session, or awaits its end."""
+        """End the spans of work that goes on: code that outlives its session, or awaits its end."""
         for watch in reversed(list(self._watches)):
-            if watch.ended_at is not None:
-                watch.finish()
-                continue
             self.set(watch.span, {"vivavoce.outcome": "left_open"})
             self.end(watch.span)
         self._watches.clear()
-
-    def soon(self, callback: Callable[[], None]) -> None:
-        """Call it when the event loop has done what it is at: it may be on its way to the caller's ear."""
-        try:
-            self._clock.call_at(self._clock.now(), callback)
-        except RuntimeError:  # no loop runs any more: a generator that is closed by the garbage collector
-            callback()
 
     def now(self) -> float:
         """Return the session clock's time."""
@@ -228,22 +218,20 @@ class SpanMaker:
 
 
 class SpanWatch(Watch):
-    """Holds a span current in the calling task, and ends it with the work: at that time, though told a little later."""
+    """Holds a span current in the calling task, and ends it with the work."""
 
     is_current: ClassVar[bool] = True
-    """Whether it is."""
+    """Whether it is current there."""
 
-    __slots__ = ("_error", "_is_finished", "_maker", "_token", "began_at", "ended_at", "span")
+    __slots__ = ("_error", "_maker", "_token", "began_at", "span")
 
     def __init__(self, maker: SpanMaker, span: Span) -> None:
         self.span = span
         self.began_at = maker.now()
-        self.ended_at: float | None = None
-        """When the work was over; both are the session clock's."""
+        """Session clock."""
         self._maker = maker
         self._token: Token[Context] | None = None
         self._error: BaseException | None = None
-        self._is_finished = False
 
     def __enter__(self) -> SpanWatch:
         self._maker.holds(self, is_open=True)
@@ -262,31 +250,23 @@ class SpanWatch(Watch):
             self.failed(error)
         elif error is not None and self._error is None:
             self._maker.set(self.span, {"vivavoce.outcome": "cancelled"})
-        self.ended_at = self._maker.now()
-        self._maker.soon(self.finish)
+        self._over(self._error)
+        self._maker.end(self.span)
+        self._maker.holds(self, is_open=False)
 
     @property
     def seconds(self) -> float:
-        """How long it took, when it is over."""
-        assert self.ended_at is not None
-        return self.ended_at - self.began_at
-
-    def finish(self) -> None:
-        """Tell what is known now that the work is over; the first call does."""
-        if not self._is_finished:
-            self._is_finished = True
-            self._over(self._error)
-            self._maker.end(self.span, at=self.ended_at)
-            self._maker.holds(self, is_open=False)
+        """Seconds since it began."""
+        return self._maker.now() - self.began_at
 
     def failed(self, error: BaseException) -> None:
-        """Record it; the first one counts."""
+        """Record an error; the first one counts."""
         if self._error is None:
             self._error = error
             self._maker.fail(self.span, error)
 
     def _over(self, error: BaseException | None) -> None:
-        """For subclasses: the last attributes."""
+        """For subclasses: set the last attributes, and measure."""
 
 
 class Current(Watch):

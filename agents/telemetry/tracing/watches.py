@@ -1,4 +1,4 @@
-"""Watches of a session's telemetry: each holds a span current around one piece of work, and measures that work."""
+"""Watches of models, voices, tools and steps: each holds a span current around one piece of work, and measures it."""
 
 from __future__ import annotations
 
@@ -20,33 +20,38 @@ if TYPE_CHECKING:
 
 
 class StepWatch(SpanWatch):
-    """A step of start or close."""
+    """A step of start or close.
 
-    __slots__ = ("_tell",)
+    Args:
+        measure: Called with its seconds when it is over.
+    """
 
-    def __init__(self, maker: SpanMaker, span: Span, tell: Callable[[float], None]) -> None:
+    __slots__ = ("_measure",)
+
+    def __init__(self, maker: SpanMaker, span: Span, measure: Callable[[float], None]) -> None:
         super().__init__(maker, span)
-        self._tell = tell
+        self._measure = measure
 
     def _over(self, error: BaseException | None) -> None:
-        self._tell(self.seconds)
+        self._measure(self.seconds)
 
 
 class PhaseWatch(StepWatch):
-    """All of them; it may be left early."""
+    """All steps together; its first exit counts, since the session's end may come first."""
 
-    __slots__ = ()
+    __slots__ = ("_is_over",)
     is_current = False
 
-    def __enter__(self) -> PhaseWatch:
-        return self
+    def __init__(self, maker: SpanMaker, span: Span, measure: Callable[[float], None]) -> None:
+        super().__init__(maker, span, measure)
+        self._is_over = False
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.ended_at is None:
+        if not self._is_over:
+            self._is_over = True
             super().__exit__(kind, error, trace)
-            self.finish()  # the session's span may end next
 
 
 class ModelWatch(SpanWatch):

@@ -15,6 +15,6 @@ def exports_end() -> Iterator[None]:
     """Wait for an export that its session gave up: it logs, and draws random pauses, until it ends."""
     yield
     for thread in threading.enumerate():
-        if thread.name == "vivavoce telemetry":
+        if thread.name == "vivavoce telemetry flush":
             thread.join(LIMIT)
             assert not thread.is_alive()

@@ -25,7 +25,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from vivavoce.agents import Agent, AgentSession, SessionOptions, Telemetry, TelemetryOptions, function_tool
 from vivavoce.agents.cli.running import configure_logging
 from vivavoce.agents.job import JobInfo, SessionClose, SessionClosed, job_scope
-from vivavoce.agents.telemetry.export.export_thread import ExportLimits, ExportThread
+from vivavoce.agents.telemetry.export.counted import BatchLimits, CountedLogs, Counts
+from vivavoce.agents.telemetry.export.flush import shut_down_providers
 from vivavoce.agents.telemetry.logs.log_export import SessionLogHandler, log_export
 from vivavoce.agents.telemetry.options import options_from_environment
 from vivavoce.agents.telemetry.tracing.job_span import job_span
@@ -331,25 +332,23 @@ class Stuck(LogRecordExporter):
 
 def test_a_full_queue_drops_the_newest_and_counts_them() -> None:
     exporter = Stuck()
-    limits = ExportLimits(max_logs=3, max_log_batch=1)
-    thread = ExportThread(limits, spans=None, logs=exporter, metrics=None, reader=None, now=lambda: 0.0)
+    limits = BatchLimits(max_queue=3, max_batch=1)
+    counts = Counts("logs", limits)
     provider = LoggerProvider(shutdown_on_exit=False)
-    provider.add_log_record_processor(thread)
+    provider.add_log_record_processor(CountedLogs(exporter, counts, limits))
     backend = Backend()
     backend.telemetry = Telemetry(TelemetryOptions(logger_provider=provider))
-    thread.begin()
     token = log_export.set(backend.telemetry.logs)
     mine.info("0")
     assert exporter.is_asked.wait(10)  # the thread holds the first, and no code waits for it
     for number in range(1, 9):
         mine.info(str(number))
     log_export.reset(token)
-    assert thread.logs is not None
-    assert (thread.logs.waiting, thread.logs.dropped) == (3, 5)
+    assert (counts.waiting, counts.dropped) == (3, 5)
     exporter.may_go.set()
-    thread.close().result(10)
+    shut_down_providers([provider]).result(10)
     assert exporter.taken == ["0", "1", "2", "3"]
-    assert (thread.logs.delivered, thread.logs.lost, thread.logs.waiting) == (4, 0, 0)
+    assert (counts.delivered, counts.lost, counts.waiting) == (4, 0, 0)
 
 
 async def test_records_that_cannot_be_delivered_are_counted_and_the_close_does_not_wait() -> None:

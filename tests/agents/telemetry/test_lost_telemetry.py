@@ -13,8 +13,9 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from vivavoce.agents import Telemetry, TelemetryOptions
+from vivavoce.agents.telemetry.export.counted import BatchLimits, CountedSpans, Counts
 from vivavoce.agents.telemetry.export.endpoints import GRPC
-from vivavoce.agents.telemetry.export.export_thread import ExportLimits, ExportThread
+from vivavoce.agents.telemetry.export.flush import shut_down_providers
 from vivavoce.pipelines.core.errors import ConfigurationError
 
 VARIABLE = "OTEL_EXPORTER_OTLP_ENDPOINT"
@@ -73,23 +74,20 @@ class Late(SpanExporter):
 
 
 def test_what_comes_through_after_all_is_delivered_and_not_lost() -> None:
-    exporter = Late()
-    limits = ExportLimits(max_batch=2)
-    thread = ExportThread(limits, spans=exporter, logs=None, metrics=None, reader=None, now=lambda: 0.0)
+    exporter, limits = Late(), BatchLimits(max_batch=2)
+    counts = Counts("spans", limits)
     tracers = TracerProvider(shutdown_on_exit=False)
-    tracers.add_span_processor(thread)
-    thread.begin()
+    tracers.add_span_processor(CountedSpans(exporter, counts, limits))
     for number in range(5):
         tracers.get_tracer("test").start_span(str(number)).end()
     assert exporter.is_asked.wait(10)
-    assert thread.spans is not None
-    assert (thread.spans.undelivered, thread.unsettled) == (0, "5 spans")  # one batch is being sent, others wait
-    done = thread.close()
-    thread.give_up()
-    assert thread.spans.undelivered == 5
+    assert (counts.undelivered, counts.unsettled) == (0, 5)  # one batch is being sent, others wait
+    done = shut_down_providers([tracers])
+    counts.give_up()
+    assert counts.undelivered == 5
     exporter.may_go.set()
     done.result(10)
-    assert (thread.spans.undelivered, thread.spans.delivered, thread.unsettled) == (0, 5, "")
+    assert (counts.undelivered, counts.delivered, counts.unsettled) == (0, 5, 0)
 
 
 async def test_an_endpoint_variable_without_a_scheme_is_said_once_and_what_it_loses_is_counted(
