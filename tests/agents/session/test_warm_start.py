@@ -15,7 +15,6 @@ from typing import Any
 import anyio
 import pytest
 
-import kit.warm_start
 from vivavoce.agents import Agent, SessionOptions, function_tool
 from vivavoce.agents.events import ErrorOccurred
 from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, SessionHarness
@@ -24,7 +23,7 @@ from vivavoce.pipelines.core.errors import ConfigurationError, SessionError
 from vivavoce.pipelines.llm.tools import ToolCall
 
 TOOLS = ["book", "look_up", "fail", "none_such", "look_up", "hand_over", "order", "fetch"]
-CALL = Path(kit.warm_start.__file__).with_name("call.py")
+CALL = Path(__file__).parents[2] / "kit" / "warm_start.py"
 
 
 @functools.cache
