@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -23,7 +22,6 @@ from vivavoce.pipelines.core.errors import ConfigurationError, SessionError
 from vivavoce.pipelines.llm.tools import ToolCall
 
 TOOLS = ["book", "look_up", "fail", "none_such", "look_up", "hand_over", "order", "fetch"]
-CALL = Path(__file__).parents[2] / "kit" / "warm_start.py"
 
 
 @functools.cache
@@ -31,7 +29,7 @@ def told(*arguments: str) -> dict[str, Any]:
     """Return the output of a call in a process of its own."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     done = subprocess.run(
-        [sys.executable, str(CALL), *arguments],
+        [sys.executable, "-m", "kit.warm_start", *arguments],
         env=environment,
         capture_output=True,
         text=True,
