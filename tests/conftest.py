@@ -13,7 +13,7 @@ import pytest
 from vivavoce.pipelines.testing import LOOP_LIMIT, LoopGuard
 
 SETTLING_STEPS = 5
-"""Loop iterations in which callbacks of what was just closed may still run."""
+"""Loop iterations in which callbacks of closed objects may still run."""
 
 E2E_LOOP_LIMIT = 20.0
 """Seconds for which a test with real processes may hold its loop: it starts and awaits them in the loop's thread."""
@@ -102,7 +102,7 @@ def seen_from_the_start(seen: _Seen) -> None:
 
 @pytest.fixture
 def children_and_threads(request: pytest.FixtureRequest, seen: _Seen) -> Iterator[None]:
-    """Note what this test started."""
+    """Record the children and threads that this test started."""
     yield
     seen.look(request.node.nodeid)
 
@@ -120,7 +120,7 @@ def _children() -> set[int]:
     for entry in tasks.iterdir():
         try:
             pids.update(int(pid) for pid in (entry / "children").read_text().split())
-        except FileNotFoundError:  # the thread ended, or the kernel does not tell
+        except FileNotFoundError:  # the thread ended, or the kernel gives no answer
             continue
     return pids
 

@@ -67,7 +67,7 @@ def make_parts(seconds: float, offset: float) -> SessionHarness:
 
 
 async def have(parts: SessionHarness, seconds: float, options: SessionOptions) -> list[float]:
-    """Have the call in a session that nobody else watches, and return its latencies in seconds."""
+    """Have the call in an otherwise unwatched session, and return its latencies in seconds."""
     transport = LocalTransport(options.clock, participant=parts.caller.identity)
     async with AgentSession[None](parts.agent, parts.pipeline, options=options) as session:
         parts.caller.begin(transport, options.clock)
@@ -84,7 +84,7 @@ async def measure(endpoint: str, sessions: int, seconds: float) -> dict[str, Any
     options = SessionOptions(telemetry=telemetry, preemptive=False)
     logging.getLogger("vivavoce").setLevel(logging.INFO if endpoint else logging.WARNING)
     logging.getLogger().addHandler(logging.NullHandler())
-    await have(make_parts(3 * TURN, 0.0), 3 * TURN, options)  # loads and warms what the first call would
+    await have(make_parts(3 * TURN, 0.0), 3 * TURN, options)  # loads and warms the parts of a first call
     calls = [make_parts(seconds, TURN * number / sessions) for number in range(sessions)]
     latencies: list[float] = []
 
@@ -146,7 +146,7 @@ def found_by(process: subprocess.Popen[str], minutes: float) -> dict[str, float]
 
 
 def compare(arguments: argparse.Namespace) -> int:
-    """Measure pairs, say what was found, and return the exit status."""
+    """Measure pairs, print the results, and return the exit status."""
     sink = subprocess.Popen([sys.executable, __file__, "--serve"], stdout=subprocess.PIPE, text=True)
     minutes = arguments.sessions * arguments.seconds / 60
     costs: list[dict[str, float]] = []

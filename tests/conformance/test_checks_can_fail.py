@@ -142,7 +142,7 @@ def test_a_model_that_breaks_a_promise_is_found_out(llm: LLM, promise: str) -> N
 
 
 class Ear(VAD):
-    """Returns with each frame what it is told to, by the number of frames so far."""
+    """Returns scripted values, by the number of frames so far."""
 
     provider = "broken"
 
@@ -265,7 +265,7 @@ def test_a_recogniser_that_says_what_it_did_not_promise_is_found_out() -> None:
 
 
 class Shortener(Denoiser, DenoiseStream):
-    """Returns half of what it gets."""
+    """Returns half of its input."""
 
     provider = "broken"
 
@@ -277,7 +277,7 @@ class Shortener(Denoiser, DenoiseStream):
 
 
 class Copier(Shortener):
-    """Returns what it gets."""
+    """Returns its input."""
 
     def push(self, frame: AudioFrame) -> AudioFrame:
         return frame

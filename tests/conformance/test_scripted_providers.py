@@ -1,4 +1,4 @@
-"""The conformance checks pass on what keeps its promises: the scripted providers, in virtual time."""
+"""The conformance checks pass on components that keep their promises: the scripted providers, in virtual time."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ from vivavoce.pipelines.core.errors import SessionClosedError, SessionError
 
 
 class Closer(Agent):
-    """Awaits the close, or something else, in one of its hooks; `log` has what became of it."""
+    """Awaits the close, or something else, in one of its hooks; `log` has the results."""
 
     def __init__(self, where: str, what: str = "close") -> None:
         super().__init__("Help.")

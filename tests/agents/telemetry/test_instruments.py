@@ -21,7 +21,7 @@ class Nothing:
 
 
 class Made:
-    """Instruments, and what reads them."""
+    """Instruments, and their readers."""
 
     def __init__(self) -> None:
         self._reader = InMemoryMetricReader()

@@ -308,7 +308,7 @@ class TurnLaws(RuleBasedStateMachine):
         elif step == "lose another":
             lost = "p4" if current is None else current.pipeline
             self._feed(i.PipelineLost(lost, component))
-        elif not self.options.hears_audio:  # else what was heard is lost, as it has to be
+        elif not self.options.hears_audio:  # otherwise the heard words are lost, by rule
             fallback = "" if pipeline == self.pipelines.in_use else pipeline
             self._feed(i.PipelineLost(self.pipelines.in_use, component, fallback))
 

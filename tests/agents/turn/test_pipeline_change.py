@@ -275,7 +275,7 @@ def test_an_answer_begun_ahead_of_a_turn_that_is_cleared_is_dropped_while_it_wai
     assert (1.2, "throw away", "attempt_1") in talk.take()
 
 
-# --- which one is opened, and what a loss leads to
+# --- which one is opened, and the effects of a loss
 
 
 def wants(talk: Conversation, change_id: str, pipeline: str, within: float = 60.0) -> Conversation:

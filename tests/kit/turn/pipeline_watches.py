@@ -21,7 +21,7 @@ class LateAnswerWatch:
         self._lost_turn_may_follow = False
 
     def sees_input(self, event: i.TurnInput) -> None:
-        """Follow what is owed."""
+        """Follow outstanding finals."""
         self._lost_turn_may_follow = False
         match event:
             case i.AnswerOwed():
@@ -78,7 +78,7 @@ class PipelineWatch:
         self._may_close = self._has_given_up = self._is_lost = False
 
     def sees_input(self, event: i.TurnInput) -> None:
-        """Follow what is asked for, opened and lost."""
+        """Follow requested, opened and lost pipelines."""
         self._lost = event if isinstance(event, i.PipelineLost) else None
         match event:
             case i.PipelineChangeRequested():
@@ -91,7 +91,7 @@ class PipelineWatch:
                 self._is_open = False
 
     def sees_effect(self, effect: fx.Effect) -> None:
-        """Check a change, and what a loss leads to."""
+        """Check a change, and the effects of a loss."""
         match effect:
             case fx.OpenPipeline():
                 assert self.current is None, "two changes are under way"
