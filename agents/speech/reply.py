@@ -9,35 +9,26 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
 import anyio.lowlevel
 from anyio import CancelScope
 
 from vivavoce.agents.agent import AgentControl, StopResponse
-from vivavoce.agents.audio.utterance import Utterance
-from vivavoce.agents.core.hooks import Run
-from vivavoce.agents.core.speech_handle import SpeechControl, running_speech
-from vivavoce.agents.records import StageOwner, TurnOutcome
+from vivavoce.agents.core.speech_handle import running_speech
 from vivavoce.agents.speech.blaming import Failure
-from vivavoce.agents.speech.context import ReplyContext
-from vivavoce.agents.speech.floor_pass import FloorPass
 from vivavoce.agents.speech.flow_parts import FlowParts
 from vivavoce.agents.speech.given_text import speak_given
 from vivavoce.agents.speech.pictures import Pictures
-from vivavoce.agents.speech.preemptive import PreemptiveReply
-from vivavoce.agents.speech.request import SpeechRequest
+from vivavoce.agents.speech.reply_audio import ReplyAudio
 from vivavoce.agents.speech.text_channel import TextChannel
 from vivavoce.agents.speech.tool_wait import await_tools
-from vivavoce.agents.speech.truncation import tell_cut
 from vivavoce.agents.speech.turn_hook import completed_turn
 from vivavoce.agents.speech.voice import synthesise
 from vivavoce.agents.telemetry.logs.logs import log_turn
 from vivavoce.agents.telemetry.observer import NO_WATCH, Watch
-from vivavoce.agents.tools.batch import StepCalls
-from vivavoce.agents.turn.inputs import FloorYielded, PlayoutFinished, PlayoutStarted, SpeechEnded, ToolsStarted
-from vivavoce.agents.turn_records.turn_record import TurnRecordBuilder
+from vivavoce.agents.turn.inputs import FloorYielded, SpeechEnded, ToolsStarted
 from vivavoce.pipelines.core.errors import describe, first_error, located
 from vivavoce.pipelines.core.retry import on_retry
 from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
@@ -45,6 +36,17 @@ from vivavoce.pipelines.core.watchdog import Watchdog
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent, TextDelta, Usage
 from vivavoce.pipelines.llm.tools import ToolCall
 from vivavoce.pipelines.tts.base import AudioChunk
+
+if TYPE_CHECKING:
+    from vivavoce.agents.audio.utterance import Utterance
+    from vivavoce.agents.core.hooks import Run
+    from vivavoce.agents.core.speech_handle import SpeechControl
+    from vivavoce.agents.records import StageOwner, TurnOutcome
+    from vivavoce.agents.speech.context import ReplyContext
+    from vivavoce.agents.speech.preemptive import PreemptiveReply
+    from vivavoce.agents.speech.request import SpeechRequest
+    from vivavoce.agents.tools.batch import StepCalls
+    from vivavoce.agents.turn_records.turn_record import TurnRecordBuilder
 
 logger = logging.getLogger(__name__)
 
@@ -84,12 +86,13 @@ class Reply:
         self._attempt = attempt
         self._asked_at = 0.0
         self._scope: CancelScope | None = None
-        self._floor = FloorPass()
         self._flow: FlowParts | None = None
         self._stopped: TurnOutcome | None = None
         self.failure = Failure()
         """The failure of the speech, if there is one."""
-        self._utterance: Utterance | None = None
+        self._audio = ReplyAudio(
+            context, speech, record, in_history=request.add_to_history, on_played=self._release_calls
+        )
         self._calls: list[ToolCall] = []
         self._step_calls: StepCalls | None = None
         self._extra_instructions = request.instructions
@@ -99,7 +102,7 @@ class Reply:
     @property
     def unplayed(self) -> Utterance | None:
         """The audio of its present step that plays, or waits for the floor; None without such audio."""
-        return None if self._utterance is None or self._utterance.done.is_set() else self._utterance
+        return self._audio.unplayed
 
     # --- from outside, synchronous
 
@@ -107,17 +110,17 @@ class Reply:
         """The speech has the floor (again)."""
         self.record.mark("queue", "runtime", self.context.clock.now())
         self.is_running = True
-        self._floor.grant()
+        self._audio.floor.grant()
 
     def prepare(self) -> None:
         """The speech may generate, and plays when it has the floor."""
         self.record.mark("queue", "runtime", self.context.clock.now())
         self.is_running = True
-        self._floor.prepare()
+        self._audio.floor.prepare()
 
     def take_floor_back(self) -> None:
         """The speech has the floor no more, until it is granted anew."""
-        self._floor.take_back()
+        self._audio.floor.take_back()
 
     def hook_speaks(self) -> None:
         """A hook of its turn asked for speech, which is heard before what this one says next."""
@@ -134,7 +137,7 @@ class Reply:
     def cancel(self, outcome: TurnOutcome) -> None:
         """Silence the speech now, note what was heard, and let its task end."""
         self._stopped = outcome
-        self._stop_utterance()
+        self._audio.stop()
         if self._step_calls is not None:
             self._record_tools(self._step_calls)
             self.context.tools.interrupt(self._step_calls)
@@ -185,7 +188,7 @@ class Reply:
         finally:
             if self._stopped is not None:
                 outcome = self._stopped
-            self._stop_utterance()
+            self._audio.stop()
             if self._step_calls is not None:
                 self._record_tools(self._step_calls)
                 self.context.tools.release(self._step_calls, is_cut=outcome == "failed")
@@ -223,7 +226,7 @@ class Reply:
             if AgentControl.of(self.context.live.agent).overrides("on_user_turn_completed"):
                 transcript = await self._run_hook(item)
         if self.request.text is not None or self.request.audio is not None:
-            await speak_given(self, self._open_utterance())
+            await speak_given(self, self._audio.open())
             return "completed"
         if item is not None and self.context.flows.flow is not None and not self.request.remote_reply_id:
             await self._answer_by_flow(transcript)
@@ -245,19 +248,19 @@ class Reply:
                 await self._generate_step(flow.next_part(), "flow")
                 while not flow.is_over:
                     self._yield_floor()
-                    await self._floor.may_play()
+                    await self._audio.floor.may_play()
                     await self._generate_step(flow.next_part(), "flow")
         if not hook.handles:
             self._note_if_empty("flow")
 
     def _yield_floor(self) -> None:
-        self._floor.take_back()
+        self._audio.floor.take_back()
         self.context.session.inbox.post(FloorYielded(self.handle.id))
 
     async def _answer_by_model(self) -> None:
         limit = self.context.limits.max_tool_steps
         for step in range(limit + 1):
-            await self._floor.may_generate()
+            await self._audio.floor.may_generate()
             with self.failure.blaming("llm"):
                 calls = await self._model_step(step, may_call=step < limit)
             if calls is None:
@@ -273,7 +276,7 @@ class Reply:
             await anyio.lowlevel.checkpoint_if_cancelled()
 
     def _note_if_empty(self, who: str) -> None:
-        if self._utterance is None or not self._utterance.total:  # text filters may leave nothing to speak
+        if self._audio.is_empty:  # text filters may leave nothing to speak
             self.record.is_empty = True
             logger.warning("Speech %s: the %s's answer is empty", self.handle.id, who)
 
@@ -346,7 +349,8 @@ class Reply:
         number: int = 0,
     ) -> StepCalls | None:
         """Run one step until its text is played out; return its tool calls, which run since the model was done."""
-        self._calls, self._utterance = [], None
+        self._calls = []
+        self._audio.begin_step()
         calls: StepCalls | None = None
         channel = TextChannel()
         context = self.context
@@ -377,8 +381,8 @@ class Reply:
                 channel.close()
             finally:
                 watchdog.close()
-        if self._utterance is not None and makes_audio:
-            await self._utterance.done.wait()
+        if makes_audio and (utterance := self._audio.utterance) is not None:
+            await utterance.done.wait()
         return calls
 
     def _take_attempt(self, request: GenerateRequest) -> PreemptiveReply | None:
@@ -403,9 +407,9 @@ class Reply:
         """Take one event of the model."""
         if isinstance(event, TextDelta):
             self._model_answered()
-            if self._utterance is None and not event.text.strip():
+            if self._audio.utterance is None and not event.text.strip():
                 return
-            utterance = self._answer()
+            utterance = self._audio.answer()
             utterance.items.note(event.item_id, utterance.total, len(utterance.heard.text))
             utterance.heard.add_text(event.text)
             self.record.agent_text[-1] += event.text
@@ -415,23 +419,23 @@ class Reply:
             self._calls.append(event)
         elif isinstance(event, AudioChunk):
             self._model_answered()
-            self._answer().push(event)
+            self._audio.answer().push(event)
         elif isinstance(event, Usage):
             self.context.add_usage(event, record=self.record)
 
     def _generation_ended(self, *, makes_audio: bool) -> None:
         is_last = not self._calls and (self._flow is None or self._flow.is_over)
-        if self._utterance is not None:
-            self._utterance.set_last(is_last)
+        if (utterance := self._audio.utterance) is not None:
+            utterance.set_last(is_last)
             if makes_audio:
-                self._utterance.finish()
+                utterance.finish()
         if not self.request.wait_for_playback and is_last:
             self.speech.resolve()
 
     async def _speak_channel(self, channel: TextChannel, attempt: PreemptiveReply | None) -> None:
-        if not await channel.has_text() or self._utterance is None:  # without text, or cut as the text came
+        if not await channel.has_text() or self._audio.utterance is None:  # without text, or cut as the text came
             return
-        utterance = self._utterance
+        utterance = self._audio.utterance
         with self.failure.blaming("tts"):
             await self.voice(channel, utterance, attempt)
         utterance.finish()
@@ -440,7 +444,7 @@ class Reply:
     async def voice(
         self, text: str | TextChannel, utterance: Utterance, attempt: PreemptiveReply | None = None
     ) -> None:
-        await self._floor.may_play()
+        await self._audio.floor.may_play()
         context, limits = self.context, self.context.limits
         watch = NO_WATCH if attempt is not None and attempt.with_voice else context.session.observer.voice()
         watchdog = self.limit("tts", limits.tts_first_byte, limits.tts_stall, watch)
@@ -449,60 +453,18 @@ class Reply:
                 text, utterance, context=context, record=self.record, limit=(watchdog, watch), attempt=attempt
             )
 
-    # --- playout: the wait for its end is bounded by the audio's length, and by who paused it, who resumes or cancels
-
-    def _open_utterance(self) -> Utterance:
-        playout = self.context.playout
-        self._utterance = Utterance(
-            self.handle.id, playout.rate, on_started=self._on_started, on_finished=self._on_finished
-        )
-        self._floor.play(self._utterance, playout)
-        return self._utterance
-
-    def _on_started(self, utterance: Utterance) -> None:
-        assert utterance.started_at is not None
-        self.record.played(utterance.started_at)
-        self.context.session.inbox.post(PlayoutStarted(self.handle.id, utterance.started_at))
-
-    def _on_finished(self, utterance: Utterance) -> None:
-        self._commit_heard(utterance, utterance.total, interrupted=False)
-        if self._step_calls is not None:
-            self.context.tools.release(self._step_calls)
-        now = self.context.clock.now()
-        self.record.step_played(now)
-        self.context.session.inbox.post(PlayoutFinished(self.handle.id, now, utterance.is_last))
-
-    def _answer(self) -> Utterance:
-        if self._utterance is None:
-            self.record.agent_text.append("")
-        return self._utterance or self._open_utterance()
-
-    def _stop_utterance(self) -> None:
-        utterance, self._utterance = self._utterance, None
-        if utterance is None or utterance.done.is_set():
-            return
-        position = self.context.playout.stop(utterance, self.context.fade)
-        self._commit_heard(utterance, position, interrupted=True)
-        tell_cut(self.context, utterance, position, self.record.turn_id if self.request.add_to_history else None)
-
-    def _commit_heard(self, utterance: Utterance, samples: int, *, interrupted: bool) -> None:
-        heard = utterance.heard.at(samples)
-        self.speech.add_heard(heard, samples / utterance.rate)
-        self.record.audio.played += samples / utterance.rate
-        self.record.audio.generated += utterance.total / utterance.rate
-        self.record.heard_text.append(heard)
-        if heard and self.request.add_to_history:
-            history, turn_id, ids = self.context.history, self.record.turn_id, utterance.items.ids
-            history.add_message("assistant", heard, interrupted=interrupted, turn_id=turn_id, said_as=ids)
-
     # --- tools
 
     def _start_tools(self, calls: list[ToolCall]) -> StepCalls:
         self.context.session.inbox.post(ToolsStarted(self.handle.id))
         self._step_calls = step = self.context.tools.start(self.handle, calls, self.record.turn_id)
-        if self._utterance is None or self._utterance.done.is_set():
+        if self._audio.unplayed is None:
             self.context.tools.release(step)
         return step
+
+    def _release_calls(self) -> None:
+        if self._step_calls is not None:
+            self.context.tools.release(self._step_calls)
 
     def _record_tools(self, step: StepCalls) -> None:
         for record in self.context.tools.take_records(step):
@@ -515,7 +477,7 @@ class Reply:
             context=self.context,
             handle=self.handle,
             record=self.record,
-            floor=self._floor,
+            floor=self._audio.floor,
             by_hook=self.request.by_hook,
         )
         if follows == "interrupted":

@@ -127,6 +127,12 @@ class TurnRecordBuilder:
         if self.answered_turn is not None:
             self.answered_turn.taken_back(at)
 
+    def heard(self, text: str, *, played: float, generated: float) -> None:
+        """Add the words and the audio (s) of a step that the caller has heard, and the audio that was generated."""
+        self.heard_text.append(text)
+        self.audio.played += played
+        self.audio.generated += generated
+
     def step_played(self, at: float) -> None:
         """The last frame of a step has been played."""
         self._end_step(at, is_cut=False)

@@ -41,8 +41,6 @@ STILL_SET: dict[str, set[str]] = {
     "vivavoce.agents.session.speeches": {"TurnRecordBuilder.answered_turn", "TurnRecordBuilder.user_text"},
     "vivavoce.agents.speech.flow": {"_Held.cleaned"},
     "vivavoce.agents.speech.reply": {
-        "Heard.generated",
-        "Heard.played",
         "ToolBatch.is_interrupted",
         "TurnRecordBuilder.error",
         "TurnRecordBuilder.is_empty",

@@ -1,0 +1,112 @@
+"""ReplyAudio: the audio of a reply's present step, and the words of it that the caller has heard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from vivavoce.agents.audio.utterance import Utterance
+from vivavoce.agents.speech.floor_pass import FloorPass
+from vivavoce.agents.turn.inputs import PlayoutFinished, PlayoutStarted
+
+if TYPE_CHECKING:
+    from vivavoce.agents.core.speech_handle import SpeechControl
+    from vivavoce.agents.speech.context import ReplyContext
+    from vivavoce.agents.turn_records.turn_record import TurnRecordBuilder
+
+
+class ReplyAudio:
+    """Opens an utterance for each step, plays it while the speech has the floor, and commits its heard words.
+
+    The wait for an utterance's end is bounded by its audio, and by the turn machine, which resumes or cancels a pause.
+
+    Args:
+        in_history: Whether heard words enter the history.
+        on_played: Called when a step has been played to its end.
+    """
+
+    def __init__(
+        self,
+        context: ReplyContext,
+        speech: SpeechControl,
+        record: TurnRecordBuilder,
+        *,
+        in_history: bool,
+        on_played: Callable[[], None],
+    ) -> None:
+        self.floor = FloorPass()
+        self.utterance: Utterance | None = None
+        """The audio of the present step; None without any."""
+        self._context = context
+        self._speech = speech
+        self._record = record
+        self._in_history = in_history
+        self._on_played = on_played
+
+    @property
+    def unplayed(self) -> Utterance | None:
+        """The utterance that plays, or waits for the floor; None if there is none."""
+        return None if self.utterance is None or self.utterance.done.is_set() else self.utterance
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the present step has no audio."""
+        return self.utterance is None or not self.utterance.total
+
+    def begin_step(self) -> None:
+        """Begin a step without audio."""
+        self.utterance = None
+
+    def open(self) -> Utterance:
+        """Open the utterance of the present step; it plays once the speech has the floor."""
+        playout = self._context.playout
+        self.utterance = Utterance(
+            self._speech.id, playout.rate, on_started=self._on_started, on_finished=self._on_finished
+        )
+        self.floor.play(self.utterance, playout)
+        return self.utterance
+
+    def answer(self) -> Utterance:
+        """Return the utterance of a model's step, opened with the first call."""
+        if self.utterance is None:
+            self._record.agent_text.append("")
+        return self.utterance or self.open()
+
+    def stop(self) -> None:
+        """Stop the utterance, commit the words that were heard, and cut the rest in the model's conversation."""
+        utterance, self.utterance = self.utterance, None
+        if utterance is None or utterance.done.is_set():
+            return
+        position = self._context.playout.stop(utterance, self._context.fade)
+        self._commit(utterance, position, interrupted=True)
+        self._truncate(utterance, position)
+
+    def _on_started(self, utterance: Utterance) -> None:
+        assert utterance.started_at is not None
+        self._record.played(utterance.started_at)
+        self._context.session.inbox.post(PlayoutStarted(self._speech.id, utterance.started_at))
+
+    def _on_finished(self, utterance: Utterance) -> None:
+        self._commit(utterance, utterance.total, interrupted=False)
+        self._on_played()
+        now = self._context.clock.now()
+        self._record.step_played(now)
+        self._context.session.inbox.post(PlayoutFinished(self._speech.id, now, utterance.is_last))
+
+    def _commit(self, utterance: Utterance, samples: int, *, interrupted: bool) -> None:
+        heard, played = utterance.heard.at(samples), samples / utterance.rate
+        self._speech.add_heard(heard, played)
+        self._record.heard(heard, played=played, generated=utterance.total / utterance.rate)
+        if heard and self._in_history:
+            history, turn_id, ids = self._context.history, self._record.turn_id, utterance.items.ids
+            history.add_message("assistant", heard, interrupted=interrupted, turn_id=turn_id, said_as=ids)
+
+    def _truncate(self, utterance: Utterance, samples: int) -> None:
+        """Cut the items of a stopped utterance in the conversation that a realtime model keeps."""
+        live, heard = self._context.live, utterance.heard.at(samples)
+        is_text = not live.capabilities.generates_audio
+        items = utterance.items.cut_at(samples, heard, total=utterance.total, rate=utterance.rate, by_text=is_text)
+        for item in items:
+            live.connection.truncate(item.item_id, item.seconds, item.text)
+            if item.share and not heard and self._in_history:
+                self._context.history.add_cut(item.item_id, item.share, self._record.turn_id)
