@@ -16,6 +16,7 @@ import anyio.lowlevel
 from anyio import CancelScope
 
 from vivavoce.agents.agent import AgentControl, StopResponse
+from vivavoce.agents.core.hooks import Run
 from vivavoce.agents.core.speech_handle import running_speech
 from vivavoce.agents.speech.blaming import Failure
 from vivavoce.agents.speech.flow_parts import FlowParts
@@ -39,7 +40,6 @@ from vivavoce.pipelines.tts.base import AudioChunk
 
 if TYPE_CHECKING:
     from vivavoce.agents.audio.utterance import Utterance
-    from vivavoce.agents.core.hooks import Run
     from vivavoce.agents.core.speech_handle import SpeechControl
     from vivavoce.agents.records import StageOwner, TurnOutcome
     from vivavoce.agents.speech.context import ReplyContext
