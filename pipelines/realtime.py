@@ -51,8 +51,8 @@ from vivavoce.pipelines.media.resample import Resampler
 from vivavoce.pipelines.pipeline import Pipeline, PipelineCapabilities, PipelineConnection, PipelineContext
 from vivavoce.pipelines.realtime_model import events as rt
 from vivavoce.pipelines.realtime_model.base import RealtimeModel, RealtimeSetup, TurnDetection
-from vivavoce.pipelines.realtime_model.conversation import LinkedConversation
-from vivavoce.pipelines.realtime_model.link import RealtimeLink
+from vivavoce.pipelines.realtime_model.conversation import ModelConversation
+from vivavoce.pipelines.realtime_model.reconnecting import ReconnectingModel
 from vivavoce.pipelines.realtime_model.turn_audio import TurnAudio
 from vivavoce.pipelines.speaking.at_rate import at_rate
 from vivavoce.pipelines.speaking.voice import Voice
@@ -199,7 +199,7 @@ class RealtimePipelineConnection(PipelineConnection):
         self._is_local = pipeline.turn_detection == "local"
         self._instructions, self._tools = context.instructions, tuple(context.tools)
         self._input_rate = context.input_rate
-        self._link = RealtimeLink(
+        self._model = ReconnectingModel(
             pipeline.model,
             setup=self._setup,
             on_event=self._on_model_event,
@@ -209,8 +209,8 @@ class RealtimePipelineConnection(PipelineConnection):
             retries=options.reconnect,
             open_limit=context.open_limit,
         )
-        self._conversation = LinkedConversation(self._link)
-        self._turn_audio = TurnAudio(self._link, is_local=self._is_local)
+        self._conversation = ModelConversation(self._model)
+        self._turn_audio = TurnAudio(self._model, is_local=self._is_local)
         self._ears = Ears(
             parts,
             options,
@@ -225,12 +225,12 @@ class RealtimePipelineConnection(PipelineConnection):
         """Connect and take events until cancelled."""
         self._ears.open()
         if not self._ears.needs_task:
-            await self._link.run(task_status=task_status)
+            await self._model.run(task_status=task_status)
             return
         try:
             async with anyio.create_task_group() as group:
                 await group.start(self._ears.run)
-                await self._link.run(task_status=task_status)
+                await self._model.run(task_status=task_status)
         except ExceptionGroup as failures:
             raise first_error(failures) from failures
 
@@ -271,7 +271,7 @@ class RealtimePipelineConnection(PipelineConnection):
 
     async def _generate(self, request: GenerateRequest) -> AsyncGenerator[LLMEvent | AudioChunk, None]:
         self.update(request.instructions or self._instructions, request.tools or self._tools)
-        connection = await self._link.live()
+        connection = await self._model.live()
         async with aclosing(self._answer(connection.generate(request))) as answer:
             async for item in answer:
                 yield item
@@ -279,13 +279,13 @@ class RealtimePipelineConnection(PipelineConnection):
     async def _answer(
         self, stream: AsyncGenerator[LLMEvent | AudioChunk, None]
     ) -> AsyncGenerator[LLMEvent | AudioChunk, None]:
-        with self._link.answering():
+        with self._model.answering():
             async with aclosing(stream) as items:
                 async for item in items:
                     if isinstance(item, ToolCall):
-                        self._link.known.add(item.call_id)
+                        self._model.known.add(item.call_id)
                     elif isinstance(item, _SPOKEN):
-                        self._link.known.add(item.item_id)
+                        self._model.known.add(item.item_id)
                     yield item
 
     def speak(self, text: str | AsyncIterator[str]) -> AsyncGenerator[AudioChunk, None]:
@@ -296,11 +296,11 @@ class RealtimePipelineConnection(PipelineConnection):
 
     async def _say(self, text: str | AsyncIterator[str]) -> AsyncGenerator[AudioChunk, None]:
         whole = text if isinstance(text, str) else "".join([piece async for piece in text])
-        connection = await self._link.live()
-        with self._link.answering():
+        connection = await self._model.live()
+        with self._model.answering():
             async with aclosing(connection.say(whole)) as chunks:
                 async for chunk in chunks:
-                    self._link.known.add(chunk.item_id)
+                    self._model.known.add(chunk.item_id)
                     yield chunk
 
     def accept(self, remote_reply_id: str) -> AsyncGenerator[LLMEvent | AudioChunk, None]:
@@ -309,24 +309,24 @@ class RealtimePipelineConnection(PipelineConnection):
         Raises:
             KeyError: There is no such answer, or its connection was lost.
         """
-        if self._link.connection is None:
+        if self._model.connection is None:
             raise KeyError(f"no remote answer {remote_reply_id!r}: its connection was lost")
-        return self._answer(self._link.connection.accept(remote_reply_id))
+        return self._answer(self._model.connection.accept(remote_reply_id))
 
     def refuse(self, remote_reply_id: str) -> None:
         """Cancel an answer that the model began."""
-        if self._link.connection is not None:
-            self._link.connection.refuse(remote_reply_id)
+        if self._model.connection is not None:
+            self._model.connection.refuse(remote_reply_id)
 
     # --- the conversation
 
     def truncate(self, item_id: str, played_seconds: float, heard_text: str) -> None:
         """Inform the model how much was heard, if it truncates."""
-        if self._link.connection is not None and self._can.truncates and item_id in self._link.known:
-            self._link.connection.truncate(item_id, played_seconds, heard_text)
+        if self._model.connection is not None and self._can.truncates and item_id in self._model.known:
+            self._model.connection.truncate(item_id, played_seconds, heard_text)
 
     @property
-    def conversation(self) -> LinkedConversation:
+    def conversation(self) -> ModelConversation:
         """The remote model's copy of the history."""
         return self._conversation
 
@@ -336,15 +336,15 @@ class RealtimePipelineConnection(PipelineConnection):
         """Pass on new instructions and tools, for the next answer."""
         if is_history_changed:
             self._instructions, self._tools = instructions, tuple(tools)
-            self._link.replace()
+            self._model.replace()
             return
         if (instructions, tuple(tools)) == (self._instructions, self._tools):
             return
         self._instructions, self._tools = instructions, tuple(tools)
         if not self._can.updates:
-            self._link.replace()
-        elif self._link.connection is not None:
-            self._link.connection.update(instructions, tools)
+            self._model.replace()
+        elif self._model.connection is not None:
+            self._model.connection.update(instructions, tools)
 
     async def aclose(self) -> None:
         """Free ears and voice; the model's connection ended with `run()`."""
@@ -369,11 +369,11 @@ class RealtimePipelineConnection(PipelineConnection):
             self._turn_audio.speech_started()
         elif isinstance(event, ev.UserSpeechEnded):
             if not self._is_local:
-                self._link.user_is(silent=True)
+                self._model.user_is(silent=True)
         elif isinstance(event, ev.UserTurnEnded) and not self._is_local:
             return  # the server decides, not the recogniser
         elif isinstance(event, ev.UserFinal):
-            self._link.settle()
+            self._model.settle()
         self._emit(event)
 
     def _on_model_event(self, event: rt.RealtimeEvent) -> None:
@@ -386,7 +386,7 @@ class RealtimePipelineConnection(PipelineConnection):
             return
         at = self._clock.now() - event.ago - self._ears.delay
         is_start = isinstance(event, rt.RealtimeSpeechStarted)
-        self._link.user_is(silent=not is_start)
+        self._model.user_is(silent=not is_start)
         self._emit(ev.UserSpeechStarted(at) if is_start else ev.UserSpeechEnded(at))
 
     def _on_transcript(self, event: rt.RealtimeTranscript) -> None:
@@ -401,13 +401,13 @@ class RealtimePipelineConnection(PipelineConnection):
         if self._is_local:
             self.refuse(event.reply_id)
         else:
-            self._link.user_is(silent=True)
+            self._model.user_is(silent=True)
             self._conversation.reply_began(event.reply_id, event.item_id)
             self._emit(ev.RemoteReplyStarted(event.reply_id, event.item_id))
 
     def _on_turn_ended(self, event: rt.RealtimeTurnEnded) -> None:
         if not self._is_local:
-            self._link.user_is(silent=True)
+            self._model.user_is(silent=True)
             self._emit(ev.UserTurnEnded(event.item_id))
 
     def _on_committed(self, event: rt.RealtimeInputCommitted) -> None:
@@ -424,7 +424,7 @@ class RealtimePipelineConnection(PipelineConnection):
         unheard: list[AudioFrame] = []
         if not recovered and self._pipeline.components.stt is None:
             to_caller = Resampler(self._can.input_rate, self._input_rate)
-            unheard = [to_caller.push(frame) for frame in self._link.take_unheard()]
+            unheard = [to_caller.push(frame) for frame in self._model.take_unheard()]
         self._emit(ev.PipelineFailed(error, recovered, "realtime_model", tuple(f for f in unheard if f.data)))
 
     def _on_usage(self, event: Usage) -> None:

@@ -20,7 +20,7 @@ from vivavoce.pipelines.events import (
 )
 from vivavoce.pipelines.listening.denoising import Denoising
 from vivavoce.pipelines.listening.recognizer import Recognizer
-from vivavoce.pipelines.listening.stages import Listener, at_rate
+from vivavoce.pipelines.listening.stages import Listener, resampled
 from vivavoce.pipelines.listening.turn_predictor import TurnPredictor
 from vivavoce.pipelines.listening.voice_activity import VoiceActivity
 from vivavoce.pipelines.media.frame import AudioFrame
@@ -66,13 +66,13 @@ class Ears:
         rate = context.input_rate if denoise is None else denoise.capabilities.sample_rate
         stages: list[Listener] = []
         if model is not None:
-            stages.append(at_rate(model, rate, model_rate))
+            stages.append(resampled(model, rate, model_rate))
         if stt is not None and self._recognizer is not None:
-            stages.append(at_rate(self._recognizer, rate, stt.capabilities.sample_rate))
+            stages.append(resampled(self._recognizer, rate, stt.capabilities.sample_rate))
         if detector is not None and self._predictor is not None and detector.capabilities.needs_audio:
-            stages.append(at_rate(self._predictor, rate, detector.capabilities.sample_rate))
+            stages.append(resampled(self._predictor, rate, detector.capabilities.sample_rate))
         if vad is not None and self._activity is not None:  # last: its events are about frames that the others have
-            stages.append(at_rate(self._activity, rate, vad.capabilities.sample_rate))
+            stages.append(resampled(self._activity, rate, vad.capabilities.sample_rate))
         self._stages = tuple(stages)
 
     @property

@@ -32,6 +32,6 @@ class Resampled:
             self._listener.push(changed)
 
 
-def at_rate(listener: Listener, input_rate: int, output_rate: int) -> Listener:
+def resampled(listener: Listener, input_rate: int, output_rate: int) -> Listener:
     """Return the listener itself if the rates are equal, else a `Resampled` one."""
     return listener if input_rate == output_rate else Resampled(listener, input_rate, output_rate)

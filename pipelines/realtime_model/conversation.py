@@ -1,4 +1,4 @@
-"""LinkedConversation: reports changes of a session's history to a realtime model."""
+"""ModelConversation: reports changes of a session's history to a realtime model."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from collections.abc import Sequence
 from vivavoce.pipelines.llm.chat_context import ChatItem, ChatMessage
 from vivavoce.pipelines.llm.remote_conversation import RemoteConversation
 from vivavoce.pipelines.media.frame import VideoFrame
-from vivavoce.pipelines.realtime_model.link import RealtimeLink
+from vivavoce.pipelines.realtime_model.reconnecting import ReconnectingModel
 
 
-class LinkedConversation(RemoteConversation):
+class ModelConversation(RemoteConversation):
     """Maps the session's items to the model's names for them."""
 
-    def __init__(self, link: RealtimeLink) -> None:
-        self._link = link
+    def __init__(self, model: ReconnectingModel) -> None:
+        self._model = model
         self._answered: dict[str, str] = {}
         self._told: dict[str, tuple[str, ...]] = {}
 
     def append(self, item: ChatItem, said_as: Sequence[str] = ()) -> None:
         """Send the item unless the model's present connection has heard or said it."""
-        if self._link.known.isdisjoint(said_as):
-            self._link.append(item)
+        if self._model.known.isdisjoint(said_as):
+            self._model.append(item)
         self._told[item.id] = tuple(said_as) or (item.id,)
 
     def reply_began(self, reply_id: str, item_id: str) -> None:
@@ -30,13 +30,13 @@ class LinkedConversation(RemoteConversation):
 
     def bind_turn(self, turn_id: str, remote_reply_id: str) -> None:
         """Note which of the model's items belong to that turn."""
-        self._link.bind(turn_id, self._answered.pop(remote_reply_id, ""))
+        self._model.bind(turn_id, self._answered.pop(remote_reply_id, ""))
 
     def show(self, frame: VideoFrame) -> None:
         """Send a picture to a model that takes video; without a connection it is dropped."""
-        self._link.show(frame)
+        self._model.show(frame)
 
     def remove(self, item: ChatItem) -> None:
         """Have the model forget a message."""
         if isinstance(item, ChatMessage):
-            self._link.remove(item.turn_id if item.role == "user" else "", self._told.pop(item.id, ()))
+            self._model.remove(item.turn_id if item.role == "user" else "", self._told.pop(item.id, ()))

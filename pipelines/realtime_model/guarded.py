@@ -1,6 +1,6 @@
 """GuardedConnection: a model's connection behind the boundary to its code, with the same methods.
 
-A synchronous call that raises loses the connection: it is reported once, later calls do nothing, and the link opens
+A synchronous call that raises loses the connection: it is reported once, later calls do nothing, and its owner opens
 another connection, which receives the history. Streams raise only ProviderErrors.
 """
 
@@ -92,7 +92,7 @@ class GuardedConnection(RealtimeConnection):
         self._call(self._connection.push_video, frame)
 
     def events(self) -> AsyncIterator[rt.RealtimeEvent]:
-        """Yield the server's events; the link guards it."""
+        """Yield the server's events; the caller guards it."""
         return self._connection.events()
 
     # --- answers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vivavoce.pipelines.media.buffer import RecentFrames
 from vivavoce.pipelines.media.frame import AudioFrame
-from vivavoce.pipelines.realtime_model.link import RealtimeLink
+from vivavoce.pipelines.realtime_model.reconnecting import ReconnectingModel
 
 ONSET_SECONDS = 0.5
 """Audio before the VAD's report that the model receives too, so that it hears the first syllable."""
@@ -17,39 +17,39 @@ class TurnAudio:
     detection it receives everything.
     """
 
-    def __init__(self, link: RealtimeLink, *, is_local: bool) -> None:
-        self._link = link
+    def __init__(self, model: ReconnectingModel, *, is_local: bool) -> None:
+        self._model = model
         self._is_local = is_local
         self._is_open = not is_local
         self._onset = RecentFrames(ONSET_SECONDS)
 
     def __repr__(self) -> str:
-        return f"TurnAudio({self._link!r})"
+        return f"TurnAudio({self._model!r})"
 
     def push(self, frame: AudioFrame) -> None:
         """Send a frame, or keep it while no turn is open. Without a connection it waits for the next one."""
         if self._is_open:
-            self._link.push(frame)
+            self._model.push(frame)
         else:
             self._onset.push(frame)
 
     def speech_started(self) -> None:
         """A turn begins, or goes on: send the kept onset."""
-        self._link.user_is(silent=False)
+        self._model.user_is(silent=False)
         if not self._is_open:
             self._is_open = True
             for frame in self._onset.drain():
-                self._link.push(frame)
+                self._model.push(frame)
 
     def commit(self, *, is_speaking: bool) -> None:
         """The turn is over. With local turn detection, the model receives no more until the caller speaks again."""
         if self._is_local:
-            self._link.commit()
+            self._model.commit()
             self._is_open = is_speaking
-        self._link.user_is(silent=True)
+        self._model.user_is(silent=True)
 
     def clear(self, *, is_speaking: bool) -> None:
         """Have the model forget the open turn's audio."""
-        self._link.clear()
+        self._model.clear()
         self._is_open = is_speaking or not self._is_local
-        self._link.user_is(silent=not is_speaking)
+        self._model.user_is(silent=not is_speaking)

@@ -12,9 +12,9 @@ from vivavoce.pipelines.llm.tools import Tool, ToolChoice
 from vivavoce.plugins.openai.options import ImageDetail
 from vivavoce.plugins.openai.transcript import Calls, Part, Transcript, Words, transcript
 from vivavoce.plugins.openai.wire import (
-    Asking,
     CallSlot,
     Reader,
+    RequestDefaults,
     arguments_of,
     data_url,
     drop_nones,
@@ -27,19 +27,19 @@ CUT_REASONS = frozenset({"length", "content_filter"})
 """Reasons why an answer may stop in the middle of a tool call."""
 
 
-def chat_body(request: GenerateRequest, asking: Asking) -> dict[str, Any]:
+def chat_body(request: GenerateRequest, defaults: RequestDefaults) -> dict[str, Any]:
     """Return the arguments of `client.chat.completions.create()`."""
-    options = asking.options
+    options = defaults.options
     body = drop_nones(
-        model=asking.model,
-        messages=_messages(transcript(request, is_strict=not asking.is_openai), options.image_detail),
+        model=defaults.model,
+        messages=_messages(transcript(request, is_strict=not defaults.is_openai), options.image_detail),
         stream=True,
         stream_options={"include_usage": True},
         temperature=options.temperature,
-        reasoning_effort=asking.reasoning_effort,
+        reasoning_effort=defaults.reasoning_effort,
     )
     if options.max_output_tokens is not None:
-        body["max_completion_tokens" if asking.is_openai else "max_tokens"] = options.max_output_tokens
+        body["max_completion_tokens" if defaults.is_openai else "max_tokens"] = options.max_output_tokens
     if request.tools:
         body["tools"] = [_tool(tool) for tool in request.tools]
         body |= drop_nones(tool_choice=_choice(request.tool_choice), parallel_tool_calls=options.parallel_tool_calls)

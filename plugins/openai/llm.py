@@ -18,7 +18,7 @@ from vivavoce.plugins.openai.component import OpenAIComponent
 from vivavoce.plugins.openai.failures import Redaction, provider_errors
 from vivavoce.plugins.openai.options import Api, LLMOptions
 from vivavoce.plugins.openai.responses import ResponsesReader, responses_body
-from vivavoce.plugins.openai.wire import Asking, Reader
+from vivavoce.plugins.openai.wire import Reader, RequestDefaults
 
 if TYPE_CHECKING:
     import openai
@@ -68,7 +68,7 @@ class LLM(OpenAIComponent, LLMPort):
             connection=self._options,
             modules=("openai.resources.chat", "openai.resources.responses"),
         )
-        self._asking = asking(model, base_url, self._options)
+        self._defaults = request_defaults(model, base_url, self._options)
 
     def __repr__(self) -> str:
         return f"LLM(model={self.model!r}, base_url={self._client.shown_url!r}, api={self._api!r})"
@@ -108,14 +108,14 @@ class LLM(OpenAIComponent, LLMPort):
         }
         stream: openai.AsyncStream[Any]
         if self._api == "chat":
-            stream = await client.chat.completions.create(**chat_body(request, self._asking), **extra)
+            stream = await client.chat.completions.create(**chat_body(request, self._defaults), **extra)
         else:
-            stream = await client.responses.create(**responses_body(request, self._asking), **extra)
+            stream = await client.responses.create(**responses_body(request, self._defaults), **extra)
         async with stream:
             yield stream
 
 
-def asking(model: str | None, base_url: str | None, options: LLMOptions) -> Asking:
+def request_defaults(model: str | None, base_url: str | None, options: LLMOptions) -> RequestDefaults:
     """Return the values that all requests have in common: defaults, and the dialect of the server's host."""
     model = model or DEFAULT_MODEL
     host = f".{urlsplit(base_url or DEFAULT_BASE_URL).hostname}"
@@ -123,4 +123,4 @@ def asking(model: str | None, base_url: str | None, options: LLMOptions) -> Aski
     effort = options.reasoning_effort
     if effort is None and model == DEFAULT_MODEL and base_url is None:
         effort = DEFAULT_EFFORT
-    return Asking(model=model, options=options, is_openai=is_openai, reasoning_effort=effort)
+    return RequestDefaults(model=model, options=options, is_openai=is_openai, reasoning_effort=effort)

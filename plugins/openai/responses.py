@@ -14,9 +14,9 @@ from vivavoce.pipelines.llm.tools import Tool, ToolChoice
 from vivavoce.plugins.openai.options import ImageDetail
 from vivavoce.plugins.openai.transcript import Calls, Transcript, Words, transcript
 from vivavoce.plugins.openai.wire import (
-    Asking,
     CallSlot,
     Reader,
+    RequestDefaults,
     arguments_of,
     data_url,
     drop_nones,
@@ -27,12 +27,12 @@ from vivavoce.plugins.openai.wire import (
 )
 
 
-def responses_body(request: GenerateRequest, asking: Asking) -> dict[str, Any]:
+def responses_body(request: GenerateRequest, defaults: RequestDefaults) -> dict[str, Any]:
     """Return the arguments of `client.responses.create()`. Nothing is stored at the server."""
-    options = asking.options
-    script = transcript(request, is_strict=not asking.is_openai)
+    options = defaults.options
+    script = transcript(request, is_strict=not defaults.is_openai)
     body = drop_nones(
-        model=asking.model,
+        model=defaults.model,
         instructions=script.instructions or None,
         input=_input(script, options.image_detail),
         stream=True,
@@ -40,8 +40,8 @@ def responses_body(request: GenerateRequest, asking: Asking) -> dict[str, Any]:
         temperature=options.temperature,
         max_output_tokens=options.max_output_tokens,
     )
-    if asking.reasoning_effort is not None:
-        body["reasoning"] = {"effort": asking.reasoning_effort}
+    if defaults.reasoning_effort is not None:
+        body["reasoning"] = {"effort": defaults.reasoning_effort}
     if request.tools:
         body["tools"] = [_tool(tool) for tool in request.tools]
         body |= drop_nones(tool_choice=_choice(request.tool_choice), parallel_tool_calls=options.parallel_tool_calls)

@@ -38,7 +38,7 @@ STATUS_OF_CODE = {"server_error": 500, "internal_server_error": 500, "rate_limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asking:
+class RequestDefaults:
     """The common values of all requests of one LLM.
 
     Args:

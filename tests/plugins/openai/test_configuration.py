@@ -13,7 +13,7 @@ from kit.servers.scripted_openai import ScriptedOpenAI, chat_answer
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent
 from vivavoce.plugins import openai
-from vivavoce.plugins.openai.llm import asking
+from vivavoce.plugins.openai.llm import request_defaults
 from vivavoce.plugins.openai.options import Dialect
 
 Read = Callable[[openai.LLM, GenerateRequest], Awaitable[list[LLMEvent]]]
@@ -138,7 +138,7 @@ def test_options_check_themselves(fields: dict[str, Any]) -> None:
     ],
 )
 def test_the_dialect_follows_the_servers_name(base_url: str | None, dialect: Dialect, is_openai: bool) -> None:
-    assert asking("m", base_url, openai.LLMOptions(dialect=dialect)).is_openai is is_openai
+    assert request_defaults("m", base_url, openai.LLMOptions(dialect=dialect)).is_openai is is_openai
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_the_dialect_follows_the_servers_name(base_url: str | None, dialect: Dia
 def test_the_default_model_does_not_reason_unless_told_to(
     model: str | None, base_url: str | None, given: str | None, sent: str | None
 ) -> None:
-    assert asking(model, base_url, openai.LLMOptions(reasoning_effort=given)).reasoning_effort == sent
+    assert request_defaults(model, base_url, openai.LLMOptions(reasoning_effort=given)).reasoning_effort == sent
 
 
 def test_the_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

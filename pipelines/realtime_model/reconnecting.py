@@ -1,4 +1,4 @@
-"""RealtimeLink: one session's conversation with a realtime model, over one or more connections.
+"""ReconnectingModel: one session's conversation with a realtime model, over one or more connections.
 
 Each connection receives everything once: the history when it is opened, the items that are added while it opens, and
 the audio that came meanwhile. A connection whose time runs out is replaced in a pause; the new one is opened before the
@@ -58,12 +58,12 @@ LEAVING_LIMIT = 1.0
 ReplacedFor: TypeAlias = Literal["limit", "lost", "update"]
 
 
-class RealtimeLink(ReconnectingStream[GuardedConnection, RealtimeEvent]):
+class ReconnectingModel(ReconnectingStream[GuardedConnection, RealtimeEvent]):
     """Keeps one session connected.
 
     Args:
         setup: Returns the present settings for a connection, given the handle to resume by.
-        on_event: Called with the events of connections, except those that the link handles itself.
+        on_event: Called with the events of connections, except those that this class handles.
         on_replaced: Called for each connection but the first, with the seconds without one and the reason.
         clock, retries, open_limit, on_failure: As for ReconnectingStream.
     """

@@ -13,7 +13,7 @@ from vivavoce.pipelines.core.errors import ProviderConnectionError
 from vivavoce.pipelines.core.retry import RetryOptions
 from vivavoce.pipelines.llm.chat_context import ChatContext, ChatMessage
 from vivavoce.pipelines.realtime_model.base import RealtimeCapabilities, RealtimeSetup
-from vivavoce.pipelines.realtime_model.link import RealtimeLink
+from vivavoce.pipelines.realtime_model.reconnecting import ReconnectingModel
 from vivavoce.pipelines.testing import ScriptedRealtimeModel
 from vivavoce.pipelines.testing.scripted_realtime import ScriptedRealtimeConnection
 
@@ -21,13 +21,13 @@ NAME = ChatMessage(role="user", content="my name is Ada")
 
 
 class Conversation:
-    """A link to a model that connects at once, until `gate` is there and not set."""
+    """A model that connects at once, until `gate` is there and not set."""
 
     def __init__(self, *, updates: bool = True) -> None:
         self.model = _Gated(capabilities=RealtimeCapabilities(updates=updates))
         self.history = ChatContext([])
         self.instructions = "Be brief."
-        self.link = RealtimeLink(
+        self.connected = ReconnectingModel(
             self.model,
             setup=self._setup,
             on_event=lambda event: None,
@@ -56,13 +56,13 @@ def lose(talk: Conversation) -> None:
 
 
 def replace(talk: Conversation) -> None:
-    talk.link.replace()
+    talk.connected.replace()
 
 
 def run(talk: Conversation, end: Callable[[Conversation], None], meanwhile: Callable[[], None]) -> None:
     async def main() -> None:
         async with anyio.create_task_group() as group:
-            await group.start(talk.link.run)
+            await group.start(talk.connected.run)
             await anyio.wait_all_tasks_blocked()
             talk.model.gate = anyio.Event()
             end(talk)
@@ -81,7 +81,7 @@ def test_an_item_added_while_the_next_connection_is_opened_reaches_it(end: Calla
 
     def meanwhile() -> None:
         talk.history.append(NAME)
-        talk.link.append(NAME)
+        talk.connected.append(NAME)
 
     run(talk, end, meanwhile)
     _, second = talk.model.connections
