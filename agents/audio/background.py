@@ -13,7 +13,6 @@ from vivavoce.agents.core.threads import ThreadPool
 from vivavoce.pipelines.core.checks import check_flag, check_number, is_number, shown
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import AudioFileError, ConfigurationError
-from vivavoce.pipelines.media.audio_file import check_audio_file
 from vivavoce.pipelines.media.frame import BYTES_PER_SAMPLE, AudioFrame
 from vivavoce.pipelines.media.gain import Gain
 from vivavoce.pipelines.media.loop import LoopedFile
@@ -81,15 +80,6 @@ class BackgroundAudioConfig:
             )
         for name in ("duck_ramp", "fade"):
             check_number(name, getattr(self, name), at_least=0, unit="s")
-
-    def check_file(self) -> None:
-        """Check that the file exists.
-
-        Raises:
-            ConfigurationError: There is no such file.
-        """
-        if self.enabled:
-            check_audio_file(self.file_path)
 
 
 class BackgroundPlayer:

@@ -14,6 +14,7 @@ from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.states import AgentState
 from vivavoce.pipelines.core.checks import shown
 from vivavoce.pipelines.core.errors import ConfigurationError, describe
+from vivavoce.pipelines.media.audio_file import check_audio_file
 
 logger = logging.getLogger(__name__)
 
@@ -41,8 +42,13 @@ def checked_config(source: BackgroundAudioSource) -> BackgroundAudioConfig:
         ConfigurationError: It is of another kind, or there is no such file.
     """
     config = as_config(source)
-    config.check_file()
+    _check_file(config)
     return config
+
+
+def _check_file(config: BackgroundAudioConfig) -> None:
+    if config.enabled:
+        check_audio_file(config.file_path)
 
 
 class BackgroundAudio:
@@ -82,7 +88,7 @@ class BackgroundAudio:
             ConfigurationError: There is no such file.
         """
         for config in self._configs:
-            config.check_file()
+            _check_file(config)
 
     def open(self) -> None:
         """Begin the files that play from the start; the caller hears them when the playout begins."""

@@ -25,13 +25,13 @@ class RunContext(ToolContext):
         session: For `say`, `reply`, `interrupt`, `close`.
         speech: The speech that made the call.
         call_id: The call's id.
-        note_update: Called with each update; returns whether the call still runs.
+        _note_update: Called with each update; returns whether the call still runs.
     """
 
     session: Session
     speech: SpeechHandle
     call_id: str
-    note_update: Callable[[str], bool] = field(default=_runs_on, repr=False)
+    _note_update: Callable[[str], bool] = field(default=_runs_on, repr=False)
 
     @property
     def userdata(self) -> Any:
@@ -49,7 +49,7 @@ class RunContext(ToolContext):
             SessionError: The call is over: it was answered, timed out or cancelled, and only its thread goes on.
         """
         text = check_text("update(text)", text)
-        if not self.note_update(text):
+        if not self._note_update(text):
             raise SessionError(f"call {self.call_id!r} is over, nothing can be said about it any more; return")
         return self.session.say(text, interruptible=self.speech.interruptible)
 

@@ -4,32 +4,64 @@ from __future__ import annotations
 
 import pytest
 
-from vivavoce.agents import Agent, ConversationFlow, Handoff, PipelineChange, SpeechHandle
+from vivavoce.agents import (
+    Agent,
+    AgentSession,
+    BackgroundAudioConfig,
+    ConversationFlow,
+    Handoff,
+    PipelineChange,
+    RunContext,
+    SpeechHandle,
+)
 from vivavoce.agents.audio.recording.session_recording import SessionRecording
 from vivavoce.agents.history.history import SessionHistory
+from vivavoce.agents.session.input import SessionInput
+from vivavoce.agents.session.wake_up_timer import WakeUpTimer
+from vivavoce.pipelines import CascadingPipeline
+from vivavoce.pipelines.testing import ScriptedTTS
 
 MEMBERS: dict[type, str] = {
     Agent: (
         "cleanup instructions on_empty_reply on_enter on_exit on_speech_in on_speech_out on_user_turn_completed "
         "server_tools session tools update_instructions update_tools"
     ),
+    BackgroundAudioConfig: "duck_ramp duck_volume enabled fade file_path looping thinking_only volume",
     ConversationFlow: "cleanup on_turn_end on_turn_start run session",
     Handoff: "agent exception id is_done outcome turn_id",
     PipelineChange: "exception id is_done outcome pipeline within",
+    RunContext: "call_id disallow_interruptions session speech update userdata",
     SessionHistory: "add_message copy items messages remove replace_text summarise",
+    SessionInput: "clear_turn commit_turn mute text",
     SessionRecording: "is_on is_paused pause records resume start stop",
     SpeechHandle: (
         "add_done_callback disallow_interruptions exception heard_text id interrupt interrupted interruptible is_done "
         "kind outcome played_seconds"
     ),
+    WakeUpTimer: "pause reset resume",
 }
 """Each public class and its public members."""
+
+OF_A_SESSION = (
+    "agent agent_state change_pipeline close conversation_flow created_at current_speech hangup history id input "
+    "interrupt leave off on on_wake_up once pipeline play_background_audio recording reply report say "
+    "set_conversation_flow snapshot start stop_background_audio turns update_agent usage user_state userdata "
+    "wait_closed wake_up wake_up_timer"
+)
+
+
+def public(members: object) -> list[str]:
+    return [member for member in dir(members) if not member.startswith("_")]
 
 
 @pytest.mark.parametrize("cls", MEMBERS, ids=lambda cls: cls.__name__)
 def test_a_public_class_has_the_members_that_applications_call_and_no_others(cls: type) -> None:
-    assert sorted(member for member in dir(cls) if not member.startswith("_")) == MEMBERS[cls].split()
+    assert public(cls) == MEMBERS[cls].split()
 
 
-def test_an_agent_has_no_public_attribute_beside_its_members_but_its_id_and_servers() -> None:
-    assert {name for name in vars(Agent("Help.")) if not name.startswith("_")} == {"id", "mcp_servers"}
+def test_an_agent_has_its_members_and_its_id_and_servers() -> None:
+    assert public(Agent("Help.")) == sorted([*MEMBERS[Agent].split(), "id", "mcp_servers"])
+
+
+def test_a_session_has_the_members_that_applications_call_and_no_others() -> None:
+    assert public(AgentSession[None](Agent("Help."), CascadingPipeline(tts=ScriptedTTS()))) == OF_A_SESSION.split()
