@@ -359,3 +359,28 @@ def test_a_remote_models_answer_waits_for_speech_over_the_caller_that_does_not_s
         (1.35, "prepare", "answer_1"),
         (3.0, "grant", "answer_1"),
     ]
+
+
+def test_words_from_before_a_speech_over_the_caller_sounds_do_not_cut_it() -> None:
+    talk = Conversation().starts(0.5).at(0.9, i.UserFinal(text="a table")).stops(1.0)
+    talk.asks(1.25, "now", when_busy="interrupt").plays(1.3).starts(1.32).until(1.9)
+    assert talk.take() == [(1.25, "grant", "now"), (1.82, "pause", "now")]
+    assert talk.at(2.0, i.UserFinal(text="for two")).take()[0] == (2.0, "interrupted", "now")
+
+
+def test_only_a_voice_that_began_before_the_first_frame_spares_what_speaks_over_the_caller() -> None:
+    for onset, outcome in ((1.29, []), (1.3, [(1.9, "interrupted", "now")])):
+        talk = Conversation().starts(0.5).stops(0.9).asks(1.15, "now", when_busy="interrupt")
+        talk.at(1.3, i.UserSpeechStarted(onset), i.PlayoutStarted("now", 1.3)).take()
+        assert [e for e in talk.at(1.9, i.UserFinal(text="for two")).take() if e[1] == "interrupted"] == outcome
+
+
+def test_a_wake_up_is_discarded_also_behind_speech_that_was_asked_for_before_the_turn() -> None:
+    talk = Conversation().speaking(interruptible=False).asks(1.2, "old", interruptible=False).starts(2.0)
+    asked(talk, 2.3, "awake", by_wake_up=True).stops(3.0).at(3.2, i.UserFinal(text="a table")).played(4.0)
+    assert short(talk) == [
+        (4.0, "commit", "turn_1"),
+        (4.0, "discarded", "awake"),
+        (4.0, "grant", "old"),
+        (4.0, "prepare", "answer_1"),
+    ]

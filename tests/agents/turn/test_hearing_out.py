@@ -140,3 +140,9 @@ def test_a_lost_recogniser_is_not_waited_for() -> None:
     talk = Conversation().starts(0.5).at(0.9, i.UserInterim(text="a table")).at(1.0, i.RecogniserLost())
     talk.at(1.2, i.SessionClosing(hears_out=True))
     assert [entry[:2] for entry in talk.take()] == [(1.2, "commit"), (1.2, "cancelled"), (1.2, "HeardOut")]
+
+
+def test_the_end_of_the_wait_is_reported_once() -> None:
+    talk = Conversation().at(1.0, CLOSING)
+    assert last(talk) == [(1.0, "HeardOut")]
+    assert last(talk.at(1.1, i.SessionClosing()).at(1.2, i.SessionClosed())) == []

@@ -120,6 +120,13 @@ def test_a_sound_that_begins_late_has_a_second_for_its_first_word() -> None:
     assert entries(talk, "commit") == [(6.0, "commit", "turn_1", "a table for two")]
 
 
+def test_a_sound_that_begins_late_is_given_that_second_and_no_more() -> None:
+    talk = Conversation(detector_timeout=1.0).says("a table", 0.5, 1.5).at(1.8, i.UserTurnPredicted(False))
+    talk.starts(4.3).until(5.29)
+    assert entries(talk, "commit") == []
+    assert entries(talk.until(5.3), "commit") == [(5.3, "commit", "turn_1", "a table")]
+
+
 def test_short_sounds_one_after_the_other_do_not_keep_a_turn_open_for_ever() -> None:
     talk = Conversation().says("a table", 0.5, 1.5)
     for number in range(30):
@@ -162,6 +169,12 @@ def test_while_the_recogniser_is_lost_nothing_is_noise() -> None:
     talk.at(9.0, i.RecogniserBack()).until(11.9)
     assert talk.take() == []
     assert talk.until(12.0).take()[0] == (12.0, "commit", "turn_1", "a table")
+
+
+def test_a_sound_is_noise_max_pause_after_a_lost_recogniser_is_back() -> None:
+    talk = Conversation().starts(0.5).at(1.0, i.RecogniserLost()).at(4.0, i.RecogniserBack()).until(8.9)
+    assert talk.take() == []
+    assert talk.until(9.0).take() == [(9.0, "drop", "turn_1", "noise")]
 
 
 def test_another_pipeline_hears_words_from_its_first_moment_on() -> None:
