@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from vivavoce.agents import Agent, AgentSession, SessionOptions
+from vivavoce.agents import Agent, AgentSession, SessionOptions, function_tool
 from vivavoce.agents.session import trace_writer
 from vivavoce.agents.session.trace_writer import TraceWriter
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness, run_virtual
@@ -19,7 +19,10 @@ from vivavoce.agents.turn.options import TurnOptions
 from vivavoce.agents.turn.trace.replay import Trace, read_trace, replay
 from vivavoce.pipelines import CascadingPipeline
 from vivavoce.pipelines.core.clock import LoopClock
-from vivavoce.pipelines.testing import ScriptedTTS, VirtualClock
+from vivavoce.pipelines.core.errors import ProviderConnectionError
+from vivavoce.pipelines.llm.tools import ToolCall
+from vivavoce.pipelines.realtime import RealtimePipeline
+from vivavoce.pipelines.testing import ScriptedRealtimeModel, ScriptedSTT, ScriptedTTS, ScriptedVAD, VirtualClock
 
 
 def call(trace_path: str | Path | None) -> SessionHarness:
@@ -49,6 +52,54 @@ def test_a_session_that_is_asked_to_writes_a_trace_that_replays(tmp_path: Path) 
     assert replay(trace) is None
     assert path.stat().st_mode & 0o777 == 0o600
     assert not any(thread.name.startswith("trace") for thread in threading.enumerate())
+
+
+def test_the_trace_replays_the_loss_of_a_pipeline(tmp_path: Path) -> None:
+    down = ProviderConnectionError("down", provider="scripted", retryable=False)
+    model, stt = ScriptedRealtimeModel(), ScriptedSTT()
+    cascade = CascadingPipeline(stt=stt, llm=ScriptedLLM("Five.", delay=0.1), tts=ScriptedTTS(), vad=ScriptedVAD())
+    pipeline = RealtimePipeline(model, vad=ScriptedVAD(), fallback=cascade)
+    options = SessionOptions(trace_path=tmp_path)
+    harness = SessionHarness(Agent("Help."), stt=stt, pipeline=pipeline, options=options)
+    harness.caller.says("what is two and three", 2.0, 3.0)
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(1.0)
+        model.fail_open(*[down] * 9)
+        model.fail(down)
+
+    harness.run(scenario, until=6.0)
+    harness.expect_history(("user", "what is two and three"), ("assistant", "Five."))
+    trace = read(tmp_path / f"{harness.session.id}.jsonl")
+    kinds = [step.event["is"] for step in trace.steps]
+    order = [kinds.index(kind) for kind in ("PipelineLost", "PipelineReady", "PipelineChangeDue", "UserFinal")]
+    assert order == sorted(order)
+    assert replay(trace) is None
+
+
+def test_the_trace_replays_the_late_answer_to_a_tool(tmp_path: Path) -> None:
+    class Clerk(Agent):
+        @function_tool
+        async def look_up(self) -> str:
+            """Look it up."""
+            await anyio.sleep(2.0)
+            return "seven"
+
+    call = ToolCall(call_id="c1", name="look_up", arguments="{}")
+    model = ScriptedLLM([call], "Seven it is.", delay=0.1)
+    harness = SessionHarness(Clerk("Help."), model, options=SessionOptions(trace_path=tmp_path))
+    harness.caller.says("how many", 0.5, 1.0)
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(2.0)
+        await harness.session.interrupt()
+
+    harness.run(scenario, until=8.0)
+    assert harness.messages[-1] == ("assistant", "Seven it is.")
+    trace = read(tmp_path / f"{harness.session.id}.jsonl")
+    answers = [effect for step in trace.steps for effect in step.effects or [] if effect["is"] == "AnswerHistory"]
+    assert answers == [{"is": "AnswerHistory", "speech_id": "late_answer_1", "turn_id": "turn_1"}]
+    assert replay(trace) is None
 
 
 def test_a_trace_changes_no_time(tmp_path: Path) -> None:

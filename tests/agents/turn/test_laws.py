@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from typing import Any
 
 import hypothesis.strategies as st
 import pytest
@@ -49,8 +50,11 @@ class TurnLaws(RuleBasedStateMachine):
         is_present=st.booleans(),
         rests=st.booleans(),
         has_vad=st.sampled_from([True, True, False]),
+        falls_back=st.sampled_from([False, False, True]),
     )
-    def begin(self, options: TurnOptions, is_started: bool, is_present: bool, rests: bool, has_vad: bool) -> None:
+    def begin(
+        self, options: TurnOptions, is_started: bool, is_present: bool, rests: bool, has_vad: bool, falls_back: bool
+    ) -> None:
         self.options = options
         self.has_vad = has_vad
         self.is_connected = True
@@ -72,6 +76,8 @@ class TurnLaws(RuleBasedStateMachine):
         self.over_caller: set[str] = set()
         self.caller = CallerWatch(options, self._may_speak_over)
         self._feed(i.SessionStarting())
+        if falls_back:
+            self._feed(i.FallbackAtStart(pipeline="p1", **self._traits))
         if is_started:
             self._feed(i.SessionStarted())
         if is_present:
@@ -313,18 +319,13 @@ class TurnLaws(RuleBasedStateMachine):
             self._feed(i.PipelineLost(self.pipelines.in_use, component, fallback))
 
     def _open_pipeline(self, change: str) -> None:
-        options = self.options
-        self._feed(
-            i.PipelineReady(
-                change_id=change,
-                detector_timeout=options.detector_timeout,
-                remote_decides=options.remote_decides,
-                hears_audio=options.hears_audio,
-                max_attempts=options.max_attempts,
-                voice_lag=options.voice_lag,
-                emits_interims=options.emits_interims,
-            )
-        )
+        self._feed(i.PipelineReady(change_id=change, **self._traits))
+
+    @property
+    def _traits(self) -> dict[str, Any]:
+        """Those of the first pipeline."""
+        names = ("detector_timeout", "remote_decides", "hears_audio", "max_attempts", "voice_lag", "emits_interims")
+        return {name: getattr(self.options, name) for name in names}
 
     @rule(pick=st.integers(0, 99), is_carried=st.booleans())
     def owe_an_answer(self, pick: int, is_carried: bool) -> None:
@@ -355,6 +356,8 @@ class TurnLaws(RuleBasedStateMachine):
 
     @rule(really=st.integers(0, 20))
     def close(self, really: int) -> None:
+        if really == 18:
+            self._feed(i.PipelineChangesClosed())
         if really >= 19:
             self._feed(i.SessionClosing(hears_out=really == 20))
 

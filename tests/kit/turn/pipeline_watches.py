@@ -87,6 +87,8 @@ class PipelineWatch:
                 self.is_ready = True
             case i.PipelineLost() if event.pipeline == self.in_use:
                 self._is_lost, self._may_close = True, not self._has_given_up
+            case i.FallbackAtStart():
+                self.in_use = event.pipeline
             case i.PipelineChangesClosed() | i.SessionClosing() | i.SessionClosed():
                 self._is_open = False
 
