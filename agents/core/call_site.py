@@ -13,11 +13,13 @@ from contextvars import ContextVar
 class CallSite:
     """One part of a session that runs code: a speech, a tool call, or a `Run` of application code."""
 
-    is_over: bool = False
-    """Whether nothing waits for the code any more. Code that it has started may still run."""
-
     def __init__(self) -> None:
         self.outer = next(call_sites(), None)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its own code has ended. Code that it has started may still run."""
+        return False
 
 
 class ToolSite(CallSite):

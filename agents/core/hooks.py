@@ -121,8 +121,14 @@ class Run(CallSite):
         self.is_cut = False
         """Whether `cut()` has cancelled it."""
         self._scope = anyio.CancelScope(shield=is_shielded)
+        self._is_over = False
         self._ended = anyio.Event()
         self._changed = anyio.Event()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended."""
+        return self._is_over
 
     @property
     def failure(self) -> Exception | None:
@@ -192,7 +198,7 @@ class Run(CallSite):
         self._set_deadline(math.inf if self._holds else anyio.current_time() + self._limit)
 
     def _end(self) -> None:
-        self.is_over = True
+        self._is_over = True
         self.hooks.ended(self)
         self._ended.set()
         self._changed.set()

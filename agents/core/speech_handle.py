@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Generator
-from contextvars import ContextVar
 from typing import Any
 
+from vivavoce.agents.core.call_site import CallSite, call_sites, calling_tool
 from vivavoce.agents.records import TurnOutcome
 from vivavoce.agents.turn.inputs import InterruptRequested, SpeechKind, SpeechProtected
 from vivavoce.pipelines.core.checks import check_flag, check_function
@@ -19,17 +19,27 @@ from vivavoce.pipelines.core.errors import SessionError, located
 
 logger = logging.getLogger(__name__)
 
-running_tool_of: ContextVar[str] = ContextVar("running_tool_of", default="")
-"""In a tool's task, the id of the speech that called it."""
 
-running_speech: ContextVar[SpeechHandle | None] = ContextVar("running_speech", default=None)
-"""In a speech's task and the tasks that it starts, its handle."""
+class SpeechSite(CallSite):
+    """The task of a speech."""
+
+    def __init__(self, speech: SpeechHandle) -> None:
+        super().__init__()
+        self.speech = speech
+
+    @property
+    def is_over(self) -> bool:
+        return self.speech.is_done
+
+
+def calling_speech() -> SpeechHandle | None:
+    """Return the speech that the calling code is part of, if it is."""
+    return next((site.speech for site in call_sites() if isinstance(site, SpeechSite)), None)
 
 
 def holds_floor() -> bool:
     """Return whether a speech that has the floor waits for the calling code; it does not wait for a tool."""
-    speech = running_speech.get()
-    return speech is not None and not speech.is_done and not running_tool_of.get()
+    return calling_tool() is None and calling_speech() is not None
 
 
 class SpeechHandle:
@@ -152,7 +162,8 @@ class SpeechControl:
         Raises:
             SessionError: The calling code is a tool of this speech.
         """
-        if running_tool_of.get() == self.id and not self._done.is_set():
+        tool = calling_tool()
+        if tool is not None and tool.speech_id == self.id and not self._done.is_set():
             raise SessionError(
                 f"speech {self.id!r} cannot be awaited inside a tool that it runs: it ends after the tool; "
                 "return from the tool, or say() something else and await that"

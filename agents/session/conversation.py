@@ -8,9 +8,10 @@ from dataclasses import replace
 
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.audio.given_audio import GivenAudio
+from vivavoce.agents.core.call_site import calling_tool
 from vivavoce.agents.core.event_source import EventSource
 from vivavoce.agents.core.inbox import InterruptedFromThread
-from vivavoce.agents.core.speech_handle import SpeechHandle, running_tool_of
+from vivavoce.agents.core.speech_handle import SpeechHandle
 from vivavoce.agents.records import TurnRecord, UsageRecord
 from vivavoce.agents.session.checks import (
     check_when_busy,
@@ -27,7 +28,6 @@ from vivavoce.agents.session.wiring import check_speech
 from vivavoce.agents.speech.flow import ConversationFlow
 from vivavoce.agents.speech.request import SpeechRequest
 from vivavoce.agents.states import AgentState, UserState
-from vivavoce.agents.tools.executor import running_call
 from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.options import WakeUp
 from vivavoce.pipelines.core.checks import check_flag
@@ -135,9 +135,11 @@ class Conversation(EventSource):
         check_flag("force", force)
         context = self._parts.context
         context.check_open()
-        hook = context.hooks.here("turn hook")
+        hook, tool = context.hooks.here("turn hook"), calling_tool()
         request = i.InterruptRequested(
-            force=force, from_tool_of=running_tool_of.get(), hook_of="" if hook is None else hook.answer_id
+            force=force,
+            from_tool_of="" if tool is None else tool.speech_id,
+            hook_of="" if hook is None else hook.answer_id,
         )
         context.inbox.post(request)
         if context.inbox.is_here:
@@ -182,7 +184,7 @@ class Conversation(EventSource):
             context.inbox.on_loop(lambda: parts.transcripts.turn(parts.speeches.discard(speech.handle)))
             return speech.handle
         check_speech(context.live.capabilities, self.pipeline.name, request)
-        hook = context.hooks.here("agent hook")
+        hook, tool = context.hooks.here("agent hook"), calling_tool()
         if hook is not None:
             request = replace(request, by_hook=True)
         asked = i.SpeechRequested(
@@ -192,8 +194,8 @@ class Conversation(EventSource):
             priority=priority,
             when_busy=when_busy,
             by_hook=request.by_hook,
-            from_tool_of=running_tool_of.get(),
-            from_call=running_call.get(),
+            from_tool_of="" if tool is None else tool.speech_id,
+            from_call="" if tool is None else tool.call_id,
             by_wake_up=parts.wake_up_call.is_running_here,
             is_whole=isinstance(request.text, str),
         )

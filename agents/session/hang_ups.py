@@ -10,9 +10,10 @@ import anyio
 
 from vivavoce.agents.audio.playout import Playout
 from vivavoce.agents.audio.utterance import Utterance
+from vivavoce.agents.core.call_site import calling_tool
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.inbox import LoopCall
-from vivavoce.agents.core.speech_handle import SpeechHandle, running_speech, running_tool_of
+from vivavoce.agents.core.speech_handle import SpeechHandle, calling_speech
 from vivavoce.agents.session.caller import Caller
 from vivavoce.agents.session.speeches import Speeches
 from vivavoce.agents.states import CloseReason
@@ -90,9 +91,9 @@ class HangUps:
         check_flag("after_speech", after_speech)
         self._context.check_open()
         self._caller.transport.check_hangup()
-        tool_of, speech = running_tool_of.get(), running_speech.get()
-        own = tool_of or ("" if speech is None else speech.id)
-        request = HangUp(own, in_tool=bool(tool_of), is_here=self._context.inbox.is_here)
+        tool, speech = calling_tool(), calling_speech()
+        own = tool.speech_id if tool is not None else "" if speech is None else speech.id
+        request = HangUp(own, in_tool=tool is not None, is_here=self._context.inbox.is_here)
         self._context.inbox.on_loop(lambda: self._begin(request, CloseReason.USER_INITIATED, after_speech=after_speech))
         return request
 

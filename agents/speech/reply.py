@@ -16,8 +16,9 @@ import anyio.lowlevel
 from anyio import CancelScope
 
 from vivavoce.agents.agent import AgentControl, StopResponse
+from vivavoce.agents.core.call_site import call_site
 from vivavoce.agents.core.hooks import Run
-from vivavoce.agents.core.speech_handle import running_speech
+from vivavoce.agents.core.speech_handle import SpeechSite
 from vivavoce.agents.speech.blaming import Failure
 from vivavoce.agents.speech.flow_parts import FlowParts
 from vivavoce.agents.speech.given_text import speak_given
@@ -170,7 +171,7 @@ class Reply:
 
     async def _run(self) -> None:
         outcome: TurnOutcome = "cancelled"
-        running_speech.set(self.handle)
+        call_site.set(SpeechSite(self.handle))
         log_turn(self.record.turn_id)
         on_retry.set(self._note_retry)
         try:

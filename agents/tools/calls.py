@@ -9,7 +9,7 @@ import anyio
 from vivavoce.agents import events as ev
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.core.context import SessionContext
-from vivavoce.agents.core.speech_handle import SpeechHandle, running_tool_of
+from vivavoce.agents.core.speech_handle import SpeechHandle
 from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.records import ToolRecord
 from vivavoce.agents.tools.batch import PendingHandoff, StepCalls
@@ -47,7 +47,6 @@ class ToolCalls:
         self._context = context
         self._history = history
         self._hand_off = hand_off
-        self._is_closing = False
         self._pending: list[StepCalls] = []
         """The calls that are not in the history yet."""
         self._uncarried: list[StepCalls] = []
@@ -70,16 +69,13 @@ class ToolCalls:
             self._context.log.note(
                 ev.ToolStarted, turn_id=turn_id, tool=call.name, call_id=call.call_id, arguments=call.arguments
             )
-        token = running_tool_of.set(handle.id)  # inherited by the tasks started here
-        try:
-            batch = self._executor.start(
-                self._context.group,
-                calls,
-                tools,
-                lambda call, note: RunContext(self._context.session, handle, call.call_id, note),
-            )
-        finally:
-            running_tool_of.reset(token)
+        batch = self._executor.start(
+            self._context.group,
+            calls,
+            tools,
+            lambda call, note: RunContext(self._context.session, handle, call.call_id, note),
+            speech_id=handle.id,
+        )
         self._count += 1
         step = StepCalls(f"results_{self._count}", turn_id, batch)
         self._pending.append(step)
@@ -150,7 +146,6 @@ class ToolCalls:
 
     async def cancel(self) -> None:
         """Cancel all calls and wait until each has settled; the caller bounds it."""
-        self._is_closing = True
         self._executor.cancel()
         for step in list(self._pending):
             self.release(step)
@@ -183,7 +178,7 @@ class ToolCalls:
             batch = step.batch
             if batch.is_settled and step.is_spoken:
                 self._pending.remove(step)
-                if batch.agents and not self._is_closing:
+                if batch.agents and not self._context.closing.is_asked:
                     self._begin_handoff(step)
                 self._history.add_calls(batch.calls, [o for o in batch.outputs if o is not None], step.turn_id)
                 self._report_owed(step)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
-from contextvars import ContextVar
 from functools import partial
 from typing import Any, Protocol
 
@@ -12,6 +11,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from vivavoce.agents.agent import Agent
+from vivavoce.agents.core.call_site import ToolSite, call_site
 from vivavoce.agents.core.threads import ThreadPool, ended_with
 from vivavoce.agents.tools.batch import CANCELLED, ToolBatch
 from vivavoce.pipelines.core.clock import Clock
@@ -33,9 +33,6 @@ class ToolWatch(Protocol):
     def failed(self, error: BaseException) -> None:
         """Called with the error that the tool raised."""
 
-
-running_call: ContextVar[str] = ContextVar("running_call", default="")
-"""In a tool's task, the id of its call."""
 
 SettledCallback = Callable[[ToolCall, ToolOutput, float], None]
 
@@ -80,17 +77,20 @@ class ToolExecutor:
         calls: Sequence[ToolCall],
         tools: Sequence[Tool[..., Any]],
         context: Callable[[ToolCall, Callable[[str], bool]], ToolContext],
+        *,
+        speech_id: str = "",
     ) -> ToolBatch:
         """Run `calls` side by side in `group` and return their batch at once.
 
         Args:
             context: Makes the value of a tool's context parameter, from the call and its batch's `note_update`.
+            speech_id: The speech that made the calls.
         """
         batch = ToolBatch(tuple(calls), [None] * len(calls), [None] * len(calls))
         by_name = {tool.name: tool for tool in tools}
         for index, call in enumerate(batch.calls):
             given = context(call, partial(batch.note_update, index))
-            group.start_soon(self._run, batch, index, by_name, given, name=f"tool {call.name}")
+            group.start_soon(self._run, batch, index, by_name, given, speech_id, name=f"tool {call.name}")
         return batch
 
     def cancel(self) -> None:
@@ -98,9 +98,11 @@ class ToolExecutor:
         for scope in self._scopes:
             scope.cancel()
 
-    async def _run(self, batch: ToolBatch, index: int, tools: dict[str, Tool[..., Any]], context: ToolContext) -> None:
+    async def _run(
+        self, batch: ToolBatch, index: int, tools: dict[str, Tool[..., Any]], context: ToolContext, speech_id: str
+    ) -> None:
         call = batch.calls[index]
-        running_call.set(call.call_id)
+        call_site.set(ToolSite(speech_id, call.call_id))
         with self._watch(call, call.name in tools) as watch:
             await self._settle(batch, index, tools, context, watch)
 
