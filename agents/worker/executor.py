@@ -12,7 +12,7 @@ from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskGroup, TaskStatus
 
 from vivavoce.agents.telemetry.telemetry import Telemetry
-from vivavoce.agents.worker.job import JobContext
+from vivavoce.agents.worker.job import JobContext, JobControl
 from vivavoce.agents.worker.options import WorkerOptions, api_credentials
 from vivavoce.agents.worker.protocol import JobAssigned
 from vivavoce.agents.worker.run import JobRun
@@ -78,10 +78,10 @@ class TaskExecutor(JobExecutor):
         assert self._tasks is not None, "run() comes first"
         job = assigned.job
         access = api_credentials(self._options, url)
-        context = JobContext(
+        control = JobControl(
             job, url=url, token=assigned.token, shared=self._shared, tasks=self._tasks, credentials=access
         )
-        run = self._runs[job.id] = JobRun(context, self._entrypoint, self._options, self._tasks, self._telemetry)
+        run = self._runs[job.id] = JobRun(control, self._entrypoint, self._options, self._tasks, self._telemetry)
         self._tasks.start_soon(self._run_job, job.id, run)
 
     def end(self, job_id: str, reason: str, *, is_forced: bool) -> None:

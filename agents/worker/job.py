@@ -1,4 +1,4 @@
-"""JobContext: the argument of an entrypoint, with the job's room and the ways to end the job."""
+"""JobContext, the argument of an entrypoint: the job's room and the ways to end the job; JobControl, its state."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
     from livekit import rtc
 
-__all__ = ["JobContext", "JobInfo", "get_job_context"]
+__all__ = ["JobContext", "JobControl", "JobInfo", "get_job_context"]
 
 logger = logging.getLogger(__name__)
 
@@ -49,76 +49,35 @@ class _Join:
 
 
 class JobContext:
-    """A running job: its room, its facts, its end. The worker makes one for each job.
+    """A running job: its room, its facts, its end. The worker makes one for each job."""
 
-    Args:
-        job: Facts of the job, as the server sent them.
-        url: URL of the job's server.
-        token: Token with which the agent joins the room.
-        shared: The dict that the worker's prewarm filled.
-        tasks: Task group of everything that the job starts.
-        credentials: For the server's API; None without a key.
-    """
-
-    def __init__(
-        self,
-        job: JobInfo,
-        *,
-        url: str,
-        token: str,
-        shared: dict[str, Any],
-        tasks: TaskGroup,
-        credentials: Credentials | None = None,
-    ) -> None:
-        self._credentials = credentials
-        self._job = job
-        self._url = url
-        self._token = token
-        self._shared = shared
-        self._tasks = tasks
-        self._loop = asyncio.get_running_loop()
-        self._room: rtc.Room | None = None
-        self._join: _Join | None = None
-        self._ended = anyio.Event()
-        self._reason = ""
-        self._news: set[anyio.Event] = set()
-        self._sessions: list[SessionClose] = []
-        self._open_sessions = 0
-        self._last_close: CloseReport | None = None
-        self._has_returned = False
-        self._is_vacated = False
-        self._callbacks: list[Callable[[str], Awaitable[None] | None]] = []
+    def __init__(self, control: JobControl) -> None:
+        self._control = control
 
     @property
     def job(self) -> JobInfo:
         """Facts of the job, as the server sent them."""
-        return self._job
+        return self._control.job
 
     @property
     def room(self) -> rtc.Room:
         """The job's room, made on first use and joined by `connect()`."""
-        if self._room is None:
-            from livekit import rtc
-
-            self._room = rtc.Room(self._loop)
-            self._room.on("disconnected", self._on_disconnected)
-            self._room.on("participant_connected", self._on_news)
-        return self._room
+        return self._control.room
 
     @property
     def shared(self) -> dict[str, Any]:
         """The dict that the worker's prewarm filled, one for all jobs of the process."""
-        return self._shared
+        return self._control.shared
 
     @property
     def reason(self) -> str:
         """Why the job has ended; empty while it runs."""
-        return self._reason
+        return self._control.reason
 
     @property
     def credentials(self) -> Credentials | None:
         """For the server's API; None if the worker has no key."""
-        return self._credentials
+        return self._control.credentials
 
     async def connect(self, *, auto_subscribe: bool = True) -> None:
         """Join the room; a second call returns at once. Cancelling the caller does not cancel the joining.
@@ -128,17 +87,7 @@ class JobContext:
             WorkerError: The job has ended.
         """
         check_flag("auto_subscribe", auto_subscribe)
-        self._check_running("connect()")
-        if self._join is None:
-            self._join = _Join()
-            self._tasks.start_soon(self._join_room, self._join, auto_subscribe)
-        join = self._join
-        await join.done.wait()
-        if join.error:
-            if self._join is join:
-                self._join = None  # the next call tries again
-            raise RoomError(join.error)
-        self._check_running("connect()")
+        await self._control.connect(auto_subscribe)
 
     async def wait_for_participant(
         self,
@@ -164,19 +113,9 @@ class JobContext:
         check_number("limit", limit, at_least=0, unit="s")
         await self.connect()
         with anyio.move_on_after(limit):
-            while True:
-                self._check_running("wait_for_participant()")
-                for participant in self.room.remote_participants.values():
-                    if _fits(participant, identity, kind):
-                        return participant
-                news = anyio.Event()
-                self._news.add(news)
-                try:
-                    await news.wait()
-                finally:
-                    self._news.discard(news)
+            return await self._control.participant(identity, kind)
         whom = "a participant" if identity is None else f"the participant {identity!r}"
-        raise RoomError(f"{whom} had to join room {self._job.room!r} within {limit} s, none did; mind `limit`")
+        raise RoomError(f"{whom} had to join room {self.job.room!r} within {limit} s, none did; mind `limit`")
 
     def attach_session(self, close: SessionClose) -> None:
         """Register `close`: the job's end calls `close(reason)` before the shutdown callbacks and before leaving the
@@ -185,16 +124,13 @@ class JobContext:
         Raises:
             WorkerError: The job has ended; close what was started.
         """
-        self._check_running("a session")
-        self._sessions.append(close)
+        self._control.attach_session(close)
 
     def session_begins(self, wait_closed: SessionClosed) -> None:
         """Count a session that starts now: the end of the last one ends the job, unless a new session continues its
         conversation.
         """
-        self._open_sessions += 1
-        call = OwnedCall(f"waiting for a session of job {self._job.id}", partial(self._follow_session, wait_closed))
-        self._tasks.start_soon(call.run)
+        self._control.session_begins(wait_closed)
 
     def add_shutdown_callback(self, callback: ShutdownCallback) -> None:
         """Register `callback`: it is called when the job has ended and its sessions are closed.
@@ -209,12 +145,116 @@ class JobContext:
             WorkerError: The job has ended.
         """
         check_function("callback", callback)
-        self._check_running("add_shutdown_callback()")
-        self._callbacks.append(_taking_reason(callback))
+        self._control.add_callback(callback)
 
     def shutdown(self, reason: str = "") -> None:
         """End the job; callable from any thread, and without effect if the job has ended."""
-        reason = check_text("reason", reason) or "shutdown"
+        self._control.shutdown(check_text("reason", reason) or "shutdown")
+
+
+class JobControl:
+    """The state of a job, which the worker changes and its `context` shows.
+
+    Args:
+        job: Facts of the job, as the server sent them.
+        url: URL of the job's server.
+        token: Token with which the agent joins the room.
+        shared: The dict that the worker's prewarm filled.
+        tasks: Task group of everything that the job starts.
+        credentials: For the server's API; None without a key.
+    """
+
+    def __init__(
+        self,
+        job: JobInfo,
+        *,
+        url: str,
+        token: str,
+        shared: dict[str, Any],
+        tasks: TaskGroup,
+        credentials: Credentials | None = None,
+    ) -> None:
+        self.job = job
+        self.shared = shared
+        self.credentials = credentials
+        self.reason = ""
+        self.context = JobContext(self)
+        self._url = url
+        self._token = token
+        self._tasks = tasks
+        self._loop = asyncio.get_running_loop()
+        self._room: rtc.Room | None = None
+        self._join: _Join | None = None
+        self._ended = anyio.Event()
+        self._news: set[anyio.Event] = set()
+        self._sessions: list[SessionClose] = []
+        self._open_sessions = 0
+        self._last_close: CloseReport | None = None
+        self._has_returned = False
+        self._is_vacated = False
+        self._callbacks: list[Callable[[str], Awaitable[None] | None]] = []
+
+    @property
+    def room(self) -> rtc.Room:
+        """The job's room, made on first use."""
+        if self._room is None:
+            from livekit import rtc
+
+            self._room = rtc.Room(self._loop)
+            self._room.on("disconnected", self._on_disconnected)
+            self._room.on("participant_connected", self._on_news)
+        return self._room
+
+    async def connect(self, auto_subscribe: bool) -> None:
+        """Join the room; see `JobContext.connect`."""
+        self._check_running("connect()")
+        if self._join is None:
+            self._join = _Join()
+            self._tasks.start_soon(self._join_room, self._join, auto_subscribe)
+        join = self._join
+        await join.done.wait()
+        if join.error:
+            if self._join is join:
+                self._join = None  # the next call tries again
+            raise RoomError(join.error)
+        self._check_running("connect()")
+
+    async def participant(self, identity: str | None, kind: int | None) -> rtc.RemoteParticipant:
+        """Return the first participant that fits, as soon as there is one; the caller limits the wait.
+
+        Raises:
+            WorkerError: The job has ended.
+        """
+        while True:
+            self._check_running("wait_for_participant()")
+            for participant in self.room.remote_participants.values():
+                if _fits(participant, identity, kind):
+                    return participant
+            news = anyio.Event()
+            self._news.add(news)
+            try:
+                await news.wait()
+            finally:
+                self._news.discard(news)
+
+    def attach_session(self, close: SessionClose) -> None:
+        """Register a session's close; see `JobContext.attach_session`."""
+        self._check_running("a session")
+        self._sessions.append(close)
+
+    def session_begins(self, wait_closed: SessionClosed) -> None:
+        """Count a session; see `JobContext.session_begins`."""
+        self._open_sessions += 1
+        call = OwnedCall(f"waiting for a session of job {self.job.id}", partial(self._follow_session, wait_closed))
+        self._tasks.start_soon(call.run)
+
+    def add_callback(self, callback: ShutdownCallback) -> None:
+        """Register a shutdown callback; see `JobContext.add_shutdown_callback`."""
+        self._check_running("add_shutdown_callback()")
+        self._callbacks.append(_taking_reason(callback))
+
+    def shutdown(self, reason: str) -> None:
+        """End the job, from any thread."""
         try:
             is_here = asyncio.get_running_loop() is self._loop
         except RuntimeError:  # a thread without a loop, such as a sync tool's
@@ -225,20 +265,20 @@ class JobContext:
             self._loop.call_soon_threadsafe(self.end, reason)
 
     def end(self, reason: str) -> None:
-        """Record the job's end; the first reason counts. For the worker: jobs call `shutdown`."""
+        """Record the job's end; the first reason counts."""
         if self._ended.is_set():
             return
-        self._reason = reason
+        self.reason = reason
         self._ended.set()
         self._on_news()
 
     @property
     def last_close(self) -> CloseReport | None:
-        """How the job's last session ended, if the job ended with it. For the worker."""
+        """How the job's last session ended, if the job ended with it."""
         return self._last_close if self._is_vacated else None
 
     def entrypoint_returned(self) -> None:
-        """Record that no code of the entrypoint will start another session. For the worker."""
+        """Record that no code of the entrypoint will start another session."""
         self._has_returned = True
         self._end_if_vacant()
 
@@ -247,17 +287,17 @@ class JobContext:
         await self._ended.wait()
 
     def take_sessions(self) -> list[SessionClose]:
-        """Return the sessions to close, each once. For the worker."""
+        """Return the sessions to close, each once."""
         sessions, self._sessions = self._sessions, []
         return sessions
 
     def take_callbacks(self) -> list[Callable[[str], Awaitable[None] | None]]:
-        """Return the shutdown callbacks, each once. For the worker."""
+        """Return the shutdown callbacks, each once."""
         callbacks, self._callbacks = self._callbacks, []
         return callbacks
 
     async def leave(self) -> None:
-        """Leave the room if it was joined; a second call has no effect. For the worker."""
+        """Leave the room if it was joined; a second call has no effect."""
         if self._join is not None:
             await self._join.done.wait()
         if self._room is not None:
@@ -272,11 +312,11 @@ class JobContext:
             with anyio.fail_after(JOIN_LIMIT, shield=True):
                 await self.room.connect(self._url, self._token, rtc.RoomOptions(auto_subscribe=auto_subscribe))
         except TimeoutError:
-            join.error = f"could not join room {self._job.room!r} at {self._url} within {JOIN_LIMIT} s"
+            join.error = f"could not join room {self.job.room!r} at {self._url} within {JOIN_LIMIT} s"
         except Exception as error:  # noqa: BLE001 - whatever the SDK raises reaches the callers of connect()
             logger.debug("joining failed", exc_info=error)
             reason = _without_page(describe(error, quotes_foreign=True))
-            join.error = f"could not join room {self._job.room!r} at {self._url}: {reason}"
+            join.error = f"could not join room {self.job.room!r} at {self._url}: {reason}"
         finally:
             join.done.set()
 
@@ -310,7 +350,7 @@ class JobContext:
 
     def _check_running(self, what: str) -> None:
         if self._ended.is_set():
-            raise WorkerError(f"{what} needs a running job; job {self._job.id} has ended: {self._reason}")
+            raise WorkerError(f"{what} needs a running job; job {self.job.id} has ended: {self.reason}")
 
 
 def _fits(participant: rtc.RemoteParticipant, identity: str | None, kind: int | None) -> bool:

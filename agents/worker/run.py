@@ -22,7 +22,7 @@ from vivavoce.agents.states import CloseReason
 from vivavoce.agents.telemetry.logs.logs import LOCAL
 from vivavoce.agents.telemetry.telemetry import Telemetry
 from vivavoce.agents.telemetry.tracing.job_span import job_span
-from vivavoce.agents.worker.job import JobContext
+from vivavoce.agents.worker.job import JobContext, JobControl
 from vivavoce.agents.worker.options import WorkerOptions
 from vivavoce.pipelines.core.errors import VoiceError, describe, located, own_traceback
 from vivavoce.pipelines.core.owned_call import OwnedCall, finish_all
@@ -40,7 +40,7 @@ class JobRun:
     """Runs one job.
 
     Args:
-        context: Context of the job.
+        control: The job's state.
         entrypoint: Entrypoint of the user.
         options: Options of the worker; its limits.
         tasks: Task group for the work beside the entrypoint.
@@ -49,21 +49,21 @@ class JobRun:
 
     def __init__(
         self,
-        context: JobContext,
+        control: JobControl,
         entrypoint: Callable[[JobContext], Awaitable[None]],
         options: WorkerOptions,
         tasks: TaskGroup,
         telemetry: Telemetry | None = None,
     ) -> None:
         self._telemetry = telemetry
-        self._context = context
+        self._control = control
         self._options = options
         self._tasks = tasks
         self._is_forced = False
         self._error = ""
         self._closed_by = ""
         self._failure: BaseException | None = None
-        self._id = context.job.id
+        self._id = control.job.id
         self._entrypoint = OwnedCall(f"the entrypoint of job {self._id}", partial(self._call, entrypoint), self._failed)
 
     @property
@@ -73,20 +73,20 @@ class JobRun:
 
     def end(self, reason: str, *, is_forced: bool) -> None:
         """End the job; forced, its entrypoint is cancelled at once."""
-        self._context.end(reason)
+        self._control.end(reason)
         if is_forced:
             self._is_forced = True
             self._entrypoint.cut()
 
     async def run(self) -> None:
         """Run the job to its end; an error of the job's code is kept in `error`."""
-        logger.info("job %s: begins in room %s", self._id, self._context.job.room)
+        logger.info("job %s: begins in room %s", self._id, self._control.job.room)
         try:
-            with job_scope(self._context), job_span(self._telemetry, self._context.job, self._told):
+            with job_scope(self._control.context), job_span(self._telemetry, self._control.job, self._told):
                 self._tasks.start_soon(self._entrypoint.run)
-                await self._context.wait_ended()
-                logger.info("job %s: ends (%s)", self._id, self._told() or self._context.reason)
-                if (last := self._context.last_close) is not None:
+                await self._control.wait_ended()
+                logger.info("job %s: ends (%s)", self._id, self._told() or self._control.reason)
+                if (last := self._control.last_close) is not None:
                     if last.reason == CloseReason.ERROR:
                         self._error = self._closed_by = last.error or "the session closed by errors"
                     await self._leave_room()
@@ -99,16 +99,16 @@ class JobRun:
         logger.info("job %s: over, %s", self._id, self._error or "without error")
 
     async def _call(self, entrypoint: Callable[[JobContext], Awaitable[None]]) -> None:
-        await entrypoint(self._context)
-        self._context.entrypoint_returned()
+        await entrypoint(self._control.context)
+        self._control.entrypoint_returned()
 
     async def _close_sessions(self) -> None:
-        reason = self._context.reason
-        await self._call_all("closing a session", [partial(close, reason) for close in self._context.take_sessions()])
+        reason = self._control.reason
+        await self._call_all("closing a session", [partial(close, reason) for close in self._control.take_sessions()])
 
     async def _run_callbacks(self) -> None:
-        reason = self._context.reason
-        calls = [partial(_awaited, callback, reason) for callback in self._context.take_callbacks()]
+        reason = self._control.reason
+        calls = [partial(_awaited, callback, reason) for callback in self._control.take_callbacks()]
         await self._call_all("a shutdown callback", calls)
 
     async def _call_all(self, what: str, calls: Sequence[Callable[[], Awaitable[object]]]) -> None:
@@ -119,7 +119,7 @@ class JobRun:
 
     async def _leave(self) -> None:
         with anyio.move_on_after(CUT_CLOSE_LIMIT, shield=True):
-            for close in self._context.take_sessions():  # left over only when this task was cancelled
+            for close in self._control.take_sessions():  # left over only when this task was cancelled
                 await OwnedCall(
                     f"closing a session of job {self._id}", partial(close, "the worker was cancelled")
                 ).run()
@@ -127,7 +127,7 @@ class JobRun:
 
     async def _leave_room(self) -> None:
         with anyio.move_on_after(LEAVE_LIMIT, shield=True) as scope:
-            await OwnedCall(f"leaving the room of job {self._id}", self._context.leave).run()
+            await OwnedCall(f"leaving the room of job {self._id}", self._control.leave).run()
         if scope.cancelled_caught:
             logger.error("job %s: leaving the room took longer than %.1f s", self._id, LEAVE_LIMIT)
 
@@ -136,14 +136,14 @@ class JobRun:
 
     def _failed(self, error: BaseException) -> None:
         # A VoiceError after the job's end is the expected way for an entrypoint to stop.
-        if self._context.reason and isinstance(error, VoiceError):
+        if self._control.reason and isinstance(error, VoiceError):
             logger.info("job %s: the entrypoint stopped: %s", self._id, describe(error))
             return
         self._failure, self._error = error, describe(error, quotes_foreign=True)
         logger.error("job %s: the entrypoint failed: %s", self._id, located(error))
         logger.error("job %s: the error of its code:\n%s", self._id, own_traceback(error), extra=LOCAL)
         logger.debug("job %s: the entrypoint failed here", self._id, exc_info=error)
-        self._context.end(f"the entrypoint failed: {self._error}")
+        self._control.end(f"the entrypoint failed: {self._error}")
 
 
 async def _awaited(callback: Callable[[str], Awaitable[None] | None], reason: str) -> None:

@@ -10,6 +10,7 @@ from vivavoce.agents import (
     BackgroundAudioConfig,
     ConversationFlow,
     Handoff,
+    JobContext,
     PipelineChange,
     RunContext,
     SpeechHandle,
@@ -29,6 +30,10 @@ MEMBERS: dict[type, str] = {
     BackgroundAudioConfig: "duck_ramp duck_volume enabled fade file_path looping thinking_only volume",
     ConversationFlow: "cleanup on_turn_end on_turn_start run session",
     Handoff: "agent exception id is_done outcome turn_id",
+    JobContext: (
+        "add_shutdown_callback attach_session connect credentials job reason room session_begins shared shutdown "
+        "wait_for_participant"
+    ),  # `attach_session` and `session_begins` are for sessions of another kind, such as a test's
     PipelineChange: "exception id is_done outcome pipeline within",
     RunContext: "call_id disallow_interruptions session speech update userdata",
     SessionHistory: "add_message copy items messages remove replace_text summarise",

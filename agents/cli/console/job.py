@@ -8,7 +8,7 @@ from typing import Any
 from anyio.abc import TaskGroup
 
 from vivavoce.agents.job import JobInfo
-from vivavoce.agents.worker.job import JobContext
+from vivavoce.agents.worker.job import JobControl
 from vivavoce.pipelines.io import Transport
 
 
@@ -23,7 +23,7 @@ class ConsoleParticipant:
     attributes: dict[str, str] = field(default_factory=dict)
 
 
-class ConsoleJob(JobContext):
+class ConsoleJob(JobControl):
     """A job whose room is a transport: sessions start in it, and there is nothing else of a room.
 
     Args:
@@ -39,10 +39,10 @@ class ConsoleJob(JobContext):
         """The transport, in place of a room."""
         return self._transport
 
-    async def connect(self, *, auto_subscribe: bool = True) -> None:
+    async def connect(self, auto_subscribe: bool) -> None:
         """Do nothing: there is no room to join."""
 
-    async def wait_for_participant(self, identity: str | None = None, **_: Any) -> Any:
+    async def participant(self, identity: str | None, kind: int | None) -> Any:
         """Return the person at the console."""
         return ConsoleParticipant()
 

@@ -129,7 +129,7 @@ class Conversation:
         except VoiceError as error:
             if not context.reason:
                 self._error = error
-                context.end("it cannot be")
+                context.shutdown("it cannot be")
 
     async def _end_after(self, is_over: anyio.Event) -> None:
         """End the conversation when its input has ended and everything is answered."""

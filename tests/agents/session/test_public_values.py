@@ -28,7 +28,7 @@ from vivavoce.agents.mcp_servers import MCPServerHTTP, MCPServerStdio
 from vivavoce.agents.telemetry.options import TelemetryOptions
 from vivavoce.agents.testing import run_virtual
 from vivavoce.agents.transports.local import LocalTransport
-from vivavoce.agents.worker.job import JobContext, JobInfo
+from vivavoce.agents.worker.job import JobContext, JobControl, JobInfo
 from vivavoce.pipelines import CascadingPipeline
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.llm.chat_context import ChatMessage
@@ -169,7 +169,7 @@ JOBS: dict[str, tuple[Callable[[JobContext, Any], Any], set[str]]] = {
 async def test_a_job_refuses_every_argument_of_another_kind_and_runs_on(name: str) -> None:
     call, taken = JOBS[name]
     async with anyio.create_task_group() as tasks:
-        context = JobContext(JobInfo(id="AJ_1", room="r"), url="", token="", shared={}, tasks=tasks)
+        context = JobControl(JobInfo(id="AJ_1", room="r"), url="", token="", shared={}, tasks=tasks).context
         for make in (make for kind, make in BAD.items() if kind not in taken):
             await refuses(partial(call, context, make()))
         assert context.reason == ""

@@ -32,7 +32,7 @@ from vivavoce.agents.telemetry.options import options_from_environment
 from vivavoce.agents.telemetry.tracing.job_span import job_span
 from vivavoce.agents.testing import ScriptedLLM, ScriptedRealtimeModel, ScriptedSTT, ScriptedTTS, ScriptedVAD
 from vivavoce.agents.transports.local import LocalTransport
-from vivavoce.agents.worker.job import JobContext
+from vivavoce.agents.worker.job import JobContext, JobControl
 from vivavoce.agents.worker.options import WorkerOptions
 from vivavoce.agents.worker.run import JobRun
 from vivavoce.pipelines.cascading import CascadingPipeline
@@ -249,8 +249,8 @@ def test_what_a_job_s_own_error_says_is_for_who_runs_the_worker_and_is_not_sent(
 
     async def main() -> None:
         async with anyio.create_task_group() as tasks:
-            context = JobContext(JobInfo(id="AJ_1", room="r"), url="", token="", shared={}, tasks=tasks)
-            await JobRun(context, entrypoint, WorkerOptions(), tasks, backend.telemetry).run()
+            control = JobControl(JobInfo(id="AJ_1", room="r"), url="", token="", shared={}, tasks=tasks)
+            await JobRun(control, entrypoint, WorkerOptions(), tasks, backend.telemetry).run()
 
     run_virtual(main())
     assert "my pin is 4815" in caplog.text
