@@ -6,8 +6,8 @@ virtual time. Seconds are floats.
 
 from __future__ import annotations
 
-import asyncio
 import time
+from asyncio import get_running_loop
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
@@ -45,15 +45,15 @@ class LoopClock:
     """The time of the running event loop, virtual when the loop's is."""
 
     def now(self) -> float:
-        return asyncio.get_running_loop().time()
+        return get_running_loop().time()
 
     def wall(self) -> float:
         return time.time()  # noqa: TID251 - the one place that reads it
 
     def call_at(self, when: float, callback: Callable[[], None]) -> TimerHandle:
-        return asyncio.get_running_loop().call_at(when, callback)
+        return get_running_loop().call_at(when, callback)
 
     def hold(self) -> AbstractContextManager[None]:
         # A loop of virtual time has a `hold` method. Real time cannot be held.
-        hold: Callable[[], AbstractContextManager[None]] = getattr(asyncio.get_running_loop(), "hold", nullcontext)
+        hold: Callable[[], AbstractContextManager[None]] = getattr(get_running_loop(), "hold", nullcontext)
         return hold()

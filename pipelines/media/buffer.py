@@ -110,16 +110,19 @@ class SampleStore:
         skip, wanted = (position - self.start) * BYTES_PER_SAMPLE, samples * BYTES_PER_SAMPLE
         found: list[bytes] = []
         for piece in self._pieces:
-            if skip >= len(piece):
-                skip -= len(piece)
+            size = len(piece)
+            if skip >= size:
+                skip -= size
                 continue
             part = piece[skip : skip + wanted]
+            if len(part) == wanted and not found:
+                return part
             found.append(part)
             wanted -= len(part)
             skip = 0
             if not wanted:
                 break
-        return found[0] if len(found) == 1 else b"".join(found)
+        return b"".join(found)
 
     def forget(self, before: int) -> None:
         """Drop the pieces that end at or before that position."""
