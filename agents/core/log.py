@@ -100,7 +100,7 @@ class SessionLog:
         """
         self._sequence += 1
         if self.observer.is_on:
-            self.observer.noted(event, turn_id, fields)
+            self.observer.noted(event, fields)
         keep = _KEPT.get(event)
         if keep is not None:
             keep(self, (self._clock.now() if at is None else at) - self.started_at, fields)

@@ -91,7 +91,7 @@ class SessionLoop:
         effects = machine.handle(event, now=self._context.clock.now())
         parts.records.step(event, effects, machine.open_turn_id)
         if observer.is_on:
-            observer.step(event, effects, machine.open_turn_id)
+            observer.step(event, effects)
         if isinstance(event, _WORDS):
             turn_id = _turn_of(effects, fx.AmendUserTurn) or open_before or machine.open_turn_id
             turn_id = turn_id or _turn_of(effects, fx.CommitUserTurn)

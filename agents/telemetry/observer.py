@@ -1,8 +1,8 @@
-"""SessionObserver: where a session tells what happens, as it happens; this one listens to nothing and costs nothing.
+"""SessionObserver: the interface by which a session reports to its telemetry. This one does nothing and costs nothing.
 
-The session calls it at few places: each step of the turn machine (`step`), each note of its log (`noted`), and
-around code that is not ours (models, voices, tools, hooks, steps of start and close), so that what listens can be
-current there. `vivavoce.agents.telemetry.session_telemetry` listens; without telemetry nothing of it is loaded.
+The session calls it for each step of the turn machine, for each note of its log, at the begin and end of each turn, and
+around foreign code (models, voices, tools, hooks, steps of start and close), so that a span can be current there. Its
+subclass is `vivavoce.agents.telemetry.session_telemetry`, which is loaded only with telemetry.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ StepOf = Literal["start", "close"]
 
 
 class Watch(AbstractContextManager["Watch"]):
-    """What watches one piece of work, from entering to leaving it in one task; this one looks away."""
+    """Watches one piece of work, entered and left in one task. This one does nothing."""
 
     __slots__ = ()
 
@@ -37,16 +37,16 @@ class Watch(AbstractContextManager["Watch"]):
         return None
 
     def take(self, event: LLMEvent | AudioChunk) -> None:
-        """A model sent this."""
+        """A model sent an event, or audio."""
 
     def first_byte(self, seconds: float | None) -> None:
-        """A voice sent its first audio, `seconds` after it was asked."""
+        """A voice sent its first audio, `seconds` after the request."""
 
     def spoken(self, characters: int, seconds: float) -> None:
-        """A voice made this much."""
+        """A voice spoke so many characters, and made so many seconds of audio of them."""
 
     def settled(self, output: ToolOutput) -> None:
-        """A tool call came to this."""
+        """A tool call has its output."""
 
     def failed(self, error: BaseException) -> None:
         """The work failed with `error`, though it may end by a cancellation."""
@@ -56,16 +56,16 @@ NO_WATCH = Watch()
 
 
 class SessionObserver:
-    """Listens to nothing. All methods are called on the session's event loop, never block and never raise."""
+    """Does nothing. All methods are called on the session's event loop, never block and never raise."""
 
     is_on = False
     trace_id = ""
-    """Of the session's trace, 32 hexadecimal digits; empty where it is not recorded."""
+    """The id of the session's trace, 32 hexadecimal digits; empty where it is not recorded."""
 
     # --- the session's life
 
     def session(self, facts: Callable[[], Mapping[str, Any]]) -> AbstractContextManager[object]:
-        """Watch the session's task; `facts` returns attributes of what the session is made of."""
+        """Watch the session's task; `facts` returns the attributes of its agent, pipeline and options."""
         return NO_WATCH
 
     def phase(self, which: StepOf) -> Watch:
@@ -77,18 +77,18 @@ class SessionObserver:
         return NO_WATCH
 
     def ends(self, reason: str, error: Exception | None = None) -> None:
-        """The session has closed for `reason`, by `error` if any, and nothing but the flush is still to come."""
+        """The session has closed for `reason`, with `error` if there is one; only the flush is left."""
 
     async def flush(self) -> None:
-        """Have what was collected sent; returns within a small limit of its own, whatever the endpoint does."""
+        """Send all that was collected; returns within a small limit of its own, whatever the endpoint does."""
 
     # --- the conversation
 
-    def step(self, event: TurnInput, effects: Sequence[Effect], open_turn_id: str) -> None:
-        """The turn machine took `event` and wants `effects`; `open_turn_id` is the user's open turn after that."""
+    def step(self, event: TurnInput, effects: Sequence[Effect]) -> None:
+        """The turn machine took `event` and returned `effects`."""
 
-    def noted(self, event: type[SessionEvent], turn_id: str, fields: Mapping[str, Any]) -> None:
-        """The log notes an event, whether anybody listens to it or not."""
+    def noted(self, event: type[SessionEvent], fields: Mapping[str, Any]) -> None:
+        """The log notes an event, with or without handlers."""
 
     def turn_opened(self, parts: TurnParts) -> None:
         """The user's turn is open; called for each step while it is. `parts` grow until it is over."""
@@ -103,18 +103,18 @@ class SessionObserver:
         """A turn, a `say` or a `reply` has its outcome."""
 
     def asked(self, speech_id: str, kind: str) -> None:
-        """`say()` or `reply()` was called; what is current is what called it."""
+        """`say()` or `reply()` was called; the current span is that of the calling code."""
 
-    # --- code that is not ours, current in the calling task
+    # --- foreign code, with a span that is current in the calling task
 
     def speech(self, speech_id: str) -> Watch:
-        """Be current in a speech's task."""
+        """Make the span of a speech's turn current in the speech's task."""
         return NO_WATCH
 
     def model_step(
         self, component: Literal["llm", "flow"], number: int = 0, request: GenerateRequest | None = None
     ) -> Watch:
-        """Watch step `number` (from 0) of a model that is asked for `request`, or what a conversation flow says."""
+        """Watch step `number` (from 0) of a model with its `request`, or a part of a conversation flow."""
         return NO_WATCH
 
     def attempt(self, attempt_id: str, turn_id: str) -> Watch:
@@ -129,7 +129,7 @@ class SessionObserver:
         return NO_WATCH
 
     def tool(self, call: ToolCall, *, is_known: bool = True) -> Watch:
-        """Watch a tool call; `is_known`: whether there is such a tool."""
+        """Watch a tool call; `is_known`: whether a tool of that name exists."""
         return NO_WATCH
 
     def hook(self, name: str, **attributes: str | int) -> Watch:

@@ -1,10 +1,10 @@
-"""SessionTelemetry: turns what one session tells of itself into spans and metrics.
+"""SessionTelemetry: makes spans and metrics of the reports of one session.
 
 The tree: `session` → `session_start` (each step), `turn` (`user_speech`, `stt`, `end_of_turn`, `attempt`, `hook`, `llm`
 or `flow` for each step, `tool`, `tts`, `playout`, `interruption`), `say`, `reply`, `handoff` (its hooks), `wake_up`,
 `room` events and `session_close` (each step). Each span's `vivavoce.kind` is one of these; models and tools have the
-names of the GenAI conventions (`chat <model>`, `execute_tool <tool>`). What calls `say()` is linked to it, a turn that
-goes on with an attempt to that attempt, and a handoff to the turn that asked for it.
+names of the GenAI conventions (`chat <model>`, `execute_tool <tool>`). A `say` is linked to the span that called it, a
+turn to the attempt with which it goes on, and a handoff to the turn that asked for it.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ FAILURES = (CloseReason.ERROR.value, CloseReason.START_FAILED.value)
 
 
 class SessionTelemetry(SessionObserver):
-    """Listens to one session.
+    """The telemetry of one session.
 
     Args:
-        is_own: Whether the telemetry was made for this session, which then ends it.
-        parts: What the pipeline is made of.
+        is_own: Whether `telemetry` was made for this session, which then ends it.
+        parts: (kind, provider, model) of each part of the pipeline.
     """
 
     is_on = True
@@ -84,7 +84,7 @@ class SessionTelemetry(SessionObserver):
         self._metrics = SessionMetrics(telemetry.meters, self._components, clock)
         self._turns = TurnSpans(self._maker, capture=self._capture)
         self._attempts: dict[str, tuple[str, SpanContext]] = {}
-        """Turn and context of those that a turn may still go on with."""
+        """Turn and context of each attempt with which a turn may still go on."""
         self._phases: dict[StepOf, Span] = {}
         self._closing: Watch | None = None
         self._facts: Callable[[], Mapping[str, Any]] = dict
@@ -92,7 +92,7 @@ class SessionTelemetry(SessionObserver):
     # --- the session's life
 
     def session(self, facts: Callable[[], Mapping[str, Any]]) -> AbstractContextManager[object]:
-        """Begin the session's span, current in the calling task and all that it starts."""
+        """Begin the session's span. It is current in the calling task and in all tasks that this one starts."""
         self._maker.begin()
         # All in the session's own task, as the ids of its logs are.
         log_export.set(self._telemetry.logs)
@@ -124,7 +124,7 @@ class SessionTelemetry(SessionObserver):
         return told
 
     def phase(self, which: StepOf) -> Watch:
-        """Watch all of the start or of the close. It is not current: what begins in it may outlive it."""
+        """Watch all of the start or of the close. Its span is not current: tasks that begin in it may outlive it."""
         span = self._phases[which] = self._maker.start(f"session_{which}", self._turns.session)
         watch = PhaseWatch(self._maker, span, lambda seconds: self._phase_over(which, seconds))
         if which == "close":
@@ -143,7 +143,7 @@ class SessionTelemetry(SessionObserver):
             self._maker.set(self._turns.session, self._told())
 
     def ends(self, reason: str, error: Exception | None = None) -> None:
-        """End the session's span and what is open in it, so that the flush may send them."""
+        """End the session's span and the open spans in it, so that the flush sends them."""
         self._turns.close()
         if self._closing is not None:
             self._closing.__exit__(None, None, None)
@@ -157,7 +157,7 @@ class SessionTelemetry(SessionObserver):
         self._maker.end(self._turns.session)
 
     async def flush(self) -> None:
-        """Send what was collected, within the options' limit; what is shared is sent soon, and nobody waits."""
+        """Send all that was collected, within the options' limit; shared telemetry sends it soon, without a wait."""
         if self._is_own:
             await self._telemetry.aclose(clock=self._clock)
         else:
@@ -165,7 +165,7 @@ class SessionTelemetry(SessionObserver):
 
     # --- the conversation
 
-    def step(self, event: i.TurnInput, effects: Sequence[fx.Effect], open_turn_id: str) -> None:
+    def step(self, event: i.TurnInput, effects: Sequence[fx.Effect]) -> None:
         """Make the spans of room events; count what was heard."""
         name = _ROOM_EVENTS.get(type(event))
         if name is not None:
@@ -179,7 +179,7 @@ class SessionTelemetry(SessionObserver):
             elif isinstance(effect, fx.CancelSpeech) and effect.is_withdrawn:
                 self._metrics.speeches(-1)
 
-    def noted(self, event: type[ev.SessionEvent], turn_id: str, fields: Mapping[str, Any]) -> None:
+    def noted(self, event: type[ev.SessionEvent], fields: Mapping[str, Any]) -> None:
         """Take errors and changes of the pipeline."""
         if event is ev.ErrorOccurred:
             self._metrics.error(fields)
@@ -213,7 +213,7 @@ class SessionTelemetry(SessionObserver):
         self._metrics.speeches(1)
 
     def _pipeline_changed(self, components: Sequence[ComponentRecord]) -> None:
-        """Name the new parts from now on; the session's span has those that it ends with."""
+        """Name the new parts from now on; the session's span names the last ones."""
         self._components.change([(part.kind, part.provider, part.model) for part in components])
         self._metrics.pipeline_changed()
         self._hear_with()
@@ -223,7 +223,7 @@ class SessionTelemetry(SessionObserver):
         stt = self._components.attributes("stt") if self._components.has("stt") else None
         self._turns.hear_with(stt=stt, detector=self._components.attributes("turn_detector"))
 
-    # --- code that is not ours
+    # --- foreign code
 
     def speech(self, speech_id: str) -> Watch:
         """Make the span of the speech's turn, `say` or `reply` current."""
@@ -246,14 +246,14 @@ class SessionTelemetry(SessionObserver):
         return ModelWatch(self._maker, span, self._metrics, request, capture=self._capture)
 
     def attempt(self, attempt_id: str, turn_id: str) -> Watch:
-        """Watch an answer begun ahead, in the turn that is still open."""
+        """Watch an answer that is begun before its turn is over, in the span of that turn."""
         parent = self._turns.turn(turn_id) or self._turns.session
         span = self._maker.start("attempt", parent, attributes={"vivavoce.attempt.id": attempt_id})
         self._attempts[attempt_id] = turn_id, span.get_span_context()
         return SpanWatch(self._maker, span)
 
     def attempt_taken(self, attempt_id: str, speech_id: str) -> None:
-        """Link the turn to the attempt that it goes on with."""
+        """Link the turn to the attempt with which it goes on."""
         _, context = self._attempts.pop(attempt_id, ("", None))
         if context is not None:
             self._turns.speech(speech_id).add_link(context, {"vivavoce.link": "attempt"})
@@ -265,7 +265,7 @@ class SessionTelemetry(SessionObserver):
         return VoiceWatch(self._maker, span, self._metrics)
 
     def tool(self, call: ToolCall, *, is_known: bool = True) -> Watch:
-        """Watch a tool call. A name that no tool has is the model's words: content, and no end of series."""
+        """Watch a tool call. A name that no tool has is content, and would make a series of metrics for each."""
         name = call.name if is_known else UNKNOWN_TOOL
         attributes: Attributes = {
             **self._conversation,
