@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 STANDS_IN = {"llm": "realtime_model", "tts": "realtime_model", "stt": "realtime_model"}
-"""What does the work of a part that a pipeline does not have."""
+"""The part that does the work of one that a pipeline lacks."""
 
 
 class Components:

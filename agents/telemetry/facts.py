@@ -1,4 +1,4 @@
-"""Facts: what a session is made of, as attributes of its span. Numbers stay numbers; nothing of it is content."""
+"""Facts: agent, pipeline and options of a session as attributes of its span. Numbers stay numbers; none is content."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Telemetry: where spans, metrics and log records go, and what sends them; shared by sessions, closed by its maker.
+"""Telemetry: sends spans, metrics and log records; shared by sessions, closed by its maker.
 
-Loading the SDK takes 0.2 s, once a process: a worker does so before it takes jobs. Make one `Telemetry` for many
-sessions of a process; a session that is given `TelemetryOptions` makes one of its own, with a thread and connections.
+Loading the SDK takes 0.2 s, once a process: a worker loads it before it takes jobs. Make one `Telemetry` for many
+sessions of a process; a session with `TelemetryOptions` makes one of its own, with threads and connections.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 NETWORK_EXPORTERS = "opentelemetry.exporter."
-"""The package of the exporters that talk to somebody; the SDK's own write to memory and to the console."""
+"""The package of the exporters that use the network; the SDK's own write to memory and to the console."""
 
 job_telemetry: ContextVar[Telemetry | None] = ContextVar("job_telemetry", default=None)
 """The worker's, in its jobs: for sessions that are given none."""
@@ -42,14 +42,14 @@ class Telemetry:
     """Makes spans, metrics and log records of sessions and sends them.
 
     Args:
-        options: What is not said there, the environment's `OTEL_*` variables say.
+        options: The environment's `OTEL_*` variables stand in for options that are not given.
     Attributes:
         tracer_provider: For spans of your own and of instrumented clients, which then go where those of calls go:
             `tracer_provider.get_tracer("shop")`, `SomeInstrumentor().instrument(tracer_provider=…)`. Nothing is set
             globally; you may, by `trace.set_tracer_provider(…)`.
     Raises:
-        ConfigurationError: The options' protocol needs an extra that is not installed. One that only the environment
-            names is warned of, and nothing is sent.
+        ConfigurationError: The options' protocol needs an extra that is not installed. A protocol that only the
+            environment names leads to a warning, and nothing is sent.
     """
 
     def __init__(self, options: TelemetryOptions | None = None) -> None:
@@ -136,14 +136,14 @@ class Telemetry:
 
         Returns:
             Whether it was tried in time, not whether the endpoint took it: see `delivered_spans` and `dropped_spans`.
-            What is late is still sent, if there is time.
+            Items that are late are still sent, if there is time.
         """
         return await self._wait(flush_providers(self._providers, int(self.options.flush_timeout * 1000)), limit, clock)
 
     async def aclose(self, limit: float | None = None, *, clock: Clock | None = None) -> bool:
         """Flush and end; providers of your own are only flushed. Calling it twice is fine.
 
-        What is not delivered when it ends is counted in `dropped_spans` and `dropped_logs`.
+        Items not delivered when it ends are counted in `dropped_spans` and `dropped_logs`.
 
         Returns:
             As `flush()`: whether it was tried in time.
@@ -159,7 +159,7 @@ class Telemetry:
 
     @property
     def _providers(self) -> tuple[TracerProvider, LoggerProvider | None, MeterProvider]:
-        """Metrics come last: they count what became of the others."""
+        """Metrics come last: they count the spans and log records that were lost."""
         return self.tracer_provider, self.logger_provider, self.meter_provider
 
     async def _wait(self, done: Future[None], limit: float | None, clock: Clock | None) -> bool:
@@ -174,22 +174,22 @@ class Telemetry:
 
 
 async def _awaited(done: Future[None]) -> None:
-    """Wait for what a thread does; unlike `asyncio.wrap_future`, it may be done when the loop is no more."""
+    """Wait for the work of a thread. Unlike with `asyncio.wrap_future`, the loop may close before the work is done."""
     loop, is_over = asyncio.get_running_loop(), asyncio.Event()
 
-    def tell(_: Future[None]) -> None:
-        with suppress(RuntimeError):  # the loop has closed, so that nobody waits
+    def wake(_: Future[None]) -> None:
+        with suppress(RuntimeError):  # the loop has closed: there is no waiter
             loop.call_soon_threadsafe(is_over.set)
 
     if not done.done():
-        done.add_done_callback(tell)
+        done.add_done_callback(wake)
         await is_over.wait()
 
 
 def telemetry_for(given: TelemetryOptions | Telemetry | None) -> tuple[Telemetry | None, bool]:
-    """Return what a session that was given this reports to, and whether it is the session's own.
+    """Return the telemetry of a session with that option, and whether it is the session's own.
 
-    Nothing given: what the job has, else what the environment asks for, else nothing.
+    With None: the job's, else one that the environment asks for, else none.
     """
     if is_disabled():
         return None, False

@@ -1,4 +1,4 @@
-"""Texts as telemetry tells them: what OTLP can encode, and what an error is called."""
+"""Texts of telemetry: the form that OTLP can encode, and the names of errors."""
 
 from __future__ import annotations
 

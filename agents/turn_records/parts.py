@@ -71,7 +71,7 @@ class Interruption(Part):
     Args:
         held_at: None where it was cut at once.
         outcome: `resumed`, or the outcome of the speech: `interrupted`, or `cancelled` where nothing of it was heard.
-        by: Who or what led to it.
+        by: The cause.
         is_audible: Whether the caller heard the agent at that moment.
     """
 

@@ -13,7 +13,7 @@ class Stages:
     """Pieces from the true end of the user's speech to the first frame played; each begins where the last one ended.
 
     Args:
-        now: Where the first one begins, until a user's turn says otherwise.
+        now: The begin of the first stage, until a user's turn sets another.
     """
 
     def __init__(self, now: float) -> None:
@@ -24,10 +24,10 @@ class Stages:
         self._stages: dict[str, StageRecord] = {}
 
     def committed(self, timing: TurnTiming, *, is_server_vad: bool) -> None:
-        """Take what the turn machine knows of the end of the user's turn.
+        """Take the turn machine's times of the end of the user's turn.
 
         Args:
-            is_server_vad: Whether the end of speech was told by a model's server, not by a VAD of one's own.
+            is_server_vad: Whether a model's server reported the end of speech, and not a VAD of the session.
         """
         self.speech_ended_at = self._boundary = timing.speech_ended_at
         if timing.ended_by == "remote_reply":  # the server waited for nothing of ours, no transcript either
@@ -56,7 +56,7 @@ class Stages:
             self.first_played_at = at
 
     def taken_back(self, at: float) -> None:
-        """The frame that was to be played at that time was not; another one will be the first."""
+        """The frame that was due at that time was not played; another one will be the first."""
         if self.first_played_at == at:
             self.first_played_at = None
 
@@ -75,7 +75,7 @@ class Stages:
 def configured_waits(
     stages: Sequence[StageRecord], timing: TurnTiming, options: EndpointingOptions, vad_silence: float
 ) -> tuple[WaitRecord, ...]:
-    """Return what the waits of the configuration cost in a turn, by option.
+    """Return the cost of configured waits in a turn, by option.
 
     Args:
         vad_silence: Seconds by which the VAD reports the end of speech late.

@@ -26,16 +26,16 @@ UNKNOWN_TOOL = "_unknown"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnFrame:
-    """What a turn's record takes from its session.
+    """The session's part of a turn's record.
 
     Args:
         session_start: Session clock at the session's start; the record's times count from it.
-        agent_id: Who had the floor as the turn began.
+        agent_id: The agent that had the conversation as the turn began.
         trace_id: Of the session's trace; empty where it is not traced.
         captures_content: Whether texts go into the record.
-        has_server_vad: Whether a model's server tells of the end of speech.
-        vad_silence: Seconds by which the session's own VAD tells of it late.
-        answers_turn_id: The turn that the session has answered late by this one.
+        has_server_vad: Whether a model's server reports the end of speech.
+        vad_silence: Seconds by which the session's own VAD reports it late.
+        answers_turn_id: The turn that the session answers late with this one.
     """
 
     session_start: float
@@ -53,10 +53,10 @@ class TurnFrame:
 class TurnRecordBuilder:
     """Builds one record. Stages are contiguous from the true end of the user's speech to the first frame played.
 
-    A provider's stage begins where it was asked: what went by before is marked `unattributed`.
+    A provider's stage begins with the request to it: time before that is marked `unattributed`.
 
     Args:
-        frame: What the record takes from the session.
+        frame: The session's part of the record.
         now: When the turn's speech was created.
         speech_id: The speech that answers the turn.
         parts: The parts of the user's turn, to which those of the answer are added; None for a `say` or `reply`.
@@ -81,13 +81,13 @@ class TurnRecordBuilder:
         self.error = ""
         self.is_empty = False
         self.answered_turn: TurnRecordBuilder | None = None
-        """The turn that hands off to the agent which speaks here: this is what its caller hears first."""
+        """The turn that hands off to the agent which speaks here. The caller hears this speech as its answer."""
         self.preemptive = False
         self.llm_first_token: float | None = None
         self.tts_first_byte: float | None = None
         self.stages = Stages(now)
         self.mark = self.stages.mark
-        """Ends a stage; each frame of a voice asks for it, so that it costs one call."""
+        """Ends a stage. Each frame of a voice calls it, so it must be one call."""
         self.parts = TurnParts(turn_id, now) if parts is None else parts
         self.interruptions = InterruptionLog(frame.policy, session_start=frame.session_start, parts=self.parts)
         self.usage = UsageRecord()
@@ -98,7 +98,7 @@ class TurnRecordBuilder:
         self._lists = _Lists([], [], [])
 
     def committed(self, timing: TurnTiming, user_text: str, *, speech_started_at: float | None = None) -> None:
-        """Take what the turn machine knows of the end of the user's turn.
+        """Take the turn machine's facts of the end of the user's turn.
 
         Args:
             speech_started_at: The true onset of the user's speech; None where there was none.
@@ -120,7 +120,7 @@ class TurnRecordBuilder:
             self.answered_turn._end_silence(at)
 
     def taken_back(self, at: float) -> None:
-        """The frame that was to be played at that time was not."""
+        """The frame that was due at that time was not played."""
         if self._step is not None and self._step.began_at == at:
             self._step = None
         self.stages.taken_back(at)
@@ -155,7 +155,7 @@ class TurnRecordBuilder:
         self._end_step(now, is_cut=is_cut)
 
     def answers(self, turn_id: str) -> None:
-        """The session itself asked for this one, which answers that turn late."""
+        """The session itself requested this speech, which answers that turn late."""
         self._frame = replace(self._frame, answers_turn_id=turn_id)
 
     def add_tool(self, tool: ToolRecord) -> None:
@@ -167,13 +167,13 @@ class TurnRecordBuilder:
         self._lists.handoffs.append(handoff)
 
     def add_retry(self, error: Exception, attempt: int, at: float) -> None:
-        """A provider failed and is asked again."""
+        """A provider failed and is tried again."""
         provider = str(getattr(error, "provider", ""))
         at -= self._frame.session_start
         self._lists.retries.append(RetryRecord(provider=provider, attempt=attempt, error=describe(error), at=at))
 
     def add_usage(self, usage: UsageRecord) -> None:
-        """Count what the turn used."""
+        """Add to the usage of the turn."""
         self.usage = add_usage(self.usage, usage)
 
     def build(self, outcome: TurnOutcome, now: float) -> TurnRecord:
@@ -259,7 +259,7 @@ def add_usage(one: UsageRecord, other: UsageRecord) -> UsageRecord:
 
 
 def _without_content(tool: ToolRecord) -> ToolRecord:
-    """Return what may be kept of a call; a name that no tool has is the model's words."""
+    """Return a call without content; a name that no tool has is content."""
     return replace(tool, name=tool.name if tool.is_known else UNKNOWN_TOOL, arguments="", output="")
 
 

@@ -1,4 +1,4 @@
-"""CountedSpans and CountedLogs: the SDK's batch processors, with a count of what is not delivered.
+"""CountedSpans and CountedLogs: the SDK's batch processors, with a count of undelivered items.
 
 The SDK's processors queue, batch and export in daemon threads of their own. They have no count of the items that they
 drop or that the endpoint refuses, and a full queue loses the oldest. So each item is counted before it enters the SDK's
@@ -90,7 +90,7 @@ class Counts:
         self._is_closed = True
 
     def give_up(self) -> None:
-        """Count as undelivered what is not delivered by now."""
+        """Count as undelivered all that is not delivered by now."""
         self._is_given_up = True
 
     def export(self, size: int, export: Callable[[], bool]) -> bool:

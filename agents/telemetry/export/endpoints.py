@@ -1,8 +1,7 @@
-"""Endpoints that the environment names: one that cannot be meant is said clearly, and never breaks a call.
+"""Endpoints that the environment names: a wrong one leads to a clear warning, and never breaks a call.
 
-`TelemetryOptions(endpoint=…)` raises for one without a scheme, where whoever wrote it sees that. A variable is read
-when a call begins, where nothing may be raised, and the SDK would take it, fail with each export and tell so in the
-words of its HTTP library.
+`TelemetryOptions(endpoint=…)` raises for an endpoint without a scheme. A variable is read when a call begins, where
+nothing may raise. The SDK would accept it, and each export would fail with an error of the HTTP library.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ NEEDS_GRPC = 'OTLP over grpc needs the extra grpc: pip install "vivavoce[grpc]"'
 
 
 def refused_signals(options: TelemetryOptions) -> list[Signal]:
-    """Return the signals whose endpoint is none, having warned of each variable once.
+    """Return the signals without a usable endpoint, and warn of each variable once.
 
     Over gRPC an endpoint needs no scheme. Source: OpenTelemetry specification, OTLP exporter configuration.
     """
@@ -48,22 +47,22 @@ def refused_signals(options: TelemetryOptions) -> list[Signal]:
 
 
 def exporter_protocol(options: TelemetryOptions, signal: Signal) -> str:
-    """Return what to make an exporter for: `protocol_of`, unless only the environment says so and we cannot."""
+    """Return the protocol of the exporter: `protocol_of`, or HTTP in place of one that we lack by the environment."""
     return "http/protobuf" if _why_unsupported(options, signal) else protocol_of(options, signal)
 
 
 def is_left_out(signal: Signal) -> bool:
-    """Whether the environment wants that signal sent nowhere."""
+    """Whether the environment turns that signal off."""
     return os.environ.get(f"OTEL_{signal.upper()}_EXPORTER", "otlp") == "none"
 
 
 def protocol_of(options: TelemetryOptions, signal: Signal) -> str:
-    """Return what that signal is sent over, as options and environment say."""
+    """Return the protocol of that signal, from the options or the environment."""
     return options.protocol or named_protocol(os.environ, signal)
 
 
 def named_protocol(environment: Mapping[str, str], signal: Signal) -> str:
-    """Return what that signal is sent over where only the environment says so."""
+    """Return the protocol of that signal from the environment."""
     own = environment.get(f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL")
     return own or environment.get("OTEL_EXPORTER_OTLP_PROTOCOL") or "http/protobuf"
 
@@ -79,7 +78,7 @@ def _why_unsupported(options: TelemetryOptions, signal: Signal) -> str:
 
 
 def _without_scheme(options: TelemetryOptions) -> Iterator[tuple[Signal, str]]:
-    """Yield each signal that goes over HTTP to something that is no URL, with the variable that says so."""
+    """Yield each HTTP signal whose endpoint is no URL, with the variable that names it."""
     if options.endpoint is not None:
         return
     for signal in SIGNALS:

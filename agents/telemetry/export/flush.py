@@ -20,7 +20,7 @@ def flush_providers(providers: Sequence[object], timeout_millis: int) -> Future[
 
 
 def shut_down_providers(providers: Sequence[Any]) -> Future[None]:
-    """Call `shutdown` of each provider, which sends what waits; the result is there when all have returned."""
+    """Call `shutdown` of each provider, which sends waiting items; the result is there when all have returned."""
     return _in_thread([(provider.shutdown, ()) for provider in providers])
 
 

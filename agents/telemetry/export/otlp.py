@@ -78,7 +78,7 @@ class Senders:
         return ", ".join(left)
 
     def give_up(self) -> None:
-        """Count as undelivered what is not delivered by now."""
+        """Count as undelivered all that is not delivered by now."""
         for counts in (self.spans, self.logs):
             if counts is not None:
                 counts.give_up()

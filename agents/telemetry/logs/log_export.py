@@ -1,11 +1,11 @@
-"""Log records over OTLP: what is logged in a session or a job goes where the telemetry of that session or job goes.
+"""Log records over OTLP: records of a session or a job go to the telemetry of that session or job.
 
-`LogExport` is one Telemetry's; sessions and jobs put theirs into a context variable, and a record goes to the one that
-was in force where it was logged. So two sessions of a process never see each other's, and what is logged outside of
-both (an exporter's own complaints, for one) is not sent.
+Each Telemetry has one `LogExport`. Sessions and jobs put theirs into a context variable, and a record goes to the one
+that is set where it is logged. So two sessions of a process never see each other's records, and records from outside of
+both, such as an exporter's own, are not sent.
 
-The first Telemetry that sends logs puts a handler on the logger `vivavoce`, which stays: it holds nothing. For what
-your own code logs, put a `SessionLogHandler()` on a logger of yours; what it writes into its messages is up to you.
+The first Telemetry that sends logs puts a handler on the logger `vivavoce`. It stays there and holds nothing. For
+records of your own code, put a `SessionLogHandler()` on a logger of yours; you answer for the content of its messages.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 OURS = "vivavoce"
 
 log_export: ContextVar[LogExport | None] = ContextVar("vivavoce_log_export", default=None)
-"""Where records of the current session or job go; None: nowhere."""
+"""The export of the current session or job; None: records are not sent."""
 
 _IDS = {"session_id": "vivavoce.session.id", "job_id": "vivavoce.job.id", "turn_id": "vivavoce.turn.id"}
 
@@ -41,8 +41,8 @@ class LogExport:
     """Makes log records of OpenTelemetry out of Python's.
 
     Args:
-        attributes: On every record.
-        redact: Asked for every attribute, and for the message by the name `body`.
+        attributes: Attributes of every record.
+        redact: Called for every attribute, and for the message by the name `body`.
     """
 
     def __init__(
@@ -54,11 +54,11 @@ class LogExport:
         self._has_failed = False
 
     def begin(self) -> None:
-        """Have records of `vivavoce` brought here."""
+        """Receive the records of `vivavoce` from now on."""
         logging.getLogger(OURS).addHandler(_OWN)  # adding it twice is adding it once
 
     def take(self, record: logging.LogRecord) -> None:
-        """Emit a record; it never raises, and what is logged meanwhile goes nowhere: it would come back here."""
+        """Emit a record. It never raises. Records logged meanwhile are not sent, or they would come back here."""
         token = log_export.set(None)
         try:
             self._provider.get_logger(record.name).emit(self._translated(record))
@@ -97,20 +97,20 @@ class LogExport:
         if value is not None and self._redact is not None:
             try:
                 value = self._redact(name, value)
-            except Exception as error:  # noqa: BLE001 - user code; what it cannot clean is not sent
+            except Exception as error:  # noqa: BLE001 - user code; an attribute that it cannot clean is not sent
                 logger.debug("redact raised %s for %s", describe(error), name)
                 return None
         return _encodable(value)
 
 
 class SessionLogHandler(logging.Handler):
-    """Sends what is logged in sessions and jobs where their telemetry goes, and nothing else.
+    """Sends the records of sessions and jobs to their telemetry, and no others.
 
-    For loggers of yours; records of `vivavoce` itself are sent without it, once.
+    Put it on loggers of yours; records of `vivavoce` itself are sent without it, once.
     """
 
     def handle(self, record: logging.LogRecord) -> bool:
-        """Hand the record on if it was logged where logs are sent; no lock is held, and nothing waits."""
+        """Send the record if its session or job sends logs; without a lock, and without a wait."""
         export = log_export.get()
         is_ours = record.name.partition(".")[0] == OURS
         if export is not None and not is_ours and self.filter(record):
@@ -125,7 +125,7 @@ class _OwnHandler(SessionLogHandler):
         export = log_export.get()
         if export is not None and not getattr(record, "is_local", False):
             export.take(record)
-        # An application that has set up no logging sees warnings on stderr; that this handler is there changes nothing.
+        # Without logging set up, Python writes warnings to stderr: so it does beside this handler.
         last = logging.lastResort
         if last is not None and record.levelno >= last.level and not _is_heard(record.name):
             last.handle(record)
@@ -146,7 +146,7 @@ _OWN = _OwnHandler()
 
 
 def _encodable(value: AttributeValue | None) -> AttributeValue | None:
-    """Return what OTLP can carry: one value that it cannot would cost the whole batch."""
+    """Return a value that OTLP can encode: one that it cannot would cost the whole batch."""
     if isinstance(value, str):
         return encodable(value)  # half a surrogate pair
     if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
@@ -171,7 +171,7 @@ _SEVERITIES = (
 
 
 def _exception(record: logging.LogRecord) -> dict[str, AttributeValue]:
-    """Return what a record says of an exception: lines of code always, foreign texts only with `capture_content`."""
+    """Return a record's exception: lines of code always, foreign texts only with `capture_content`."""
     error = record.exc_info[1] if record.exc_info else None
     if error is None:
         return {"exception.stacktrace": mask(record.exc_text)} if record.exc_text else {}

@@ -6,7 +6,7 @@ a session sets in its own task only, so that two sessions of a process never see
 itself is changed. How they get into a backend: `vivavoce.agents.telemetry.logs.log_export`.
 
 Messages of `vivavoce` hold no content. Tracebacks may quote some (a foreign error's text): without `capture_content`
-they keep their lines of code and lose that text. What looks like a secret is masked in every line.
+they keep their lines of code and lose that text. Text that looks like a secret is masked in every line.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from vivavoce.agents.job import get_job_context
 from vivavoce.pipelines.core.errors import ConfigurationError, is_tellable, text_of
 
 CONTEXT_FIELDS = ("session_id", "job_id", "turn_id", "trace_id", "span_id")
-"""What `ContextFilter` adds to a record; "" where there is none."""
+"""Fields that `ContextFilter` adds to a record; "" without a value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +38,18 @@ _turn: ContextVar[str] = ContextVar("vivavoce_log_turn", default="")
 
 
 def log_session(session_id: str, *, captures_content: bool) -> None:
-    """What the current task and those that it starts log from now on belongs to that session."""
+    """File records of the current task, and of tasks that it starts, under that session from now on."""
     _session.set(_SessionLogs(session_id, captures_content))
     _turn.set("")
 
 
 def log_turn(turn_id: str) -> None:
-    """What the current task and those that it starts log from now on belongs to that turn."""
+    """File records of the current task, and of tasks that it starts, under that turn from now on."""
     _turn.set(turn_id)
 
 
 LOCAL = {"is_local": True}
-"""The `extra` of a record that quotes an application's own error: for who runs the process, and not sent to anyone."""
+"""The `extra` of a record that quotes an application's own error: it is shown where the process runs, and not sent."""
 
 
 def captures_content() -> bool:
@@ -59,7 +59,7 @@ def captures_content() -> bool:
 
 
 def context_ids(record: logging.LogRecord) -> dict[str, str]:
-    """Return `CONTEXT_FIELDS` of where this is called; ids that the record was given stay."""
+    """Return `CONTEXT_FIELDS` of the calling task; ids that the record has stay."""
     session = _session.get()
     trace_id, span_id = _span_ids()
     found = {
@@ -73,7 +73,7 @@ def context_ids(record: logging.LogRecord) -> dict[str, str]:
 
 
 def extras(record: logging.LogRecord) -> dict[str, str | int | float | bool]:
-    """Return what the record was given as `extra`: plain values as they are, others as text, secrets masked."""
+    """Return the record's `extra`: plain values as they are, others as text, secrets masked."""
     found: dict[str, str | int | float | bool] = {}
     for name, value in record.__dict__.items():
         if name in _STANDARD or name in CONTEXT_FIELDS or value == "" or value is None:
@@ -86,10 +86,10 @@ def extras(record: logging.LogRecord) -> dict[str, str | int | float | bool]:
 
 
 class ContextFilter(logging.Filter):
-    """Lets everything pass, with the ids of where it was logged; takes content out of tracebacks of `vivavoce`."""
+    """Lets all records pass, with the ids of their task; takes content out of tracebacks of `vivavoce`."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Add `CONTEXT_FIELDS` to the record; ids that it was given stay."""
+        """Add `CONTEXT_FIELDS` to the record; ids that it has stay."""
         session = _session.get()
         for name, value in context_ids(record).items():
             setattr(record, name, value)
@@ -145,14 +145,14 @@ _SECRETS = re.compile(
 
 
 def mask(text: str) -> str:
-    """Return `text` with what looks like a token, a key or a password masked. Nothing here logs any; others may."""
+    """Return `text` with tokens, keys and passwords masked. Only foreign code logs any."""
     return _SECRETS.sub(lambda found: (found["bearer"] or found["named"] or "") + MASK, text)
 
 
 def without_content(error: BaseException | None) -> str:
     """Return a traceback as lines of code; the text of errors that are not ours, which may quote content, is left out.
 
-    An error that it came from is told likewise.
+    The error that caused it is added likewise.
     """
     if error is None:
         return ""
@@ -180,7 +180,7 @@ def _job_id() -> str:
 
 
 def _span_ids() -> tuple[str, str]:
-    """Return trace and span of the current span; where nobody has loaded OpenTelemetry, there is none."""
+    """Return trace and span of the current span; without OpenTelemetry loaded there is none."""
     api = sys.modules.get("opentelemetry.trace")
     if api is None:
         return "", ""

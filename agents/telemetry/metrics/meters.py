@@ -26,20 +26,20 @@ Measure: TypeAlias = "Callable[[float, Mapping[str, AttributeValue]], None]"
 """Gives one value, with its attributes, to an instrument. It never raises."""
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0)
-"""Bounds for what a caller waits for."""
+"""Bounds for times that a caller waits."""
 
 LONG_SECONDS = (1.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0, 1800.0, 3600.0)
 """Bounds for calls."""
 
 TOKENS = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864)
-"""Bounds that the conventions advise."""
+"""Bounds that the GenAI conventions advise."""
 
 LAG_INTERVAL = 0.5
 """Seconds between two looks at an event loop."""
 
 
 class Queue(Protocol):
-    """What sends spans and log records."""
+    """Counts of the spans and log records that are sent."""
 
     @property
     def dropped_spans(self) -> int: ...
@@ -80,9 +80,9 @@ class Meters:
         self.session = histogram("vivavoce.session.duration", "A session", bounds=LONG_SECONDS)
         self.turns = counter("vivavoce.turns", "{turn}", "Turns by outcome")
         self.interruptions = counter("vivavoce.interruptions", "{interruption}", "Interruptions")
-        self.errors = counter("vivavoce.provider.errors", "{error}", "What components failed with")
-        self.fallbacks = counter("vivavoce.fallbacks", "{fallback}", "Components that another one took the place of")
-        self.dropped = counter("vivavoce.audio.dropped", "{frame}", "Frames of 20 ms that came too late for anybody")
+        self.errors = counter("vivavoce.provider.errors", "{error}", "Errors of components")
+        self.fallbacks = counter("vivavoce.fallbacks", "{fallback}", "Components that were replaced by their fallback")
+        self.dropped = counter("vivavoce.audio.dropped", "{frame}", "Frames of 20 ms that were not used")
         self.speech = counter("vivavoce.speech.seconds", "s", "Speech recognised and made")
         self.characters = counter("vivavoce.speech.characters", "{character}", "Text spoken")
         self.closed = counter("vivavoce.sessions.closed", "{session}", "Sessions by close reason")
@@ -122,16 +122,16 @@ class Meters:
         return measure
 
     def watch_loop(self, clock: Clock) -> None:
-        """Measure the running event loop's lag from now on, with one timer however many sessions ask."""
+        """Measure the running event loop's lag from now on, with one timer for all sessions."""
         loop = asyncio.get_running_loop()
         watch = self._loops.get(loop)
         if watch is None:
             watch = self._loops[loop] = _LoopWatch(clock, self.lag)
-            contextvars.Context().run(watch.arm)  # it outlives the session that is the first to ask
+            contextvars.Context().run(watch.arm)  # it outlives the session that calls first
         watch.users += 1
 
     def unwatch_loop(self) -> None:
-        """One session needs it no more."""
+        """One session ends; with the last one the timer does."""
         loop = asyncio.get_running_loop()
         watch = self._loops[loop]
         watch.users -= 1
@@ -142,7 +142,7 @@ class Meters:
 
 @dataclass(slots=True)
 class _LoopWatch:
-    """Looks, by a timer of the loop's own, how late timers come."""
+    """Measures the delay of timers with a timer of the loop's own."""
 
     clock: Clock
     lag: Measure

@@ -1,4 +1,4 @@
-"""SessionMetrics: what one session adds to the instruments, with provider and model of what it comes from."""
+"""SessionMetrics: measures one session, with the provider and the model of the part that is measured."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ STAGES = {
     "first_sentence": "llm",
     "tts_first_byte": "tts",
 }
-"""Whose provider and model a stage carries; those without, ours and the application's, carry the model's."""
+"""The part whose provider and model a stage carries; all other stages carry the model's."""
 
 
 class SessionMetrics:
-    """Adds what happens in one session."""
+    """Measures one session."""
 
     def __init__(self, meters: Meters, components: Components, clock: Clock) -> None:
         self._meters = meters
@@ -47,7 +47,7 @@ class SessionMetrics:
         self._meters.watch_loop(self._clock)
 
     def pipeline_changed(self) -> None:
-        """The session, and what is asked for in it, is counted for another model from now on."""
+        """Count the session and its open speeches for another model from now on."""
         open_speeches = self._open_speeches
         self.speeches(-open_speeches)
         if self._is_on:
@@ -58,7 +58,7 @@ class SessionMetrics:
         self.speeches(open_speeches)
 
     def end(self, reason: str) -> None:
-        """The session is over but for the flush."""
+        """The session is over, except for the flush."""
         if not self._is_on:
             return
         self._is_on = False
@@ -70,12 +70,12 @@ class SessionMetrics:
         self._meters.unwatch_loop()
 
     def phase(self, which: StepOf, step: str, seconds: float) -> None:
-        """A step of start or close took so long; "all": together."""
+        """A step of start or close is over; "all": all steps together."""
         attributes = {**self._model, "vivavoce.phase": which, "vivavoce.step": step}
         self._meters.phase(seconds, attributes)
 
     def speeches(self, change: int) -> None:
-        """A speech was asked for, or is over."""
+        """The number of open speeches has changed by `change`."""
         self._open_speeches += change
         self._meters.speeches(change, self._model)
 
@@ -128,18 +128,18 @@ class SessionMetrics:
         self._meters.speech(seconds, {**attributes, "vivavoce.component": "tts"})
 
     def heard(self, seconds: float) -> None:
-        """A recogniser has taken so much."""
+        """A recogniser has heard so many seconds."""
         attributes = {**self._components.attributes("stt"), "vivavoce.component": "stt"}
         self._meters.speech(seconds, attributes)
 
     def tool(self, name: str, seconds: float, error: str) -> None:
-        """A tool call is settled; `error` says of what kind it failed, if it did."""
+        """A tool call is settled; `error` is the type of its failure, empty without one."""
         attributes = {**self._model, "gen_ai.tool.name": name, **({"error.type": error} if error else {})}
         self._meters.tool_duration(seconds, attributes)
         self._meters.tool_calls(1, attributes)
 
     def fallback(self, component: str, provider: str, model: str, error: Exception) -> None:
-        """That component was passed over."""
+        """A fallback took the place of that component."""
         told = {"gen_ai.provider.name": provider, "gen_ai.request.model": model}
         attributes = {name: value for name, value in told.items() if value}
         kind = type_name(type(error))

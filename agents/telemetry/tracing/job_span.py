@@ -1,4 +1,4 @@
-"""job_span: a worker's job as a span, in the trace of whoever dispatched it.
+"""job_span: a worker's job as a span, in the trace of its dispatcher.
 
 The dispatcher passes its trace on as `traceparent` (and `tracestate`), in the job's attributes or in metadata that is a
 JSON object.
@@ -22,7 +22,7 @@ def job_span(telemetry: Telemetry | None, job: JobInfo, error: Callable[[], str]
     """Hold the job's span current, and its telemetry that of the job's sessions.
 
     Args:
-        error: Returns what the job failed with, when it is over, without foreign text; empty if it did not.
+        error: Returns the job's error when it is over, without foreign text; empty without one.
     """
     if telemetry is None:
         yield

@@ -1,7 +1,7 @@
-"""What a model was asked and what it answered, as the JSON of OpenTelemetry's GenAI conventions.
+"""The request to a model and its answer, as the JSON of OpenTelemetry's GenAI conventions.
 
 The schemas are those of `gen_ai.input.messages`, `gen_ai.output.messages` and `gen_ai.system_instructions`. Pictures
-are named and not sent: a span is no place for megabytes.
+are named and not sent, because of their size.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from vivavoce.pipelines.llm.tools import ToolCall
 Part = dict[str, Any]
 
 MOST_BRACKETS = 200
-"""In arguments that are told as JSON and not as text: a model may nest without end, and reading that recurs."""
+"""Most brackets in arguments that are sent as JSON; those with more are sent as text, since reading JSON recurs."""
 
 
 MOST_CHARACTERS = 32_000
-"""Of messages that a step tells: each step is asked the whole conversation, and a batch of spans has its limits."""
+"""Most characters of a step's messages: each request holds the whole conversation, and batches of spans are limited."""
 
 
 def asked(request: GenerateRequest) -> dict[str, str | int]:
-    """Return the attributes that tell what is asked; only for those who capture content.
+    """Return the attributes of a request; only where content is captured.
 
-    Of a long conversation it is the newest messages, whole, and how many older ones are left out.
+    A long conversation is cut to its newest messages, with the number of older ones that are left out.
     """
     told: list[str] = []
     room, left_out = MOST_CHARACTERS, 0
@@ -49,7 +49,7 @@ def asked(request: GenerateRequest) -> dict[str, str | int]:
 
 
 def answered(text: str, calls: Sequence[ToolCall], reason: str) -> dict[str, str]:
-    """Return the attribute that tells what a model said and called; nothing if it did neither."""
+    """Return the attribute of a model's text and calls; none if there are neither."""
     parts = [_text(text)] if text else []
     parts += [_call(call.call_id, call.name, call.arguments) for call in calls]
     if not parts:
@@ -68,7 +68,7 @@ def _message(item: ChatItem) -> Part | None:
     if isinstance(item, FunctionCallOutput):
         part = {"type": "tool_call_response", "id": item.call_id, "response": item.output}
         return {"role": "tool", "parts": [part]}
-    return None  # of the session's own: no model is told
+    return None  # an item of the session's own, which no model is sent
 
 
 def _text(content: str) -> Part:

@@ -48,8 +48,8 @@ def part_spans(parts: TurnParts, listening: list[Listening], *, capture: bool) -
     """Yield the spans of a turn's parts.
 
     Args:
-        listening: What has heard the session's user, the present one last; there is at least one.
-        capture: Whether texts may be told.
+        listening: The parts that have heard the session's user, the present ones last; at least one.
+        capture: Whether texts may be sent.
     """
     for speech in parts.speech:
         yield PartSpan("user_speech", speech.began_at, speech.ended_at, {})

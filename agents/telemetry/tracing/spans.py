@@ -43,19 +43,19 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 Attributes = Mapping[str, "AttributeValue | Sequence[str] | None"]
-"""What a span is told; None leaves a name out."""
+"""Attributes of a span; None leaves a name out."""
 
 KIND = "vivavoce.kind"
-"""What a span is in the tree, whatever its name: `llm`, `tool`, `turn` …"""
+"""The kind of a span in the tree, such as `llm`, `tool` or `turn`; its name may be another."""
 
 
 class SpanMaker:
     """Makes the spans of one session.
 
     Args:
-        common: On every span.
-        redact: Asked for every attribute.
-        capture: Whether texts of foreign errors may be told.
+        common: Attributes of every span.
+        redact: Called for every attribute.
+        capture: Whether texts of foreign errors may be sent.
     """
 
     def __init__(
@@ -67,14 +67,14 @@ class SpanMaker:
         self._redact = redact
         self._common = self._cleaned(common)
         self._heads: dict[str, dict[str, AttributeValue | Sequence[str]]] = {}
-        """What every span of a kind has."""
+        """Attributes of every span of a kind."""
         self._watches: dict[SpanWatch, None] = {}
         self._has_failed = False
         self._zero_ns = 0
         self._zero = 0.0
 
     def begin(self) -> None:
-        """Time begins: on the session's loop."""
+        """Set the session's time on the wall clock; on the session's loop."""
         self._zero_ns, self._zero = int(self._clock.wall() * 1e9), self._clock.now()
 
     def holds(self, watch: SpanWatch, *, is_open: bool) -> None:
@@ -142,7 +142,7 @@ class SpanMaker:
             span.add_event(name, self._cleaned(attributes or {}), self.nanoseconds(at))
 
     def end(self, span: Span, *, at: float | None = None) -> None:
-        """End it at `at`, by default now; nothing happens where it has ended."""
+        """End it at `at`, by default now; without effect where it has ended."""
         if span.is_recording():
             now = self.nanoseconds()
             try:
@@ -153,7 +153,7 @@ class SpanMaker:
     @staticmethod
     def _not_before(other: Span | Context, at: int) -> int:
         """Return `at`, or the start of `other` if that is later and known."""
-        began = getattr(other, "start_time", None)  # of the SDK's spans, if they are sampled; others do not tell
+        began = getattr(other, "start_time", None)  # the SDK's spans have it if they are sampled
         return at if began is None else max(began, at)
 
     def _note_foreign(self, error: Exception) -> None:
@@ -162,7 +162,7 @@ class SpanMaker:
             logger.warning("A tracer provider raised %s; the call goes on, and this is said once", located(error))
 
     def fail(self, span: Span, error: BaseException) -> None:
-        """Record what went wrong, and that it did."""
+        """Record the error, and set the status."""
         if not span.is_recording():
             return
         name = type_name(type(error))
@@ -180,20 +180,20 @@ class SpanMaker:
         self.set_failed(span, message)
 
     def set_failed(self, span: Span, message: str) -> None:
-        """Set the status, with what `redact` leaves of the message as `error.message`."""
+        """Set the status. `redact` is asked for the message by the name `error.message`."""
         if span.is_recording():
             told = str(self._clean("error.message", message) or "")
             # Half a surrogate pair: attributes fail to encode one by one, a status with its whole batch.
             span.set_status(Status(StatusCode.ERROR, encodable(told)))
 
     def mark_failed(self, span: Span, kind: str) -> None:
-        """Say that it failed in an expected way, of which there is no exception."""
+        """Set the status for a failure without an exception."""
         if span.is_recording():
             self.set(span, {"error.type": kind})
             span.set_status(Status(StatusCode.ERROR))
 
     def _cleaned(self, attributes: Attributes) -> dict[str, AttributeValue | Sequence[str]]:
-        """Return what may be sent of `attributes`."""
+        """Return the attributes that may be sent."""
         known = {name: value for name, value in attributes.items() if value is not None}
         if self._redact is None:
             return known
@@ -212,7 +212,7 @@ class SpanMaker:
             return value
         try:
             return self._redact(name, value)
-        except Exception as error:  # noqa: BLE001 - the application's code; what it cannot judge is not sent
+        except Exception as error:  # noqa: BLE001 - the application's code; an attribute that it cannot judge is not sent
             logger.debug("redact raised %s for attribute %s, which is left out", type(error).__name__, name)
             return None
 

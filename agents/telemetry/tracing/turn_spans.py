@@ -1,8 +1,8 @@
 """TurnSpans: the spans of turns, `say`s and `reply`s, in which the spans of models, voices and tools are.
 
-A turn's span begins when something needs it: an answer begun ahead, the commit or the drop. Its start is the true onset
-of the user's speech, which the VAD may report after the recogniser's first words; a span cannot be dated back. The
-spans of a turn's parts are made when the turn is over (`part_spans`).
+A turn's span begins when it is needed: for an answer begun ahead, at the commit or at the drop. Its start is the true
+onset of the user's speech. The VAD may report it after the recogniser's first words, and a span cannot be dated back.
+The spans of a turn's parts are made when the turn is over (`part_spans`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class TurnSpans:
     """Keeps the spans that are open.
 
     Args:
-        capture: Whether texts may be told.
+        capture: Whether texts may be sent.
     """
 
     def __init__(self, maker: SpanMaker, *, capture: bool) -> None:
@@ -103,7 +103,7 @@ class TurnSpans:
         self._end(span, parts)
 
     def close(self) -> None:
-        """The session ends: so does what is still open."""
+        """The session ends: end all open spans."""
         for parts in list(self._open.values()):
             self.dropped(parts, "closed")
         for span in self._speeches.values():

@@ -79,7 +79,7 @@ class ModelWatch(SpanWatch):
         self._calls: list[ToolCall] = []
 
     def take(self, event: LLMEvent | AudioChunk) -> None:
-        """Note the first of the answer, and what it took."""
+        """Note the first output of the model, its texts and its usage."""
         if isinstance(event, Usage):
             before = self._usage or Usage()
             self._usage = Usage(
