@@ -74,7 +74,7 @@ async def have(parts: SessionHarness, seconds: float, options: SessionOptions) -
         await session.start(transport)
         await anyio.sleep(seconds)
         parts.caller.stop()
-    assert parts.caller.error is None
+    assert parts.caller.error is None, repr(parts.caller.error)
     return [turn.e2e_latency for turn in session.turns if turn.e2e_latency is not None]
 
 
