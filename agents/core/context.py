@@ -116,7 +116,7 @@ class Closing:
 
 
 class SessionContext:
-    """What every part of a session is given.
+    """The parts of a session that every other part is given.
 
     Args:
         session: The session as the application knows it, to be handed to the application's code.

@@ -99,7 +99,7 @@ class SessionEmitter:
             self._note_listeners()
 
     def is_listened_to(self, name: str) -> bool:
-        """Tell whether anybody listens, so that events for nobody need not be made."""
+        """Return whether the event has handlers; without any it need not be made."""
         return name in self._listened_to
 
     def _note_listeners(self) -> None:
@@ -109,7 +109,7 @@ class SessionEmitter:
 
     def emit(self, event: SessionEvent) -> None:
         """Hand `event` to its handlers."""
-        # pyee raises for an `error` that nobody listens to.
+        # pyee raises for an `error` without handlers.
         if event.name != ErrorOccurred.name or self._emitter.listeners(event.name):
             self._emitter.emit(event.name, event)
 
@@ -169,7 +169,7 @@ def _check_handler(handler: Callable[..., Any]) -> None:
     """Check a handler of events.
 
     Raises:
-        ConfigurationError: It cannot be called, or cannot be told from others.
+        ConfigurationError: It cannot be called, or it has no hash.
     """
     if not callable(handler):
         raise ConfigurationError(f"need a handler that can be called, got {shown(handler)}; give a function")

@@ -29,10 +29,10 @@ class EventSource:
     def on(self, event: EventKey, handler: Handler | None = None) -> Any:
         """Call `handler` with each such event (a class of `agents.events` or its name); without one, decorate.
 
-        An async function is run in the session, one event after the other; anything else is called at once, and what it
-        returns is left alone: `lambda event: session.say("…")` will do. A coroutine from it is an error: nothing awaits
-        it. A handler that raises is an `error` event; one of `on_speech_in` or `on_speech_out`, which is called for
-        each frame, is so once, and `times` in the report's `errors` counts the rest.
+        An async function runs in the session, one event after the other. Any other handler is called at once, and its
+        result is ignored: `lambda event: session.say("…")` will do. A coroutine as its result is an error: nothing
+        awaits it. A handler that raises is an `error` event. A handler of `on_speech_in` or `on_speech_out` is called
+        for each frame: its first error is an event, and `times` in the report's `errors` counts the rest.
 
         Raises:
             ConfigurationError: There is no such event, or it cannot have this handler.

@@ -72,7 +72,7 @@ class SessionLog:
         self._frame_errors: dict[object, int | None] = {}
         """Who raised at a frame, and which of the kept errors that is."""
         self._beside: list[MarkRecord | DroppedTurnRecord] = []
-        """What happened beside the turns that were answered."""
+        """Marks, and the turns that were not answered."""
         self.job_id = ""
         self.started_at = 0.0
         """Session clock at `start()`."""
@@ -96,7 +96,7 @@ class SessionLog:
     def note(self, event: type[E], /, *, at: float | None = None, turn_id: str = "", **fields: Any) -> None:
         """Note an event that happened at `at` (session clock), by default now.
 
-        One that nobody listens to is counted and not made.
+        Without a handler for it, the event is counted and not made.
         """
         self._sequence += 1
         if self.observer.is_on:
@@ -118,7 +118,7 @@ class SessionLog:
         """Note an error of code that is called for each frame: an event the first time, then counted in the report.
 
         Args:
-            who: Tells that code from other such code.
+            who: Identifies the code.
         Returns:
             Whether it is the first one.
         """
@@ -153,11 +153,11 @@ class SessionLog:
             self._beside.append(DroppedTurnRecord(turn_id=parts.turn_id, reason=reason, at=at))
 
     def add_usage(self, used: UsageRecord) -> None:
-        """Count what was used."""
+        """Add to the usage of the session."""
         self.usage = add_usage(self.usage, used)
 
     def flush(self) -> None:
-        """Hand out what has been noted, in order."""
+        """Hand the noted events to their handlers, in order."""
         while self._pending:
             self.emitter.emit(self._pending.popleft())
 
@@ -217,4 +217,4 @@ _KEPT: dict[type[SessionEvent], Callable[[SessionLog, float, dict[str, Any]], No
         "connection_replaced", at, f"{fields['component']}, {fields['reason']}, gap of {fields['gap']:.3f} s"
     ),
 }
-"""What the report keeps of events, whether anybody listens to them or not."""
+"""The events that the report keeps, with or without handlers."""

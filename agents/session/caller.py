@@ -173,7 +173,7 @@ class Caller(TransportEvents):
             self._context.inbox.post(i.UserAudioStopped())
 
     def wants_video(self) -> bool:
-        """Whether a picture is due, and somebody may see it."""
+        """Return whether a picture is due and the pipeline may see it."""
         if not self._options.video_input or not self._has_input or self._is_muted or self._is_waiting:
             return False
         now = self._clock.now()
@@ -183,7 +183,7 @@ class Caller(TransportEvents):
         return True
 
     def video(self, frame: VideoFrame) -> None:
-        """A picture of what the caller shows."""
+        """Take a picture from the caller's camera or screen."""
         if self._has_input and not self._is_muted:
             self._context.live.connection.conversation.show(frame)
 
@@ -199,7 +199,7 @@ class Caller(TransportEvents):
         self._context.inbox.post(i.TextReceived(text))
 
     def interrupt(self) -> None:
-        """The caller wants the agent to stop; what may not be interrupted goes on."""
+        """The caller wants the agent to stop; protected speech goes on."""
         if self._has_input:
             self._context.inbox.post(i.InterruptRequested(force=False))
 

@@ -1,7 +1,7 @@
-"""Checks of calls: whether an application gives a session's public calls what they take.
+"""Checks of the arguments of a session's public calls.
 
-Each returns what the session goes on with, or raises a ConfigurationError on the caller's stack, so that nothing of a
-wrong kind comes to the decision loop. Whether agent, pipeline and options fit each other: `agents.session.wiring`.
+Each check returns the checked value, or raises a ConfigurationError on the caller's stack, so that no value of a wrong
+kind comes to the decision loop. Whether agent, pipeline and options fit each other: `agents.session.wiring`.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ MAX_PRIORITY = 1_000_000
 
 
 def checked_say(text: str | AsyncIterator[str], audio: GivenAudio | None, add_to_history: bool) -> SpeechRequest:
-    """Return what `say()` asks for.
+    """Return the request of `say()`.
 
     Raises:
-        ConfigurationError: `text` is neither a str nor an async iterator, or `add_to_history` is no bool. What is wrong
-            about `audio` is found by `wiring.check_speech`.
+        ConfigurationError: `text` is neither a str nor an async iterator, or `add_to_history` is no bool. `audio` is
+            checked by `wiring.check_speech`.
     """
     check_flag("add_to_history", add_to_history)
     if isinstance(text, str):
@@ -62,7 +62,7 @@ def checked_reply(
     frames: Sequence[VideoFrame] | None,
     tool_choice: ToolChoice | None,
 ) -> SpeechRequest:
-    """Return what `reply()` asks for.
+    """Return the request of `reply()`.
 
     Raises:
         ConfigurationError: One of them is of another kind.
@@ -94,7 +94,7 @@ def checked_priority(priority: int) -> int:
 
 
 def check_when_busy(kind: i.SpeechKind, when_busy: i.WhenBusy | None) -> None:
-    """Check what is to be done when somebody has the floor; for a `reply`, None is the default.
+    """Check the choice for a floor that is taken; for a `reply`, None is the default.
 
     Raises:
         ConfigurationError: It is none of the three.
@@ -104,7 +104,7 @@ def check_when_busy(kind: i.SpeechKind, when_busy: i.WhenBusy | None) -> None:
 
 
 def check_session(options: SessionOptions | None, session_id: str | None) -> None:
-    """Check what else than its parts a session is made with.
+    """Check the options and the id of a session.
 
     Raises:
         ConfigurationError: `options` are none, or `session_id` is no name.
@@ -119,7 +119,7 @@ def check_start(
     room_options: RoomOptions | None,
     resume_from: Mapping[str, Any] | None,
 ) -> None:
-    """Check what a session is started with.
+    """Check the arguments of `start()`.
 
     Raises:
         ConfigurationError: One of them is of another kind.
@@ -149,7 +149,7 @@ def checked_reason(reason: CloseReason) -> CloseReason:
 
 
 def wake_up_of(given: float | WakeUp | None) -> WakeUp | None:
-    """Return what `wake_up=` means; a plain number wakes up once a silence.
+    """Return the value of `wake_up=`; a plain number wakes up once a silence.
 
     Raises:
         ConfigurationError: It means nothing, or the number is not a wait.

@@ -77,9 +77,9 @@ class Conversation(EventSource):
             audio: Played instead of a synthesis of `text`, which it says: a frame, an async iterator of frames, or the
                 path of a file (WAV; with the extra `audio` any kind). One that turns out broken fails the speech.
             interruptible: Whether the caller's words may cut it.
-            priority: Higher is spoken earlier, among what waits.
-            when_busy: What to do when somebody has the floor, the caller or the agent: wait, give up, or take it. What
-                takes it speaks over the caller.
+            priority: Of the speeches that wait, one with a higher priority is spoken earlier.
+            when_busy: What to do when the caller or the agent has the floor: wait, give up, or take it. A speech that
+                takes the floor speaks over the caller.
         Raises:
             SessionNotStartedError, SessionClosedError: It cannot speak now.
             CapabilityError: The pipeline has no voice.
@@ -105,7 +105,7 @@ class Conversation(EventSource):
         Args:
             wait_for_playback: Whether awaiting the handle means "played out" or only "generated".
             frames: Pictures for the model.
-            when_busy: What to do when somebody has the floor: wait, give up, or take it. None: give up while another
+            when_busy: What to do when the floor is taken: wait, give up, or take it. None: give up while another
                 `reply()` runs, wait for the caller and for other speech.
         Raises:
             SessionNotStartedError, SessionClosedError: It cannot speak now.
@@ -116,15 +116,15 @@ class Conversation(EventSource):
         return self._ask("reply", request, interruptible=interruptible, priority=priority, when_busy=when_busy)
 
     def interrupt(self, *, force: bool = False) -> Awaitable[None]:
-        """Stop what the agent is saying and drop what waits, up to the first protected speech.
+        """Stop the agent's speech and drop the speeches that wait, up to the first protected one.
 
         It acts when called; awaiting it means that the audio has stopped. Nothing to interrupt is fine. In a thread,
         such as a sync tool's, it acts too, but there it cannot be awaited.
 
         Answers that wait for their tools are cut too; tools without `cancel_on_interrupt` run on, and a late reply
-        tells what they came to. Called in a tool it means what else sounds, such as a filler: the answer that waits for
-        this tool goes on, unless words before the call still sound, which end it. `RunContext.speech.interrupt()` does.
-        Called in a hook of a turn it means what that hook has said, and the answer to the turn goes on.
+        has their results. In a tool it stops other audio, such as a filler; the reply waiting for the tool goes on,
+        unless its own words before the call still play. To cut that reply, call `RunContext.speech.interrupt()`. In a
+        hook of a turn it stops the speech that the hook asked for, and the answer to the turn goes on.
 
         Args:
             force: Stop protected speech too.
@@ -153,10 +153,10 @@ class Conversation(EventSource):
         API: a worker's job has the keys, elsewhere `LIVEKIT_URL`, `LIVEKIT_API_KEY` and `LIVEKIT_API_SECRET` give them.
 
         Args:
-            after_speech: Whether the caller first hears what was said before this call; of the speech whose tool calls
-                it, that is the words before the tool's call. False cuts all speech off.
+            after_speech: Whether the caller first hears the speech that was asked for before this call; of the speech
+                whose tool calls it, the words before the tool's call. False cuts all speech off.
         Raises:
-            SessionNotStartedError, SessionClosedError: There is nobody to disconnect.
+            SessionNotStartedError, SessionClosedError: There is no caller to disconnect.
             ConfigurationError: The transport lacks something; the error names it.
             RoomError: When awaited: the server refused it, or did not answer. It is an `error` event too.
         """
@@ -267,7 +267,7 @@ class Conversation(EventSource):
 
     @property
     def conversation_flow(self) -> ConversationFlow | None:
-        """What answers the caller in place of the model."""
+        """The flow that answers the caller in place of the model; None: the model."""
         return self._parts.flows.flow
 
     @property
@@ -277,12 +277,12 @@ class Conversation(EventSource):
 
     @property
     def agent_state(self) -> AgentState:
-        """What the agent is doing."""
+        """The agent's present activity."""
         return self._parts.machine.agent_state
 
     @property
     def user_state(self) -> UserState:
-        """What the user is doing."""
+        """The user's present activity."""
         return self._parts.machine.user_state
 
     @property
@@ -292,5 +292,5 @@ class Conversation(EventSource):
 
     @property
     def usage(self) -> UsageRecord:
-        """What was used so far."""
+        """Usage of models and voices so far."""
         return self._parts.context.log.usage

@@ -1,4 +1,4 @@
-"""HangUps: disconnecting the caller, once what was said before has been heard."""
+"""HangUps: disconnects the caller, after the caller has heard the speech before."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class HangUp:
         if self.error is not None:
             raise self.error
         if self._in_tool and self.closing is not None:
-            await self.closing.wait()  # a tool that returned before would be answered by the model, for nobody
+            await self.closing.wait()  # a tool that returned before would be answered by the model, without a caller
 
 
 class HangUps:
@@ -85,7 +85,7 @@ class HangUps:
         """Disconnect the caller; from any thread.
 
         Raises:
-            SessionNotStartedError, SessionClosedError: There is nobody to disconnect.
+            SessionNotStartedError, SessionClosedError: There is no caller to disconnect.
             ConfigurationError: The transport cannot; the error names the keys that it lacks.
         """
         check_flag("after_speech", after_speech)

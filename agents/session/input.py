@@ -1,4 +1,4 @@
-"""SessionInput: what the application feeds into a session in the user's stead."""
+"""SessionInput: input that the application gives to a session in place of the user."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class SessionInput:
         self._post(i.TurnClearRequested())
 
     def mute(self, is_muted: bool = True) -> None:
-        """Hear silence instead of the caller, or hear the caller again; what was said before the silence counts."""
+        """Hear silence instead of the caller, or hear the caller again; words before the silence count."""
         check_flag("is_muted", is_muted)
         self._context.check_open()
         self._context.inbox.on_loop(lambda: self._mute(is_muted))

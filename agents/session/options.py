@@ -20,10 +20,10 @@ from vivavoce.pipelines.llm.context_window import ContextPolicy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchOptions:
-    """What is kept and told of a session; part of its options."""
+    """Telemetry, recording, trace and report of a session; part of its options."""
 
     telemetry: TelemetryOptions | Telemetry | None = None
-    """Where traces and metrics go. A `Telemetry` is shared, and closed by whoever made it; None: the worker's in its
+    """Where traces and metrics go. A `Telemetry` is shared, and its maker closes it; None: the worker's in its
     jobs, else where the standard `OTEL_EXPORTER_OTLP_ENDPOINT` says, else nowhere."""
     capture_content: bool = False
     """Whether turn records, reports, logs and traces may hold content: what was said and generated, instructions, what
@@ -72,7 +72,7 @@ class SessionOptions(WatchOptions):
     preemptive_attempts: int = 3
     """Such answers in one turn, each on other words; those that are not used cost their tokens."""
     tool_timeout: float = 30.0
-    """Seconds for a call of a tool without a timeout of its own; then it has failed, which the model is told."""
+    """Seconds for a call of a tool without a timeout of its own; then it has failed, and the model gets that result."""
     max_tool_threads: int = 8
     """Sync tools that run at a time."""
     away_after: float | None = 15.0
@@ -86,14 +86,14 @@ class SessionOptions(WatchOptions):
     max_errors: int = 3
     """Turns that fail in a row until the session closes with reason `error`."""
     apology: str = field(default="", repr=False)
-    """What is said before that close, within `close_timeout`, unless it was the voice that failed; "" for nothing."""
+    """The agent's words before that close, within `close_timeout`, unless the voice has failed; "" for nothing."""
     latency_budget: float = 1.0
     """Start warns when the configured waits after the user's speech add up to more seconds."""
     context_window: ContextPolicy | None = None
     """What of the conversation each model step is sent, such as `ContextWindow(max_items=40)`; None: all of it. Any
     function of a `ChatContext` will do; calls that still run are sent whatever it returns."""
     history_sink: HistorySink | None = None
-    """Where the history is kept too, such as `SqliteHistorySink("calls.db")`; whoever made it closes it."""
+    """Where the history is kept too, such as `SqliteHistorySink("calls.db")`; its maker closes it."""
     clock: Clock = field(default_factory=LoopClock, repr=False, compare=False)
     """Time; virtual in tests."""
 
@@ -126,7 +126,7 @@ class SessionOptions(WatchOptions):
             raise ConfigurationError(f"clock must be a Clock, got {shown(self.clock)}; for example LoopClock()")
 
     def configured_waits(self, vad_silence: float) -> dict[str, float]:
-        """Return what is waited for by configuration between the end of the user's speech and the commit.
+        """Return the configured waits between the end of the user's speech and the commit.
 
         The endpointing delay counts from the true end of speech, so the VAD's own silence is inside it. Where only the
         application ends turns, nothing is waited for.

@@ -61,9 +61,9 @@ class AgentSession(Conversation, Generic[UserdataT]):
     Args:
         agent: Who talks.
         pipeline: How it listens, thinks and speaks; one pipeline serves one session at a time.
-        conversation_flow: What answers the caller in place of the pipeline's model.
+        conversation_flow: Answers the caller in place of the pipeline's model.
         wake_up: After how many seconds of silence a caller is woken up, once, or how to go on then; None: never.
-        background_audio: What sounds under the conversation from its start, and while the agent thinks.
+        background_audio: Sounds under the conversation from its start, or while the agent thinks.
         userdata: Yours; tools get it by their `RunContext`.
         options: Everything else.
         id: For records and logs; made if not given.
@@ -105,7 +105,7 @@ class AgentSession(Conversation, Generic[UserdataT]):
         self._task: asyncio.Task[None] | None = None
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Set what may be set: `userdata`, `on_wake_up` and `wake_up`; a subclass may have attributes of its own.
+        """Set `userdata`, `on_wake_up` or `wake_up`; a subclass may have attributes of its own.
 
         Raises:
             AttributeError: There is no such attribute, or it cannot be set.
@@ -137,7 +137,7 @@ class AgentSession(Conversation, Generic[UserdataT]):
             room: A connected room, or a transport; None for the room of the job that this code runs in.
             participant: Identity of whom to talk to; None for the first caller in the room.
             room_options: How to take part in the room.
-            resume_from: What `snapshot()` of another session returned: this one goes on with its history and userdata;
+            resume_from: The result of another session's `snapshot()`: this one goes on with its history and userdata;
                 the agent must be the one that `resume_from["agent"]` names, and its `on_enter` is not called.
         Raises:
             SessionError: It was started before, or a step took longer than `start_step`.
@@ -231,7 +231,7 @@ class AgentSession(Conversation, Generic[UserdataT]):
     # --- who talks, and how
 
     def update_agent(self, agent: Agent) -> Handoff:
-        """Hand the conversation to `agent`, after what speaks and waits now; await the result to know that it is there.
+        """Hand the conversation to `agent`, after all speeches that play or wait now; await the result.
 
         Before `start()` it takes the place of the first one. How a handoff goes: `agents.session.handoff`.
 
@@ -251,7 +251,7 @@ class AgentSession(Conversation, Generic[UserdataT]):
         return handoff.handoff
 
     def change_pipeline(self, pipeline: Pipeline, *, within: float = 60.0) -> PipelineChange:
-        """Go on with another pipeline, from the next moment on in which nobody speaks; await the result to know.
+        """Go on with another pipeline, from the next silence on; await the result to know the end.
 
         The conversation goes on as it is: agent, history, tools. How it goes: `agents.session.pipelines.switch`.
 
@@ -286,7 +286,7 @@ class AgentSession(Conversation, Generic[UserdataT]):
         context.inbox.on_loop(lambda: self._parts.flows.change_to(flow))
 
     def play_background_audio(self, source: BackgroundAudioSource) -> None:
-        """Let a file sound under the conversation, in the place of what is of its kind (ambience, or thinking).
+        """Let a file sound under the conversation. It replaces the sound of its kind (ambience, or thinking).
 
         A file that turns out broken is an `error` event, and the conversation goes on.
 
@@ -306,7 +306,7 @@ class AgentSession(Conversation, Generic[UserdataT]):
     def snapshot(self) -> dict[str, Any]:
         """Return the conversation so far as JSON data for `start(resume_from=...)`, at any time, also after the close.
 
-        What is in it: `vivavoce.agents.history.snapshot`.
+        Its content: `vivavoce.agents.history.snapshot`.
 
         Raises:
             ConfigurationError: The userdata cannot be JSON; it says which part.

@@ -93,7 +93,7 @@ class Speeches:
         requests = [reply.request for reply in before if reply is not None]
         return [r.text for r in requests if isinstance(r.text, str) and r.text.strip() and r.add_to_history]
 
-    # --- what there is
+    # --- reading
 
     def __bool__(self) -> bool:
         return bool(self._replies)
@@ -226,5 +226,5 @@ class Speeches:
         await self._playout.drained()
 
     def left_behind(self) -> list[fx.ForgetSpeech]:
-        """Return what forgets the speeches that are left, such as one whose provider ignores its cancellation."""
+        """Return effects that forget the speeches that are left, as one whose provider ignores its cancellation."""
         return [fx.ForgetSpeech(reply.handle.id, reply.outcome or "cancelled") for reply in self._replies.values()]

@@ -30,7 +30,7 @@ class StepGuard:
         self._failed_steps = 0
         self._error: Exception | None = None
         self.has_given_up = False
-        """Whether deadlines are not to be asked for any more: each of them may be what raises."""
+        """Whether the loop asks for no more deadlines, since each of them may raise."""
 
     def failed(self, error: Exception, at: object) -> None:
         """The step raised.

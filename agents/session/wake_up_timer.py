@@ -1,4 +1,4 @@
-"""WakeUpTimer: what the application does to the wake-up."""
+"""WakeUpTimer: the application's control of the wake-up."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class WakeUpTimer:
         self._context = context
 
     def pause(self) -> None:
-        """Wake nobody up until `resume()`, such as while the caller looks for something."""
+        """Do not wake the caller up until `resume()`, such as while the caller looks for something."""
         self._post(i.WakeUpPaused())
 
     def resume(self) -> None:

@@ -1,4 +1,4 @@
-"""Wiring: whether agent, pipeline and options fit, and what a session is made of by them."""
+"""Wiring: checks whether agent, pipeline and options fit, and makes the parts that depend on them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 
 def check_wiring(agent: Agent, pipeline: Pipeline) -> None:
-    """Refuse what can never work, the pipeline's fallbacks included.
+    """Refuse an agent or a pipeline that can never work, the pipeline's fallbacks included.
 
     Raises:
         ConfigurationError: `agent` or `pipeline` is of another kind.
@@ -61,7 +61,7 @@ def check_wiring(agent: Agent, pipeline: Pipeline) -> None:
 
 
 def check_flow(flow: ConversationFlow | None, pipeline: Pipeline) -> None:
-    """Refuse a conversation flow that nobody, or not the pipeline's fallback, could speak.
+    """Refuse a conversation flow that the pipeline, or its fallback, could not speak.
 
     Raises:
         ConfigurationError: It is of another kind.
@@ -83,7 +83,7 @@ def check_speech(capabilities: PipelineCapabilities, pipeline: str, request: Spe
     """Refuse a `say` or `reply` that can never work.
 
     Raises:
-        CapabilityError: The pipeline lacks what is asked for.
+        CapabilityError: The pipeline lacks the capability.
         ConfigurationError: Ready audio is of no use, is a file that is not there, or goes with a text still to come.
     """
     if request.audio is not None:
@@ -120,7 +120,7 @@ class TurnTraits(TypedDict):
 
 
 def turn_traits(options: SessionOptions, capabilities: PipelineCapabilities) -> TurnTraits:
-    """Return what the turn machine is to know of a pipeline."""
+    """Return the traits of a pipeline on which the turn machine decides."""
     return TurnTraits(
         detector_timeout=capabilities.turn_detector_limit,
         remote_decides=capabilities.decides_turns == "remote",
@@ -175,7 +175,7 @@ def make_machine(
 
 
 def make_history_feed(options: SessionOptions, context: SessionContext) -> HistoryFeed | None:
-    """Return what hands the history to the sink, None where there is no sink.
+    """Return the feed from the history to the sink; None without a sink.
 
     Raises:
         ConfigurationError: The sink is no sink.
@@ -191,7 +191,7 @@ def make_history_feed(options: SessionOptions, context: SessionContext) -> Histo
 def make_observer(
     given: tuple[Telemetry | None, bool], options: SessionOptions, session_id: str, pipeline: Pipeline
 ) -> SessionObserver:
-    """Return who watches the session; `given`: what it reports to, and whether that is its own."""
+    """Return the session's telemetry; `given`: where it goes to, and whether that is the session's own."""
     telemetry, is_own = given
     if telemetry is None:
         return NO_OBSERVER
@@ -240,7 +240,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class JobLink:
-    """What a job needs of a session: how to close it, and the wait for its end."""
+    """A session as its job sees it: the call that closes it, and the wait for its end."""
 
     close: SessionClose
     wait_closed: SessionClosed

@@ -1,4 +1,4 @@
-"""Failure: what a reply failed by, and which component it is that failed.
+"""Failure: the error of a reply, and the component that failed.
 
 `Blaming` finds the component, in a block that costs next to nothing when all goes well.
 """
@@ -12,10 +12,10 @@ from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
 
 
 class Blaming(strays_as_errors):
-    """Tells of an error, or of a stray cancellation, that leaves the block.
+    """Reports an error, or a stray cancellation, that leaves the block.
 
     Args:
-        blame: Told the component.
+        blame: Called with the component.
         component: Whose block it is.
     """
 
@@ -39,7 +39,7 @@ class Blaming(strays_as_errors):
 
 
 class Failure:
-    """What one speech fails by: the component that is blamed first is the one that failed."""
+    """The failure of one speech: the component that is blamed first is the one that failed."""
 
     def __init__(self) -> None:
         self.component = ""
@@ -52,7 +52,7 @@ class Failure:
         self.component = self.component or component
 
     def blaming(self, component: str) -> Blaming:
-        """Blame `component` for what fails in the block, unless something inside it was blamed before."""
+        """Blame `component` for a failure in the block, unless another component was blamed before."""
         return Blaming(self.blame, component)
 
     def expire(self, component: str, first: float, stall: float) -> ProviderTimeoutError:

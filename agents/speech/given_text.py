@@ -26,7 +26,7 @@ class GivenText:
     Args:
         limits: Of a model's text; the application's keeps them too.
         watchdog: Ends the speech when the text stalls.
-        blaming: Blames the application for what fails here.
+        blaming: Blames the application for a failure here.
     """
 
     text: AsyncIterator[str]
@@ -57,7 +57,7 @@ class GivenText:
 
 
 class Speaker(Protocol):
-    """The speech, as far as it speaks what it was given."""
+    """The speech, as far as it speaks a given text."""
 
     @property
     def request(self) -> SpeechRequest: ...

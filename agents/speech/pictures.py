@@ -1,4 +1,4 @@
-"""Pictures: what one answer is asked about besides the conversation (`reply(frames=…)`)."""
+"""Pictures: images that one answer gets besides the conversation (`reply(frames=…)`)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """PreemptiveReply: a model step begun before its turn is over, and kept until a reply takes it or it is dropped.
 
-It runs in a task of its own to the end, and the reply reads what it keeps: a provider's stream may hold cancel scopes,
+It runs to the end in its own task, and the reply reads its kept events: a provider's stream may hold cancel scopes,
 which belong to the task that entered them, so that the stream itself cannot change hands at the commit.
 """
 
@@ -42,11 +42,11 @@ _TOKENS = (TextDelta, ToolCall)
 class PreemptiveReply:
     """Asks the model and, at will, the voice. Start `run` in the session's group.
 
-    Nothing of it shows: no history, no event, not a sample; a tool call that it reaches waits like its words. What it
-    used is counted by the reply that takes it, else when it is dropped.
+    Nothing of it shows: no history, no event, not a sample; a tool call that it reaches waits like its words. Its usage
+    is counted by the reply that takes it, else when it is dropped.
 
     Args:
-        request: What the model would be asked if the turn were over now.
+        request: The request that the model would get if the turn were over now.
         with_voice: Whether its text is synthesised ahead too.
     """
 
@@ -74,14 +74,14 @@ class PreemptiveReply:
         self.retries = _Retries()
 
     def fits(self, request: GenerateRequest) -> bool:
-        """Whether it is as good as asking now: it has not failed, and the model would be told nothing else.
+        """Return whether it is as good as asking now: it has not failed, and the model would get the same request.
 
         Of the user's words only the spelling may differ.
         """
         return self._error is None and not self._is_dropped and _is_equivalent(self._request, request)
 
     def drop(self, record: TurnRecordBuilder | None = None) -> None:
-        """Stop it if it still runs, and count what nobody has taken of it. Synchronous; may be called again.
+        """Stop it if it still runs, and count its unused part. Synchronous; may be called again.
 
         Args:
             record: Of the turn that drops it.
@@ -98,10 +98,10 @@ class PreemptiveReply:
 
     # --- for the reply that takes it
     async def events(self) -> AsyncGenerator[LLMEvent | AudioChunk, None]:
-        """Yield what the model said and says.
+        """Yield the model's events, from the first one on.
 
         Raises:
-            ProviderError: What the model or the voice raised, or that they took longer than the limits allow.
+            ProviderError: The model or the voice failed, or took longer than the limits allow.
         """
         self._is_taken = True
         async with aclosing(self._events.read()) as events:
@@ -209,7 +209,7 @@ class PreemptiveReply:
 
 
 class _Retries:
-    """Retries of providers, kept until somebody wants to be told of them."""
+    """Retries of providers, kept until there is a listener."""
 
     def __init__(self) -> None:
         self._kept: list[tuple[Exception, int]] = []
@@ -223,14 +223,14 @@ class _Retries:
             self._listener(error, number)
 
     def tell(self, listener: OnRetry) -> None:
-        """Tell `listener` of those so far, and of those to come."""
+        """Call `listener` with the retries so far, and with those to come."""
         self._listener = listener
         for error, number in self._kept:
             listener(error, number)
 
 
 class _Kept(Generic[T]):
-    """What one task puts in and another one takes out, in order, and the error that ended it."""
+    """A queue from one task to another, and the error that ended it."""
 
     def __init__(self) -> None:
         self._items: deque[T] = deque()
@@ -272,7 +272,7 @@ def _is_equivalent(asked: GenerateRequest, wanted: GenerateRequest) -> bool:
 
 
 def _tells_the_same(item: ChatItem, other: ChatItem) -> bool:
-    """Tell whether a model learns the same from both: ids and times do not reach it."""
+    """Return whether both are the same for a model, which gets neither ids nor times."""
     if item is other:
         return True
     if isinstance(item, ChatMessage) and isinstance(other, ChatMessage) and item.role == "user":

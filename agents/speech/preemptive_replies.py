@@ -8,7 +8,7 @@ from vivavoce.agents.turn.effects import DropAttempt, StartAttempt
 
 
 class PreemptiveReplies:
-    """Keeps the one attempt that is alive. Its request is what the turn's reply would ask if the turn were over now.
+    """Keeps the one attempt that is alive. Its request is that of the turn's reply if the turn were over now.
 
     Args:
         with_voice: Whether attempts are synthesised ahead too.

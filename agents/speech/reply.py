@@ -54,7 +54,7 @@ logger = logging.getLogger(__name__)
 MODEL_STAGE: tuple[str, StageOwner] = ("model_first_token", "provider")
 SERVER_STAGE: tuple[str, StageOwner] = ("server_first_output", "provider")
 FLOW_STAGE: tuple[str, StageOwner] = ("flow_first_text", "user_code")
-"""What a turn's record calls the wait for the first of an answer, by where the answer comes from."""
+"""Names of the wait for an answer's first piece in a turn's record, by the answer's source."""
 
 
 class Reply:
@@ -124,7 +124,7 @@ class Reply:
         self._audio.floor.take_back()
 
     def hook_speaks(self) -> None:
-        """A hook of its turn asked for speech, which is heard before what this one says next."""
+        """A hook of its turn asked for speech, which is heard before the next words of this one."""
         if self._flow is not None:
             self._flow.split()
         else:
@@ -136,7 +136,7 @@ class Reply:
             self.context.tools.interrupt(self._step_calls)
 
     def cancel(self, outcome: TurnOutcome) -> None:
-        """Silence the speech now, note what was heard, and let its task end."""
+        """Silence the speech now, commit the heard words, and let its task end."""
         self._stopped = outcome
         self._audio.stop()
         if self._step_calls is not None:
@@ -152,13 +152,13 @@ class Reply:
         self._end("failed")
 
     def let_go(self) -> None:
-        """It is over: what was begun for it, here or by the model's server, is thrown away where nobody took it."""
+        """It is over: drop an answer that was begun for it, here or by the model's server, and was not used."""
         self.drop_attempt()
         if self.request.remote_reply_id:
             self.context.live.connection.refuse(self.request.remote_reply_id)
 
     def drop_attempt(self) -> None:
-        """Throw away what was begun before the turn was over, and count what nobody used of it."""
+        """Drop the answer that was begun before the turn was over, and count the part that was not used."""
         if self._attempt is not None:
             self._attempt.drop(self.record)
 
@@ -199,7 +199,7 @@ class Reply:
         self.record.add_retry(error, attempt, self.context.clock.now())
 
     def limit(self, component: str, first: float, stall: float, watch: Watch = NO_WATCH) -> Watchdog:
-        """Return what ends the speech, `failed`, when it expires: one cancel scope does for all of its limits."""
+        """Return the watchdog that ends the speech as `failed`: one cancel scope does for all of its limits."""
 
         def expire() -> None:
             if self._stopped is not None:  # it is ending, and only its provider's close takes its time
@@ -271,7 +271,7 @@ class Reply:
         self._note_if_empty("model")
 
     async def _unless_cut(self) -> None:
-        """End here if the speech was cut in the very moment in which what it waited for came."""
+        """End here if the speech was cut at the very moment at which its wait ended."""
         assert self._scope is not None
         if self._scope.cancel_called:
             await anyio.lowlevel.checkpoint_if_cancelled()
@@ -472,7 +472,7 @@ class Reply:
             self.record.add_tool(record)
 
     async def _await_tools(self, step: StepCalls) -> bool:
-        """Wait for results, and for the agent that one of them hands off to; tell whether the model goes on."""
+        """Wait for results, and for the agent that one of them hands off to; return whether the model goes on."""
         follows = await await_tools(
             step,
             context=self.context,

@@ -1,4 +1,4 @@
-"""RequestWindow: what of the conversation goes into a model's request, by the application's policy."""
+"""RequestWindow: the part of the conversation that goes into a model's request, by the application's policy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class RequestWindow:
 
     Args:
         policy: None sends everything.
-        report_error: Told when the policy fails; the whole conversation is sent then.
+        report_error: Called when the policy fails; the whole conversation is sent then.
     """
 
     def __init__(self, policy: ContextPolicy | None, report_error: Callable[[Exception, str], None]) -> None:
@@ -28,11 +28,11 @@ class RequestWindow:
     def cut(
         self, context: ChatContext, needed: Callable[[], Collection[str]], *, is_quiet: bool = False
     ) -> ChatContext:
-        """Return what is sent of `context`.
+        """Return the part of `context` that is sent.
 
         Args:
             needed: Returns the ids of calls that run or whose results no model was sent yet; they are sent in any case.
-            is_quiet: Whether a failure is told to nobody: the turn that this is for will ask again.
+            is_quiet: Whether a failure is not reported: the turn that this is for will ask again.
         """
         if self._policy is None:
             return context

@@ -16,7 +16,7 @@ MAX_TEXT = 100_000
 
 
 class TextChannel(LiveText):
-    """Pieces pushed while nobody reads are joined into one."""
+    """Pieces pushed without a reader are joined into one."""
 
     def __init__(self) -> None:
         self._pending = ""

@@ -12,7 +12,7 @@ from vivavoce.agents.turn.inputs import ToolsAwaited, ToolsFinished
 from vivavoce.agents.turn_records.turn_record import TurnRecordBuilder
 
 Next = Literal["model", "nothing", "interrupted"]
-"""What follows the calls: a model step with their results, nothing, or nothing since the caller cancelled them all."""
+"""The next step after the calls: a model step, nothing, or nothing since the caller cancelled all of them."""
 
 
 async def await_tools(

@@ -29,7 +29,7 @@ class TranscriptFeed:
         self._transport = transport
 
     def agent_progress(self, utterance: Utterance, position: int, is_over: bool) -> None:
-        """Show what has been heard of `utterance` up to `position` (samples); `is_over` when no more will be."""
+        """Show the words of `utterance` heard up to `position` (samples); `is_over`: no more words follow."""
         if utterance is not self._utterance:
             self._utterance = utterance
             self._shown = ""
@@ -50,7 +50,7 @@ class TranscriptFeed:
             self._user_segment = ""
 
     def turn(self, record: TurnRecord) -> None:
-        """Send a turn's record, where the transport was told to."""
+        """Send a turn's record, if the transport wants records."""
         if self._transport is not None and self._transport.wants_turn_records:
             self._transport.send_turn_record(json.dumps(record.to_json()))
 

@@ -27,11 +27,11 @@ async def synthesise(
     """Speak `text` into `utterance`, which the caller finishes.
 
     Args:
-        limit: What ends the speech when the voice hangs (its limits count only while all text is in), and what watches
-            the voice.
+        limit: The watchdog that ends the speech when the voice hangs (its limits count only while all text is in), and
+            the telemetry of the voice.
         attempt: Whose voice is taken if it has one.
     Raises:
-        ProviderError: What the voice raised, or that it was silent though there was something to pronounce.
+        ProviderError: The voice failed, or was silent though there was something to pronounce.
     """
     limits, (watchdog, watch) = context.limits, limit
     channel = text if isinstance(text, TextChannel) else None

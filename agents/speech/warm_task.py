@@ -50,7 +50,7 @@ class WarmTask:
 
 
 class _Seat:
-    """A task that waits for what it is to run."""
+    """A task that waits for the reply that it is to run."""
 
     def __init__(self) -> None:
         self._is_taken = asyncio.Event()
