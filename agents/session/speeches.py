@@ -118,17 +118,22 @@ class Speeches:
 
     def grant(self, effect: fx.GrantFloor) -> None:
         """Give the speech the floor."""
-        if (reply := self._replies.get(effect.speech_id)) is not None:
+        if (reply := self._at_work(effect.speech_id)) is not None:
             is_first = not reply.is_running
             reply.grant()
             self._run(reply, is_first)
 
     def prepare(self, effect: fx.PrepareSpeech) -> None:
         """Let the speech generate; it waits for the floor."""
-        if (reply := self._replies.get(effect.speech_id)) is not None:
+        if (reply := self._at_work(effect.speech_id)) is not None:
             is_first = not reply.is_running
             reply.prepare()
             self._run(reply, is_first)
+
+    def _at_work(self, speech_id: str) -> Reply | None:
+        """Return the reply unless it has ended, which the turn machine receives next."""
+        reply = self._replies.get(speech_id)
+        return None if reply is None or reply.outcome is not None else reply
 
     def _run(self, reply: Reply, is_first: bool) -> None:
         if is_first:
@@ -151,8 +156,7 @@ class Speeches:
 
     def cancel(self, effect: fx.CancelSpeech) -> None:
         """Silence the speech and let it end."""
-        reply = self._replies.get(effect.speech_id)
-        if reply is not None and reply.is_running and reply.outcome is None:
+        if (reply := self._at_work(effect.speech_id)) is not None and reply.is_running:
             reply.cancel(effect.outcome)
             self._records.cut(reply.record, self._playout, effect)
         # Only now: before, a moment of the paused audio would be heard.

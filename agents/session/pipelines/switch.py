@@ -213,7 +213,8 @@ class PipelineSwitch:
             if control is not None:
                 control.set_outcome("failed", error)
             self._context.report_error(error, "pipeline", is_recovered=self.failure is None)
-            self._context.inbox.post(i.PipelineChangeFailed(opening.change_id))
+            if opening.dropped is None:
+                self._context.inbox.post(i.PipelineChangeFailed(opening.change_id))
         finally:
             if opening.line is not None and opening.line is not self._attached:
                 self._leave(opening.line, linger=0.0)
