@@ -1,4 +1,5 @@
-"""vivavoce.pipelines: how speech is understood and made. The public names are lazy, so that importing this is cheap.
+"""vivavoce.pipelines: the ports, and the two pipelines that hear, think and speak. Public names load on first use, so
+importing this is cheap.
 
 Layers, lowest first: `core` → `media` → the ports (`stt`, `llm`, `tts`, `vad`, `denoise`, `turn_detector`,
 `realtime_model`) → `io`, `pipeline`, `events` and `speech` → `listening` and `speaking` → `cascading`, `realtime` →

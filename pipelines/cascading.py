@@ -142,7 +142,7 @@ class CascadingConnection(PipelineConnection):
         self._ears.stop()
 
     def generate(self, request: GenerateRequest) -> AsyncGenerator[LLMEvent | AudioChunk, None]:
-        """Run one model step, with further tries until it has said or called something.
+        """Run one model step, with further tries until it has yielded text or a call.
 
         Raises:
             CapabilityError: There is no LLM.
@@ -164,11 +164,11 @@ class CascadingConnection(PipelineConnection):
         return self._voice.speak(text)
 
     def commit_audio(self) -> None:
-        """Have the recogniser settle the open utterance; speech that goes on is another utterance from here on."""
+        """Have the recogniser settle the open utterance; continuing speech is another utterance from here on."""
         self._ears.commit()
 
     def clear_audio(self) -> None:
-        """Have the recogniser forget the open utterance; if the speech goes on, its rest is heard."""
+        """Have the recogniser forget the open utterance; if the speech continues, its rest is heard."""
         self._ears.clear()
 
     def predict_end_of_turn(self, text: str, agent_text: str) -> None:

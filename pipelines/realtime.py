@@ -133,7 +133,7 @@ class RealtimePipeline(Pipeline):
         self.answers = self.options.answers or ("audio" if can.generates_audio else "text")
         """Whether the model answers with speech or with text."""
         self.turn_detection: TurnDetection = self.options.turn_detection or ("local" if vad is not None else "remote")
-        """Who ends the user's turns."""
+        """The judge of the end of the user's turns."""
         if self.answers == "text" and tts is None:
             raise CapabilityError(model.provider, "generates_audio", "give RealtimePipeline a tts")
         if not (can.generates_audio if self.answers == "audio" else can.generates_text):

@@ -88,7 +88,7 @@ class SpeechComponents:
         )
 
     def present(self) -> Iterator[tuple[str, Component]]:
-        """Yield kind and component of those that are present."""
+        """Yield kind and component of the present ones."""
         for kind in _PORTS:
             if (component := getattr(self, kind)) is not None:
                 yield kind, component

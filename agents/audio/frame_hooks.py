@@ -25,7 +25,7 @@ class FrameHooks:
         self._log = context.log
         self._emitter = context.log.emitter
         self._agent: Agent | None = None
-        """The agent whose hooks the next two are."""
+        """The agent of the next two hooks."""
         self._on_in: _AudioHook | None = None
         self._on_out: _AudioHook | None = None
 

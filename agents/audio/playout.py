@@ -67,7 +67,7 @@ class Playout:
 
     @property
     def is_open(self) -> bool:
-        """Whether there is a sink."""
+        """Send it the changes since it was requested; the connection before it may have received them."""
         return self._sink is not None
 
     def begin(self) -> None:

@@ -1,1 +1,1 @@
-"""The parts that every other part of a session stands on: its inbox, its log, its events, its hooks."""
+"""The base of all other parts of a session: its context, its inbox, its log, its events, its hooks."""

@@ -1,8 +1,8 @@
-"""SessionContext: the parts of one session that all its other parts stand on. It is built first and passed down.
+"""SessionContext: the base of all other parts of a session. It is built first and passed down.
 
-No part receives a callback of another part. A part that has something to report posts an input (`inbox.post`), notes
-an event (`log.note`), reports an error (`report_error`), asks for the close (`closing.request`) or writes the field of
-`live` that it owns.
+No part receives a callback of another part. To report something, a part posts an input (`inbox.post`), notes an event
+(`log.note`), reports an error (`report_error`), asks for the close (`closing.request`) or writes the field of `live`
+that it owns.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ class SessionEmitter:
         self._note_listeners()
 
     def off(self, key: EventKey, handler: Handler) -> None:
-        """Stop calling `handler`; fine if it does not listen.
+        """Stop calling `handler`; without effect if it does not listen.
 
         Raises:
             ConfigurationError: There is no such event, or `handler` cannot be called.
@@ -180,10 +180,10 @@ def _check_handler(handler: Callable[..., Any]) -> None:
 
 
 def _check_sync(result: object) -> None:
-    """Refuse a coroutine from a handler that looked sync, such as a lambda that calls an async function.
+    """Refuse a coroutine from a handler that looked sync, for example a lambda that calls an async function.
 
-    Anything else that a handler returns is left alone, also what could be awaited: `lambda event: session.say("…")`
-    returns a handle, and the speech is on its way without anyone who awaits it.
+    Other results of a handler are ignored, also awaitable ones: `lambda event: session.say("…")` returns a handle, and
+    the speech proceeds without being awaited.
 
     Raises:
         ConfigurationError: It is a coroutine, which does nothing unless it is awaited.

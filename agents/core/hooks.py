@@ -254,7 +254,7 @@ class Hooks:
         self._waited: set[Run] = set()
         """The runs that the close waits for at its step `handlers`."""
         self._quiet: set[Run] = set()
-        """The runs whose limit counts while the session speaks nothing."""
+        """Runs whose limit counts while the session speaks nothing."""
         self._is_busy = False
         self._idle = anyio.Event()
 
@@ -357,7 +357,7 @@ class Hooks:
                 run.hold() if busy else run.release()
 
     def begins_quiet(self, run: Run) -> bool:
-        """Note a run whose limit counts while the session speaks nothing; return whether it speaks now."""
+        """Record a run whose limit counts while the session speaks nothing; return whether it speaks now."""
         self._quiet.add(run)
         return self._is_busy
 

@@ -197,7 +197,7 @@ class Inbox:
         await self._wake.wait()
 
     def close(self) -> None:
-        """Drop the timer and all entries; a task that awaits a barrier goes on."""
+        """Drop the timer and all entries; a task that awaits a barrier continues."""
         self._arm(None)
         for entry in self._entries:
             if isinstance(entry, Barrier):

@@ -70,7 +70,7 @@ class SessionLog:
         self._errors: list[ErrorRecord] = []
         self._errors_left_out = 0
         self._frame_errors: dict[object, int | None] = {}
-        """Who raised at a frame, and which of the kept errors that is."""
+        """Code that raised at a frame → its index in the kept errors."""
         self._beside: list[MarkRecord | DroppedTurnRecord] = []
         """Marks, and the turns that were not answered."""
         self.job_id = ""

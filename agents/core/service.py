@@ -13,7 +13,7 @@ from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
 
 
 class Runnable(Protocol):
-    """What a service runs."""
+    """The part that a service runs."""
 
     def __call__(self, *, task_status: TaskStatus[None]) -> Awaitable[None]: ...
 
@@ -42,7 +42,7 @@ class Service:
 
         Raises:
             SessionError: It is not ready within `limit` seconds, or ended without getting ready.
-            VoiceError: Whatever it raised itself.
+            VoiceError: Its own error.
         """
         self._ended = anyio.Event()
         group.start_soon(self._serve, name=self._name)
@@ -61,7 +61,7 @@ class Service:
             raise SessionError(f"{self._name} ended before it was ready")
 
     def started(self, value: None = None) -> None:
-        """Told by the part, to which this is the task status, when it is ready."""
+        """Called by the part, whose task status this is, when it is ready."""
         self._has_started = True
         self._known.set()
 

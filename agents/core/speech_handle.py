@@ -43,7 +43,7 @@ def holds_floor() -> bool:
 
 
 class SpeechHandle:
-    """One speech. Awaiting it resolves when its audio has been played or dropped, whatever its outcome.
+    """One speech. Awaiting it resolves when its audio has been played or dropped, with any outcome.
 
     Awaiting raises only a `SessionError`, in a tool that the speech itself runs: the speech ends after its tools.
     """

@@ -1,1 +1,1 @@
-"""The conversation as text: items, sinks that keep it, and the snapshot that another session goes on with."""
+"""The conversation as text: items, sinks that keep it, and the snapshot with which another session continues."""

@@ -221,7 +221,7 @@ class HistoryControl:
         in_model: bool = False,
         said_as: Sequence[str] = (),
     ) -> ChatMessage:
-        """Append a message and return it. A message without words stands for speech whose transcript may come later.
+        """Append a message and return it. A message without words represents speech whose transcript may come later.
 
         Args:
             in_model: Whether a realtime model has heard or said it itself.

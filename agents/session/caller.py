@@ -215,7 +215,7 @@ class Caller(TransportEvents):
     def participant_left(self, identity: str) -> None:
         """The caller is gone, maybe for good."""
         options = self._options
-        if options.close_on_disconnect:  # else the room goes on without it
+        if options.close_on_disconnect:  # otherwise the room continues without it
             self._background.hold(True)
         self._context.inbox.post(i.ParticipantLeft(options.participant_grace if options.close_on_disconnect else None))
 

@@ -136,7 +136,7 @@ def check_start(
 
 
 def checked_reason(reason: CloseReason) -> CloseReason:
-    """Return why the session closes, given as it is or by its name.
+    """Return the reason of a close, given by value or by name.
 
     Raises:
         ConfigurationError: There is no such reason.

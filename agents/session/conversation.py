@@ -232,12 +232,12 @@ class Conversation(EventSource):
 
     @property
     def wake_up(self) -> WakeUp | None:
-        """How a silent caller is woken up; None: not at all. Set it at any time, as a number of seconds or a `WakeUp`.
+        """The wake-up of a silent caller; None: none. Set it at any time, as a number of seconds or a `WakeUp`.
 
-        A new one counts from when it is set, and begins with its first level.
+        A new one counts from the moment of setting it, and begins with its first level.
 
         Raises:
-            ConfigurationError: Set to something else, or to a hangup of which the session's transport is not capable.
+            ConfigurationError: Set to something else, or to a hangup that the session's transport cannot do.
             SessionClosedError: Set after the close.
         """
         return self._wake_up

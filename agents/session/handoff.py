@@ -1,21 +1,20 @@
 """Handoff: the conversation goes from one agent to another: the old one's `on_exit`, then the new one's `on_enter`.
 
 A tool that returns an `Agent`, or `(Agent, output)`, hands off, and so does `session.update_agent(agent)`. The turn
-machine says when: a handoff waits in the queue of speeches, behind what was asked for before it, so that words which
-come before it are heard before it; from then on only its two hooks speak. What was decided here:
+machine decides when: a handoff waits in the queue of speeches, behind everything requested before it, so that earlier
+words are heard before it; from then on only its two hooks speak. Decisions:
 
-* `update_agent()` cuts nothing: it waits for what speaks and waits by then. `interrupt()` first where it shall not.
+* `update_agent()` cuts nothing: it waits for present and waiting speech. To cut that, call `interrupt()` first.
 * A handoff by a tool begins when the words before the call are over and all calls of that step are settled. It happens
   even if the speech that made the call is cut. Of several agents in one step the first, in the order of the calls, is
-  taken; the model is told that the others were not.
-* After a bare `Agent` the new agent's model goes on with the turn only if `on_enter` had nothing spoken and the caller
-  has said nothing newer; after `(Agent, output)`, or where other tools ran beside it, always: there is a result that it
-  has to make use of.
+  taken; the model is informed that the others were not.
+* After a bare `Agent` the new agent's model continues the turn only if `on_enter` spoke nothing and the caller has said
+  nothing newer; after `(Agent, output)`, or if other tools ran beside it, always: there is a result to use.
 * A handoff to the agent that has the conversation changes nothing and runs no hook.
-* Hooks never overlap: a handoff asked for in a hook follows the present one, and cannot be awaited there.
-* A hook may take `hook_timeout`, counted anew from each speech that it asked for, and is then cut. One that raises or
-  is cut is an `error` event; the new agent has the conversation all the same.
-* An agent that was replaced stays in the session, for its tools that still run, until the close cleans it up.
+* Hooks never overlap: a handoff requested in a hook follows the present one, and cannot be awaited there.
+* A hook may take `hook_timeout`, counted again from each speech that it requested, and is then cut. One that raises or
+  is cut is an `error` event; the new agent has the conversation nevertheless.
+* An agent that was replaced stays in the session, for its running tools, until the close cleans it up.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ HookName = Literal["on_enter", "on_exit"]
 
 
 class Handoff:
-    """What `update_agent()` returns. Awaiting it resolves when the new agent has entered, or the handoff has ended.
+    """The result of `update_agent()`. Awaiting it resolves when the new agent has entered, or the handoff has ended.
 
     Awaiting raises only a `SessionError`, in code that the handoff comes after: in a hook of an agent that comes or
     goes, in `on_user_turn_completed` and in a conversation flow.
@@ -87,8 +86,9 @@ class Handoff:
 
     @property
     def outcome(self) -> HandoffOutcome | None:
-        """`completed`; `failed`: a hook raised or was cut, and the new agent has the conversation all the same;
-        `cancelled`: the session closed before. None before its end."""
+        """`completed`; `failed`: a hook raised or was cut, and the new agent has the conversation nevertheless;
+        `cancelled`: the session closed before. None before its end.
+        """
         return self._control.outcome
 
     def exception(self) -> Exception | None:
@@ -259,7 +259,7 @@ class Handoffs:
     # --- effects
 
     def begin(self, handoff_id: str) -> None:
-        """Nobody speaks: carry it out."""
+        """Both sides are silent: carry it out."""
         self._running = handoff = self._waiting.pop(handoff_id)
         self._context.group.start_soon(self._run, handoff, name=f"handoff to {handoff.agent.id}")
 

@@ -24,7 +24,7 @@ class SessionInput:
         """Take `text` as a whole user turn: it interrupts and is answered like a spoken one.
 
         Raises:
-            SessionNotStartedError, SessionClosedError: The session takes nothing now.
+            SessionNotStartedError, SessionClosedError: The session accepts no input now.
             ConfigurationError: `text` is no str.
         """
         self._post(i.TextReceived(check_text("input.text(text)", text)))

@@ -26,17 +26,20 @@ class WatchOptions:
     """Where traces and metrics go. A `Telemetry` is shared, and its maker closes it; None: the worker's in its
     jobs, else where the standard `OTEL_EXPORTER_OTLP_ENDPOINT` says, else nowhere."""
     capture_content: bool = False
-    """Whether turn records, reports, logs and traces may hold content: what was said and generated, instructions, what
-    tools were given and returned."""
+    """Whether turn records, reports, logs and traces may hold content: spoken and generated words, instructions,
+    arguments and results of tools.
+    """
     recording: RecordingOptions | None = None
-    """Record the call, and how; None: only what `session.recording.start()` asks for."""
+    """Record the call, and its format; None: only on `session.recording.start()`."""
     trace_path: str | Path | None = None
-    """Where a trace of the turn machine is written, for `vivavoce replay`; it holds what the user says. None: where
-    `VIVAVOCE_TRACE` says; "": nowhere. How files are named: `vivavoce.agents.core.session_files`."""
+    """Path of a trace of the turn machine, for `vivavoce replay`; it holds the user's words. None: `VIVAVOCE_TRACE`;
+    "": none. Names of the files: `vivavoce.agents.core.session_files`.
+    """
 
     report_path: str | Path | None = None
-    """Where the report of a session is written when it has closed: a folder, or a name in .json or .html (the page).
-    None: where `VIVAVOCE_REPORT` says; "": nowhere. How files are named: `vivavoce.agents.core.session_files`."""
+    """Path of a session's report, written when it has closed: a folder, or a name in .json or .html (the page). None:
+    `VIVAVOCE_REPORT`; "": none. Names of the files: `vivavoce.agents.core.session_files`.
+    """
 
     def __post_init__(self) -> None:
         if self.telemetry is not None and not isinstance(self.telemetry, TelemetryOptions | Telemetry):
@@ -53,7 +56,7 @@ class WatchOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionOptions(WatchOptions):
-    """How a session behaves.
+    """The behaviour of a session.
 
     What each option does: docs/options.md.
     """
@@ -70,7 +73,7 @@ class SessionOptions(WatchOptions):
     preemptive_tts: bool = False
     """Let the voice speak such an answer ahead too, unheard."""
     preemptive_attempts: int = 3
-    """Such answers in one turn, each on other words; those that are not used cost their tokens."""
+    """Maximum number of such answers in one turn, each on other words; unused ones cost their tokens."""
     tool_timeout: float = 30.0
     """Seconds for a call of a tool without a timeout of its own; then it has failed, and the model gets that result."""
     max_tool_threads: int = 8
@@ -90,8 +93,9 @@ class SessionOptions(WatchOptions):
     latency_budget: float = 1.0
     """Start warns when the configured waits after the user's speech add up to more seconds."""
     context_window: ContextPolicy | None = None
-    """What of the conversation each model step is sent, such as `ContextWindow(max_items=40)`; None: all of it. Any
-    function of a `ChatContext` will do; calls that still run are sent whatever it returns."""
+    """Chooses the part of the conversation for each model step, for example `ContextWindow(max_items=40)`; None: all of
+    it. Any function of a `ChatContext` will do; running calls are always sent.
+    """
     history_sink: HistorySink | None = None
     """Where the history is kept too, such as `SqliteHistorySink("calls.db")`; its maker closes it."""
     clock: Clock = field(default_factory=LoopClock, repr=False, compare=False)

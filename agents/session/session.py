@@ -86,7 +86,7 @@ class AgentSession(Conversation, Generic[UserdataT]):
         check_session(options, id)
         check_wiring(agent, pipeline)
         options = options or SessionOptions()
-        self._telemetry = telemetry_for(options.telemetry)  # made here: it takes 0.5 s that no call is to wait for
+        self._telemetry = telemetry_for(options.telemetry)  # made here: it takes 0.5 s, for which no call should wait
         check_flow(conversation_flow, pipeline)
         self.userdata = userdata
         wanted = wake_up_of(wake_up)
@@ -209,7 +209,7 @@ class AgentSession(Conversation, Generic[UserdataT]):
         return await self._end(CloseReason.USER_INITIATED, leave=True)
 
     async def wait_closed(self) -> CloseReport:
-        """Wait until the session has closed, for whatever reason."""
+        """Wait until the session has closed, for any reason."""
         context = self._parts.context
         if not context.inbox.is_bound and not context.closing.is_over:
             raise SessionNotStartedError("the session was not started; call start() first")
@@ -228,7 +228,7 @@ class AgentSession(Conversation, Generic[UserdataT]):
         with anyio.CancelScope(shield=True):  # bounded by close_timeout
             await self.close()
 
-    # --- who talks, and how
+    # --- agent and pipeline
 
     def update_agent(self, agent: Agent) -> Handoff:
         """Hand the conversation to `agent`, after all speeches that play or wait now; await the result.

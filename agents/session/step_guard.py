@@ -1,4 +1,4 @@
-"""StepGuard: reports each step of the decision loop that raises as an error event, so that the session goes on."""
+"""StepGuard: reports each step of the decision loop that raises as an error event, so that the session continues."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class StepGuard:
     """Counts the steps that raised, one after the other.
 
     An input that raises is dropped, and so is an effect; the other effects of the step are carried out. Each is an
-    `error` event of the source `decision loop`. A step without a failure begins the count anew.
+    `error` event of the source `decision loop`. A step without a failure resets the count.
 
     When more than `MAX_FAILED_STEPS` steps in a row have raised, the session closes.
     """

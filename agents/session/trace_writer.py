@@ -65,7 +65,7 @@ class TraceWriter:
         self._is_open = True
 
     def recorded_machine(self, options: TurnOptions) -> RecordedMachine:
-        """Return a turn machine whose steps go here."""
+        """Return a turn machine whose steps are written here."""
         self._options = options
         return RecordedMachine(options, self.record)
 

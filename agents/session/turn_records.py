@@ -89,7 +89,7 @@ class TurnRecords:
         return record
 
     def withdraw(self, builder: TurnRecordBuilder) -> None:
-        """The speech is over, and its turn goes on with another one."""
+        """The speech is over, and its turn continues with another one."""
         builder.end_parts(self._context.clock.now(), is_cut=True)
 
     def discard(self, handle: SpeechHandle) -> TurnRecord:
@@ -97,7 +97,7 @@ class TurnRecords:
         self._context.log.observer.asked(handle.id, handle.kind)
         return self.close(self.begin(handle), "discarded")
 
-    # --- what is done to the agent
+    # --- effects on the agent
 
     def held(self, record: TurnRecordBuilder, playout: Playout, cause: fx.Cause) -> None:
         """The turn's speech is held."""
@@ -108,7 +108,7 @@ class TurnRecords:
         record.interruptions.held(cause, self._agent(record, playout.silent_at() if is_heard else None))
 
     def resumed(self, record: TurnRecordBuilder, playout: Playout) -> None:
-        """The turn's speech goes on, if it was held."""
+        """The turn's speech continues, if it was held."""
         current = playout.current
         played = 0.0 if current is None else playout.position(current) / current.rate
         record.interruptions.resumed(self._context.clock.now(), position=record.audio.played + played)

@@ -21,7 +21,7 @@ class WakeUpTimer:
         self._post(i.WakeUpResumed())
 
     def reset(self) -> None:
-        """Begin anew with the first level; a pause stays."""
+        """Begin again with the first level; a pause stays."""
         self._post(i.WakeUpReset())
 
     def _post(self, event: i.TurnInput) -> None:

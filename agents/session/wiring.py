@@ -135,7 +135,7 @@ def check_turns(options: SessionOptions, pipeline: Pipeline) -> None:
     """Refuse a pipeline that cannot take turns by these options, and warn of waits that are more than the budget.
 
     Raises:
-        CapabilityError: Turns are to end by request only, and the pipeline's server ends them.
+        CapabilityError: Only requests end turns, but the pipeline's server ends them.
     """
     capabilities = pipeline.capabilities
     if options.endpointing.mode == "manual" and capabilities.decides_turns == "remote":

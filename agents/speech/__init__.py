@@ -1,1 +1,1 @@
-"""The agent's speech: handles, the step loop of a reply, playout, and what of it was heard."""
+"""The agent's speech: the step loop of a reply, its voice, preemptive answers and conversation flows."""

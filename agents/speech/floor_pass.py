@@ -15,7 +15,7 @@ class FloorPass:
     """
 
     def __init__(self) -> None:
-        self._may_generate = asyncio.Event()  # asyncio's: to wait for what is there costs no turn of the loop
+        self._may_generate = asyncio.Event()  # asyncio's: waiting for a set event costs no turn of the loop
         self._may_play = asyncio.Event()
         self._held: tuple[Utterance, Playout] | None = None
 
@@ -32,7 +32,7 @@ class FloorPass:
             held[1].play(held[0])
 
     def take_back(self) -> None:
-        """The speech has neither permission until it is given anew."""
+        """The speech has neither permission until it is given again."""
         self._may_generate.clear()
         self._may_play.clear()
 

@@ -1,15 +1,15 @@
 """ConversationFlow: an application's own text source for the answers to the caller, in place of the model.
 
-What a flow yields takes the path of a model's text: spoken by sentences while it comes, cut by interruptions, kept in
-the history as far as it was heard. What was decided here:
+A flow's text takes the path of a model's text: spoken by sentences while it comes, cut by interruptions, kept in the
+history as far as it was heard. Decisions:
 
 * The session calls `on_turn_start`, `run` and `on_turn_end`, in that order, and never two turns of one flow at a time.
   `on_turn_end` follows each `on_turn_start` once, when the turn has its outcome and its record is in `session.turns`.
 * `run` keeps the model's limits: `llm_first_token` until the first text, `llm_stall` between texts, so that a flow that
-  hangs ends its turn `failed`. `on_turn_start`, `on_turn_end` and `cleanup` may take `hook_timeout`. Those of `run` and
-  `on_turn_start` stand still while speech that they asked for goes on.
-* A flow answers what the caller says. `session.reply(...)` and the results of tools that ended late are still the
-  model's, if the pipeline has one. A flow's text has no tool calls, and no answer is begun before the turn is over.
+  hangs ends its turn `failed`. `on_turn_start`, `on_turn_end` and `cleanup` may take `hook_timeout`. The limits of
+  `run` and `on_turn_start` stand still during speech that they requested.
+* A flow answers the caller's words. `session.reply(...)` and the results of tools that ended late are still answered by
+  the model, if the pipeline has one. A flow's text has no tool calls, and no answer is begun before the turn is over.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class ConversationFlow(ABC):
 
     @abstractmethod
     def run(self, transcript: str) -> AsyncIterator[str]:
-        """Yield the answer to what the caller said, piece by piece; usually an async generator.
+        """Yield the answer to the caller's words, piece by piece; usually an async generator.
 
         It is closed in mid-answer when the caller interrupts. `session.say()` may be awaited here: it is heard after
         the text that was yielded before it.

@@ -131,7 +131,7 @@ class PreemptiveReply:
         try:
             await self._call.run()
         finally:
-            self._events.close(self._error)  # which ends the reply, and with it who listens to the voice
+            self._events.close(self._error)  # it ends the reply, and with it the reader of the voice
 
     async def _work(self) -> None:
         with self._context.session.observer.attempt(self.id, self._request.turn_id):

@@ -120,18 +120,18 @@ class Reply:
         self._audio.floor.prepare()
 
     def take_floor_back(self) -> None:
-        """The speech has the floor no more, until it is granted anew."""
+        """The speech loses the floor, until it is granted again."""
         self._audio.floor.take_back()
 
     def hook_speaks(self) -> None:
-        """A hook of its turn asked for speech, which is heard before the next words of this one."""
+        """A pipeline is lost for good: the one in use, its planned successor, or one that was left."""
         if self._flow is not None:
             self._flow.split()
         else:
             self._yield_floor()
 
     def interrupt_calls(self) -> None:
-        """The caller took the floor while its calls run: those whose tools want it are cancelled."""
+        """The caller took the floor while its calls run: cancel those with `cancel_on_interrupt`."""
         if self._step_calls is not None:
             self.context.tools.interrupt(self._step_calls)
 
@@ -362,7 +362,7 @@ class Reply:
             watch = NO_WATCH if attempt is not None else context.session.observer.model_step(component, number, request)
             watchdog = self.limit(component, context.limits.llm_first_token, context.limits.llm_stall, watch)
             try:
-                self.record.mark("unattributed", "runtime", context.clock.now())  # what the loop took to come here
+                self.record.mark("unattributed", "runtime", context.clock.now())  # the loop's delay until here
                 watchdog.arm(context.limits.llm_first_token)
                 if not makes_audio:  # while the model is waited for, its start costs nothing
                     group.start_soon(self._speak_channel, channel, attempt)

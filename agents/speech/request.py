@@ -22,12 +22,12 @@ class SpeechRequest:
     """The content of one speech: words to speak, or instructions for the model's answer.
 
     Args:
-        text: Spoken as it is (`say`); None where the model answers.
+        text: Spoken unchanged (`say`); None if the model answers.
         audio: Spoken instead of a synthesis of `text`.
         instructions: For this generation only (`reply`).
         user_item: The user's message that the speech answers.
         remote_reply_id: The answer that a remote model began by itself.
-        by_hook: Whether `on_enter` or `on_exit` of an agent asked for it.
+        by_hook: Whether `on_enter` or `on_exit` of an agent requested it.
     """
 
     text: str | AsyncIterator[str] | None = field(default=None, repr=False)

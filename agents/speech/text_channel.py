@@ -31,13 +31,13 @@ class TextChannel(LiveText):
         return self._is_closed
 
     async def feed(self, text: AsyncIterator[str], on_piece: Callable[[str], None]) -> None:
-        """Push all of `text`, calling `on_piece` before with each piece that has any; `text` is closed in any case.
+        """Push all of `text`, calling `on_piece` before with each non-empty piece; `text` is closed in any case.
 
-        The caller limits how long it may take. It is not held back while the voice is behind: a voice that hangs is
-        told from one that waits for text by whether all text is in.
+        The caller limits how long it may take. It is not held back while the voice is behind: whether all text is in
+        distinguishes a voice that hangs from one that waits for text.
 
         Raises:
-            ConfigurationError: It goes on beyond `MAX_TEXT`, or yields something other than str.
+            ConfigurationError: It continues beyond `MAX_TEXT`, or yields something other than str.
         """
         length = 0
         try:

@@ -24,10 +24,10 @@ async def await_tools(
     floor: FloorPass,
     by_hook: bool,
 ) -> Next:
-    """Wait, without the floor, until every call is settled and the handoff is over; return what follows.
+    """Wait, without the floor, until every call is settled and the handoff is over; return the next step.
 
     Args:
-        by_hook: A hook of an agent that comes or goes asked for the speech.
+        by_hook: A hook of an agent that comes or goes requested the speech.
     """
     if step.batch.is_settled and step.handoff is None:
         record.mark("tools", "user_code", context.clock.now())
@@ -51,7 +51,7 @@ async def _await_handoff(
 ) -> bool:
     if by_hook:  # the handoff waits for the hook, which may wait for this speech
         return not step.batch.is_mere_handoff
-    # Bounded by the hooks' timeouts and by what they say.
+    # The hooks' timeouts and their speech bound it.
     await handoff.wait(record)
     record.mark("handoff", "user_code", context.clock.now())
     if handoff.record is not None:

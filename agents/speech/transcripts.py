@@ -13,8 +13,7 @@ from vivavoce.pipelines.io import TranscriptSegment, Transport
 class TranscriptFeed:
     """Turns progress and transcripts into segments for the transport.
 
-    Their ids are unlike any other session's: where an agent takes another one's place in a call, the same clients see
-    both.
+    Their ids differ from any other session's: if an agent replaces another one in a call, the same clients see both.
     """
 
     def __init__(self) -> None:

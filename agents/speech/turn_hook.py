@@ -12,7 +12,7 @@ NAME = "on_user_turn_completed"
 
 
 async def completed_turn(context: ReplyContext, item: ChatMessage, answer: SpeechHandle) -> CompletedTurn:
-    """Let the agent edit the turn of `item`, and return the turn as it is then; a hook that fails is reported.
+    """Let the agent edit the turn of `item`, and return the edited turn; a hook that fails is reported.
 
     Raises:
         StopResponse: The agent drops the turn.

@@ -1,8 +1,8 @@
 """WarmTask: a task that waits for the next reply, so that the reply runs at once.
 
-To start a task costs a tenth of the time in which an answer becomes audible, while the caller waits; started before,
-it costs a wake-up. Each task runs one reply and ends. It begins in the context of `open()`: a reply's own task asks for
-the next one, and context variables that hooks and providers set there end with it.
+Starting a task costs a tenth of the time until an answer is audible, while the caller waits; a task started before
+costs only a wake-up. Each task runs one reply and ends. It begins in the context of `open()`: a reply's own task
+requests the next one, and context variables that hooks and providers set there end with it.
 """
 
 from __future__ import annotations

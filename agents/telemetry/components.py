@@ -25,7 +25,7 @@ class Components:
         self._attributes = {}
 
     def has(self, kind: str) -> bool:
-        """Whether the pipeline has that part, or one that stands in for it."""
+        """Whether the pipeline has that part, or a replacement for it."""
         return kind in self._parts or STANDS_IN.get(kind, "") in self._parts
 
     def model(self, kind: str) -> str:

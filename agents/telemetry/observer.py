@@ -122,7 +122,7 @@ class SessionObserver:
         return NO_WATCH
 
     def attempt_taken(self, attempt_id: str, speech_id: str) -> None:
-        """That speech goes on with that attempt."""
+        """That speech uses that attempt."""
 
     def voice(self) -> Watch:
         """Watch a synthesis."""

@@ -1,4 +1,4 @@
-"""TelemetryOptions: where traces, metrics and logs of calls go. What is not said here, the `OTEL_*` variables say."""
+"""TelemetryOptions: the destinations of traces, metrics and logs. The `OTEL_*` variables supply missing values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 AttributeValue = str | bool | int | float
 
 Redact = Callable[[str, AttributeValue], AttributeValue | None]
-"""Takes an attribute's name and value; returns what is sent in its place, None for nothing."""
+"""Takes an attribute's name and value; returns the value to send, None for nothing."""
 
 Protocol = Literal["http/protobuf", "grpc"]
 
@@ -28,55 +28,59 @@ ENDPOINTS = (
     "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
     "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT",
 )
-"""Variables any of which turns telemetry on."""
+"""Variables that turn telemetry on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TelemetryOptions:
-    """How a session is watched. Nothing of it can delay, break or gate a call.
+    """The telemetry of a session. No part of it can delay, break or block a call.
 
-    Spans carry what was said, instructions, and what tools took and returned, only with the session's
-    `capture_content`; texts of foreign errors in log records likewise; metrics never do, and none ever a key or a
-    header. `OTEL_TRACES_EXPORTER`, `OTEL_METRICS_EXPORTER` and `OTEL_LOGS_EXPORTER` of `none` leave a signal out.
+    Spans carry words, instructions, and arguments and results of tools only with the session's `capture_content`; texts
+    of foreign errors in log records likewise; metrics never do, and none ever a key or a header.
+    `OTEL_TRACES_EXPORTER`, `OTEL_METRICS_EXPORTER` and `OTEL_LOGS_EXPORTER` of `none` leave a signal out.
 
-    Log records are those of `vivavoce` that the level of its logger lets through, logged in sessions and jobs; for your
-    own put a `SessionLogHandler()` on a logger of yours.
+    Log records are those of `vivavoce` that pass the level of its logger, logged in sessions and jobs; for your own put
+    a `SessionLogHandler()` on a logger of yours.
 
     What each option does: docs/options.md.
     """
 
     endpoint: str | None = None
-    """An OTLP endpoint: `http://host:4318` (http/protobuf; `/v1/traces` and so on are added) or
-    `http://host:4317` (grpc). None: `OTEL_EXPORTER_OTLP_ENDPOINT` and its kin."""
+    """An OTLP endpoint: `http://host:4318` (http/protobuf; `/v1/traces` and so on are added) or `http://host:4317`
+    (grpc). None: `OTEL_EXPORTER_OTLP_ENDPOINT` and its variants.
+    """
     protocol: Protocol | None = None
     """`grpc` needs the extra of that name. None: `OTEL_EXPORTER_OTLP_PROTOCOL`, else http/protobuf."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Sent with each export, such as an API key; besides `OTEL_EXPORTER_OTLP_HEADERS`."""
     sampling: float | None = None
-    """Share of calls traced, 0 … 1, where no trace from outside decides; None: `OTEL_TRACES_SAMPLER`, else all."""
+    """Share of calls traced, 0 … 1, if no outer trace decides; None: `OTEL_TRACES_SAMPLER`, else all."""
     service_name: str = ""
     """Empty: `OTEL_SERVICE_NAME`, else `vivavoce`."""
     attributes: Mapping[str, AttributeValue] = field(default_factory=dict)
     """On every span and log record of the session, such as a tenant; not on metrics, where each value would be a
     series."""
     redact: Redact | None = field(default=None, repr=False)
-    """Asked for every attribute that vivavoce puts on spans and log records, and for a record's message by the name
-    `body`; where it raises, that is left out. What your own code puts on spans, also on that of the tool that it is in,
-    is up to it."""
+    """Called for every attribute that vivavoce puts on spans and log records, and for a record's message by the name
+    `body`; if it raises, the attribute is left out. Attributes of your own code, also on the span of the tool that runs
+    it, are up to that code.
+    """
     export_timeout: float = 10.0
-    """Seconds for one export, tries included; in a thread, so that nobody waits for it."""
+    """Seconds for one export, tries included; in a thread, so that no call waits for it."""
     flush_timeout: float = 1.0
-    """Seconds that `close()` waits, when the session has left its room and is closed, for its telemetry to be sent; at
-    most so long besides `close_timeout`. A session that shares a `Telemetry`, as those of a worker do, waits for
-    nothing: whoever made it does, in `aclose()`."""
+    """Seconds that `close()` waits, after the session has left its room and is closed, for its telemetry to be sent; at
+    most this long, beside `close_timeout`. A session that shares a `Telemetry`, as those of a worker do, does not wait:
+    its maker does, in `aclose()`.
+    """
     max_queue: int | None = None
     """Spans that may wait for the endpoint, and log records; more are dropped and counted. None:
     `OTEL_BSP_MAX_QUEUE_SIZE` and `OTEL_BLRP_MAX_QUEUE_SIZE`, else 2048."""
     tracer_provider: TracerProvider | None = field(default=None, repr=False)
-    """One of your own in place of an endpoint: metrics and log records go nowhere unless providers of theirs are given
-    too. It is flushed at the end, in a thread, and never shut down. Its processors run on the event loop: one that
-    sends each span as it ends (`SimpleSpanProcessor` with an exporter of the network) holds up every call of the
-    process, which is warned of; use `BatchSpanProcessor`."""
+    """A provider of your own in place of an endpoint: metrics and log records are not sent unless their providers are
+    given too. It is flushed at the end, in a thread, and never shut down. Its processors run on the event loop: one
+    that sends each span as it ends (`SimpleSpanProcessor` with an exporter of the network) blocks every call of the
+    process and causes a warning; use `BatchSpanProcessor`.
+    """
     meter_provider: MeterProvider | None = field(default=None, repr=False)
     """As `tracer_provider`, for metrics."""
     logger_provider: LoggerProvider | None = field(default=None, repr=False)
@@ -109,7 +113,7 @@ class TelemetryOptions:
 
 
 def options_from_environment() -> TelemetryOptions | None:
-    """Return the options for what `OTEL_*` asks for, None if it asks for nothing."""
+    """Return the options that `OTEL_*` requests, None if it requests nothing."""
     if is_disabled() or not any(os.environ.get(name) for name in ENDPOINTS):
         return None
     return TelemetryOptions()
@@ -121,5 +125,5 @@ def sends_logs_by_environment() -> bool:
 
 
 def is_disabled(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether `OTEL_SDK_DISABLED` turns telemetry off, whatever the code says."""
+    """Whether `OTEL_SDK_DISABLED` turns telemetry off, in spite of the code."""
     return environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"

@@ -166,7 +166,7 @@ class SessionTelemetry(SessionObserver):
     # --- the conversation
 
     def step(self, event: i.TurnInput, effects: Sequence[fx.Effect]) -> None:
-        """Make the spans of room events; count what was heard."""
+        """Make the spans of room events; count heard audio."""
         name = _ROOM_EVENTS.get(type(event))
         if name is not None:
             span = self._maker.start("room", self._turns.session, name=f"room {name}")

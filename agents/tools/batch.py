@@ -23,7 +23,7 @@ class PendingHandoff(Protocol):
     is_answer: bool
     """Whether the caller needs no other answer."""
     record: HandoffRecord | None
-    """How it went; None where nothing came of it."""
+    """The record of it; None if there was no handoff."""
 
     async def wait(self, turn: Any) -> None:
         """Wait for its end. `turn`: the record of the turn that waits, which hears the new agent."""
@@ -55,7 +55,7 @@ class ToolBatch:
 
     @property
     def has_results(self) -> bool:
-        """Whether any call came to something that a model is to know: neither its cancellation nor an agent alone."""
+        """Whether any call has a result for the model: neither its cancellation nor an agent alone."""
         return any(
             output is not None and output.output != CANCELLED and index not in self._mere_handoffs
             for index, output in enumerate(self.outputs)

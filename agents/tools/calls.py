@@ -84,7 +84,7 @@ class ToolCalls:
         return step
 
     def interrupt(self, step: StepCalls) -> None:
-        """The caller took the floor: cancel the calls of tools with `cancel_on_interrupt`; the others run on."""
+        """The caller took the floor: cancel the calls of tools with `cancel_on_interrupt`; the others continue."""
         step.batch.interrupt_calls()
 
     def release(self, step: StepCalls, *, is_cut: bool = False) -> None:
@@ -116,7 +116,7 @@ class ToolCalls:
         return records
 
     def unanswered_calls(self) -> set[str]:
-        """Ids of the calls that run, are not in the history yet, or whose results no model was sent."""
+        """Ids of the calls that run, are not in the history yet, or whose results were not sent to a model."""
         return {call.call_id for step in (*self._uncarried, *self._pending) for call in step.batch.calls}
 
     def with_pending(self, context: ChatContext) -> ChatContext:

@@ -145,7 +145,7 @@ class ToolExecutor:
             if not scope.cancelled_caught:
                 result = _take_agent(batch, index, result)
                 if isinstance(result, str):
-                    return str.__str__(result), False  # plain, whatever methods a subclass has
+                    return str.__str__(result), False  # a plain str, without the methods of a subclass
                 if isinstance(result, Iterator | Coroutine):  # one may be endless, the other is never awaited
                     if isinstance(result, Generator | Coroutine):
                         result.close()

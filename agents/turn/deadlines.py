@@ -22,7 +22,7 @@ class Deadline:
 
     @property
     def name(self) -> str:
-        """The rule that set it, as it is named in the code."""
+        """The name of its rule in the code."""
         return str(getattr(self.act, "__qualname__", self.act))
 
 

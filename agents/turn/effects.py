@@ -117,7 +117,7 @@ class CommitUserTurn:
 
 @dataclass(frozen=True, slots=True)
 class StartAttempt:
-    """Begin to answer the open turn, whose words are probably `text`: nothing of it may show before the commit."""
+    """Begin to answer the open turn, whose words are probably `text`; it must stay invisible before the commit."""
 
     attempt_id: str
     turn_id: str
@@ -191,7 +191,7 @@ class PrepareSpeech:
 
 @dataclass(frozen=True, slots=True)
 class TakeFloorBack:
-    """That speech has the floor no more, for now: it neither generates nor plays until it is granted anew."""
+    """That speech loses the floor for now: it neither generates nor plays until it is granted again."""
 
     speech_id: str
 
@@ -201,8 +201,8 @@ class CancelSpeech:
     """Stop that speech: fade, silence, end with `outcome`.
 
     Args:
-        is_withdrawn: The turn that it answers goes on under the same id, so that this was not the turn's outcome.
-        cause: None where the speech never had the floor, since it was refused or is out of date.
+        is_withdrawn: The turn that it answers continues under the same id, so that this was not the turn's outcome.
+        cause: None if the speech never had the floor, since it was refused or is out of date.
     """
 
     speech_id: str
@@ -217,7 +217,7 @@ class ForgetSpeech:
 
     Args:
         outcome: The outcome of its handle and of its turn.
-        is_withdrawn: The turn that it answers goes on under the same id: `outcome` is not the turn's.
+        is_withdrawn: The turn that it answers continues under the same id: `outcome` is not the turn's.
     """
 
     speech_id: str
@@ -228,7 +228,7 @@ class ForgetSpeech:
 
 @dataclass(frozen=True, slots=True)
 class AnswerHistory:
-    """Have the model answer the history as it is, by a `reply` of this id.
+    """Have the model answer the present history, by a `reply` of this id.
 
     Args:
         turn_id: The turn, or the speech, that the reply answers late.
@@ -240,7 +240,7 @@ class AnswerHistory:
 
 @dataclass(frozen=True, slots=True)
 class InterruptCalls:
-    """The caller took the floor while that speech waits for its tools: cancel those calls whose tools want it."""
+    """The caller took the floor while that speech waits for its tools: cancel its calls with `cancel_on_interrupt`."""
 
     speech_id: str
 
@@ -293,8 +293,8 @@ class ReportLoss:
     """Report the error by which that pipeline was lost.
 
     Args:
-        goes_on: Another pipeline takes its place, or it was not in use.
-        keeps_audio: Nothing hears the caller any more: keep the audio for the pipeline that comes.
+        goes_on: Another pipeline replaces it, or it was not in use.
+        keeps_audio: Nothing hears the caller any more: keep the audio for the next pipeline.
     """
 
     pipeline: str

@@ -96,7 +96,7 @@ class SessionStarting:
     """`start()` was called.
 
     Args:
-        turns_before: User turns of the conversation that the session goes on with; its own are numbered from there.
+        turns_before: User turns of the conversation that the session continues; its own are numbered from there.
     """
 
     turns_before: int = 0
@@ -112,8 +112,8 @@ class SessionClosing:
     """Closing has begun: input off, current speech cut, all timers off.
 
     Args:
-        hears_out: Words that the recogniser still owes are waited for, at most `transcript_timeout`; `HeardOut` says
-            when there are no more.
+        hears_out: The close waits for words that the recogniser still owes, at most `transcript_timeout`; `HeardOut`
+            reports that there are no more.
     """
 
     hears_out: bool = False
@@ -251,7 +251,7 @@ class ToolCallSettled:
 
 @dataclass(frozen=True, slots=True)
 class ToolsRunning:
-    """Whether any call is still to be settled, of whatever speech: one that was cut lets its tools run on."""
+    """Whether any call, of any speech, is still unsettled: a cut speech lets its tools continue."""
 
     is_any: bool
 
@@ -262,7 +262,7 @@ class AnswerOwed:
 
     Args:
         results_id: The id of the results.
-        turn_id: The turn, or the speech, whose tools they are of.
+        turn_id: The turn, or the speech, of these tools.
     """
 
     results_id: str
@@ -313,7 +313,7 @@ class PipelineChangeRequested:
 
     Args:
         pipeline: A name of the pipeline, the same each time; `FIRST_PIPELINE` for the session's first one.
-        within: Seconds, from when it is open, in which a moment to take over must come.
+        within: Seconds, from its opening, in which a moment to take over must come.
     """
 
     change_id: str
@@ -406,7 +406,7 @@ class WakeUpResumed:
 
 @dataclass(frozen=True, slots=True)
 class WakeUpReset:
-    """The application has the wake-up begin anew, from its first level."""
+    """The application restarts the wake-up from its first level."""
 
 
 @dataclass(frozen=True, slots=True)

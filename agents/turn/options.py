@@ -43,10 +43,11 @@ class EndpointingOptions:
     max_delay: float = 3.0
     """Silence that ends a turn judged incomplete."""
     transcript_timeout: float = 1.0
-    """Silence after which the last interim stands in for a missing final."""
+    """Silence after which the last interim replaces a missing final."""
     no_words: float = 3.0
-    """Seconds after its last new word, at least `max_delay`, after which a turn is over though sound goes on, such as a
-    television's; where the recogniser gives interims. The sound is noise until a word comes."""
+    """Seconds after its last new word, at least `max_delay`, after which a turn is over even if sound continues, for
+    example a television's; only if the recogniser gives interims. The sound is noise until a word comes.
+    """
     max_turn_words: int | None = None
     """A turn of more words is over, though the user talks on; further words are a new turn. None for no limit."""
     max_turn_duration: float | None = None
@@ -85,19 +86,21 @@ class InterruptionOptions:
     enabled: bool = True
     """Whether speech may interrupt the agent at all."""
     mode: Literal["pause", "immediate"] | InterruptionPolicy = "pause"
-    """`pause`: speech pauses the agent, words interrupt it, silence lets it go on. `immediate`: speech of
+    """`pause`: speech pauses the agent, words interrupt it, silence lets it continue. `immediate`: speech of
     `min_duration` cuts; with `min_words` it pauses until that many words have come. Or an object that decides
-    (`agents.turn.barge_in.policy`)."""
+    (`agents.turn.barge_in.policy`).
+    """
     min_duration: float = 0.5
     """Speech shorter than this, from its onset to its last voiced frame, does not touch the agent when it sounds."""
     min_words: int = 0
     """Words needed to interrupt, in any mode; fewer are treated as sounds."""
     false_timeout: float = 1.0
-    """Silence without words after which a paused agent goes on."""
+    """Silence without words after which a paused agent continues."""
     max_pause: float | None = 5.0
-    """Seconds from the onset of a sound without words after which it is noise: a paused agent goes on though the sound
-    does. Several of them hold one speech for twice that together. Where the recogniser gives no interims, a voice may
-    hold the agent for 30 s. None waits for the end of the sound."""
+    """Seconds from the onset of a sound without words after which it is noise: a paused agent continues although the
+    sound does. Several of them hold one speech for twice that together. If the recogniser gives no interims, a voice
+    may hold the agent for 30 s. None waits for the end of the sound.
+    """
     thinking_min_duration: float = 0.3
     """Speech shorter than this releases a held-back answer at once."""
     stable_interim: float = 0.2
@@ -144,8 +147,9 @@ class WakeUp:
     backoff: float = 1.0
     """Each wait is that many times the one before."""
     then: Literal["close", "hangup"] | None = None
-    """What follows the last level, one more wait later: the session closes with reason `user_away`; with "hangup" the
-    caller is disconnected first, as by `session.hangup()`; None: nothing."""
+    """The action after the last level, one more wait later: the session closes with reason `user_away`; with "hangup"
+    the caller is disconnected first, as by `session.hangup()`; None: nothing.
+    """
 
     def __post_init__(self) -> None:
         check_number("after", self.after, above=0, unit="s", remedy="no wake-up is wake_up=None")

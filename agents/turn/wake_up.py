@@ -63,7 +63,7 @@ class WakeUps:
         self._has_tools = event.is_any
 
     def changed(self, event: i.WakeUpChanged | i.WakeUpPaused | i.WakeUpResumed | i.WakeUpReset, now: float) -> None:
-        """The application changes the wake-up, pauses it, lets it go on with a full wait, or has it begin anew."""
+        """The application changes the wake-up, pauses it, resumes it with a full wait, or restarts it."""
         match event:
             case i.WakeUpChanged():
                 self._wake_up = event.wake_up
@@ -94,7 +94,9 @@ class WakeUps:
         return self._floor.is_empty
 
     def deadlines(self) -> Iterator[Deadline]:
-        """Yield when silence means that the user is away, and when it is to be broken; for when both are idle."""
+        """Yield when silence means that the user is away, and when a wake-up is due; for the time when both are
+        idle.
+        """
         silence = self._user.silence
         quiet_since = max(silence.began_at, self._floor.last_ended_at, self._quiet_from)
         if self._away_after is not None and not silence.is_away:

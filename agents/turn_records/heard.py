@@ -19,7 +19,7 @@ class HeardTurns:
     |---|---|---|
     | speech | its true onset | its true end |
     | recognition | the onset of the speech, without a VAD the first interim | the final, else the end of the turn |
-    | pause | the true end of the speech | the commit, or the speech that goes on |
+    | pause | the true end of the speech | the commit, or further speech |
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class HeardTurns:
         self._answers: dict[str, str] = {}
         """Turns that are committed, by the speech that answers them."""
         self.speaking_since: float | None = None
-        """True onset of the speech that goes on; None while the user is silent."""
+        """True onset of the present speech; None while the user is silent."""
 
     def get(self, turn_id: str) -> TurnParts | None:
         """Return the turn if it is neither over nor dropped."""
@@ -52,7 +52,7 @@ class HeardTurns:
                 reasons[effect.turn_id] = "backchannel"
             elif isinstance(effect, fx.CommitUserTurn):
                 self._commit(effect, now)
-            elif isinstance(effect, fx.CancelSpeech) and effect.is_withdrawn:  # its turn goes on
+            elif isinstance(effect, fx.CancelSpeech) and effect.is_withdrawn:  # its turn continues
                 self._answers.pop(effect.speech_id, None)
         for turn_id in reasons:  # opened and dropped in one step, perhaps
             self._open(turn_id, now)

@@ -18,9 +18,9 @@ class AgentAt:
 
     Args:
         now: Session clock.
-        stopped_at: When it is silent, its fade included; None where nothing of the speech was heard yet.
+        stopped_at: When it is silent, its fade included; None if nothing of the speech was heard yet.
         is_audible: Whether the caller hears it.
-        speaking_since: True onset of the user's speech that goes on; None while the user is silent.
+        speaking_since: True onset of the user's present speech; None while the user is silent.
     """
 
     now: float
@@ -58,7 +58,7 @@ class InterruptionLog:
             self._hold = _Hold(cause, agent, self._began_at(agent))
 
     def resumed(self, at: float, *, position: float) -> None:
-        """The playout goes on; without a hold nothing changes.
+        """The playout continues; without a hold nothing changes.
 
         Args:
             position: Seconds of the speech heard so far.

@@ -13,7 +13,7 @@ from vivavoce.agents.turn.effects import EndedBy
 
 @dataclass(slots=True)
 class Part:
-    """One piece; `ended_at` is None while it goes on."""
+    """One piece; `ended_at` is None while it lasts."""
 
     began_at: float
     ended_at: float | None = None
@@ -109,7 +109,7 @@ class TurnParts:
 
     @property
     def open_speech(self) -> UserSpeech | None:
-        """The speech that goes on."""
+        """The present speech."""
         return self.speech[-1] if self.speech and self.speech[-1].ended_at is None else None
 
     @property
@@ -123,7 +123,7 @@ class TurnParts:
         return self.pauses[-1] if self.pauses and self.pauses[-1].ended_at is None else None
 
     def end_user(self, at: float) -> None:
-        """End the user's part: all that goes on of it."""
+        """End the user's part: all its open pieces."""
         for part in (self.open_speech, self.open_recognition, self.open_pause):
             if part is not None:
                 part.ended_at = at

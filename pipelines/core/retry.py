@@ -30,13 +30,13 @@ on_retry: ContextVar[OnRetry | None] = ContextVar("on_retry", default=None)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryOptions:
-    """How often, and how far apart, a retryable error is tried again.
+    """Number and times of the tries after a retryable error.
 
     What each option does: docs/options.md.
     """
 
     waits: tuple[float, ...] = (0.1, 2.0)
-    """Seconds before the second try, the third and so on; their number is that of the retries. Empty: never again."""
+    """Seconds before the second try, the third and so on; their number is the number of retries. Empty: no retry."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.waits, tuple) or any(not is_number(wait) or wait < 0 for wait in self.waits):

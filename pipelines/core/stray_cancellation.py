@@ -21,12 +21,12 @@ def is_cancelled() -> bool:
 
 
 class strays_as_errors:  # noqa: N801 - read as a phrase: with strays_as_errors("the tool book")
-    """Around foreign code, right at its `await`: make a stray cancellation an error like any other.
+    """Used around foreign code, right at its `await`: makes a stray cancellation an error like any other.
 
-    A class and not a generator: it stands in the path of each answer, and this way costs two calls instead of eight.
+    A class and not a generator: it is in the path of each answer, and this way costs two calls instead of eight.
 
     Args:
-        what: For the error's text, such as `"the tool book"`.
+        what: For the error's text, for example `"the tool book"`.
     Raises:
         VoiceError: There was one.
     """

@@ -156,13 +156,13 @@ class Ears:
         self.is_speaking = False
 
     def commit(self) -> None:
-        """The turn is over: have the recogniser settle its utterance. Speech that goes on is another utterance."""
+        """The turn is over: have the recogniser settle its utterance. Continuing speech is another utterance."""
         if self._recognizer is not None and (self.is_speaking or not self.has_vad):
             self._recognizer.flush()
             self._begin_rest(self._recognizer)
 
     def clear(self) -> None:
-        """Have the recogniser forget its utterance. If the speech goes on, the rest of it is another utterance."""
+        """Have the recogniser forget its utterance. If the speech continues, the rest of it is another utterance."""
         if self._recognizer is not None:
             self._recognizer.discard()
             self._begin_rest(self._recognizer)

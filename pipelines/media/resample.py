@@ -42,7 +42,7 @@ class Resampler:
         return self._run(frame, last=False)
 
     def flush(self) -> AudioFrame:
-        """Return the samples that soxr still holds and start anew."""
+        """Return the samples that soxr still holds and start again."""
         empty = AudioFrame(b"", self.input_rate)
         if self._stream is None:
             return AudioFrame(b"", self.output_rate)

@@ -103,7 +103,7 @@ class RealtimeEnding:
 
 @dataclass(frozen=True, slots=True)
 class RealtimeProblem:
-    """Something went wrong and the connection goes on: the server refused a message, an item could not be cut."""
+    """A failure after which the connection continues: the server refused a message, an item could not be cut."""
 
     error: ProviderError
 

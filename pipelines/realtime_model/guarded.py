@@ -110,7 +110,7 @@ class GuardedConnection(RealtimeConnection):
 
         Raises:
             KeyError: There is no such answer.
-            ProviderError: Something else went wrong.
+            ProviderError: Another failure.
         """
         try:
             stream = self._connection.accept(reply_id)

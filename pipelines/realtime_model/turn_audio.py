@@ -34,7 +34,7 @@ class TurnAudio:
             self._onset.push(frame)
 
     def speech_started(self) -> None:
-        """A turn begins, or goes on: send the kept onset."""
+        """A turn begins, or continues: send the kept onset."""
         self._model.user_is(silent=False)
         if not self._is_open:
             self._is_open = True

@@ -35,7 +35,7 @@ class Voice:
 
     Args:
         clock: Dates the request of each synthesis.
-        emit: Receives the error of a text filter, once a speech; the speech goes on without the filter.
+        emit: Receives the error of a text filter, once a speech; the speech continues without the filter.
     """
 
     def __init__(self, tts: TTS, options: SpeechOptions, clock: Clock, emit: Callable[[PipelineEvent], None]) -> None:
@@ -49,8 +49,8 @@ class Voice:
     def speak(self, text: str | AsyncIterator[str]) -> AsyncGenerator[AudioChunk, None]:
         """Yield the speech; word times count from the start of all of it.
 
-        The first chunk of each sentence (of all the text, for a TTS that streams text) carries `requested_at`, and that
-        of a sentence its text. Texts and words are the original's.
+        The first chunk of each sentence (of all the text, for a TTS that streams text) carries `requested_at`, and the
+        first chunk of a sentence its text. Texts and words are the original's.
 
         Raises:
             ProviderError: While iterating.

@@ -54,7 +54,7 @@ async def check_stt(
             streams = [await stt.open() for _ in range(2)]
         for one in streams:
             stack.push_async_callback(one.aclose)
-        for one in streams:  # the second one goes on when the first one is closed
+        for one in streams:  # the second one continues when the first one is closed
             events = one.events()
             heard = await _recognize(stt, one, events, [speech], expected, pace, limit)
             require(bool(_words(heard)), stt, f"a final transcript with words within {limit} s", heard)

@@ -26,8 +26,8 @@ async def check_tts(
 
     Audio is mono, of the promised rate and audible; word times come if promised, in order, inside the audio, and with
     all words of the text; closing a synthesis stops it and the next one works; two at once do not mix; text without
-    words is no error; `stream()` raises CapabilityError, or speaks pieces as they come, and a sentence with a space
-    behind it though the text stops there.
+    words is no error; `stream()` raises CapabilityError, or speaks pieces as they come, and also a sentence with a
+    space behind it if the text stops there.
 
     Args:
         text: Some words, at least two.

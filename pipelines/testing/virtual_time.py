@@ -34,7 +34,7 @@ ROUNDS_LIMIT = 200_000
 
 
 class VirtualTimeError(AssertionError):
-    """A test stands still: nothing is scheduled, a thread does not come back, or virtual time ran past its limit."""
+    """A test stands still: nothing is scheduled, a thread does not return, or virtual time ran past its limit."""
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):

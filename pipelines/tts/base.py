@@ -32,7 +32,7 @@ class Word:
     """One spoken word.
 
     Args:
-        text: As it stands in the input, with its punctuation.
+        text: As in the input, with its punctuation.
         start: Seconds from the start of the stream's audio.
         end: Likewise.
     """

@@ -91,7 +91,7 @@ _GAP_OR_END = re.compile(r"\s|(?<=[。！？｡။។，、；：])")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentenceOptions:
-    """How text is cut for a voice. Lengths are in characters.
+    """Rules for cutting text for a voice. Lengths are in characters.
 
     What each option does: docs/options.md.
     """

@@ -12,7 +12,7 @@ RATES = (16000, 32000, 48000)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DenoiseOptions:
-    """Which stages run, and at which rate.
+    """The active stages, and their rate.
 
     What each option does: docs/options.md.
     """

@@ -9,7 +9,7 @@ from vivavoce.pipelines.core.errors import ConfigurationError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TTSOptions:
-    """Settings of `espeak.TTS` that seldom change.
+    """Rarely changed settings of `espeak.TTS`.
 
     What each option does: docs/options.md.
     """

@@ -29,7 +29,7 @@ Header = dict[str, Any]
 
 
 class WireError(ValueError):
-    """Bytes that are no frame."""
+    """Bytes that are not a frame."""
 
 
 def encode(header: Header, payload: bytes = b"") -> bytes:

@@ -64,7 +64,7 @@ def begins_with_history(setup: RealtimeSetup) -> bool:
 
 
 def contents(items: Iterable[ChatItem]) -> list[types.Content]:
-    """Return items as contents, those of one role together."""
+    """Return items as contents, items of one role together."""
     made: list[types.Content] = []
     for item in items:
         for role, part in _parts(item):

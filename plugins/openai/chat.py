@@ -1,6 +1,6 @@
 """The chat completions API, sans-I/O: the request's body, and chunks to our events.
 
-Source: https://platform.openai.com/docs/api-reference/chat, and where Ollama, vLLM, llama.cpp and Gemini differ.
+Source: https://platform.openai.com/docs/api-reference/chat, and the deviations of Ollama, vLLM, llama.cpp and Gemini.
 """
 
 from __future__ import annotations

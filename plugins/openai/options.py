@@ -35,7 +35,7 @@ class LLMOptions(ConnectionOptions):
     all other notes for the model stand in square brackets in the user's role, which then alternates with
     the assistant's; `max_tokens`. `auto`: `openai` for OpenAI and Azure, `compatible` for any other `base_url`."""
     extra_body: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """Fields of the request's JSON that have no option here, such as `service_tier`; they win over those that have."""
+    """Fields of the request's JSON without an option here, for example `service_tier`; they override the options."""
 
     def __post_init__(self) -> None:
         if self.temperature is not None and not 0 <= self.temperature <= 2:

@@ -43,7 +43,7 @@ OVERLAP = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class STTOptions:
-    """Settings of `openai.STT` that seldom change.
+    """Rarely changed settings of `openai.STT`.
 
     What each option does: docs/options.md.
     """

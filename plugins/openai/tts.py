@@ -36,7 +36,7 @@ MAX_CHARACTERS = 4096
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TTSOptions:
-    """Settings of `openai.TTS` that seldom change.
+    """Rarely changed settings of `openai.TTS`.
 
     What each option does: docs/options.md.
     """

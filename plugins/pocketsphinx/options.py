@@ -10,7 +10,7 @@ from vivavoce.pipelines.core.errors import ConfigurationError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class STTOptions:
-    """Settings of `pocketsphinx.STT` that seldom change.
+    """Rarely changed settings of `pocketsphinx.STT`.
 
     What each option does: docs/options.md.
     """

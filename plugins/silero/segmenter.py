@@ -11,7 +11,7 @@ LOWEST_EXIT = 0.01
 
 
 class Segmenter:
-    """Decides where speech starts and ends. Positions are samples since the last `reset()`.
+    """Decides the starts and ends of speech. Positions are samples since the last `reset()`.
 
     Args:
         options: Threshold and shortest speech and silence.

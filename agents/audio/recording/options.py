@@ -19,7 +19,7 @@ SUFFIXES = (".wav", ".ogg", ".opus")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordingOptions:
-    """How `session.recording` records.
+    """The format of `session.recording`.
 
     What each option does: docs/options.md.
     """

@@ -1,4 +1,4 @@
-"""What the agent says where it would fall silent: the hook for an empty answer, the apology before an error closes."""
+"""The agent's words where it would fall silent: the hook for an empty answer, the apology before an error closes."""
 
 from __future__ import annotations
 

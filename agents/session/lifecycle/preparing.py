@@ -36,7 +36,7 @@ class Preparing:
         self._threads = ThreadPool(1, name="preparing")
 
     async def beside(self, other: _Step, prepare: _Step) -> None:
-        """Do both side by side; what either raises ends the other."""
+        """Do both side by side; an exception of either ends the other."""
         failure: Exception | None = None
         try:
             async with anyio.create_task_group() as both:
@@ -48,10 +48,10 @@ class Preparing:
             raise failure
 
     async def first(self, agent: Agent, pipeline: Pipeline) -> None:
-        """Prepare those that a session begins with.
+        """Prepare the agent and the pipeline that a session begins with.
 
         Raises:
-            ConfigurationError: A tool's parameters cannot be told to a model, or a text filter lacks what it needs.
+            ConfigurationError: A tool's parameters cannot be described to a model, or a text filter lacks a part.
             SessionError: It took longer than the limit.
         """
 

@@ -44,7 +44,7 @@ Connect = Callable[[], Awaitable["Transport"]]
 """Returns the transport, when it is connected if need be."""
 
 TakeOver = Callable[[], Awaitable[Snapshot | None]]
-"""Returns what to go on with, once the session that has the conversation lets go of it; None: nothing after all."""
+"""Returns the state to continue, once the session that has the conversation releases it; None: nothing after all."""
 
 
 class SessionLifecycle:
@@ -65,12 +65,12 @@ class SessionLifecycle:
         self.ready = anyio.Event()
         """Set when start is done, or the close of one that failed."""
         self.failure: BaseException | None = None
-        """What start failed with."""
+        """The error of the start."""
         self.report: CloseReport | None = None
 
     @property
     def seconds_left(self) -> float:
-        """What is left of the close's budget."""
+        """The rest of the close's budget."""
         return self._options.close_timeout if self._closing is None else self._closing.seconds_left
 
     async def close_unstarted(self, reason: CloseReason) -> CloseReport:
@@ -95,7 +95,9 @@ class SessionLifecycle:
         return self.report
 
     async def main(self, connect: Connect, room_options: RoomOptions, resumed: Snapshot | TakeOver | None) -> None:
-        """Start, wait for the close, close. It goes on beyond `closed` only for what ignores its cancellation."""
+        """Start, wait for the close, close. It continues beyond `closed` only for code that ignores its
+        cancellation.
+        """
         log_session(self._context.id, captures_content=self._options.capture_content)
         try:
             with self._observer.session(self._facts):
@@ -120,7 +122,7 @@ class SessionLifecycle:
                 self._note_end(error)
                 raise
             finally:
-                # Whoever cancels the session's task from outside still gets an orderly, bounded close.
+                # Also if the session's task is cancelled from outside, the close is orderly and bounded.
                 with anyio.CancelScope(shield=True):
                     await self._close(group)
                 group.cancel_scope.cancel()
@@ -226,7 +228,7 @@ class SessionLifecycle:
         group.start_soon(self._decide, name=f"session {self._context.id}")
 
     async def _take_over(self, group: TaskGroup, take_over: TakeOver) -> Snapshot | None:
-        """Wait, with everything open and ready, until the conversation is ours; what happens meanwhile is kept."""
+        """Wait, with everything open and ready, until the conversation is ours; input meanwhile is kept."""
         got: list[Snapshot | None] = []
 
         async def wait() -> None:
@@ -313,7 +315,7 @@ class SessionLifecycle:
         steps.append(("agent cleanup", partial(closing.side_by_side, handoffs.cleanups())))
         steps.append(("handlers", self._end_handlers))
         feed = self._parts.history.feed
-        if feed is not None and feed.is_open:  # after whatever may still add to the history
+        if feed is not None and feed.is_open:  # after everything that may still add to the history
             steps.append(("history sink", feed.aclose))
         if self._parts.recording.begin_close():
             steps.append(("recording", self._parts.recording.stop))
@@ -335,7 +337,7 @@ class SessionLifecycle:
             await write_report(path, report, self._context.clock)
 
     async def _end_telemetry(self) -> None:
-        """End what is told of the session; the flush has a limit of its own, whatever the steps have used up."""
+        """End the telemetry of the session; the flush has a limit of its own, beside that of the steps."""
         self._observer.ends(self._context.closing.reason.value, self._context.closing.cause)
         await self._observer.flush()
 
@@ -370,7 +372,7 @@ class SessionLifecycle:
     async def _exit_agent(self) -> None:
         try:
             await self._parts.handoffs.exit()
-            await self._parts.speeches.silence()  # what it said without awaiting it is spoken too
+            await self._parts.speeches.silence()  # speech that it did not await is spoken too
         finally:
             self._context.closing.refuse_calls()
             self._loop.step(i.SessionClosing())

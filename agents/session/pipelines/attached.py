@@ -42,7 +42,7 @@ class AttachedPipeline:
         self.failure: Exception | None = None
         """The error by which it was lost for good."""
         self.leaves = anyio.Event()
-        """Set when it is to close at once, although it may still report words."""
+        """Set when it has to close at once, although it may still report words."""
         self.ended = anyio.Event()
         """Set when it is closed, or given up."""
         self._clock = context.clock

@@ -53,8 +53,9 @@ class PipelineChange:
 
     @property
     def outcome(self) -> PipelineChangeOutcome | None:
-        """`completed`; `failed`: the new pipeline could not be opened, or no moment came, and the session goes on with
-        the one before; `cancelled`: the session closed before. None before its end."""
+        """`completed`; `failed`: the new pipeline could not be opened, or no moment came, and the session continues
+        with the old one; `cancelled`: the session closed before. None before its end.
+        """
         return self._control.outcome
 
     def exception(self) -> Exception | None:

@@ -424,7 +424,7 @@ class PipelineSwitch:
         self._wanted.clear()
 
     async def aclose(self) -> None:
-        """End the pipeline in use, and those that were left; the caller bounds it."""
+        """End the pipeline in use, and those that were left; the caller sets a limit."""
         for line in self._leaving:
             line.leaves.set()
         try:

@@ -1,6 +1,6 @@
-"""Meters: the instruments of one Telemetry, by the names of the GenAI conventions where there are any.
+"""Meters: the instruments of one Telemetry, by the names of the GenAI conventions if these define them.
 
-With their attributes, among them whose provider and model: docs/telemetry.md.
+Their attributes, with the source of provider and model: docs/telemetry.md.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Meters:
     """The instruments, shared by the sessions of one Telemetry.
 
     Args:
-        meter: The SDK's, or the application's: where an instrument raises, the call goes on and one warning is logged.
+        meter: The SDK's, or the application's: if an instrument raises, the call continues and one warning is logged.
     """
 
     def __init__(self, meter: Meter, queue: Queue) -> None:

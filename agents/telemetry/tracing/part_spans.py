@@ -1,10 +1,10 @@
-"""part_spans: the spans of a turn's parts, which no foreign code runs in: a pure function of the finished turn.
+"""part_spans: the spans of a turn's parts without foreign code: a pure function of the finished turn.
 
 | span | from | to |
 |---|---|---|
 | user_speech | the true start of the user's speech | its true end |
 | stt | the start of the speech, without a VAD the first interim | the final transcript, else the turn's end |
-| end_of_turn | the true end of the speech | the commit, or the speech that goes on |
+| end_of_turn | the true end of the speech | the commit, or further speech |
 | playout | the first frame played of a step | the last one, or the end of a speech that was cut |
 | interruption | the true start of the speech over the agent | the decision |
 """

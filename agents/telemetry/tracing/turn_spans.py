@@ -107,7 +107,7 @@ class TurnSpans:
         for parts in list(self._open.values()):
             self.dropped(parts, "closed")
         for span in self._speeches.values():
-            self._maker.end(span)  # those of turns have ended, so that nothing changes
+            self._maker.end(span)  # those of turns have ended, so nothing changes
         self._speeches.clear()
 
     # --- inside

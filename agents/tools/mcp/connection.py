@@ -1,4 +1,4 @@
-"""MCPConnection: one MCP server for one session: connected, listed, called, connected anew when it was lost."""
+"""MCPConnection: one MCP server for one session: connected, listed, called, connected again after a loss."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class MCPConnection:
         self._links = [*(other for other in self._links if not other.ended.is_set()), link]
         if "mcp" not in sys.modules:
             with self._clock.hold():
-                await anyio.to_thread.run_sync(import_module, "mcp")  # most of a second, for which the loop has no time
+                await anyio.to_thread.run_sync(import_module, "mcp")  # most of a second, too long for the loop
         self._group.start_soon(link.run, name=f"MCP server {self.server.label}")
         try:
             with anyio.fail_after(self.server.start_timeout):

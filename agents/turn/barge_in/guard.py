@@ -23,7 +23,9 @@ from vivavoce.agents.turn.floor.floor import Floor, Speech
 from vivavoce.agents.turn.user.turn import UserSide, UserTurn
 
 LONG_PAUSE = 1.5
-"""Seconds of silence after which a caller who goes on without an answer merges with the turn before only so often."""
+"""Seconds of silence after which a caller who continues without an answer can merge with the turn before only a few
+times.
+"""
 LATE_MERGES = 2
 """How often that is."""
 
@@ -56,7 +58,7 @@ class InterruptionGuard:
         return self._is_warming_up and speech.is_playing and not speech.is_paused
 
     def keep_answer(self, since: float) -> None:
-        """The caller goes on since then, though the answer was not heard yet: keep it if the turn merged too often."""
+        """The caller continues since then, before the answer was heard: keep it if the turn merged too often."""
         answer = self._floor.unheard_answer
         if answer is None or answer.late_merges < LATE_MERGES or not is_long_pause(answer.turn_ended_at, since):
             return

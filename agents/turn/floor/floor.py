@@ -64,7 +64,7 @@ class Speech:
 
     @property
     def hook_of(self) -> str:
-        """The answer whose turn's hook asked for it: it is heard before that."""
+        """The answer whose turn's hook requested it: it is heard before that."""
         return "" if self.asked is None else self.asked.hook_of
 
     @property
@@ -134,7 +134,7 @@ class Floor:
         self.was_handoff_heard = False
         """Whether anything of that one was heard."""
         self.last_ended_at = float("-inf")
-        """When a speech was over last, with whatever outcome, or a handoff."""
+        """End of the last speech, with any outcome, or handoff."""
 
     def begin_step(self, now: float) -> None:
         """A step of the machine begins."""
@@ -191,7 +191,7 @@ class Floor:
             self.forget(speech, outcome)
 
     def forget(self, speech: Speech, outcome: EndedAs) -> None:
-        """A speech is over: remove it. The outcome of a withdrawn one is the machine's, whatever came of it."""
+        """A speech is over: remove it. The machine sets the outcome of a withdrawn one."""
         del self._speeches[speech.speech_id]
         self.last_ended_at = self.now
         if speech.is_withdrawn:
@@ -262,7 +262,7 @@ class Floor:
 
     @property
     def was_heard(self) -> bool:
-        """Whether the user has heard something of a speech that goes on, so that "mhm" may be meant for it."""
+        """Whether the user has heard a part of an active speech, so that "mhm" may be meant for it."""
         return any(s.was_audible for s in self._speeches.values() if s.phase in ("active", "tools"))
 
     @property

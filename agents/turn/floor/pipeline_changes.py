@@ -39,7 +39,7 @@ from vivavoce.agents.turn.options import TurnOptions
 from vivavoce.agents.turn.user.turn import UserSide
 
 WIND_DOWN = 1.0
-"""Seconds for which speeches that are over may still be unwinding: their records are the old pipeline's."""
+"""Seconds for which finished speeches may still be unwinding: their records are the old pipeline's."""
 FALLBACK_WITHIN = 5.0
 """Seconds for which the successor of a lost pipeline lets a turn that is still heard come to its end."""
 EARS = ("stt", "vad", "pipeline")
@@ -48,10 +48,10 @@ EARS = ("stt", "vad", "pipeline")
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change of the pipeline that was asked for.
+    """A requested change of the pipeline.
 
     Args:
-        within: Seconds, from when the pipeline is open, in which its moment must come.
+        within: Seconds, from the opening of the pipeline, in which its moment must come.
     """
 
     change_id: str
@@ -131,7 +131,7 @@ class PipelineChanges:
             self._drop("failed")
 
     def lost(self, event: i.PipelineLost, now: float) -> None:
-        """A pipeline is lost for good: the one in use, the one that is to follow, or one that was left."""
+        """A pipeline is lost for good: the one in use, its planned successor, or one that was left."""
         if event.pipeline == self._in_use:
             self._is_lost, self._fallback = True, event.fallback
             self._is_deaf = self._is_deaf or self._options.hears_audio or event.component in EARS
@@ -222,7 +222,7 @@ class PipelineChanges:
         self._is_patient = False
 
     def _on_limit(self, now: float) -> None:
-        if self._is_lost:  # the turn goes on for longer than its caller should wait
+        if self._is_lost:  # the turn continues for longer than its caller should wait
             self._begin(now)
         else:
             self._drop("no_moment")

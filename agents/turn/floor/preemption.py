@@ -27,7 +27,7 @@ class Attempt:
 
     Args:
         text: The words that it answers.
-        burst: The newest speech of them; a newer one means that the user goes on.
+        burst: The newest speech of them; a newer one means that the user continues.
     """
 
     attempt_id: str
@@ -37,13 +37,13 @@ class Attempt:
 
 
 class Preemption:
-    """Starts attempts, at most one at a time and a few a turn, and drops those whose words do not stay.
+    """Starts attempts, at most one at a time and a few a turn, and drops those whose words change.
 
     There is none while anything has the floor or waits for it: a speech changes the history, a handoff the agent.
 
     Args:
         user: Read.
-        out: Effects go here.
+        out: Receives effects.
     """
 
     def __init__(self, options: TurnOptions, floor: Floor, user: UserSide, out: list[Effect]) -> None:

@@ -71,14 +71,14 @@ class SpeechQueue:
             return True
         if event.when_busy == "discard" and self._caller.is_held:
             return False
-        is_of_handoff = event.by_hook and self._floor.handoff  # then only its own speech stands in its way
+        is_of_handoff = event.by_hook and self._floor.handoff  # then only its own speech is before it
         rivals = [s for s in self._floor.live if (s.by_hook or not is_of_handoff) and s.speech_id != event.hook_of]
         if event.kind == "reply":
             return all(s.kind != "reply" for s in rivals)
         return event.when_busy is None or not rivals
 
     def refuse(self, event: i.SpeechRequested) -> None:
-        """Nothing will come of that request."""
+        """Refuse that request."""
         self._out += [CancelSpeech(event.speech_id, "discarded"), ForgetSpeech(event.speech_id, "discarded")]
 
     def grant_next(self, now: float) -> bool:
@@ -102,7 +102,7 @@ class SpeechQueue:
         return True
 
     def prepare_answer(self) -> bool:
-        """Let the answer generate that waits behind speech whose words are known; report whether there was one."""
+        """Let an answer generate that waits behind speech whose words are known; return whether there was one."""
         floor = self._floor
         if floor.handoff or floor.handoffs or (floor.active is not None and not floor.active.is_whole):
             return False
@@ -118,7 +118,7 @@ class SpeechQueue:
         return False
 
     def protect(self, event: i.SpeechProtected) -> None:
-        """From now on that speech is not cut; if a voice held it, it goes on."""
+        """From now on that speech is not cut; if a voice held it, it continues."""
         speech = self._floor.get(event.speech_id)
         if speech is not None and speech.phase != "ending":
             speech.interruptible = False

@@ -110,7 +110,7 @@ def step_line(step: TraceStep) -> str:
 
 
 def end_line(why: str) -> str:
-    """Return the last line of a trace: "closed", or why there is no more."""
+    """Return the last line of a trace: "closed", or the reason why there is no more."""
     return _line({"end": why})
 
 

@@ -244,11 +244,11 @@ class TurnCommit:
         return False
 
     def settle_late(self, text: str, now: float, item_id: str) -> str | None:
-        """Let a final amend the committed turn that it belongs to; return the words that are to be taken as said now,
-        None if it says nothing more.
+        """Let a final amend the committed turn that it belongs to; return the words that count as said now, None if
+        there are none.
 
-        Where it says something else than was answered and nothing of the answer was heard, the turn is opened again, or
-        goes on in the one that is open. Where the answer was heard, the amended message is answered as the next turn.
+        If it differs from the answered words and nothing of the answer was heard, the turn is opened again, or
+        continues in the open one. If the answer was heard, the amended message is answered as the next turn.
         """
         found, turn = self._finals.take(text, now, item_id, is_in_speech=self._user.is_speaking), self._user.turn
         if found is None:
@@ -268,7 +268,7 @@ class TurnCommit:
         whole.settle(guess, text)
         if answer is not None:
             answer.text = whole.text
-        if turn is not None and whole.turn_id in (turn.turn_id, turn.past.amends):  # it goes on already
+        if turn is not None and whole.turn_id in (turn.turn_id, turn.past.amends):  # it continues already
             turn.committed = whole.words
         self._out.append(AmendUserTurn(whole.turn_id, whole.speech_id, whole.text))
         if whole.turn_id == self.last_turn[0]:

@@ -19,7 +19,7 @@ from vivavoce.pipelines.core.words import after_common_words, words_of
 MOST_OPEN = 32
 """Guesses that are kept; a transcript that came later than that many others comes never."""
 ALIKE = 0.5
-"""Share of equal words from which a transcript passes for a revision of another one."""
+"""Share of equal words from which a transcript counts as a revision of another one."""
 
 
 @dataclass(slots=True, eq=False)
@@ -123,7 +123,7 @@ class Guess:
 
 
 class CommittedTurn:
-    """A turn of which at least one final is open: its words, those of the guesses in their places.
+    """A turn of which at least one final is open: its words, with the guesses in their places.
 
     Args:
         speech_id: Its answer; empty for a backchannel.
@@ -171,10 +171,10 @@ class CommittedTurn:
 
 
 class LateFinals:
-    """The guesses that wait for their finals, oldest first, each with the turn that it is part of.
+    """The guesses that wait for their finals, oldest first, each with its turn.
 
-    A model that hears the caller itself names each turn's audio: after the commit, in the order of the commits, where
-    the session ends turns; before its answer, where its server does.
+    A model that hears the caller itself names each turn's audio: after the commit, in the order of the commits, if the
+    session ends turns; before its answer, if its server does.
     """
 
     def __init__(self) -> None:

@@ -29,7 +29,7 @@ RISE = 0.5
 FALL = 0.1
 """Share of the way to a shorter one."""
 MARGIN = 0.15
-"""Seconds that the delay is to be longer than a pause."""
+"""Seconds by which the delay must exceed a pause."""
 REACTION = 0.25
 """Seconds of the agent's speech within which the caller cannot have reacted to it yet."""
 

@@ -44,7 +44,7 @@ class OwedFinals:
         """A final came.
 
         Args:
-            is_in_speech: Whether the newest burst goes on, as far as the VAD has reported.
+            is_in_speech: Whether the newest burst continues, as far as the VAD has reported.
             has_all: Whether it has the words that interims have shown.
         """
         self._came_singly_before, self._has_all = self.came_singly, has_all
@@ -65,7 +65,7 @@ class OwedFinals:
 
 
 def lacks_words(final: str, interim: str) -> bool:
-    """Return whether `interim` goes on behind the words of `final`, or has none of them."""
+    """Return whether `interim` continues behind the words of `final`, or has none of them."""
     shown, settled = words_of(interim), words_of(final)
     *blocks, _ = SequenceMatcher(None, shown, settled, autojunk=False).get_matching_blocks()
     if not blocks:

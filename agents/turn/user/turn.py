@@ -8,7 +8,7 @@ from vivavoce.agents.turn.effects import EndedBy, TurnTiming
 from vivavoce.agents.turn.user.owed_finals import OwedFinals, lacks_words
 
 LONGEST_VOICE = 30.0
-"""Seconds for which a voice may hold the agent where the recogniser gives no interims."""
+"""Seconds for which a voice may hold the agent if the recogniser gives no interims."""
 
 
 @dataclass(slots=True)
@@ -218,7 +218,7 @@ class UserTurn:
         self.burst.is_heard = True
 
     def begin_speech(self, burst: Burst) -> None:
-        """A burst of speech began: whatever was judged of the pause before it is void."""
+        """A burst of speech began: any verdict on the pause before it is void."""
         burst.is_heard = burst.is_heard or self.is_heard
         self.burst = burst
         self.onset = burst.onset if self.onset is None else self.onset
