@@ -140,10 +140,16 @@ class HandoffControl:
         self.turn = turn
         await self._done.wait()
 
-    def set_outcome(self, outcome: HandoffOutcome, error: Exception | None = None) -> None:
-        """Set the outcome and resolve, once."""
+    def note_answer(self) -> None:
+        """Note that the caller needs no other answer."""
+        self.is_answer = True
+
+    def set_outcome(
+        self, outcome: HandoffOutcome, error: Exception | None = None, record: HandoffRecord | None = None
+    ) -> None:
+        """Set the outcome and resolve, once; `record` is for the turn that waits for it."""
         if self.outcome is None:
-            self.outcome, self.error = outcome, error
+            self.outcome, self.error, self.record = outcome, error, record
             self._done.set()
 
 
@@ -272,7 +278,7 @@ class Handoffs:
     def turn_committed(self) -> None:
         """The user said something that will be answered."""
         if self._running is not None:
-            self._running.is_answer = True
+            self._running.note_answer()
 
     @property
     def turn(self) -> TurnRecordBuilder | None:
@@ -315,14 +321,11 @@ class Handoffs:
         self._take(handoff)
         entering = await self._run_hook("on_enter", new)
         error = entering.failure or error
-        handoff.is_answer |= any(handle.outcome not in ("failed", "discarded") for handle in entering.handles)
-        handoff.record = HandoffRecord(
-            old=old.id,
-            new=new.id,
-            seconds=self._context.clock.now() - began,
-            error="" if error is None else describe(error),
-        )
-        handoff.set_outcome("completed" if error is None else "failed", error)
+        if any(handle.outcome not in ("failed", "discarded") for handle in entering.handles):
+            handoff.note_answer()
+        seconds, problem = self._context.clock.now() - began, "" if error is None else describe(error)
+        record = HandoffRecord(old=old.id, new=new.id, seconds=seconds, error=problem)
+        handoff.set_outcome("completed" if error is None else "failed", error, record)
 
     def _take(self, handoff: HandoffControl) -> None:
         old, self._has_left = self._live.agent, False

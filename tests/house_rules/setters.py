@@ -24,7 +24,6 @@ APPLICATION = frozenset({"AgentSession.userdata"})
 STILL_SET: dict[str, set[str]] = {
     "vivavoce.agents.core.emitter": {"Run.awaits_close"},
     "vivavoce.agents.core.hooks": {"Run.error", "Run.is_awaiting_close"},
-    "vivavoce.agents.session.handoff": {"HandoffControl.is_answer", "HandoffControl.record"},
     "vivavoce.agents.session.hang_ups": {
         "HangUp.begun",
         "HangUp.closing",
