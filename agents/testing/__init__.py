@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from vivavoce.agents.testing.caller import Caller
 from vivavoce.agents.testing.expectations import Expect, ExpectCall, ExpectHandoff, ExpectMessage
-from vivavoce.agents.testing.harness import Listening, Scenario, SessionHarness
+from vivavoce.agents.testing.harness import Scenario, SessionHarness
 from vivavoce.agents.testing.judging import JudgeError, Verdict, judge
+from vivavoce.agents.testing.pipelines import Listening
 from vivavoce.agents.testing.recording import Played, Recording
 from vivavoce.pipelines.llm.tools import ToolCall
 from vivavoce.pipelines.testing import (

@@ -24,51 +24,32 @@ from vivavoce.agents.testing.expectations import Expect
 from vivavoce.agents.testing.faults import Faults
 from vivavoce.agents.testing.laws import Observed, breaches
 from vivavoce.agents.testing.log import ConversationLog
+from vivavoce.agents.testing.pipelines import Listening, cascade, realtime
 from vivavoce.agents.testing.ran import RanSession
 from vivavoce.agents.testing.recording import Recording
 from vivavoce.agents.testing.run import Run
 from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.agents.turn.options import WakeUp
-from vivavoce.pipelines.cascading import CascadingPipeline
 from vivavoce.pipelines.core.clock import Clock, LoopClock
 from vivavoce.pipelines.core.errors import ConfigurationError, first_error
-from vivavoce.pipelines.denoise.base import Denoiser
 from vivavoce.pipelines.llm.base import LLM
 from vivavoce.pipelines.pipeline import Pipeline
-from vivavoce.pipelines.realtime import RealtimeOptions, RealtimePipeline
-from vivavoce.pipelines.realtime_model.base import TurnDetection
 from vivavoce.pipelines.testing import (
     ScriptedLLM,
     ScriptedRealtimeModel,
     ScriptedSTT,
     ScriptedTTS,
-    ScriptedVAD,
     ScriptError,
     VirtualClock,
     VirtualTimeLoop,
     run_virtual,
 )
-from vivavoce.pipelines.turn_detector.base import TurnDetector
-from vivavoce.pipelines.vad.base import VAD
 
 E = TypeVar("E", bound=SessionEvent)
 _PREEMPTIVE_ATTEMPTS = SessionOptions().preemptive_attempts
 
 Scenario = Callable[["SessionHarness"], Awaitable[None]]
 """The test's code that runs during the session: an async function of the harness."""
-
-
-class Listening(TypedDict, total=False):
-    """Parts of a pipeline that listen beside its STT; without `vad` the harness makes a `ScriptedVAD`."""
-
-    vad: VAD | None
-    denoise: Denoiser | None
-    turn_detector: TurnDetector | None
-
-
-def _cascade(llm: LLM, stt: ScriptedSTT, tts: ScriptedTTS, **listening: Unpack[Listening]) -> Pipeline:
-    parts: Listening = {"vad": ScriptedVAD(), **listening}
-    return CascadingPipeline(stt=stt, llm=llm, tts=tts, **parts)
 
 
 class SessionArguments(TypedDict, total=False):
@@ -160,15 +141,12 @@ class SessionHarness(RanSession):
         self.close_report: CloseReport | None = None
         """How the session ended."""
 
-    pipeline_of: ClassVar[Callable[..., Pipeline]] = staticmethod(_cascade)
+    pipeline_of: ClassVar[Callable[..., Pipeline]] = staticmethod(cascade)
     """Makes a pipeline from a test's parts; a suite that runs on another pipeline too replaces it."""
 
     def _make_pipeline(self, llm: LLM, listening: Listening) -> Pipeline:
         if self.model is not None:
-            decides: TurnDetection = "remote" if "remote" in self.model.capabilities.turn_detection else "local"
-            options = RealtimeOptions(turn_detection=decides)
-            parts: Listening = {"vad": ScriptedVAD(), **listening}
-            return RealtimePipeline(self.model, options=options, **parts)
+            return realtime(self.model, **listening)
         return type(self).pipeline_of(llm, self.stt, self.tts, **listening)
 
     def _checked_options(self, clock: Clock) -> SessionOptions:

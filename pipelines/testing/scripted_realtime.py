@@ -100,6 +100,19 @@ class ScriptedRealtimeModel(RealtimeModel):
             raise ScriptError("needed an open connection, got none; start the session")
         return self.connections[-1]
 
+    def next_step(self, request: GenerateRequest) -> tuple[StepItem, ...]:
+        """Take the next step of the script, for a request.
+
+        Raises:
+            ScriptError: There is none.
+        """
+        self.requests.append(request)
+        if not self.steps:
+            text = f"ScriptedRealtimeModel got request {len(self.requests)}, but the script has run out; add a step"
+            self.script_error = ScriptError(text)
+            raise self.script_error
+        return self.steps.pop(0)
+
     async def open(self, setup: RealtimeSetup) -> ScriptedRealtimeConnection:
         """Return a connection, or raise the error planned by `fail_open()`."""
         await wait(self._open_delay)
@@ -320,14 +333,7 @@ class ScriptedRealtimeConnection(RealtimeConnection):
         Raises:
             ScriptError: There is no step.
         """
-        self._model.requests.append(request)
-        if not self._model.steps:
-            text = (
-                f"ScriptedRealtimeModel got request {len(self._model.requests)}, but the script has run out; add a step"
-            )
-            self._model.script_error = ScriptError(text)
-            raise self._model.script_error
-        return self._play(self._model.steps.pop(0))
+        return self._play(self._model.next_step(request))
 
     def accept(self, reply_id: str) -> AsyncGenerator[LLMEvent | AudioChunk, None]:
         """Return the stream of an answer begun by `start_reply()`.

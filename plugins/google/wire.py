@@ -72,6 +72,15 @@ class Answer:
         """Whether the server has ended it."""
         return self.over.is_set()
 
+    def cancel(self) -> None:
+        """Cancel it here: its stream ends, and the rest of it is dropped."""
+        self.is_cancelled = True
+        self.feed.end()
+
+    def take_usage(self, usage: Usage) -> None:
+        """Keep its usage for its end."""
+        self.usage = usage
+
     def put(self, item: LLMEvent | AudioChunk) -> None:
         """Add to its stream, unless it was cancelled."""
         if not self.is_cancelled:
@@ -200,8 +209,7 @@ class LiveWire:
         """Cancel an answer, unless it is over or cancelled already."""
         if answer.is_over or answer.is_cancelled:
             return
-        answer.is_cancelled = True
-        answer.feed.end()
+        answer.cancel()
         if answer is self._answer:
             self._content([], is_complete=False)  # any message interrupts the model
 
@@ -291,7 +299,7 @@ class LiveWire:
             cached_tokens=usage.cached_content_token_count or 0,
         )
         if self._answer is not None and not self._answer.is_cancelled:
-            self._answer.usage = taken
+            self._answer.take_usage(taken)
         else:
             self._report(taken)
 

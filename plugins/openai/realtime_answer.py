@@ -46,6 +46,19 @@ class RealtimeAnswer:
         """Whether the server has ended it."""
         return self.over.is_set()
 
+    def begin(self, response_id: str) -> None:
+        """The server has begun it."""
+        self.response_id = response_id
+
+    def cancel(self) -> None:
+        """Cancel it here: its stream ends, and the rest of it is dropped."""
+        self.is_cancelled = True
+        self.feed.end()
+
+    def refuse(self) -> None:
+        """Mark its items for removal from the conversation."""
+        self.is_unwanted = True
+
     def add_item(self, item: Any) -> None:
         """Note an item that it makes."""
         item_id = text_of(_get(item, "id"), "an item's id")

@@ -154,7 +154,7 @@ class RealtimeWire:
         """Cancel an answer that the server began, and remove it from the conversation."""
         answer = self._waiting.pop(reply_id, None)
         if answer is not None:
-            answer.is_unwanted = True
+            answer.refuse()
             if answer.is_over:
                 self._delete(answer)
             else:
@@ -164,8 +164,7 @@ class RealtimeWire:
         """Cancel an answer, unless it is over or cancelled already."""
         if answer.is_over or answer.is_cancelled:
             return
-        answer.is_cancelled = True
-        answer.feed.end()
+        answer.cancel()
         if answer.response_id:  # else once the server begins it
             self._post({"type": "response.cancel", "response_id": answer.response_id})
 
@@ -259,7 +258,7 @@ class RealtimeWire:
         answer = self._asked.pop(ask_id, None)
         is_remote = answer is None
         answer = answer or RealtimeAnswer()
-        answer.response_id = response_id
+        answer.begin(response_id)
         self._answers[response_id] = answer
         if answer.is_cancelled:
             self._post({"type": "response.cancel", "response_id": response_id})

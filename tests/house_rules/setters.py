@@ -51,13 +51,6 @@ STILL_SET: dict[str, set[str]] = {
     "vivavoce.agents.telemetry.tracing.leaves": {"Leaf.ended"},
     "vivavoce.agents.turn.floor.queue": {"Floor.handoff", "Floor.last_ended_at", "Floor.was_handoff_heard"},
     "vivavoce.agents.turn.machine": {"CallerFloor.options", "Floor.now", "UserTurns.options"},
-    "vivavoce.pipelines.testing.scripted_realtime": {"ScriptedRealtimeModel.script_error"},
-    "vivavoce.plugins.google.wire": {"Answer.is_cancelled", "Answer.usage"},
-    "vivavoce.plugins.openai.realtime_wire": {
-        "RealtimeAnswer.is_cancelled",
-        "RealtimeAnswer.is_unwanted",
-        "RealtimeAnswer.response_id",
-    },
 }
 """The attributes that a module still sets from outside. This list may only shrink."""
 

@@ -235,7 +235,7 @@ class Call:
         self.sink = MemoryHistorySink()
         traces = TemporaryDirectory()
         vad = ScriptedVAD(VADOptions(min_silence=setting.min_silence), reports_edges=setting.hears_by == "edges")
-        is_cascade = SessionHarness.pipeline_of.__name__ == "_cascade"
+        is_cascade = SessionHarness.pipeline_of.__name__ == "cascade"
         self.harness = SessionHarness(
             Desk("Help."),
             ScriptedLLM(*script, default="More."),
