@@ -3,8 +3,8 @@
 The product's own session, cascading pipeline, playout and room-less transport around the harness's simulated providers.
 
 Run by hand: `python run.py --peers null vivavoce` from the benchmark's folder. With BENCH_DEFAULTS=1 the session keeps
-its default waits instead of the lowest that it accepts. M3 measures a server process: it freezes its heap after a call,
-as the process of a worker does after its prewarm.
+its default waits instead of the lowest that it accepts. The measurement M3 has a server process: it freezes its heap
+after a call, as the process of a worker does after its prewarm.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What telemetry costs a call: CPU a session-minute, exporters included, and voice-to-voice latency.
+"""The cost of telemetry for a call: CPU a session-minute, exporters included, and voice-to-voice latency.
 
     PYTHONPATH=.paths .venv/bin/python tests/bench/tracing_cost.py                   # ~ 8 minutes on a quiet machine
     PYTHONPATH=.paths .venv/bin/python tests/bench/tracing_cost.py --seconds 20 --rounds 1 --sessions 4

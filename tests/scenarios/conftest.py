@@ -2,6 +2,8 @@
 
 `make test` and CI run them traced (`VIVAVOCE_TRACED_SCENARIOS=1`): the call must not differ, and its spans must add up.
 A quick run is without tracing, as most sessions are.
+
+The number of a scenario, in file names and docstrings, groups the tests of one topic.
 """
 
 from __future__ import annotations

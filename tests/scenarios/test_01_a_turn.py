@@ -1,4 +1,4 @@
-"""Scenario 1 of the semantics: a plain turn, with exact times, on both kinds of pipeline."""
+"""Scenario 1: a plain turn, with exact times, on both kinds of pipeline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scenario 17 of the semantics: an answer begun before the turn is over is used only where nothing differs."""
+"""Scenario 17: an answer begun before the turn is over is used only where nothing differs."""
 
 from __future__ import annotations
 
