@@ -36,15 +36,15 @@ class HangUp:
 
     def __init__(self, own: str, *, in_tool: bool, is_here: bool) -> None:
         self.own = own
-        self.waits_for_own = False
+        self._waits_for_own = False
         """Whether it waits for words of the speech that asked."""
-        self.begun: LoopCall | None = None
-        self.is_running = False
-        """Whether a task works on it, which sets `done`."""
-        self.done = anyio.Event()
-        self.closing: anyio.Event | None = None
+        self._begun: LoopCall | None = None
+        self._is_running = False
+        """Whether a task works on it, which sets `_done`."""
+        self._done = anyio.Event()
+        self._closing: anyio.Event | None = None
         """Set when no answer is begun any more, where the session closes now."""
-        self.error: VoiceError | None = SessionClosedError("the session closed before the caller was disconnected")
+        self._error: VoiceError | None = SessionClosedError("the session closed before the caller was disconnected")
         """The failure; None after a success. Before the end it says that the session closed."""
         self._in_tool = in_tool
         self._is_here = is_here
@@ -57,19 +57,39 @@ class HangUp:
             raise SessionError(
                 "hangup() was called in a thread, where it acts but cannot be awaited; await it on the session's loop"
             )
-        if self.waits_for_own and not self._in_tool and not self.done.is_set():
+        if self._waits_for_own and not self._in_tool and not self._done.is_set():
             raise SessionError(
                 f"hangup() cannot be awaited inside speech {self.own!r}, whose words it waits for: do not await it; it "
                 "acts when they have been heard"
             )
-        assert self.begun is not None, "on the loop it is begun when it is asked for"
-        await self.begun.reached.wait()
-        if self.is_running:
-            await self.done.wait()
-        if self.error is not None:
-            raise self.error
-        if self._in_tool and self.closing is not None:
-            await self.closing.wait()  # a tool that returned before would be answered by the model, without a caller
+        assert self._begun is not None, "on the loop it is begun when it is asked for"
+        await self._begun.reached.wait()
+        if self._is_running:
+            await self._done.wait()
+        if self._error is not None:
+            raise self._error
+        if self._in_tool and self._closing is not None:
+            await self._closing.wait()  # a tool that returned before would be answered by the model, without a caller
+
+    def queue(self, begun: LoopCall, *, waits_for_own: bool) -> None:
+        """Note its place in the inbox, and whether it waits for words of the speech that asked."""
+        self._begun, self._waits_for_own = begun, waits_for_own
+
+    def begin(self) -> None:
+        """Note that a task works on it, which calls `end()`."""
+        self._is_running = True
+
+    def succeed(self, closing: anyio.Event | None) -> None:
+        """Note that the caller is disconnected; `closing` is set when the session begins no answer any more."""
+        self._error, self._closing = None, closing
+
+    def fail(self, error: VoiceError) -> None:
+        """Note the failure."""
+        self._error = error
+
+    def end(self) -> None:
+        """Let the code that awaits it go on."""
+        self._done.set()
 
 
 class HangUps:
@@ -107,28 +127,27 @@ class HangUps:
         if after_speech:
             before = [handle for handle in self._speeches.handles if handle.id != request.own]
             own_words = self._speeches.unplayed(request.own)
-        request.waits_for_own = own_words is not None
 
         async def work() -> None:
             try:
                 if after_speech:
                     await self._heard(own_words, before)
                 await self._caller.hang_up(reason)
-                request.error = None
-                if self._context.closing.is_asked:
-                    request.closing = self._context.closing.heard_out
+                closing = self._context.closing
+                request.succeed(closing.heard_out if closing.is_asked else None)
             except VoiceError as error:
-                request.error = error
+                request.fail(error)
                 self._failed(error, reason)
             finally:
-                request.done.set()
+                request.end()
 
         def begin() -> None:
-            request.is_running = True
+            request.begin()
             self._context.hooks.start("callback", NAME, work)
 
-        request.begun = LoopCall(begin)
-        self._context.inbox.post(request.begun)
+        begun = LoopCall(begin)
+        request.queue(begun, waits_for_own=own_words is not None)
+        self._context.inbox.post(begun)
 
     async def _heard(self, own_words: Utterance | None, before: list[SpeechHandle]) -> None:
         """Wait until the caller has heard them."""

@@ -54,7 +54,7 @@ class Speeches:
         """Register a `say` or `reply` and ask for the floor."""
         reply = self._register(speech, request)
         if request.by_hook:
-            reply.record.answered_turn = self._handoffs.turn
+            reply.record.hands_off_from(self._handoffs.turn)
         self._session.inbox.post(asked)
         if (answer := self._replies.get(asked.hook_of)) is not None:
             answer.hook_speaks()
@@ -152,7 +152,7 @@ class Speeches:
     def amend(self, effect: fx.AmendUserTurn) -> None:
         """Put the changed words of a turn into its record."""
         if (reply := self._replies.get(effect.speech_id)) is not None:
-            reply.record.user_text = effect.text
+            reply.record.amended(effect.text)
 
     def cancel(self, effect: fx.CancelSpeech) -> None:
         """Silence the speech and let it end."""

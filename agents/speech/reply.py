@@ -211,7 +211,7 @@ class Reply:
         return Watchdog(self.context.clock, expire)
 
     def _report_failure(self, error: Exception) -> None:
-        self.record.error = describe(error)
+        self.record.failed(describe(error))
         logger.warning("Speech %s failed: %s", self.handle.id, located(error))
         logger.debug("Speech %s failed here", self.handle.id, exc_info=error)  # foreign errors may quote content
         self.context.session.report_error(error, self.failure.settle(error))
@@ -278,7 +278,7 @@ class Reply:
 
     def _note_if_empty(self, who: str) -> None:
         if self._audio.is_empty:  # text filters may leave nothing to speak
-            self.record.is_empty = True
+            self.record.empty()
             logger.warning("Speech %s: the %s's answer is empty", self.handle.id, who)
 
     async def _run_hook(self, item: Any) -> str:
@@ -391,7 +391,7 @@ class Reply:
         if attempt is None or not attempt.fits(request):
             self.drop_attempt()
             return None
-        self.record.preemptive = True
+        self.record.begun_ahead()
         attempt.retries.tell(self._note_retry)
         self.context.session.observer.attempt_taken(attempt.id, self.handle.id)
         return attempt
@@ -402,7 +402,7 @@ class Reply:
         self.record.mark(*self._text_stage, now)
         if self.record.llm_first_token is None and self._text_stage != FLOW_STAGE:
             ahead = self._attempt.first_token if self._attempt is not None and self.record.preemptive else None
-            self.record.llm_first_token = now - self._asked_at if ahead is None else ahead
+            self.record.first_token(now - self._asked_at if ahead is None else ahead)
 
     def _take(self, event: LLMEvent | AudioChunk, channel: TextChannel) -> None:
         """Take one event of the model."""

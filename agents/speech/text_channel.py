@@ -22,13 +22,16 @@ class TextChannel(LiveText):
         self._pending = ""
         self._is_closed = False
         self._wake: asyncio.Event | None = None
-        self.on_close: Callable[[], None] | None = None
-        """Called when the last text is in."""
+        self._on_close: Callable[[], None] | None = None
 
     @property
     def is_closed(self) -> bool:
         """Whether all text is in."""
         return self._is_closed
+
+    def watch_close(self, on_close: Callable[[], None] | None) -> None:
+        """Call `on_close` when the last text is in; None calls nothing."""
+        self._on_close = on_close
 
     async def feed(self, text: AsyncIterator[str], on_piece: Callable[[str], None]) -> None:
         """Push all of `text`, calling `on_piece` before with each non-empty piece; `text` is closed in any case.
@@ -67,8 +70,8 @@ class TextChannel(LiveText):
     def close(self) -> None:
         """Say that no more comes."""
         self._is_closed = True
-        if self.on_close is not None:
-            self.on_close()
+        if self._on_close is not None:
+            self._on_close()
         self._notify()
 
     def _notify(self) -> None:

@@ -40,7 +40,7 @@ async def synthesise(
     if channel is None or channel.is_closed:
         text_is_in()
     else:
-        channel.on_close = text_is_in
+        channel.watch_close(text_is_in)
     try:
         ahead = attempt if attempt is not None and attempt.with_voice else None
         async with aclosing(ahead.audio() if ahead is not None else context.live.connection.speak(text)) as chunks:
@@ -52,19 +52,19 @@ async def synthesise(
                     record.mark("first_sentence", "provider", chunk.requested_at)
                     if record.tts_first_byte is None:
                         took = context.clock.now() - chunk.requested_at if ahead is None else ahead.first_byte
-                        record.tts_first_byte = took
+                        record.first_byte(took)
                 record.mark("tts_first_byte", "provider", context.clock.now())
                 utterance.push(chunk)
                 if channel is not None:
-                    channel.on_close = None  # the voice does not hang while it waits for the playout
+                    channel.watch_close(None)  # the voice does not hang while it waits for the playout
                 await utterance.room()
                 if channel is None or channel.is_closed:
                     watchdog.arm(limits.tts_stall)
                 else:
-                    channel.on_close = text_is_in
+                    channel.watch_close(text_is_in)
     finally:
         if channel is not None:
-            channel.on_close = None
+            channel.watch_close(None)
         watchdog.close()
         seconds = utterance.total / utterance.rate
         watch.spoken(len(utterance.heard.text), seconds)

@@ -107,6 +107,34 @@ class TurnRecordBuilder:
         self._user = _User(timing, speech_started_at)
         self.stages.committed(timing, is_server_vad=self._frame.has_server_vad)
 
+    def amended(self, user_text: str) -> None:
+        """Take the user's words as a late final has changed them."""
+        self.user_text = user_text
+
+    def hands_off_from(self, turn: TurnRecordBuilder | None) -> None:
+        """Note the turn that hands off to the agent which speaks here."""
+        self.answered_turn = turn
+
+    def failed(self, error: str) -> None:
+        """Note the error of the answer."""
+        self.error = error
+
+    def empty(self) -> None:
+        """Note that the answer has no audio."""
+        self.is_empty = True
+
+    def begun_ahead(self) -> None:
+        """Note that the answer was begun before the turn was over."""
+        self.preemptive = True
+
+    def first_token(self, seconds: float) -> None:
+        """Note the model's time to its first word or call."""
+        self.llm_first_token = seconds
+
+    def first_byte(self, seconds: float | None) -> None:
+        """Note the voice's time to its first audio."""
+        self.tts_first_byte = seconds
+
     def played(self, at: float) -> None:
         """The first frame of a step is played; the latency counts the turn's first one only."""
         if self._step is None:

@@ -22,31 +22,10 @@ APPLICATION = frozenset({"AgentSession.userdata"})
 """Public attributes that applications set; the command line is an application here."""
 
 STILL_SET: dict[str, set[str]] = {
-    "vivavoce.agents.core.emitter": {"Run.awaits_close"},
     "vivavoce.agents.core.hooks": {"Run.error", "Run.is_awaiting_close"},
-    "vivavoce.agents.session.hang_ups": {
-        "HangUp.begun",
-        "HangUp.closing",
-        "HangUp.error",
-        "HangUp.is_running",
-        "HangUp.waits_for_own",
-    },
-    "vivavoce.agents.session.lifecycle.task": {
-        "Handoffs.prepare",
-        "PipelineSwitch.on_closing_error",
-        "Starting.has_entered",
-    },
+    "vivavoce.agents.session.lifecycle.task": {"Starting.has_entered"},
     "vivavoce.agents.session.pipelines.switch": {"AttachedPipeline.failure", "PipelineChangeControl.is_urgent"},
-    "vivavoce.agents.session.speeches": {"TurnRecordBuilder.answered_turn", "TurnRecordBuilder.user_text"},
     "vivavoce.agents.speech.flow": {"_Held.cleaned"},
-    "vivavoce.agents.speech.reply": {
-        "ToolBatch.is_interrupted",
-        "TurnRecordBuilder.error",
-        "TurnRecordBuilder.is_empty",
-        "TurnRecordBuilder.llm_first_token",
-        "TurnRecordBuilder.preemptive",
-    },
-    "vivavoce.agents.speech.voice": {"TextChannel.on_close", "TurnRecordBuilder.tts_first_byte"},
     "vivavoce.agents.telemetry.session_telemetry": {"TurnSpans.session"},
     "vivavoce.agents.telemetry.tracing.leaves": {"Leaf.ended"},
     "vivavoce.agents.turn.floor.queue": {"Floor.handoff", "Floor.last_ended_at", "Floor.was_handoff_heard"},
