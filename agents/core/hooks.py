@@ -185,8 +185,10 @@ class Run(CallSite):
                 self._begin()
                 with self._scope, strays_as_errors(self.name):
                     await call()
-                if self._scope.cancelled_caught and not self.is_cut:
-                    raise self.note_late()
+                if self._scope.cancelled_caught:
+                    if not self.is_cut:
+                        raise self.note_late()
+                    watch.cancelled()
         finally:
             self._end()
             call_site.reset(token)

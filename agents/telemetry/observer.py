@@ -48,6 +48,9 @@ class Watch(AbstractContextManager["Watch"]):
     def settled(self, output: ToolOutput) -> None:
         """A tool call has its output."""
 
+    def cancelled(self) -> None:
+        """The work was cancelled, though it ends without an error."""
+
     def failed(self, error: BaseException) -> None:
         """The work failed with `error`, though it may end by a cancellation."""
 

@@ -84,7 +84,7 @@ async def measure(endpoint: str, sessions: int, seconds: float) -> dict[str, Any
     options = SessionOptions(telemetry=telemetry, preemptive=False)
     logging.getLogger("vivavoce").setLevel(logging.INFO if endpoint else logging.WARNING)
     logging.getLogger().addHandler(logging.NullHandler())
-    await have(make_parts(3 * TURN, 0.0), 3 * TURN, options)  # loads and warms the parts of a first call
+    await have(make_parts(3 * TURN, 3.0), 3 * TURN, options)  # loads and warms the parts of a first call
     calls = [make_parts(seconds, TURN * number / sessions) for number in range(sessions)]
     latencies: list[float] = []
 

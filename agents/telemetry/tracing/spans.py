@@ -249,7 +249,7 @@ class SpanWatch(Watch):
         elif isinstance(error, Exception):
             self.failed(error)
         elif error is not None and self._error is None:
-            self._maker.set(self.span, {"vivavoce.outcome": "cancelled"})
+            self.cancelled()
         self._over(self._error)
         self._maker.end(self.span)
         self._maker.holds(self, is_open=False)
@@ -258,6 +258,10 @@ class SpanWatch(Watch):
     def seconds(self) -> float:
         """Seconds since it began."""
         return self._maker.now() - self.began_at
+
+    def cancelled(self) -> None:
+        """Note that the work was cancelled."""
+        self._maker.set(self.span, {"vivavoce.outcome": "cancelled"})
 
     def failed(self, error: BaseException) -> None:
         """Record an error; the first one counts."""

@@ -214,3 +214,15 @@ def test_a_hook_that_fails_or_takes_too_long_is_marked_so_and_its_turn_is_answer
     assert [(hook.attributes or {}).get("error.type") for hook in hooks] == ["LookupError", "TimeoutError"]
     assert {hook.status.status_code for hook in hooks} == {StatusCode.ERROR}
     assert [turn.outcome for turn in harness.session.turns] == ["completed", "completed"]
+
+
+def test_an_on_wake_up_that_the_close_cuts_has_the_outcome_cancelled() -> None:
+    watching = Watching()
+    harness = SessionHarness(Agent("Help."), wake_up=5, options=SessionOptions(telemetry=watching.telemetry))
+
+    async def scenario(harness: SessionHarness) -> None:
+        harness.session.on_wake_up = lambda: anyio.sleep(60.0)
+        await harness.until(6.0)
+
+    harness.run(scenario)
+    assert (watching.one("wake_up").attributes or {})["vivavoce.outcome"] == "cancelled"
