@@ -20,7 +20,8 @@ from vivavoce.agents.records import CloseReport, SessionReport
 from vivavoce.agents.session.checks import check_session, check_start, checked_reason, wake_up_of
 from vivavoce.agents.session.conversation import Conversation
 from vivavoce.agents.session.handoff import Handoff, HandoffControl
-from vivavoce.agents.session.lifecycle.task import SessionLifecycle, TakeOver
+from vivavoce.agents.session.lifecycle.start import TakeOver
+from vivavoce.agents.session.lifecycle.task import SessionLifecycle
 from vivavoce.agents.session.loop import SessionLoop
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.parts import build_parts

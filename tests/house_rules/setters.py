@@ -23,7 +23,6 @@ APPLICATION = frozenset({"AgentSession.userdata"})
 
 STILL_SET: dict[str, set[str]] = {
     "vivavoce.agents.core.hooks": {"Run.error", "Run.is_awaiting_close"},
-    "vivavoce.agents.session.lifecycle.task": {"Starting.has_entered"},
     "vivavoce.agents.session.pipelines.switch": {"AttachedPipeline.failure", "PipelineChangeControl.is_urgent"},
     "vivavoce.agents.speech.flow": {"_Held.cleaned"},
     "vivavoce.agents.telemetry.session_telemetry": {"TurnSpans.session"},

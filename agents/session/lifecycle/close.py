@@ -1,92 +1,209 @@
-"""CloseSequence: runs the steps of a close, one after the other, within one budget."""
+"""SessionClose: the steps of the close, in their order (`_steps`), and the report of it.
+
+There is a step for each part that was opened. Therefore it closes a session that runs as well as one that failed or was
+cut at any step of its start.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 import anyio
 
-from vivavoce.agents.core.context import SessionContext
-from vivavoce.agents.core.hooks import Run
-from vivavoce.agents.records import CloseStep
-from vivavoce.pipelines.core.errors import describe
+from vivavoce.agents import events as ev
+from vivavoce.agents.records import CloseReport
+from vivavoce.agents.session.lifecycle.close_steps import UNWIND_SHARE, CloseSequence, Step
+from vivavoce.agents.session.lifecycle.start import SessionStart
+from vivavoce.agents.session.loop import SessionLoop
+from vivavoce.agents.session.parts import SessionParts
+from vivavoce.agents.session.report_writer import report_file, write_report
+from vivavoce.agents.states import CloseReason
+from vivavoce.agents.turn import inputs as i
+from vivavoce.pipelines.core.errors import SessionError, describe
 
 logger = logging.getLogger(__name__)
 
-STEP_RESERVE = 0.05
-"""Part of the budget that is kept for each step still to come, so that a hanging one cannot starve them."""
-
-UNWIND_SHARE = 0.5
-"""Part of that reserve for the `finally` blocks of a step that is cut."""
-
-Step = tuple[str, Callable[[], Awaitable[None]]]
+HEARING_SHARE = 0.5
+"""Part of the close's budget in which the user's last words must come."""
 
 
-class CloseSequence:
-    """Runs steps; one that raises, hangs or ignores its cancellation is named, and the later ones still run.
+class SessionClose:
+    """Closes a session, once.
 
     Args:
-        budget: Seconds over all steps.
+        start: The start, which may have got to any of its steps.
     """
 
-    def __init__(self, context: SessionContext, budget: float) -> None:
-        self._context = context
-        self._budget = budget
-        self._began = context.clock.now()
-        self._reported: list[Exception] = []
-
-    @property
-    def seconds(self) -> float:
-        """How long the close has taken so far."""
-        return self._context.clock.now() - self._began
+    def __init__(self, parts: SessionParts, loop: SessionLoop, start: SessionStart) -> None:
+        self._parts = parts
+        self._loop = loop
+        self._context = parts.context
+        self._start = start
+        self._sequence: CloseSequence | None = None
+        self.report: CloseReport | None = None
 
     @property
     def seconds_left(self) -> float:
-        """The rest of the budget."""
-        return max(0.0, self._budget - self.seconds)
+        """The rest of the close's budget."""
+        return self._parts.options.close_timeout if self._sequence is None else self._sequence.seconds_left
 
-    def note(self, error: Exception) -> None:
-        """Blame the running step for an error that a part of the session has reported."""
-        self._reported.append(error)
+    async def run(self) -> None:
+        """Run the steps, note the event `closed`, and write the report and the telemetry of the session."""
+        parts, closing = self._parts, self._context.closing
+        parts.handoffs.close()
+        self._sequence = sequence = CloseSequence(self._context, parts.options.close_timeout)
+        parts.pipelines.close(sequence.note)
+        with self._context.observer.phase("close"):
+            steps = await sequence.run(self._steps(sequence))
+        self._loop.step(i.SessionClosed())
+        self._loop.end_speeches()
+        self.report = CloseReport(
+            reason=closing.reason.value,
+            seconds=sequence.seconds,
+            steps=steps,
+            error=parts.last_words.problem if closing.cause is None else describe(closing.cause),
+        )
+        self._context.log.note(ev.Closed, report=self.report)
+        self._context.log.flush()
+        await self._write_report()
+        await self.end_telemetry()
 
-    async def side_by_side(self, calls: Sequence[Callable[[], Awaitable[None]]]) -> None:
-        """Make `calls`, the application's, in the running step. The error of one is noted, and all run to their end."""
-
-        async def make(call: Callable[[], Awaitable[None]]) -> None:
-            try:
-                await Run(self._context.hooks, "close step", "it").make(call)
-            except Exception as error:  # noqa: BLE001 - user code: a failure must not cost the others their cleanup
-                self.note(error)
-
+    async def run_unstarted(self, reason: CloseReason) -> None:
+        """Close a session that was not started: no part is open, and only the event `closed` is noted."""
+        self.report = CloseReport(reason=reason.value, seconds=0.0)
+        self._parts.handoffs.close()
+        self._parts.pipelines.close()
+        self._context.closing.ended.set()
+        log = self._context.log
+        log.start(log.observer, room="", job_id="")
         async with anyio.create_task_group() as group:
-            for call in calls:
-                group.start_soon(make, call)
+            self._context.open(group)
+            self._loop.step(i.SessionClosing())
+            self._loop.step(i.SessionClosed())
+            log.note(ev.Closed, report=self.report)
+            log.flush()
+            with anyio.move_on_after(self._parts.options.close_timeout):
+                await self._context.hooks.wait_idle(is_closed=True)
+            group.cancel_scope.cancel()
 
-    async def run(self, steps: list[Step]) -> tuple[CloseStep, ...]:
-        """Run `steps` in order and return how each of them went; a reserve is left for the work after them."""
-        return tuple([await self._run_step(name, step, len(steps) - index) for index, (name, step) in enumerate(steps)])
+    def end(self) -> None:
+        """End the loop and mark the close as done."""
+        if self.report is None:  # the close itself was broken
+            reason = self._context.closing.reason.value
+            self.report = CloseReport(reason=reason, seconds=0.0, error="the close was broken off")
+        self._loop.end()
+        if self._parts.trace is not None:
+            self._parts.trace.close()
+        self._context.closing.ended.set()
 
-    async def _run_step(self, name: str, step: Callable[[], Awaitable[None]], to_come: int) -> CloseStep:
-        started, reserve = self._context.clock.now(), STEP_RESERVE * self._budget
-        limit = max(self.seconds_left - to_come * reserve, reserve)
-        unwind = UNWIND_SHARE * reserve
-        with self._context.observer.phase_step("close", name) as watch:
-            run = self._context.hooks.start(
-                "close step", f"closing: {name}", step, limit - unwind, source=None, is_shielded=True
+    async def settle(self) -> None:
+        """Wait, after the end, for handlers of the last events and for the trace; free the agents for others."""
+        hooks, trace = self._context.hooks, self._parts.trace
+        with anyio.move_on_after(self.seconds_left * UNWIND_SHARE):
+            await hooks.wait_idle(is_closed=True)
+        for name in hooks.running:
+            logger.warning("A handler of %r outlives the session's close and is cut", name)
+        if trace is not None:
+            await trace.written(self.seconds_left * UNWIND_SHARE)
+        self._parts.handoffs.release()
+
+    async def end_telemetry(self) -> None:
+        """End the telemetry of the session. The flush has a limit of its own, whatever the steps have used up."""
+        closing, observer = self._context.closing, self._context.observer
+        observer.ends(closing.reason.value, closing.cause)
+        await observer.flush()
+
+    async def _write_report(self) -> None:
+        path = report_file(self._parts.options.report_path, self._context.id)
+        if path is not None:
+            report = self._context.log.report(
+                self.report,
+                pipeline=self._parts.pipelines.pipeline,
+                agent_id=self._context.live.agent.id,
+                recordings=self._parts.recording.records,
             )
-            await run.finish(unwind)
-            raised = [run.error] if run.error is not None and run.error is not run.late else []
-            errors = [*raised, *self._reported]
-            for error in errors:
-                watch.failed(error)
-        problems = [describe(error) for error in errors]
-        if run.late is not None:
-            stubborn = "" if run.is_over else " and ignores its cancellation"
-            problems.insert(0, f"did not end within {limit:.2f} s{stubborn}")
-        for error in raised:
-            logger.debug("Closing: %s failed", name, exc_info=error)
-        self._reported = []
-        if problems:
-            logger.warning("Closing: %s: %s", name, "; ".join(problems))
-        return CloseStep(name=name, seconds=self._context.clock.now() - started, error="; ".join(problems))
+            await write_report(path, report, self._context.clock)
+
+    # --- the steps
+
+    def _steps(self, sequence: CloseSequence) -> list[Step]:
+        parts, caller, closing = self._parts, self._parts.caller, self._context.closing
+        steps: list[Step] = []
+        if (opened := self._start.open_run) is not None:
+            name, run = opened
+            steps.append((name, run.wait))
+        if parts.handoffs.entering is not None:
+            steps.append(("on_enter", parts.handoffs.entering.wait))
+        if caller.has_transport:
+            steps.append(("input", caller.stop_input))
+            if parts.wake_up_call.is_running:
+                steps.append(("wake-up", parts.wake_up_call.cut))
+            steps += [("speech", self._cut_speech), ("tools", parts.tools.cancel)]
+            if parts.last_words.is_apology_due:
+                steps.append(("apology", self._apologise))
+        if self._start.has_entered and closing.reason is not CloseReason.REPLACED:
+            steps.append(("on_exit", self._exit_agent))
+        if parts.flows.has_work:
+            steps.append(("conversation_flow.cleanup", partial(sequence.side_by_side, parts.flows.cleanups())))
+        if parts.background.is_sounding:
+            steps.append(("background audio", parts.background.aclose))
+        if parts.setup.servers.has_servers:
+            steps.append(("mcp", parts.setup.servers.aclose))
+        steps.append(("pipeline", parts.pipelines.aclose))
+        steps.append(("agent cleanup", partial(sequence.side_by_side, parts.handoffs.cleanups())))
+        steps.append(("handlers", partial(self._end_handlers, sequence)))
+        feed = parts.history.feed
+        if feed is not None and feed.is_open:  # after all steps that may still add to the history
+            steps.append(("history sink", feed.aclose))
+        if parts.recording.begin_close():
+            steps.append(("recording", parts.recording.stop))
+        if caller.has_transport:
+            steps.append(("room audio", self._close_room_audio))
+            if closing.leaves:
+                steps.append(("leave room", caller.transport.leave))
+        return steps
+
+    async def _cut_speech(self) -> None:
+        closing = self._context.closing
+        hears_out = not (closing.leaves or closing.reason is CloseReason.ERROR)
+        self._loop.step(i.SessionClosing(hears_out=hears_out))
+        if hears_out:
+            with anyio.move_on_after(self.seconds_left * HEARING_SHARE) as scope:
+                await closing.heard_out.wait()
+            if scope.cancelled_caught:
+                self._loop.step(i.SessionClosing())
+        await self._parts.speeches.silence()
+
+    async def _apologise(self) -> None:
+        speeches = self._parts.speeches
+        try:
+            if self._context.live.capabilities.can_say:
+                self._parts.last_words.apologise(speeches.request, self._context.inbox.post)
+                await speeches.silence()
+        finally:
+            self._loop.step(i.SessionClosing())
+
+    async def _exit_agent(self) -> None:
+        try:
+            await self._parts.handoffs.exit()
+            await self._parts.speeches.silence()  # speech that it asked for without awaiting it is spoken too
+        finally:
+            self._context.closing.refuse_calls()
+            self._loop.step(i.SessionClosing())
+
+    async def _end_handlers(self, sequence: CloseSequence) -> None:
+        hooks = self._context.hooks
+        try:
+            await hooks.wait_idle()
+        finally:
+            for name in hooks.running:
+                sequence.note(SessionError(f"an async handler of {name!r} was still at work"))
+            hooks.cut()
+
+    async def _close_room_audio(self) -> None:
+        try:
+            if self._start.room_audio is not None:
+                await self._start.room_audio.stop()
+        finally:
+            await self._parts.caller.transport.aclose()

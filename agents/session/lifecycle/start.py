@@ -1,40 +1,168 @@
-"""Starting: the part of a start that the request of a close cuts, with the application code in it."""
+"""SessionStart: the steps of the start, in their order (`_run_steps`). The request of a close cuts them at any time.
+
+It undoes nothing: the close has a step for each part that was opened (`lifecycle/task.py`).
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
-from vivavoce.agents.core.context import SessionContext
+from vivavoce.agents import events as ev
 from vivavoce.agents.core.hooks import Run
+from vivavoce.agents.core.service import Service
+from vivavoce.agents.history.snapshot import Snapshot
+from vivavoce.agents.session.loop import SessionLoop
+from vivavoce.agents.session.parts import SessionParts
+from vivavoce.agents.states import CloseReason
+from vivavoce.agents.telemetry.observer import Watch
+from vivavoce.agents.transports.options import RoomOptions
+from vivavoce.agents.turn import inputs as i
+from vivavoce.pipelines.core.errors import SessionClosedError, describe
+
+if TYPE_CHECKING:
+    from vivavoce.pipelines.io import Transport
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+Connect = Callable[[], Awaitable["Transport"]]
+"""Returns the transport, which it connects first if need be."""
+
+TakeOver = Callable[[], Awaitable[Snapshot | None]]
+"""Waits until the session that has the conversation gives it up, and returns its snapshot; None: it gives up none."""
 
 
-class Starting:
-    """Waits for the application code of one start. The request of the close cuts it, even before it began."""
+class SessionStart:
+    """Starts a session, once."""
 
-    def __init__(self, context: SessionContext) -> None:
-        self._context = context
+    def __init__(self, parts: SessionParts, loop: SessionLoop) -> None:
+        self._parts = parts
+        self._loop = loop
+        self._context = parts.context
+        self._limit = parts.options.start_step
+        self._waits_for: tuple[str, Run] | None = None
         self.has_entered = False
         """Whether it got as far as `on_enter`."""
-        self._name = ""
-        self._run: Run | None = None
+        self.room_audio: Service | None = None
+        """The service that carries audio between the room and the session."""
+        self.failure: BaseException | None = None
+        """The error of `start()`, if it fails."""
 
-    def open(self) -> anyio.CancelScope:
-        """Return the scope to be entered around all steps of the start; the request of the close cancels it."""
-        return self._context.closing.cuts(anyio.CancelScope())
+    async def run(self, connect: Connect, room_options: RoomOptions, resumed: Snapshot | TakeOver | None) -> bool:
+        """Run the steps; return whether all of them are done. A step that fails requests the close."""
+        closing = self._context.closing
+        try:
+            with closing.cuts(anyio.CancelScope()), self._context.observer.phase("start"):
+                await self._run_steps(connect, room_options, resumed)
+                return True
+        except Exception as error:  # noqa: BLE001 - raised by start()
+            self.failure = error
+            closing.request(CloseReason.START_FAILED, error)
+            return False
+        self.failure = closing.cause
+        if self.failure is None and not self.has_entered:
+            self.failure = SessionClosedError(f"closed while it was starting: {closing.reason.value}")
+        return False
 
-    async def call(self, name: str, call: Callable[[], Awaitable[object]]) -> None:
-        """Make a call in a task of its own, and wait for its end."""
-        await self.wait(name, self._context.hooks.start("start", name, call, source=None))
+    async def _run_steps(
+        self, connect: Connect, room_options: RoomOptions, resumed: Snapshot | TakeOver | None
+    ) -> None:
+        parts, watched = self._parts, self._watched
+        parts.handoffs.begin_session()
+        parts.flows.begin_session(self._context.session)
+        with watched("mcp"):
+            first = await parts.setup.for_start()
+        transport = await self._connect(connect, partial(parts.preparing.first, first, parts.pipelines.pipeline))
+        take_over = resumed if callable(resumed) else None
+        snapshot = None if callable(resumed) else resumed
+        parts.caller.take(transport, room_options, is_waiting=take_over is not None)
+        parts.pipelines.open(transport.input_rate)
+        parts.open(transport)
+        if take_over is None:
+            self._begin(snapshot)
+        if parts.history.feed is not None:
+            parts.history.feed.open()
+        with watched("pipeline"):
+            await parts.pipelines.start(self._limit)
+        with watched("room audio"):
+            self.room_audio = Service("room audio", parts.caller.run, on_crash=self._on_crash)
+            await self.room_audio.start(self._context.group, self._limit)
+        if self._context.live.agent is not first:  # update_agent() has replaced it meanwhile
+            parts.handoffs.take_over(await parts.setup.for_start(prepares=True))
+        if take_over is not None:
+            snapshot = await self._result_of("take over", take_over)
+            self._begin(snapshot)
+            parts.caller.end_wait()
+        self.has_entered = True
+        if snapshot is None:
+            with watched("on_enter"):
+                await self._end_of("on_enter", parts.handoffs.enter())
+        else:
+            parts.handoffs.resume()
+        self._loop.step(i.SessionStarted())
+        self._context.log.note(ev.Started)
+        self._context.log.flush()
 
-    async def wait(self, name: str, run: Run) -> None:
+    def _watched(self, step: str) -> Watch:
+        return self._context.observer.phase_step("start", step)
+
+    async def _connect(self, connect: Connect, prepare: Callable[[], Awaitable[None]]) -> Transport:
+        """Connect to the room and prepare the first turns, side by side."""
+        connected: list[Transport] = []
+
+        async def connecting() -> None:
+            with self._watched("connect"):
+                connected.append(await self._result_of("connect", connect))
+
+        async def preparing() -> None:
+            with self._watched("prepare"):
+                await prepare()
+
+        await self._parts.preparing.beside(connecting, preparing)
+        return connected[0]
+
+    def _begin(self, resumed: Snapshot | None) -> None:
+        """Begin to decide: from here on the session takes inputs."""
+        self._parts.recording.open()
+        self._loop.step(i.SessionStarting(resumed.turns if resumed else 0))
+        self._context.group.start_soon(self._decide, name=f"session {self._context.id}")
+
+    async def _decide(self) -> None:
+        try:
+            await self._loop.run()
+        except Exception as error:  # noqa: BLE001 - a bug of ours: the session closes in order and says why
+            self._on_crash("decision loop", error)
+
+    def _on_crash(self, name: str, error: Exception) -> None:
+        logger.error("The %s ended by an error: %s", name, describe(error))
+        logger.debug("The %s ended by an error", name, exc_info=error)
+        self._context.report_error(error, name)
+        self._context.closing.request(CloseReason.ERROR, error)
+
+    # --- application code
+
+    async def _result_of(self, name: str, call: Callable[[], Awaitable[T]]) -> T:
+        results: list[T] = []
+
+        async def make() -> None:
+            results.append(await call())
+
+        await self._end_of(name, self._context.hooks.start("start", name, make, source=None))
+        return results[0]
+
+    async def _end_of(self, name: str, run: Run) -> None:
         """Wait for the end of a run. It is cut with the start, which does not wait for its end then.
 
         Raises:
             BaseException: The error of the run.
         """
-        self._name, self._run = name, run
+        self._waits_for = (name, run)
         try:
             await run.wait()
         finally:
@@ -46,5 +174,5 @@ class Starting:
 
     @property
     def open_run(self) -> tuple[str, Run] | None:
-        """The run that was cut and has not ended, by name; the close waits for it."""
-        return None if self._run is None or self._run.is_over else (self._name, self._run)
+        """The application code that was cut and has not ended, by name; the close waits for it."""
+        return None if self._waits_for is None or self._waits_for[1].is_over else self._waits_for

@@ -1,0 +1,92 @@
+"""CloseSequence: runs the steps of a close, one after the other, within one budget. The steps: `close.py`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+
+import anyio
+
+from vivavoce.agents.core.context import SessionContext
+from vivavoce.agents.core.hooks import Run
+from vivavoce.agents.records import CloseStep
+from vivavoce.pipelines.core.errors import describe
+
+logger = logging.getLogger(__name__)
+
+STEP_RESERVE = 0.05
+"""Part of the budget that is kept for each step still to come, so that a hanging one cannot starve them."""
+
+UNWIND_SHARE = 0.5
+"""Part of that reserve for the `finally` blocks of a step that is cut."""
+
+Step = tuple[str, Callable[[], Awaitable[None]]]
+
+
+class CloseSequence:
+    """Runs steps; one that raises, hangs or ignores its cancellation is named, and the later ones still run.
+
+    Args:
+        budget: Seconds over all steps.
+    """
+
+    def __init__(self, context: SessionContext, budget: float) -> None:
+        self._context = context
+        self._budget = budget
+        self._began = context.clock.now()
+        self._reported: list[Exception] = []
+
+    @property
+    def seconds(self) -> float:
+        """How long the close has taken so far."""
+        return self._context.clock.now() - self._began
+
+    @property
+    def seconds_left(self) -> float:
+        """The rest of the budget."""
+        return max(0.0, self._budget - self.seconds)
+
+    def note(self, error: Exception) -> None:
+        """Blame the running step for an error that a part of the session has reported."""
+        self._reported.append(error)
+
+    async def side_by_side(self, calls: Sequence[Callable[[], Awaitable[None]]]) -> None:
+        """Make `calls`, the application's, in the running step. The error of one is noted, and all run to their end."""
+
+        async def make(call: Callable[[], Awaitable[None]]) -> None:
+            try:
+                await Run(self._context.hooks, "close step", "it").make(call)
+            except Exception as error:  # noqa: BLE001 - user code: a failure must not cost the others their cleanup
+                self.note(error)
+
+        async with anyio.create_task_group() as group:
+            for call in calls:
+                group.start_soon(make, call)
+
+    async def run(self, steps: list[Step]) -> tuple[CloseStep, ...]:
+        """Run `steps` in order and return how each of them went; a reserve is left for the work after them."""
+        return tuple([await self._run_step(name, step, len(steps) - index) for index, (name, step) in enumerate(steps)])
+
+    async def _run_step(self, name: str, step: Callable[[], Awaitable[None]], to_come: int) -> CloseStep:
+        started, reserve = self._context.clock.now(), STEP_RESERVE * self._budget
+        limit = max(self.seconds_left - to_come * reserve, reserve)
+        unwind = UNWIND_SHARE * reserve
+        with self._context.observer.phase_step("close", name) as watch:
+            run = self._context.hooks.start(
+                "close step", f"closing: {name}", step, limit - unwind, source=None, is_shielded=True
+            )
+            await run.finish(unwind)
+            raised = [run.error] if run.error is not None and run.error is not run.late else []
+            errors = [*raised, *self._reported]
+            for error in errors:
+                watch.failed(error)
+        problems = [describe(error) for error in errors]
+        if run.late is not None:
+            stubborn = "" if run.is_over else " and ignores its cancellation"
+            problems.insert(0, f"did not end within {limit:.2f} s{stubborn}")
+        for error in raised:
+            logger.debug("Closing: %s failed", name, exc_info=error)
+        self._reported = []
+        if problems:
+            logger.warning("Closing: %s: %s", name, "; ".join(problems))
+        return CloseStep(name=name, seconds=self._context.clock.now() - started, error="; ".join(problems))
