@@ -128,14 +128,3 @@ class SessionOptions(WatchOptions):
             raise ConfigurationError(f"recording must be RecordingOptions(…), got {shown(self.recording)}")
         if isinstance(self.clock, type) or not hasattr(self.clock, "now"):
             raise ConfigurationError(f"clock must be a Clock, got {shown(self.clock)}; for example LoopClock()")
-
-    def configured_waits(self, vad_silence: float) -> dict[str, float]:
-        """Return the configured waits between the end of the user's speech and the commit.
-
-        The endpointing delay counts from the true end of speech, so the VAD's own silence is inside it. Where only the
-        application ends turns, nothing is waited for.
-        """
-        if self.endpointing.mode == "manual":
-            return {}
-        rest = max(0.0, self.endpointing.min_delay - vad_silence)
-        return {"vad.min_silence": vad_silence, "endpointing.min_delay beyond it": rest}

@@ -20,7 +20,7 @@ from vivavoce.agents.speech.request import SpeechRequest
 from vivavoce.agents.telemetry.observer import NO_OBSERVER, SessionObserver
 from vivavoce.agents.telemetry.telemetry import Telemetry
 from vivavoce.agents.turn.machine import TurnMachine
-from vivavoce.agents.turn.options import TurnOptions, WakeUp
+from vivavoce.agents.turn.options import EndpointingOptions, TurnOptions, WakeUp
 from vivavoce.pipelines.core.checks import shown
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError
@@ -142,7 +142,7 @@ def check_turns(options: SessionOptions, pipeline: Pipeline) -> None:
         raise CapabilityError(
             pipeline.name, "endpointing mode 'manual'", "switch off the turn detection of the model's server"
         )
-    waits = options.configured_waits(capabilities.vad_silence)
+    waits = _configured_waits(options.endpointing, capabilities.vad_silence)
     if sum(waits.values()) > options.latency_budget:
         named = ", ".join(f"{name} {seconds:g} s" for name, seconds in waits.items())
         logger.warning(
@@ -152,6 +152,18 @@ def check_turns(options: SessionOptions, pipeline: Pipeline) -> None:
         )
     if pipeline.fallback is not None:
         check_turns(options, pipeline.fallback)
+
+
+def _configured_waits(endpointing: EndpointingOptions, vad_silence: float) -> dict[str, float]:
+    """Return the configured waits between the end of the user's speech and the commit, in seconds by name.
+
+    The endpointing delay counts from the true end of speech, so the VAD's own silence is inside it. If only the
+    application ends turns, there is no wait.
+    """
+    if endpointing.mode == "manual":
+        return {}
+    rest = max(0.0, endpointing.min_delay - vad_silence)
+    return {"vad.min_silence": vad_silence, "endpointing.min_delay beyond it": rest}
 
 
 def make_machine(
