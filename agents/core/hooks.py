@@ -187,7 +187,7 @@ class Run(CallSite):
                     await call()
                 if self._scope.cancelled_caught:
                     if not self.is_cut:
-                        raise self.note_late()
+                        raise self._note_late()
                     watch.cancelled()
         finally:
             self._end()
@@ -205,7 +205,7 @@ class Run(CallSite):
         self._ended.set()
         self._changed.set()
 
-    def note_late(self) -> Exception:
+    def _note_late(self) -> Exception:
         """Note that its limit has cut it; return the error for that."""
         if self.late is None:
             apart = "" if self._clock == "always" else ", speech apart"
@@ -219,6 +219,23 @@ class Run(CallSite):
             self._set_deadline(anyio.current_time())
             self.is_cut = True
             self._scope.cancel()
+
+    def fail(self, error: BaseException) -> None:
+        """Keep and report its error. Once it was left behind, an error is only logged."""
+        if self.is_left_behind:
+            self.hooks.failed(self.name, error, "")
+        else:
+            self.error = error if self.source is None else self.hooks.failed(self.name, error, self.source)
+
+    def awaits_close(self) -> None:
+        """Note that it awaits the close: the close does not wait for it, and its limit stands still."""
+        self.hold()
+        self.is_awaiting_close = True
+
+    def close_awaited(self) -> None:
+        """Note that it awaits the close no longer."""
+        self.is_awaiting_close = False
+        self.release()
 
     def leave_behind(self) -> None:
         """Have its error logged only, since nothing waits for it any more."""
@@ -239,7 +256,9 @@ class Run(CallSite):
                 await self._changed.wait()
             if waiting.cancelled_caught:
                 logger.error("%s ignores its cancellation and is left behind", self.name)
-                self.hooks.left_behind(self)
+                if not self.is_cut:
+                    self.fail(self._note_late())
+                self.leave_behind()
                 return
 
 
@@ -287,13 +306,13 @@ class Hooks:
         Args:
             source: Of the `error` event; empty for none.
         """
-        run = Run(self, kind, name, limit, clock, answer_id=answer_id)
+        run = Run(self, kind, name, limit, clock, answer_id=answer_id, source=source)
         try:
             await run.make(call, watch)
         except lets_out:
             raise
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the user-callback boundary
-            run.error = self.failed(name, error, source)
+            run.fail(error)
         return run
 
     def start(
@@ -324,17 +343,7 @@ class Hooks:
         try:
             await run.make(call, watch)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the user-callback boundary
-            if run.is_left_behind:
-                self.failed(run.name, error, "")
-            else:
-                run.error = error if run.source is None else self.failed(run.name, error, run.source)
-
-    def left_behind(self, run: Run) -> None:
-        """Report a run that ignores the cancellation by its limit; its end will not be reported."""
-        run.leave_behind()
-        if not run.is_cut:
-            late = run.note_late()
-            run.error = late if run.source is None else self.failed(run.name, late, run.source)
+            run.fail(error)
 
     def failed(self, name: str, error: BaseException, source: str) -> Exception:
         """Log and report the error of application code; return the one that was reported.
@@ -401,15 +410,13 @@ class Hooks:
                 run.cut()
         going_on = [run for run in runs if run.kind in GOES_ON_AFTER_CLOSE]
         for run in going_on:
-            run.hold()
-            run.is_awaiting_close = True
+            run.awaits_close()
         self._idle.set()
         try:
             yield bool(going_on)
         finally:
             for run in going_on:
-                run.is_awaiting_close = False
-                run.release()
+                run.close_awaited()
 
     @property
     def running(self) -> list[str]:

@@ -90,6 +90,11 @@ class _Held:
     def is_clean(self) -> bool:
         return self.cleaned is not None and self.cleaned.is_set()
 
+    def begin_cleanup(self) -> anyio.Event:
+        """Return the event to be set when it is cleaned up."""
+        self.cleaned = cleaned = anyio.Event()
+        return cleaned
+
     def begin(self) -> None:
         self.turns += 1
         self.idle = anyio.Event()
@@ -196,11 +201,11 @@ class FlowRunner:
         self._context.group.start_soon(retire, name=CLEANUP)
 
     async def _clean(self, held: _Held) -> None:
-        held.cleaned = anyio.Event()
+        cleaned = held.begin_cleanup()
         try:
             await awaited(CLEANUP, held.flow.cleanup())
         finally:
-            held.cleaned.set()
+            cleaned.set()
             if self._session is not None and (self._current is held or self.flow is not held.flow):
                 FlowControl.of(held.flow).detach(self._session)  # not if it was taken again meanwhile
             if self._current is not held:

@@ -22,9 +22,7 @@ APPLICATION = frozenset({"AgentSession.userdata"})
 """Public attributes that applications set; the command line is an application here."""
 
 STILL_SET: dict[str, set[str]] = {
-    "vivavoce.agents.core.hooks": {"Run.error", "Run.is_awaiting_close"},
     "vivavoce.agents.session.pipelines.switch": {"AttachedPipeline.failure", "PipelineChangeControl.is_urgent"},
-    "vivavoce.agents.speech.flow": {"_Held.cleaned"},
     "vivavoce.agents.telemetry.session_telemetry": {"TurnSpans.session"},
     "vivavoce.agents.telemetry.tracing.leaves": {"Leaf.ended"},
     "vivavoce.agents.turn.floor.queue": {"Floor.handoff", "Floor.last_ended_at", "Floor.was_handoff_heard"},

@@ -122,7 +122,6 @@ class PipelineSwitch:
         self._kept: RecentFrames | None = None
         self._behind = 0.0
         """Seconds of kept audio that follow the frame that the new pipeline is given."""
-        self._is_closing = False
         self._note_closing_error: Callable[[Exception], None] | None = None
 
     @property
@@ -195,7 +194,7 @@ class PipelineSwitch:
 
     def request(self, control: PipelineChangeControl) -> None:
         """Have that pipeline take over, in its turn."""
-        if self._is_closing:
+        if self._context.closing.is_asked:
             control.set_outcome("cancelled")
             return
         self._wanted[control.id] = control
@@ -261,7 +260,12 @@ class PipelineSwitch:
     def take(self, effect: fx.TakePipeline) -> None:
         """The open pipeline serves from here on."""
         opening = self._opening
-        if self._is_closing or opening is None or opening.line is None or opening.change_id != effect.change_id:
+        if (
+            self._context.closing.is_asked
+            or opening is None
+            or opening.line is None
+            or opening.change_id != effect.change_id
+        ):
             return
         self._opening = None
         self._wanted.pop(effect.change_id, None)
@@ -415,7 +419,7 @@ class PipelineSwitch:
         Args:
             note_error: Called from now on with each error that a pipeline reports.
         """
-        self._is_closing, self._note_closing_error = True, note_error
+        self._note_closing_error = note_error
         self._context.inbox.post(i.PipelineChangesClosed())
         if self._opening is not None:
             self._opening.scope.cancel()
