@@ -99,7 +99,8 @@ class SessionTelemetry(SessionObserver):
         on_fallback.set(self._fallback)
         on_dropped_frames.set(self._metrics.dropped_frames)
         self._facts = facts
-        self._turns.session = span = self._maker.start("session", get_current(), attributes=self._told())
+        span = self._maker.start("session", get_current(), attributes=self._told())
+        self._turns.begin(span)
         context = span.get_span_context()
         if context.is_valid and context.trace_flags.sampled:
             self.trace_id = f"{context.trace_id:032x}"

@@ -62,6 +62,10 @@ class AttachedPipeline:
         )
         self._service = Service("pipeline", self.connection.run, on_crash=lambda _, error: on_crash(self, error))
 
+    def fail(self, error: Exception) -> None:
+        """Keep the error by which it was lost for good."""
+        self.failure = error
+
     async def start(self, group: TaskGroup, limit: float, *, prepares: bool = False) -> None:
         """Connect, in a task of `group`, and wait until it is ready.
 

@@ -169,7 +169,7 @@ class PipelineSwitch:
             except Exception as error:  # noqa: BLE001 - whatever keeps it from being opened, the fallback may do
                 if (fallback := line.pipeline.fallback) is None:
                     raise
-                line.failure = error
+                line.fail(error)
                 _count_fallback(line)
                 self._context.report_error(error, "pipeline", is_recovered=True)
             line = self._attach(fallback)
@@ -291,7 +291,7 @@ class PipelineSwitch:
         """Report the error of a lost pipeline, and keep the caller's audio where nothing hears it any more."""
         line, event = self._losses[effect.pipeline].popleft()
         self._context.report_error(event.error, event.component or "pipeline", is_recovered=effect.goes_on)
-        line.failure = event.error
+        line.fail(event.error)
         if effect.keeps_audio:
             before = [] if self._kept is None else self._kept.drain()
             kept = self._keep(LOST_SECONDS, is_deaf=True)
@@ -347,7 +347,7 @@ class PipelineSwitch:
     def _lose(self, line: AttachedPipeline, event: PipelineFailed) -> None:
         opening = None if self._opening is None else self._opening.line
         if line is not self._attached and line is not opening:  # it was left, or is dropped: it is of no use any more
-            line.failure = event.error
+            line.fail(event.error)
             self._report_recovered(event)
             return
         name, fallback = self._name(line.pipeline), line.pipeline.fallback

@@ -41,6 +41,10 @@ class TurnSpans:
 
     # --- for the session's telemetry
 
+    def begin(self, session: Span) -> None:
+        """Put the later spans below that of the session."""
+        self.session = session
+
     def hear_with(self, *, stt: Attributes | None, detector: Attributes) -> None:
         """These parts of the pipeline hear the user from now on; `stt` is None where no part recognises words."""
         self._listening.append(Listening(self._maker.now(), stt, detector))
