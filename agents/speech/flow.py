@@ -99,11 +99,6 @@ class _Held:
         self.turns += 1
         self.idle = anyio.Event()
 
-    def begin_cleanup(self) -> anyio.Event:
-        """Return the event to set when the cleanup has ended."""
-        self.cleaned = anyio.Event()
-        return self.cleaned
-
     def end(self) -> None:
         self.turns -= 1
         if not self.turns:

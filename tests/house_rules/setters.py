@@ -22,11 +22,8 @@ APPLICATION = frozenset({"AgentSession.userdata"})
 """Public attributes that applications set; the command line is an application here."""
 
 STILL_SET: dict[str, set[str]] = {
-    "vivavoce.agents.session.pipelines.switch": {"AttachedPipeline.failure", "PipelineChangeControl.is_urgent"},
-    "vivavoce.agents.telemetry.session_telemetry": {"TurnSpans.session"},
-    "vivavoce.agents.telemetry.tracing.leaves": {"Leaf.ended"},
     "vivavoce.agents.turn.floor.queue": {"Floor.handoff", "Floor.last_ended_at", "Floor.was_handoff_heard"},
-    "vivavoce.agents.turn.machine": {"CallerFloor.options", "Floor.now", "UserTurns.options"},
+    "vivavoce.agents.turn.machine": {"CallerFloor.options", "UserTurns.options"},
 }
 """The attributes that a module still sets from outside. This list may only shrink."""
 
