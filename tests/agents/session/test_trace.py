@@ -127,7 +127,8 @@ def test_nothing_is_written_and_no_thread_begun_where_nobody_asks(
     async def scenario(harness: SessionHarness) -> None:
         await harness.until(2.0)
         begun = set(threading.enumerate()) - before
-        assert [thread.name for thread in begun if thread.name != "loop guard"] == []  # the kit's own
+        others = ("loop guard", "preparing")  # the kit's own, and that of a start, which may still be ending
+        assert [thread.name for thread in begun if not thread.name.startswith(others)] == []
 
     call(None).run(scenario)
     assert list(tmp_path.iterdir()) == []
