@@ -24,7 +24,7 @@ class Service:
     `TaskGroup.start()` would wait for a part that ignores its cancellation, so that readiness is waited for here.
 
     Args:
-        on_crash: Told of an exception that ends it after it had started.
+        on_crash: Called with the name and an exception that ends it after it had started.
     """
 
     def __init__(self, name: str, run: Runnable, *, on_crash: Callable[[str, Exception], None]) -> None:

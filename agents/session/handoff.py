@@ -208,7 +208,7 @@ class Handoffs:
     # --- requests, on the session's loop
 
     def request(self, handoff: HandoffControl) -> None:
-        """Have that agent take over, in its turn; before anybody has entered, at once.
+        """Have that agent take over, in its turn; before the first agent has entered, at once.
 
         Raises:
             SessionError: The agent is in another session.

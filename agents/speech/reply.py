@@ -124,7 +124,7 @@ class Reply:
         self._audio.floor.take_back()
 
     def hook_speaks(self) -> None:
-        """A pipeline is lost for good: the one in use, its planned successor, or one that was left."""
+        """Let speech that a hook of its turn has asked for go first."""
         if self._flow is not None:
             self._flow.split()
         else:

@@ -28,7 +28,7 @@ class ToolWatch(Protocol):
     def __enter__(self) -> ToolWatch: ...
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any, /) -> None: ...
     def settled(self, output: ToolOutput) -> None:
-        """Told the output."""
+        """Called with the output."""
 
     def failed(self, error: BaseException) -> None:
         """Called with the error that the tool raised."""
@@ -44,7 +44,7 @@ class ToolExecutor:
         timeout: Seconds for a tool without a timeout of its own.
         max_threads: Sync tools that run at a time; more wait.
         watch: Makes the watch of a call; its second argument says whether there is such a tool.
-        on_settled: Told of each settled call with its seconds.
+        on_settled: Called with each settled call, its output and its seconds.
         on_error: Called with an error that a tool raised, other than a `ToolError`.
     """
 

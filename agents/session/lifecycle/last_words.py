@@ -46,9 +46,9 @@ class LastWords:
         last = "" if self._last_error is None else f"; the last error: {describe(self._last_error)}"
         self.problem = f"{component} failed in too many turns in a row{last}"
 
-    def apologise(self, ask: Ask, tell: Callable[[TurnInput], None]) -> None:
+    def apologise(self, ask: Ask, post: Callable[[TurnInput], None]) -> None:
         """Have the apology spoken; protected, it is the last thing that the caller hears."""
-        speech = SpeechControl(new_id("speech"), "say", interruptible=False, post=tell)
+        speech = SpeechControl(new_id("speech"), "say", interruptible=False, post=post)
         asked = SpeechRequested(speech_id=speech.id, kind="say", interruptible=False)
         ask(speech, SpeechRequest(text=self._apology), asked)
 

@@ -225,7 +225,7 @@ class PipelineSwitch:
         context = self._context
         with context.observer.hook("pipeline_change", old=old, new=new) as watch:
             try:
-                for line in self._leaving:
+                for line in list(self._leaving):
                     if line.pipeline is opening.pipeline:
                         line.leaves.set()
                         await line.ended.wait()  # bounded by CLOSE_LIMIT

@@ -42,7 +42,7 @@ class MCPConnection:
 
     Args:
         group: Owns the connection's task.
-        report: Told when a connected server is lost, and when it cannot be reached again.
+        report: Called when a connected server is lost, and when it cannot be reached again.
     """
 
     def __init__(

@@ -34,7 +34,7 @@ class MCPServers:
 
     Args:
         group: Owns the connections.
-        report_error: Told of servers that failed or were lost, which the session outlives.
+        report_error: Called with the error of a server that failed or was lost; the session goes on.
     """
 
     def __init__(self, group: TaskGroup, clock: Clock, *, report_error: Callable[[Exception], None]) -> None:
