@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
@@ -13,6 +13,7 @@ from anyio.abc import TaskGroup
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.core.call_site import ToolSite, call_site
 from vivavoce.agents.core.threads import ThreadPool, ended_with
+from vivavoce.agents.telemetry.observer import Watch
 from vivavoce.agents.tools.batch import CANCELLED, ToolBatch
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import ToolError, located, text_of
@@ -20,18 +21,6 @@ from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
 from vivavoce.pipelines.llm.tools import Tool, ToolCall, ToolContext, ToolOutput
 
 logger = logging.getLogger(__name__)
-
-
-class ToolWatch(Protocol):
-    """Watches a call: entered and left in its task."""
-
-    def __enter__(self) -> ToolWatch: ...
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any, /) -> None: ...
-    def settled(self, output: ToolOutput) -> None:
-        """Called with the output."""
-
-    def failed(self, error: BaseException) -> None:
-        """Called with the error that the tool raised."""
 
 
 SettledCallback = Callable[[ToolCall, ToolOutput, float], None]
@@ -54,7 +43,7 @@ class ToolExecutor:
         *,
         timeout: float,
         max_threads: int,
-        watch: Callable[[ToolCall, bool], ToolWatch],
+        watch: Callable[[ToolCall, bool], Watch],
         on_settled: SettledCallback,
         on_error: Callable[[Exception], None],
     ) -> None:
@@ -107,7 +96,7 @@ class ToolExecutor:
             await self._settle(batch, index, tools, context, watch)
 
     async def _settle(
-        self, batch: ToolBatch, index: int, tools: dict[str, Tool[..., Any]], context: ToolContext, watch: ToolWatch
+        self, batch: ToolBatch, index: int, tools: dict[str, Tool[..., Any]], context: ToolContext, watch: Watch
     ) -> None:
         call = batch.calls[index]
         started = self._clock.now()
@@ -130,7 +119,7 @@ class ToolExecutor:
             self._on_settled(call, output, seconds)
 
     async def _call(
-        self, batch: ToolBatch, index: int, tool: Tool[..., Any], context: ToolContext, watch: ToolWatch
+        self, batch: ToolBatch, index: int, tool: Tool[..., Any], context: ToolContext, watch: Watch
     ) -> tuple[str, bool]:
         from pydantic_core import PydanticSerializationError, to_json
 
