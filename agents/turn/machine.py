@@ -220,7 +220,7 @@ class TurnMachine:
             case i.HandoffRequested():
                 self._queue.handoff_requested(event, is_open=self._is_open)
             case i.HandoffEnded():
-                self._queue.handoff_ended(event, now)
+                self._queue.handoff_ended(event)
             case i.PipelineChangeRequested():
                 self._pipelines.requested(event)
             case i.PipelineReady():
@@ -293,7 +293,8 @@ class TurnMachine:
     def _take_options(self, options: TurnOptions, now: float) -> None:
         self._attempts.limit(options.max_attempts)
         self._preemption = self._attempts if _has_attempts(options) else None
-        self._user_turns.options = self._caller.options = options
+        self._user_turns.take_options(options)
+        self._caller.take_options(options)
         self._endpointing.take_options(options)
         self._user.burst = None  # the new one has heard nothing yet
         self._user.hears_words_since = now

@@ -21,12 +21,6 @@ LIVE = "vivavoce.agents.core.context.Live"
 APPLICATION = frozenset({"AgentSession.userdata"})
 """Public attributes that applications set; the command line is an application here."""
 
-STILL_SET: dict[str, set[str]] = {
-    "vivavoce.agents.turn.floor.queue": {"Floor.handoff", "Floor.last_ended_at", "Floor.was_handoff_heard"},
-    "vivavoce.agents.turn.machine": {"CallerFloor.options", "UserTurns.options"},
-}
-"""The attributes that a module still sets from outside. This list may only shrink."""
-
 
 def package_of(module: str) -> str:
     """Return the package of a module: `vivavoce.agents.turn` for `vivavoce.agents.turn.user.turn`."""
@@ -60,7 +54,7 @@ def _checked(context: AttributeContext) -> Type:
         inside = context.api.scope.enclosing_class()
         if not _is_allowed(target, receiver.type, module, inside):
             attribute = f"{receiver.type.name}.{target.name}"
-            if attribute not in APPLICATION | STILL_SET.get(module, set()):
+            if attribute not in APPLICATION:
                 context.api.fail(
                     f"sets {attribute} from outside; give the value to the constructor or to open(), or call a method",
                     target,

@@ -25,6 +25,10 @@ class CallerFloor:
         self._user = user
         self._noise: UserTurn | None = None
 
+    def take_options(self, options: TurnOptions) -> None:
+        """Go on with these options, those of the pipeline that takes over."""
+        self.options = options
+
     @property
     def is_held(self) -> bool:
         """Whether the floor is the caller's now."""

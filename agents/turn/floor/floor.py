@@ -165,6 +165,26 @@ class Floor:
         """Queue a handoff."""
         self.handoffs[handoff_id] = self.next_order()
 
+    def begin_handoff(self, handoff_id: str) -> None:
+        """Give the floor to a handoff that waits."""
+        del self.handoffs[handoff_id]
+        self.handoff, self.was_handoff_heard = handoff_id, False
+
+    def handoff_sounds(self) -> None:
+        """Note that the caller hears speech; during a handoff it is that of its hooks."""
+        self.was_handoff_heard = True
+
+    def end_handoff(self) -> None:
+        """The handoff that holds the floor has ended."""
+        self.handoff, self.last_ended_at = "", self.now
+
+    def drop_handoffs(self) -> list[str]:
+        """Forget all handoffs; return the one that holds the floor, then those that wait."""
+        dropped = [self.handoff, *self.handoffs] if self.handoff else list(self.handoffs)
+        self.handoff = ""
+        self.handoffs.clear()
+        return dropped
+
     def next_order(self) -> int:
         """Return the place in the queue of a request that arrives now."""
         self._arrivals += 1

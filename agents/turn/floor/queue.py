@@ -88,8 +88,7 @@ class SpeechQueue:
             return False
         handoff_id = floor.next_handoff
         if handoff_id:
-            del floor.handoffs[handoff_id]
-            floor.handoff, floor.was_handoff_heard = handoff_id, False
+            floor.begin_handoff(handoff_id)
             self._out.append(BeginHandoff(handoff_id))
             return True
         speech = self._caller.next_speech()
@@ -153,10 +152,7 @@ class SpeechQueue:
         floor = self._floor
         for speech in floor.live:
             self._interruption.cancel(speech)
-        for handoff_id in [floor.handoff, *floor.handoffs] if floor.handoff else floor.handoffs:
-            self._out.append(DropHandoff(handoff_id))
-        floor.handoff = ""
-        floor.handoffs.clear()
+        self._out += [DropHandoff(handoff_id) for handoff_id in floor.drop_handoffs()]
 
     def handoff_requested(self, event: i.HandoffRequested, *, is_open: bool) -> None:
         """Another agent is to take over: after the speeches that sound and wait, unless the session is not open."""
@@ -165,11 +161,10 @@ class SpeechQueue:
         else:
             self._out.append(DropHandoff(event.handoff_id))
 
-    def handoff_ended(self, event: i.HandoffEnded, now: float) -> None:
-        """The new agent is there: the floor is everybody's again."""
+    def handoff_ended(self, event: i.HandoffEnded) -> None:
+        """The new agent is there: the floor is free again."""
         if event.handoff_id == self._floor.handoff:
-            self._floor.handoff = ""
-            self._floor.last_ended_at = now
+            self._floor.end_handoff()
 
     # --- reports of a speech; those of a cancelled one change nothing
 
@@ -179,7 +174,7 @@ class SpeechQueue:
         if speech is not None and speech.phase == "active" and not speech.is_playing:
             speech.playing_since = event.at
             speech.audible_since = event.at if speech.audible_since is None else speech.audible_since
-            self._floor.was_handoff_heard = True
+            self._floor.handoff_sounds()
             for waiting in self._floor.waiting:
                 waiting.has_foreword = True
             self._guard.agent_sounds(event.at)

@@ -47,6 +47,10 @@ class UserTurns:
         self._out = out
         self._turns = 0
 
+    def take_options(self, options: TurnOptions) -> None:
+        """Go on with these options, those of the pipeline that takes over."""
+        self.options = options
+
     @property
     def turns(self) -> int:
         """How many user turns have begun."""
