@@ -93,7 +93,7 @@ class PipelineChangeControl:
         if not self.is_done and holds_floor():
             raise SessionError(
                 f"the change to the {self.pipeline.name} pipeline cannot be awaited here: it happens after this code, "
-                "when nobody speaks; return from it"
+                "in the next silence; return from it"
             )
         await self._done.wait()
 

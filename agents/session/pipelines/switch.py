@@ -82,7 +82,7 @@ class _Opening:
     change_id: str
     pipeline: Pipeline
     control: PipelineChangeControl | None
-    line: AttachedPipeline | None = None
+    attached: AttachedPipeline | None = None
     dropped: fx.DropPipeline | None = None
     decided: anyio.Event = field(default_factory=anyio.Event)
     """Set when it has taken over, or the turn machine has dropped it."""
@@ -91,11 +91,11 @@ class _Opening:
     @property
     def error(self) -> Exception | None:
         """The error with which the change failed once the pipeline was open."""
-        if self.dropped is None or self.line is None:
+        if self.dropped is None or self.attached is None:
             return None
         if self.dropped.reason == "no_moment" and self.control is not None:
-            return SessionError(f"no moment came within {self.control.within:g} s in which nobody spoke")
-        return self.line.failure if self.dropped.reason == "failed" else None
+            return SessionError(f"no moment came within {self.control.within:g} s without speech")
+        return self.attached.failure if self.dropped.reason == "failed" else None
 
 
 class PipelineSwitch:
@@ -114,7 +114,7 @@ class PipelineSwitch:
         self._history = history
         self._known = [pipeline]
         self._input_rate = 0
-        self._attached: AttachedPipeline | None = None
+        self._present: AttachedPipeline | None = None
         self._leaving: list[AttachedPipeline] = []
         self._wanted: dict[str, PipelineChangeControl] = {}
         self._opening: _Opening | None = None
@@ -125,9 +125,9 @@ class PipelineSwitch:
         self._note_closing_error: Callable[[Exception], None] | None = None
 
     @property
-    def _line(self) -> AttachedPipeline:
-        assert self._attached is not None, "open() comes before any use"
-        return self._attached
+    def _in_use(self) -> AttachedPipeline:
+        assert self._present is not None, "open() comes before any use"
+        return self._present
 
     @property
     def to_come(self) -> list[Pipeline]:
@@ -139,7 +139,7 @@ class PipelineSwitch:
     @property
     def failure(self) -> Exception | None:
         """The error by which the pipeline in use was lost for good, if it was."""
-        return None if self._attached is None else self._attached.failure
+        return None if self._present is None else self._present.failure
 
     # --- start
 
@@ -152,8 +152,8 @@ class PipelineSwitch:
             ConfigurationError: The pipeline is attached to a session already.
         """
         self._input_rate = input_rate
-        self._attached = self._attach(self.pipeline)
-        self._use(self._attached)
+        self._present = self._attach(self.pipeline)
+        self._use(self._present)
 
     async def start(self, limit: float) -> None:
         """Connect the first pipeline, or its fallback.
@@ -162,20 +162,20 @@ class PipelineSwitch:
             SessionError: It is not ready within `limit` seconds.
             VoiceError: Its own error.
         """
-        line = self._line
+        attached = self._in_use
         while True:
             try:
-                return await line.start(self._context.group, limit)
+                return await attached.start(self._context.group, limit)
             except Exception as error:  # noqa: BLE001 - whatever keeps it from being opened, the fallback may do
-                if (fallback := line.pipeline.fallback) is None:
+                if (fallback := attached.pipeline.fallback) is None:
                     raise
-                line.fail(error)
-                _count_fallback(line)
+                attached.fail(error)
+                _count_fallback(attached)
                 self._context.report_error(error, "pipeline", is_recovered=True)
-            line = self._attach(fallback)
-            traits = turn_traits(self._options, line.capabilities)
+            attached = self._attach(fallback)
+            traits = turn_traits(self._options, attached.capabilities)
             self._context.inbox.post(i.FallbackAtStart(pipeline=self._name(fallback), **traits))
-            self._take(line)
+            self._take(attached)
 
     # --- changes
 
@@ -215,8 +215,8 @@ class PipelineSwitch:
             if opening.dropped is None:
                 self._context.inbox.post(i.PipelineChangeFailed(opening.change_id))
         finally:
-            if opening.line is not None and opening.line is not self._attached:
-                self._leave(opening.line, linger=0.0)
+            if opening.attached is not None and opening.attached is not self._present:
+                self._leave(opening.attached, linger=0.0)
             if control is not None:
                 control.set_outcome("cancelled")
 
@@ -225,18 +225,18 @@ class PipelineSwitch:
         context = self._context
         with context.observer.hook("pipeline_change", old=old, new=new) as watch:
             try:
-                for line in list(self._leaving):
-                    if line.pipeline is opening.pipeline:
-                        line.leaves.set()
-                        await line.ended.wait()  # bounded by CLOSE_LIMIT
+                for attached in list(self._leaving):
+                    if attached.pipeline is opening.pipeline:
+                        attached.leaves.set()
+                        await attached.ended.wait()  # bounded by CLOSE_LIMIT
                 begins_at = context.clock.now() + ONSET_SECONDS
                 if self._kept is None:
                     self._keep(ONSET_SECONDS)
-                opening.line = self._attach(opening.pipeline)
-                await opening.line.start(context.group, self._options.start_step, prepares=True)
+                opening.attached = self._attach(opening.pipeline)
+                await opening.attached.start(context.group, self._options.start_step, prepares=True)
                 if self.failure is None:
                     await anyio.sleep(max(0.0, begins_at - context.clock.now()))
-                traits = turn_traits(self._options, opening.line.capabilities)
+                traits = turn_traits(self._options, opening.attached.capabilities)
                 context.inbox.post(i.PipelineReady(change_id=opening.change_id, **traits))
                 await opening.decided.wait()  # within `within` seconds, by the turn machine
                 if (error := opening.error) is not None:
@@ -244,7 +244,7 @@ class PipelineSwitch:
             except Exception as error:
                 watch.failed(error)
                 raise
-        if opening.line is self._attached and opening.control is not None:
+        if opening.attached is self._present and opening.control is not None:
             opening.control.set_outcome("completed")
 
     # --- effects
@@ -253,7 +253,7 @@ class PipelineSwitch:
         """Open that pipeline, beside the one in use."""
         control, pipeline = self._wanted.get(effect.change_id), self._named(effect.pipeline)
         if control is None:
-            _count_fallback(self._line)
+            _count_fallback(self._in_use)
         self._opening = opening = _Opening(effect.change_id, pipeline, control)
         self._context.group.start_soon(self._carry_out, opening, name=f"change to {pipeline.name}")
 
@@ -263,13 +263,13 @@ class PipelineSwitch:
         if (
             self._context.closing.is_asked
             or opening is None
-            or opening.line is None
+            or opening.attached is None
             or opening.change_id != effect.change_id
         ):
             return
         self._opening = None
         self._wanted.pop(effect.change_id, None)
-        self._take(opening.line)
+        self._take(opening.attached)
         opening.decided.set()
 
     def drop(self, effect: fx.DropPipeline) -> None:
@@ -280,7 +280,7 @@ class PipelineSwitch:
             opening.decided.set()
             if self._kept is not None and self.failure is None:
                 self._kept = None
-                self._context.live.hear = self._line.connection.push_audio
+                self._context.live.hear = self._in_use.connection.push_audio
         elif control is not None and effect.reason == "in_use":
             logger.info("The %s pipeline is in use already; nothing changes", control.pipeline.name)
             control.set_outcome("completed")
@@ -289,9 +289,9 @@ class PipelineSwitch:
 
     def report_loss(self, effect: fx.ReportLoss) -> None:
         """Report the error of a lost pipeline, and keep the caller's audio where nothing hears it any more."""
-        line, event = self._losses[effect.pipeline].popleft()
+        attached, event = self._losses[effect.pipeline].popleft()
         self._context.report_error(event.error, event.component or "pipeline", is_recovered=effect.goes_on)
-        line.fail(event.error)
+        attached.fail(event.error)
         if effect.keeps_audio:
             before = [] if self._kept is None else self._kept.drain()
             kept = self._keep(LOST_SECONDS, is_deaf=True)
@@ -300,15 +300,15 @@ class PipelineSwitch:
 
     # --- events of pipelines
 
-    def _on_event(self, line: AttachedPipeline, event: PipelineEvent) -> None:
+    def _on_event(self, attached: AttachedPipeline, event: PipelineEvent) -> None:
         if isinstance(event, PipelineFailed):
-            self._on_failed(line, event)
-        elif line is self._attached or isinstance(event, PipelineUsage):
+            self._on_failed(attached, event)
+        elif attached is self._present or isinstance(event, PipelineUsage):
             if isinstance(event, _TIMED):
                 event = replace(event, at=event.at - self._behind)
             self._pass_on(event)
         elif isinstance(event, RemoteReplyStarted):
-            line.connection.refuse(event.remote_reply_id)
+            attached.connection.refuse(event.remote_reply_id)
         elif isinstance(event, AgentTranscript) or (isinstance(event, UserFinal) and event.item_id):
             self._pass_on(event)
 
@@ -331,27 +331,27 @@ class PipelineSwitch:
         elif not isinstance(event, PipelineFailed):
             inbox.post(event)
 
-    def _on_crash(self, line: AttachedPipeline, error: Exception) -> None:
+    def _on_crash(self, attached: AttachedPipeline, error: Exception) -> None:
         logger.error("The pipeline ended by an error: %s", describe(error))
         logger.debug("The pipeline ended by an error", exc_info=error)
-        self._lose(line, PipelineFailed(error, False, "pipeline"))
+        self._lose(attached, PipelineFailed(error, False, "pipeline"))
 
-    def _on_failed(self, line: AttachedPipeline, event: PipelineFailed) -> None:
+    def _on_failed(self, attached: AttachedPipeline, event: PipelineFailed) -> None:
         if self._note_closing_error is not None:
             self._note_closing_error(event.error)
         if event.recovered:
             self._report_recovered(event)
         else:
-            self._lose(line, event)
+            self._lose(attached, event)
 
-    def _lose(self, line: AttachedPipeline, event: PipelineFailed) -> None:
-        opening = None if self._opening is None else self._opening.line
-        if line is not self._attached and line is not opening:  # it was left, or is dropped: it is of no use any more
-            line.fail(event.error)
+    def _lose(self, attached: AttachedPipeline, event: PipelineFailed) -> None:
+        opening = None if self._opening is None else self._opening.attached
+        if attached is not self._present and attached is not opening:  # left or dropped: of no use any more
+            attached.fail(event.error)
             self._report_recovered(event)
             return
-        name, fallback = self._name(line.pipeline), line.pipeline.fallback
-        self._losses.setdefault(name, deque()).append((line, event))
+        name, fallback = self._name(attached.pipeline), attached.pipeline.fallback
+        self._losses.setdefault(name, deque()).append((attached, event))
         self._context.inbox.post(
             i.PipelineLost(name, event.component, "" if fallback is None else self._name(fallback))
         )
@@ -383,13 +383,13 @@ class PipelineSwitch:
             on_crash=self._on_crash,
         )
 
-    def _use(self, line: AttachedPipeline) -> None:
+    def _use(self, attached: AttachedPipeline) -> None:
         live = self._context.live
-        self._attached, self.pipeline, live.capabilities = line, line.pipeline, line.capabilities
-        live.connection, live.hear = line.connection, line.connection.push_audio
+        self._present, self.pipeline, live.capabilities = attached, attached.pipeline, attached.capabilities
+        live.connection, live.hear = attached.connection, attached.connection.push_audio
 
     def _take(self, new: AttachedPipeline) -> None:
-        old = self._line
+        old = self._in_use
         new.bring_up_to_date(self._context.live.agent)
         self._use(new)
         parts = tuple(ComponentRecord(*part) for part in new.capabilities.components)
@@ -407,7 +407,7 @@ class PipelineSwitch:
     def _keep(self, seconds: float, *, is_deaf: bool = False) -> RecentFrames:
         """Keep the last seconds of the caller's audio, for the pipeline that comes."""
         self._kept = kept = RecentFrames(seconds)
-        push = self._line.connection.push_audio
+        push = self._in_use.connection.push_audio
         self._context.live.hear = kept.push if is_deaf else partial(_both, kept.push, push)
         return kept
 
@@ -429,32 +429,34 @@ class PipelineSwitch:
 
     async def aclose(self) -> None:
         """End the pipeline in use, and those that were left; the caller sets a limit."""
-        for line in self._leaving:
-            line.leaves.set()
+        for attached in self._leaving:
+            attached.leaves.set()
         try:
-            if self._attached is not None:
-                await self._attached.aclose()
+            if self._present is not None:
+                await self._present.aclose()
         finally:
-            for line in list(self._leaving):
-                await line.ended.wait()
+            for attached in list(self._leaving):
+                await attached.ended.wait()
 
-    def _leave(self, line: AttachedPipeline, *, linger: float) -> None:
-        self._leaving.append(line)
-        self._context.group.start_soon(self._retire, line, linger, name=f"closing a {line.pipeline.name} pipeline")
+    def _leave(self, attached: AttachedPipeline, *, linger: float) -> None:
+        self._leaving.append(attached)
+        self._context.group.start_soon(
+            self._retire, attached, linger, name=f"closing a {attached.pipeline.name} pipeline"
+        )
 
-    async def _retire(self, line: AttachedPipeline, linger: float) -> None:
+    async def _retire(self, attached: AttachedPipeline, linger: float) -> None:
         raised: list[BaseException] = []
-        call = OwnedCall(f"closing the {line.pipeline.name} pipeline", line.aclose, raised.append)
+        call = OwnedCall(f"closing the {attached.pipeline.name} pipeline", attached.aclose, raised.append)
         try:
             with anyio.move_on_after(linger):
-                await line.leaves.wait()
+                await attached.leaves.wait()
             self._context.group.start_soon(call.run, name=call.what)
             await call.finish(CLOSE_LIMIT)
             if not call.is_done or call.is_cut:
                 raised.append(SessionError(f"{call.what} took longer than {CLOSE_LIMIT:g} s"))
         finally:
-            self._leaving.remove(line)
-            line.ended.set()
+            self._leaving.remove(attached)
+            attached.ended.set()
         for error in raised:
             reported = error if isinstance(error, Exception) else SessionError(describe(error))
             self._context.report_error(reported, "pipeline", is_recovered=True)
