@@ -19,10 +19,10 @@ from vivavoce.pipelines.core.errors import ConfigurationError
 if TYPE_CHECKING:
     from livekit import rtc
 
-SessionClose = Callable[[str], Awaitable[None]]
+CloseCall = Callable[[str], Awaitable[None]]
 """Closes one session; its argument says why the job ended. The caller sets a limit."""
 
-SessionClosed = Callable[[], Awaitable[CloseReport]]
+WaitForClose = Callable[[], Awaitable[CloseReport]]
 """Waits until one session and its handlers of `closed` are over, and returns the report of its close."""
 
 ShutdownCallback = Callable[[str], Awaitable[None] | None] | Callable[[], Awaitable[None] | None]
@@ -111,7 +111,7 @@ class CurrentJob(Protocol):
         """Join the room if necessary and wait for a participant."""
         ...
 
-    def attach_session(self, close: SessionClose) -> None:
+    def attach_session(self, close: CloseCall) -> None:
         """Register `close`: the job's end calls `close(reason)` before the shutdown callbacks and before leaving the
         room.
 
@@ -120,7 +120,7 @@ class CurrentJob(Protocol):
         """
         ...
 
-    def session_begins(self, wait_closed: SessionClosed) -> None:
+    def session_begins(self, wait_closed: WaitForClose) -> None:
         """Count a session that starts now: the end of the last one ends the job, unless a new session continues its
         conversation.
         """

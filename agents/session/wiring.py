@@ -12,7 +12,7 @@ from vivavoce.agents.agent import Agent, AgentControl
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.history.feed import HistoryFeed
 from vivavoce.agents.history.sink import HistorySink
-from vivavoce.agents.job import SessionClose, SessionClosed, current_job, get_job_context, server_credentials
+from vivavoce.agents.job import CloseCall, WaitForClose, current_job, get_job_context, server_credentials
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.trace_writer import TraceWriter
 from vivavoce.agents.speech.flow import ConversationFlow
@@ -254,8 +254,8 @@ class Place:
 class JobLink:
     """A session as its job sees it: the call that closes it, and the wait for its end."""
 
-    close: SessionClose
-    wait_closed: SessionClosed
+    close: CloseCall
+    wait_closed: WaitForClose
 
 
 def connecting(

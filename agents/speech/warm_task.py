@@ -21,7 +21,7 @@ class WarmTask:
     def __init__(self, session: SessionContext) -> None:
         self._session = session
         self._variables = Context()
-        self._ready: _Seat | None = None
+        self._ready: _ReadyTask | None = None
 
     def open(self) -> None:
         """Let tasks begin in the context of the calling task; keep the first one ready."""
@@ -31,16 +31,16 @@ class WarmTask:
     def prepare(self) -> None:
         """Keep a task ready; called when there is time."""
         if self._ready is None:
-            self._ready = _Seat()
-            self._begin(self._ready.sit, "ready for the next speech")
+            self._ready = _ReadyTask()
+            self._begin(self._ready.run, "ready for the next speech")
 
     def start(self, run: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
         """Run `run()` in a task of its own."""
-        seat, self._ready = self._ready, None
-        if seat is None:
+        ready, self._ready = self._ready, None
+        if ready is None:
             self._begin(run, name)
         else:
-            seat.take(run, name)
+            ready.take(run, name)
 
     def _begin(self, run: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
         def begin() -> None:
@@ -49,7 +49,7 @@ class WarmTask:
         self._variables.run(begin)
 
 
-class _Seat:
+class _ReadyTask:
     """A task that waits for the reply that it is to run."""
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class _Seat:
         self._run, self._name = run, name
         self._is_taken.set()
 
-    async def sit(self) -> None:
+    async def run(self) -> None:
         await self._is_taken.wait()
         assert self._run is not None
         task = asyncio.current_task()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import anyio.lowlevel
 
-from vivavoce.agents.job import Credentials, JobInfo, SessionClose, SessionClosed, ShutdownCallback, get_job_context
+from vivavoce.agents.job import CloseCall, Credentials, JobInfo, ShutdownCallback, WaitForClose, get_job_context
 from vivavoce.agents.records import CloseReport
 from vivavoce.agents.states import CloseReason
 from vivavoce.pipelines.core.checks import check_flag, check_function, check_number, check_text, check_whole
@@ -117,7 +117,7 @@ class JobContext:
         whom = "a participant" if identity is None else f"the participant {identity!r}"
         raise RoomError(f"{whom} had to join room {self.job.room!r} within {limit} s, none did; mind `limit`")
 
-    def attach_session(self, close: SessionClose) -> None:
+    def attach_session(self, close: CloseCall) -> None:
         """Register `close`: the job's end calls `close(reason)` before the shutdown callbacks and before leaving the
         room.
 
@@ -126,7 +126,7 @@ class JobContext:
         """
         self._control.attach_session(close)
 
-    def session_begins(self, wait_closed: SessionClosed) -> None:
+    def session_begins(self, wait_closed: WaitForClose) -> None:
         """Count a session that starts now: the end of the last one ends the job, unless a new session continues its
         conversation.
         """
@@ -187,7 +187,7 @@ class JobControl:
         self._join: _Join | None = None
         self._ended = anyio.Event()
         self._news: set[anyio.Event] = set()
-        self._sessions: list[SessionClose] = []
+        self._sessions: list[CloseCall] = []
         self._open_sessions = 0
         self._last_close: CloseReport | None = None
         self._has_returned = False
@@ -237,12 +237,12 @@ class JobControl:
             finally:
                 self._news.discard(news)
 
-    def attach_session(self, close: SessionClose) -> None:
+    def attach_session(self, close: CloseCall) -> None:
         """Register a session's close; see `JobContext.attach_session`."""
         self._check_running("a session")
         self._sessions.append(close)
 
-    def session_begins(self, wait_closed: SessionClosed) -> None:
+    def session_begins(self, wait_closed: WaitForClose) -> None:
         """Count a session; see `JobContext.session_begins`."""
         self._open_sessions += 1
         call = OwnedCall(f"waiting for a session of job {self.job.id}", partial(self._follow_session, wait_closed))
@@ -286,7 +286,7 @@ class JobControl:
         """Return when the job has ended; its closing begins then."""
         await self._ended.wait()
 
-    def take_sessions(self) -> list[SessionClose]:
+    def take_sessions(self) -> list[CloseCall]:
         """Return the sessions to close, each once."""
         sessions, self._sessions = self._sessions, []
         return sessions
@@ -320,7 +320,7 @@ class JobControl:
         finally:
             join.done.set()
 
-    async def _follow_session(self, wait_closed: SessionClosed) -> None:
+    async def _follow_session(self, wait_closed: WaitForClose) -> None:
         try:
             report = await wait_closed()
             for _ in range(NEXT_SESSION_STEPS):

@@ -12,7 +12,7 @@ from anyio.abc import TaskStatus
 
 from vivavoce.agents import Agent, AgentSession, SessionOptions
 from vivavoce.agents.events import EVENT_TYPES, Closed, SessionEvent, SpeechIn, SpeechOut
-from vivavoce.agents.job import JobInfo, SessionClose, SessionClosed, job_scope
+from vivavoce.agents.job import CloseCall, JobInfo, WaitForClose, job_scope
 from vivavoce.agents.states import AgentState, CloseReason
 from vivavoce.agents.testing import (
     HANG,
@@ -305,16 +305,16 @@ class FakeJob:
         self.shared: dict[str, Any] = {}
         self.connected = 0
         self.reason = ""
-        self.sessions: list[SessionClose] = []
+        self.sessions: list[CloseCall] = []
 
     async def connect(self, *, auto_subscribe: bool = True) -> None:
         await anyio.sleep(self._joining)
         self.connected += 1
 
-    def attach_session(self, close: SessionClose) -> None:
+    def attach_session(self, close: CloseCall) -> None:
         self.sessions.append(close)
 
-    def session_begins(self, wait_closed: SessionClosed) -> None:
+    def session_begins(self, wait_closed: WaitForClose) -> None:
         pass
 
 

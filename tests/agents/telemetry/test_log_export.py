@@ -24,7 +24,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from vivavoce.agents import Agent, AgentSession, SessionOptions, Telemetry, TelemetryOptions, function_tool
 from vivavoce.agents.cli.running import configure_logging
-from vivavoce.agents.job import JobInfo, SessionClose, SessionClosed, job_scope
+from vivavoce.agents.job import CloseCall, JobInfo, WaitForClose, job_scope
 from vivavoce.agents.telemetry.export.counted import BatchLimits, CountedLogs, Counts
 from vivavoce.agents.telemetry.export.flush import shut_down_providers
 from vivavoce.agents.telemetry.logs.log_export import SessionLogHandler, log_export
@@ -106,10 +106,10 @@ class Job:
     def __init__(self, name: str) -> None:
         self.job = JobInfo(id=name, room="r")
 
-    def attach_session(self, close: SessionClose) -> None:
+    def attach_session(self, close: CloseCall) -> None:
         """It ends after its sessions."""
 
-    def session_begins(self, wait_closed: SessionClosed) -> None:
+    def session_begins(self, wait_closed: WaitForClose) -> None:
         """It does not end with its sessions."""
 
 

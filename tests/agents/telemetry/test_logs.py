@@ -13,7 +13,7 @@ import pytest
 
 from vivavoce.agents import Agent, AgentSession, SessionOptions, function_tool
 from vivavoce.agents.cli.running import configure_logging
-from vivavoce.agents.job import JobInfo, SessionClose, SessionClosed, job_scope
+from vivavoce.agents.job import CloseCall, JobInfo, WaitForClose, job_scope
 from vivavoce.agents.telemetry.logs.logs import ContextFilter, JsonFormatter, TextFormatter, mask
 from vivavoce.agents.testing import ScriptedLLM, ScriptedRealtimeModel, ScriptedSTT, ScriptedTTS, ScriptedVAD
 from vivavoce.agents.transports.local import LocalTransport
@@ -73,10 +73,10 @@ class Job:
     def __init__(self, name: str) -> None:
         self.job = JobInfo(id=name, room="r")
 
-    def attach_session(self, close: SessionClose) -> None:
+    def attach_session(self, close: CloseCall) -> None:
         """It ends after its sessions."""
 
-    def session_begins(self, wait_closed: SessionClosed) -> None:
+    def session_begins(self, wait_closed: WaitForClose) -> None:
         """It does not end with its sessions."""
 
 
