@@ -199,7 +199,7 @@ class Speeches:
         reply.speech.set_outcome(effect.outcome, reply.failure.error)
         del self._replies[effect.speech_id]
         reply.let_go()
-        if self._session.live.is_connected:
+        if self._session.live.is_connected and not self._session.closing.is_over:
             self._warm_task.prepare()
         if effect.is_withdrawn:
             self._records.withdraw(reply.record)

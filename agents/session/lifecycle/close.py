@@ -92,10 +92,10 @@ class SessionClose:
         if self.report is None:  # the close itself was broken
             reason = self._context.closing.reason.value
             self.report = CloseReport(reason=reason, seconds=0.0, error="the close was broken off")
+        self._context.closing.ended.set()  # first: a fault below must not leave callers of `close()` waiting
         self._loop.end()
         if self._parts.trace is not None:
             self._parts.trace.close()
-        self._context.closing.ended.set()
 
     async def settle(self) -> None:
         """Wait, after the end, for handlers of the last events and for the trace; free the agents for others."""
