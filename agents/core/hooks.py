@@ -30,6 +30,8 @@ where it stood. (1) `hook_timeout` between its speeches from when a handoff wait
 *Awaits the close*: by `close()`, `leave()` or `wait_closed()`. Code that the close waits for must not wait for the
 close: in a step of the close it raises a SessionError; a hook is cut there; the close does not wait for a handler that
 does so, which goes on after the close. The limit of such a handler stands still, since the close has its own.
+A step is known by its task: a task that `on_exit` starts and then waits for may await the close, and costs the step its
+whole limit.
 *The close* names the step that waits for the code or cuts it; code that clings is left behind and named there.
 
 *Its own speech* may be awaited in all of them, except in a tool of that very speech. `update_agent()` cannot be awaited

@@ -140,8 +140,8 @@ class SessionLog:
         """Keep the record of a turn that is over."""
         self.turns.append(record)
         waited = "" if record.e2e_latency is None else f" after {record.e2e_latency:.2f} s"
-        told = {"turn_id": record.turn_id}
-        logger.info("%s (%s) %s%s", record.turn_id, record.kind, record.outcome, waited, extra=told)
+        ids = {"turn_id": record.turn_id}
+        logger.info("%s (%s) %s%s", record.turn_id, record.kind, record.outcome, waited, extra=ids)
         self.observer.turn_ended(record, parts)
         self.note(ev.TurnCompleted, turn_id=record.turn_id, record=record)
 

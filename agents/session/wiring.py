@@ -242,7 +242,7 @@ def make_transport(
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class JoinPlan:
     """Where a session takes place: the room and the job by name, and the call that returns the connected transport."""
 
     connect: Callable[[], Awaitable[Transport]]
@@ -266,7 +266,7 @@ def connecting(
     with_job: JobLink,
     *,
     hangs_up: bool,
-) -> Place:
+) -> JoinPlan:
     """Return where the session takes place; in a job, count the session there.
 
     Raises:
@@ -285,7 +285,7 @@ def connecting(
                 current.attach_session(with_job.close)
             return transport
 
-        return Place(given, room=getattr(room, "name", ""))
+        return JoinPlan(given, room=getattr(room, "name", ""))
     job = get_job_context()
     job.session_begins(with_job.wait_closed)
 
@@ -297,4 +297,4 @@ def connecting(
             transport.check_hangup()
         return transport
 
-    return Place(join, room=job.job.room, job_id=job.job.id)
+    return JoinPlan(join, room=job.job.room, job_id=job.job.id)

@@ -99,7 +99,7 @@ class SessionTelemetry(SessionObserver):
         on_fallback.set(self._fallback)
         on_dropped_frames.set(self._metrics.dropped_frames)
         self._facts = facts
-        span = self._maker.start("session", get_current(), attributes=self._told())
+        span = self._maker.start("session", get_current(), attributes=self._session_attributes())
         self._turns.begin(span)
         context = span.get_span_context()
         if context.is_valid and context.trace_flags.sampled:
@@ -109,20 +109,20 @@ class SessionTelemetry(SessionObserver):
         return Current(span)
 
     def _fallback(self, component: str, provider: str, model: str, error: Exception) -> None:
-        told = {
+        facts = {
             "vivavoce.component": component,
             "gen_ai.provider.name": provider,
             "gen_ai.request.model": model or None,
             "error.type": type_name(type(error)),
         }
-        self._maker.event(self._turns.session, "fallback", told)
+        self._maker.event(self._turns.session, "fallback", facts)
         self._metrics.fallback(component, provider, model, error)
 
-    def _told(self) -> Attributes:
-        told = {**self._conversation, **self._components.facts(), **self._facts()}
+    def _session_attributes(self) -> Attributes:
+        facts = {**self._conversation, **self._components.facts(), **self._facts()}
         if not self._capture:
-            told.pop("gen_ai.system_instructions", None)
-        return told
+            facts.pop("gen_ai.system_instructions", None)
+        return facts
 
     def phase(self, which: StepOf) -> Watch:
         """Watch all of the start or of the close. Its span is not current: tasks that begin in it may outlive it."""
@@ -141,7 +141,7 @@ class SessionTelemetry(SessionObserver):
     def _phase_over(self, which: StepOf, seconds: float) -> None:
         self._metrics.phase(which, "all", seconds)
         if which == "start":  # by now the servers' tools are known
-            self._maker.set(self._turns.session, self._told())
+            self._maker.set(self._turns.session, self._session_attributes())
 
     def ends(self, reason: str, error: Exception | None = None) -> None:
         """End the session's span and the open spans in it, so that the flush sends them."""
@@ -218,7 +218,7 @@ class SessionTelemetry(SessionObserver):
         self._components.change([(part.kind, part.provider, part.model) for part in components])
         self._metrics.pipeline_changed()
         self._hear_with()
-        self._maker.set(self._turns.session, self._told())
+        self._maker.set(self._turns.session, self._session_attributes())
 
     def _hear_with(self) -> None:
         stt = self._components.attributes("stt") if self._components.has("stt") else None
@@ -282,9 +282,9 @@ class SessionTelemetry(SessionObserver):
         """Watch a callback of the application, or a handoff; linked to the turn of `turn_id`, if it names one."""
         turn = self._turns.turn(str(attributes.pop("turn_id", "")))
         kind = name if name in ("handoff", "pipeline_change", "wake_up") else "hook"
-        told = {f"vivavoce.{kind}.{key}": value for key, value in attributes.items()}
+        named = {f"vivavoce.{kind}.{key}": value for key, value in attributes.items()}
         links = [] if turn is None else self._links_to(turn)
-        return SpanWatch(self._maker, self._maker.start(kind, get_current(), name=name, attributes=told, links=links))
+        return SpanWatch(self._maker, self._maker.start(kind, get_current(), name=name, attributes=named, links=links))
 
     # --- inside
 

@@ -168,8 +168,8 @@ class Telemetry:
             await _awaited(done)
         if scope.cancelled_caught:
             left = "" if self._senders is None else self._senders.unsettled
-            told = "Telemetry was not sent within %g s; nobody waits for the rest%s"
-            logger.warning(told, limit, f" ({left})" if left else "")
+            message = "Telemetry was not sent within %g s; the session does not wait for the rest%s"
+            logger.warning(message, limit, f" ({left})" if left else "")
         return not scope.cancelled_caught
 
 

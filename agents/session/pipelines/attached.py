@@ -41,7 +41,7 @@ class AttachedPipeline:
         self.capabilities = pipeline.capabilities
         self.failure: Exception | None = None
         """The error by which it was lost for good."""
-        self.leaves = anyio.Event()
+        self.must_close = anyio.Event()
         """Set when it has to close at once, although it may still report words."""
         self.ended = anyio.Event()
         """Set when it is closed, or given up."""

@@ -227,7 +227,7 @@ class PipelineSwitch:
             try:
                 for attached in list(self._leaving):
                     if attached.pipeline is opening.pipeline:
-                        attached.leaves.set()
+                        attached.must_close.set()
                         await attached.ended.wait()  # bounded by CLOSE_LIMIT
                 begins_at = context.clock.now() + ONSET_SECONDS
                 if self._kept is None:
@@ -430,7 +430,7 @@ class PipelineSwitch:
     async def aclose(self) -> None:
         """End the pipeline in use, and those that were left; the caller sets a limit."""
         for attached in self._leaving:
-            attached.leaves.set()
+            attached.must_close.set()
         try:
             if self._present is not None:
                 await self._present.aclose()
@@ -449,7 +449,7 @@ class PipelineSwitch:
         call = OwnedCall(f"closing the {attached.pipeline.name} pipeline", attached.aclose, raised.append)
         try:
             with anyio.move_on_after(linger):
-                await attached.leaves.wait()
+                await attached.must_close.wait()
             self._context.group.start_soon(call.run, name=call.what)
             await call.finish(CLOSE_LIMIT)
             if not call.is_done or call.is_cut:

@@ -115,11 +115,11 @@ class Counts:
                 self.lost += size
             is_news, self._is_failing = is_delivered is self._is_failing, not is_delivered
         if is_news and is_delivered:
-            told = "Telemetry is delivered again; %d %s were lost, %d dropped"
-            logger.info(told, self.lost, self._what, self.dropped)
+            message = "Telemetry is delivered again; %d %s were lost, %d dropped"
+            logger.info(message, self.lost, self._what, self.dropped)
         elif is_news:
-            told = "Telemetry (%s) cannot be delivered; calls go on, and this is said once%s"
-            logger.warning(told, self._what, self._remedy)
+            message = "Telemetry (%s) cannot be delivered; calls go on, and this is said once%s"
+            logger.warning(message, self._what, self._remedy)
 
 
 class CountedSpans(SpanProcessor):

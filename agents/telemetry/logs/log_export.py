@@ -71,7 +71,7 @@ class LogExport:
 
     def _translated(self, record: logging.LogRecord) -> LogRecord:
         ids = context_ids(record)
-        told: dict[str, AttributeValue | None] = {
+        attributes: dict[str, AttributeValue | None] = {
             **self._attributes,
             **{name: ids[own] or None for own, name in _IDS.items()},
             "gen_ai.conversation.id": ids["session_id"] or None,
@@ -81,7 +81,7 @@ class LogExport:
             **extras(record),
             **_exception(record),
         }
-        cleaned = {name: self._clean(name, value) for name, value in told.items()}
+        cleaned = {name: self._clean(name, value) for name, value in attributes.items()}
         body = self._clean("body", mask(record.getMessage()))
         severity, name = _severity(record.levelno)
         return LogRecord(

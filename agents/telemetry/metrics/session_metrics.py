@@ -88,8 +88,8 @@ class SessionMetrics:
             meters.e2e_latency(record.e2e_latency, self._model)
         for stage in record.stages:
             attributes = self._components.attributes(STAGES.get(stage.name, "llm")) or self._model
-            told = {"vivavoce.stage": stage.name, "vivavoce.stage.owner": stage.owner}
-            meters.stage(stage.seconds, {**attributes, **told})
+            of_stage = {"vivavoce.stage": stage.name, "vivavoce.stage.owner": stage.owner}
+            meters.stage(stage.seconds, {**attributes, **of_stage})
         for cut in parts.interruptions:
             if cut.is_audible:
                 is_false = cut.outcome != "interrupted"
@@ -99,12 +99,12 @@ class SessionMetrics:
     def error(self, fields: Mapping[str, Any]) -> None:
         """An `error` event."""
         component = str(fields["source"])
-        told: dict[str, str | bool] = {
+        of_error: dict[str, str | bool] = {
             "vivavoce.component": component,
             "error.type": type_name(type(fields["error"])),
             "vivavoce.is_recovered": bool(fields.get("is_recovered", False)),
         }
-        self._meters.errors(1, {**self._components.attributes(component), **told})
+        self._meters.errors(1, {**self._components.attributes(component), **of_error})
 
     def model_step(
         self, seconds: float, first_chunk: float | None, usage: Usage | None, error: BaseException | None
@@ -140,8 +140,8 @@ class SessionMetrics:
 
     def fallback(self, component: str, provider: str, model: str, error: Exception) -> None:
         """A fallback took the place of that component."""
-        told = {"gen_ai.provider.name": provider, "gen_ai.request.model": model}
-        attributes = {name: value for name, value in told.items() if value}
+        names = {"gen_ai.provider.name": provider, "gen_ai.request.model": model}
+        attributes = {name: value for name, value in names.items() if value}
         kind = type_name(type(error))
         self._meters.fallbacks(1, {**attributes, "vivavoce.component": component, "error.type": kind})
 

@@ -31,15 +31,15 @@ def asked(request: GenerateRequest) -> dict[str, str | int]:
 
     A long conversation is cut to its newest messages, with the number of older ones that are left out.
     """
-    told: list[str] = []
+    kept: list[str] = []
     room, left_out = MOST_CHARACTERS, 0
     for item in reversed(request.context.items):
         if room > 0 and (message := _message(item)) is not None:
-            told.append(_json(message))
-            room -= len(told[-1])
+            kept.append(_json(message))
+            room -= len(kept[-1])
         elif room <= 0:
             left_out += isinstance(item, ChatMessage | FunctionCall | FunctionCallOutput)
-    found: dict[str, str | int] = {"gen_ai.input.messages": f"[{', '.join(reversed(told))}]"}
+    found: dict[str, str | int] = {"gen_ai.input.messages": f"[{', '.join(reversed(kept))}]"}
     if left_out:
         found["vivavoce.llm.messages_left_out"] = left_out
     instructions = [_text(text) for text in (request.instructions, request.extra_instructions) if text]
@@ -76,11 +76,11 @@ def _text(content: str) -> Part:
 
 
 def _call(call_id: str, name: str, arguments: str) -> Part:
-    told: object = arguments  # as the model wrote it
+    parsed: object = arguments  # as the model wrote it
     if arguments.count("[") + arguments.count("{") <= MOST_BRACKETS:
         with suppress(ValueError, RecursionError):
-            told = json.loads(arguments or "{}", parse_constant=_refuse)
-    return {"type": "tool_call", "id": call_id, "name": name, "arguments": told}
+            parsed = json.loads(arguments or "{}", parse_constant=_refuse)
+    return {"type": "tool_call", "id": call_id, "name": name, "arguments": parsed}
 
 
 def _refuse(constant: str) -> None:
@@ -88,5 +88,5 @@ def _refuse(constant: str) -> None:
 
 
 def _json(value: object) -> str:
-    told = json.dumps(value, ensure_ascii=False)
-    return encodable(told)
+    text = json.dumps(value, ensure_ascii=False)
+    return encodable(text)

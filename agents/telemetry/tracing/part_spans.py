@@ -57,16 +57,16 @@ def part_spans(parts: TurnParts, listening: list[Listening], *, capture: bool) -
         stt = _listening(listening, heard).stt
         if stt is None:
             continue
-        told: Attributes = {
+        attributes: Attributes = {
             **stt,
             "vivavoce.stt.audio_seconds": heard.audio_seconds or None,
             "vivavoce.stt.text": heard.text if capture and heard.has_final else None,
             "vivavoce.stt.interims": heard.interims,
             "vivavoce.stt.has_final": heard.has_final,
         }
-        yield PartSpan("stt", heard.began_at, heard.ended_at, told)
+        yield PartSpan("stt", heard.began_at, heard.ended_at, attributes)
     for pause in parts.pauses:
-        told = {
+        attributes = {
             **_listening(listening, pause).detector,
             "vivavoce.end_of_turn.complete": pause.is_complete,
             "vivavoce.end_of_turn.probability": pause.probability,
@@ -74,18 +74,18 @@ def part_spans(parts: TurnParts, listening: list[Listening], *, capture: bool) -
             "vivavoce.end_of_turn.ended_by": pause.ended_by,
             "vivavoce.end_of_turn.delay": pause.delay,
         }
-        yield PartSpan("end_of_turn", pause.began_at, pause.ended_at, told)
+        yield PartSpan("end_of_turn", pause.began_at, pause.ended_at, attributes)
     for step in parts.playouts:
         yield PartSpan("playout", step.began_at, step.ended_at, {"vivavoce.playout.is_cut": step.is_cut})
     for cut in parts.interruptions:
-        told = {
+        attributes = {
             "vivavoce.interruption.outcome": cut.outcome,
             "vivavoce.interruption.is_false": cut.outcome == "resumed",
             "vivavoce.interruption.is_audible": cut.is_audible,
             "vivavoce.interruption.by": cut.by,
             "vivavoce.interruption.latency": cut.latency,
         }
-        yield PartSpan("interruption", cut.began_at, cut.ended_at, told)
+        yield PartSpan("interruption", cut.began_at, cut.ended_at, attributes)
 
 
 def _listening(listening: list[Listening], part: Part) -> Listening:

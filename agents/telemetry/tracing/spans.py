@@ -182,9 +182,9 @@ class SpanMaker:
     def set_failed(self, span: Span, message: str) -> None:
         """Set the status. `redact` is asked for the message by the name `error.message`."""
         if span.is_recording():
-            told = str(self._clean("error.message", message) or "")
+            text = str(self._clean("error.message", message) or "")
             # Half a surrogate pair: attributes fail to encode one by one, a status with its whole batch.
-            span.set_status(Status(StatusCode.ERROR, encodable(told)))
+            span.set_status(Status(StatusCode.ERROR, encodable(text)))
 
     def mark_failed(self, span: Span, kind: str) -> None:
         """Set the status for a failure without an exception."""

@@ -102,19 +102,19 @@ class ModelWatch(SpanWatch):
         if self._first_at is not None:
             self._maker.event(self.span, "first_token", at=self._first_at)
             first = self._first_at - self.began_at
-        told: dict[str, Any] = {
+        attributes: dict[str, Any] = {
             "gen_ai.response.time_to_first_chunk": first,
             "gen_ai.response.finish_reasons": [self._reason] if self._reason else None,
         }
         if usage is not None:
-            told["gen_ai.usage.input_tokens"] = usage.input_tokens
-            told["gen_ai.usage.output_tokens"] = usage.output_tokens
-            told["gen_ai.usage.cache_read.input_tokens"] = usage.cached_tokens
+            attributes["gen_ai.usage.input_tokens"] = usage.input_tokens
+            attributes["gen_ai.usage.output_tokens"] = usage.output_tokens
+            attributes["gen_ai.usage.cache_read.input_tokens"] = usage.cached_tokens
         if self._asked is not None:
-            told |= asked(self._asked)
+            attributes |= asked(self._asked)
         if self._capture:
-            told |= answered("".join(self._text), self._calls, self._reason)
-        self._maker.set(self.span, told)
+            attributes |= answered("".join(self._text), self._calls, self._reason)
+        self._maker.set(self.span, attributes)
         self._metrics.model_step(self.seconds, first, usage, error)
 
 
@@ -143,12 +143,12 @@ class VoiceWatch(SpanWatch):
     def _over(self, error: BaseException | None) -> None:
         if self._first_at is not None:
             self._maker.event(self.span, "first_byte", at=self._first_at)
-        told: Attributes = {
+        attributes: Attributes = {
             "vivavoce.tts.first_byte": self._first,
             "vivavoce.tts.characters": self._characters,
             "vivavoce.tts.audio_seconds": self._seconds,
         }
-        self._maker.set(self.span, told)
+        self._maker.set(self.span, attributes)
         self._metrics.voice(self._first, self._characters, self._seconds)
 
 

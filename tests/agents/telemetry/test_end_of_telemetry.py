@@ -82,7 +82,7 @@ async def test_a_flush_that_hangs_ends_at_its_limit_and_is_not_blamed_on_the_clo
     assert report.is_clean
     assert 0.3 <= took < 10.0
     assert closed[0] - began <= took - 0.3  # handlers of `closed` run before the flush
-    assert "Telemetry was not sent within 0.3 s; nobody waits for the rest" in caplog.messages
+    assert "Telemetry was not sent within 0.3 s; the session does not wait for the rest" in caplog.messages
 
 
 async def test_a_session_that_shares_its_telemetry_waits_for_no_flush() -> None:

@@ -49,7 +49,7 @@ async def test_spans_for_a_collector_that_is_not_there_are_counted_as_lost(
     assert telemetry.dropped_spans == 0  # they wait
     was_tried = await telemetry.aclose(limit)
     assert (telemetry.dropped_spans, telemetry.delivered_spans) == (26, 0)
-    told = "Telemetry was not sent within 0.05 s; nobody waits for the rest (26 spans)"
+    told = "Telemetry was not sent within 0.05 s; the session does not wait for the rest (26 spans)"
     assert (told in caplog.messages) is not was_tried
 
 
