@@ -234,7 +234,7 @@ class AgentSession(Conversation, Generic[UserdataT]):
     def update_agent(self, agent: Agent) -> Handoff:
         """Hand the conversation to `agent`, after all speeches that play or wait now; await the result.
 
-        Before `start()` it takes the place of the first one. How a handoff goes: `agents.session.handoff`.
+        Before `start()` it takes the place of the first one. How a handoff goes: `vivavoce.agents.session.handoff`.
 
         Raises:
             SessionClosedError: The session is closed.
@@ -254,7 +254,7 @@ class AgentSession(Conversation, Generic[UserdataT]):
     def change_pipeline(self, pipeline: Pipeline, *, within: float = 60.0) -> PipelineChange:
         """Go on with another pipeline, from the next silence on; await the result to know the end.
 
-        The conversation goes on as it is: agent, history, tools. How it goes: `agents.session.pipelines.switch`.
+        The conversation goes on: agent, history and tools stay. How it goes: `vivavoce.agents.session.pipelines.switch`.
 
         Args:
             within: Seconds, from when the new pipeline is open, in which that moment must come.

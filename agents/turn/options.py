@@ -32,7 +32,7 @@ class EndpointingOptions:
     """
 
     mode: Literal["fixed", "dynamic", "manual"] = "fixed"
-    """`dynamic` learns `min_delay` from the caller's own pauses (`agents.turn.user.learned_delay` says how).
+    """`dynamic` learns `min_delay` from the caller's own pauses (how: `vivavoce.agents.turn.user.learned_delay`).
 
     `manual`: only `session.input.commit_turn()` ends a turn (push-to-talk), besides typed text and the limits below; a
     preemptive answer is then begun on final words in a silence only, not on interims or while the user speaks."""
@@ -88,7 +88,7 @@ class InterruptionOptions:
     mode: Literal["pause", "immediate"] | InterruptionPolicy = "pause"
     """`pause`: speech pauses the agent, words interrupt it, silence lets it continue. `immediate`: speech of
     `min_duration` cuts; with `min_words` it pauses until that many words have come. Or an object that decides
-    (`agents.turn.barge_in.policy`).
+    (`vivavoce.agents.turn.barge_in.policy`).
     """
     min_duration: float = 0.5
     """Speech shorter than this, from its onset to its last voiced frame, does not touch the agent when it sounds."""
