@@ -254,7 +254,7 @@ class AgentSession(Conversation, Generic[UserdataT]):
     def change_pipeline(self, pipeline: Pipeline, *, within: float = 60.0) -> PipelineChange:
         """Go on with another pipeline, from the next silence on; await the result to know the end.
 
-        The conversation goes on: agent, history and tools stay. How it goes: `vivavoce.agents.session.pipelines.switch`.
+        The conversation goes on: agent, history, tools stay. How it goes: `vivavoce.agents.session.pipelines.switch`.
 
         Args:
             within: Seconds, from when the new pipeline is open, in which that moment must come.
