@@ -22,48 +22,23 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from vivavoce.agents import Agent, AgentSession, SessionOptions, Telemetry, TelemetryOptions, function_tool
+from kit.logged_calls import Finder, Job, cascading, mine, realtime
+from vivavoce.agents import AgentSession, SessionOptions, Telemetry, TelemetryOptions
 from vivavoce.agents.cli.running import configure_logging
-from vivavoce.agents.job import CloseCall, JobInfo, WaitForClose, job_scope
+from vivavoce.agents.job import JobInfo, job_scope
 from vivavoce.agents.telemetry.export.counted import BatchLimits, CountedLogs, Counts
 from vivavoce.agents.telemetry.export.flush import shut_down_providers
 from vivavoce.agents.telemetry.logs.log_export import SessionLogHandler, log_export
 from vivavoce.agents.telemetry.options import options_from_environment
 from vivavoce.agents.telemetry.tracing.job_span import job_span
-from vivavoce.agents.testing import ScriptedLLM, ScriptedRealtimeModel, ScriptedSTT, ScriptedTTS, ScriptedVAD
 from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.agents.worker.job import JobContext, JobControl
 from vivavoce.agents.worker.options import WorkerOptions
 from vivavoce.agents.worker.run import JobRun
-from vivavoce.pipelines.cascading import CascadingPipeline
-from vivavoce.pipelines.llm.tools import ToolCall
 from vivavoce.pipelines.pipeline import Pipeline
-from vivavoce.pipelines.realtime import RealtimePipeline
-from vivavoce.pipelines.realtime_model.base import RealtimeCapabilities
 from vivavoce.pipelines.testing import VirtualClock, run_virtual
 
-LOOK_UP = ToolCall(call_id="c1", name="look_up", arguments="{}")
-mine = logging.getLogger("my.app")
 theirs = logging.getLogger("vivavoce.agents.telemetry.some_module")
-
-
-class Finder(Agent):
-    @function_tool
-    async def look_up(self) -> str:
-        """Look something up."""
-        mine.info("looking", extra={"shelf": 4, "api_key": "abc"})
-        card = 4000 + 711
-        raise ValueError(f"she said: my card is {card}")
-
-
-def cascading() -> Pipeline:
-    llm = ScriptedLLM([LOOK_UP], "Found it.")
-    return CascadingPipeline(stt=ScriptedSTT(), llm=llm, tts=ScriptedTTS(), vad=ScriptedVAD())
-
-
-def realtime() -> Pipeline:
-    capabilities = RealtimeCapabilities(turn_detection=frozenset({"local"}))
-    return RealtimePipeline(ScriptedRealtimeModel([LOOK_UP], "Found it.", capabilities=capabilities), vad=ScriptedVAD())
 
 
 PIPELINES = pytest.mark.parametrize("make", [cascading, realtime])
@@ -98,19 +73,6 @@ class Backend:
 
 def told(record: ReadableLogRecord) -> Mapping[str, Any]:
     return record.log_record.attributes or {}
-
-
-class Job:
-    """A running job, as far as logs look at it."""
-
-    def __init__(self, name: str) -> None:
-        self.job = JobInfo(id=name, room="r")
-
-    def attach_session(self, close: CloseCall) -> None:
-        """It ends after its sessions."""
-
-    def session_begins(self, wait_closed: WaitForClose) -> None:
-        """It does not end with its sessions."""
 
 
 @pytest.fixture(autouse=True)

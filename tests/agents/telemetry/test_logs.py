@@ -11,41 +11,15 @@ from typing import Any
 
 import pytest
 
-from vivavoce.agents import Agent, AgentSession, SessionOptions, function_tool
+from kit.logged_calls import Finder, Job, cascading, mine, realtime
+from vivavoce.agents import AgentSession, SessionOptions
 from vivavoce.agents.cli.running import configure_logging
-from vivavoce.agents.job import CloseCall, JobInfo, WaitForClose, job_scope
+from vivavoce.agents.job import job_scope
 from vivavoce.agents.telemetry.logs.logs import ContextFilter, JsonFormatter, TextFormatter, mask
-from vivavoce.agents.testing import ScriptedLLM, ScriptedRealtimeModel, ScriptedSTT, ScriptedTTS, ScriptedVAD
 from vivavoce.agents.transports.local import LocalTransport
-from vivavoce.pipelines.cascading import CascadingPipeline
 from vivavoce.pipelines.core.errors import ConfigurationError
-from vivavoce.pipelines.llm.tools import ToolCall
 from vivavoce.pipelines.pipeline import Pipeline
-from vivavoce.pipelines.realtime import RealtimePipeline
-from vivavoce.pipelines.realtime_model.base import RealtimeCapabilities
 from vivavoce.pipelines.testing import VirtualClock, run_virtual
-
-LOOK_UP = ToolCall(call_id="c1", name="look_up", arguments="{}")
-mine = logging.getLogger("my.app")
-
-
-class Finder(Agent):
-    @function_tool
-    async def look_up(self) -> str:
-        """Look something up."""
-        mine.info("looking", extra={"shelf": 4, "api_key": "abc"})
-        card = 4000 + 711
-        raise ValueError(f"she said: my card is {card}")
-
-
-def cascading() -> Pipeline:
-    llm = ScriptedLLM([LOOK_UP], "Found it.")
-    return CascadingPipeline(stt=ScriptedSTT(), llm=llm, tts=ScriptedTTS(), vad=ScriptedVAD())
-
-
-def realtime() -> Pipeline:
-    capabilities = RealtimeCapabilities(turn_detection=frozenset({"local"}))
-    return RealtimePipeline(ScriptedRealtimeModel([LOOK_UP], "Found it.", capabilities=capabilities), vad=ScriptedVAD())
 
 
 @pytest.fixture
@@ -65,19 +39,6 @@ def stream() -> Iterator[io.StringIO]:
 
 def lines(stream: io.StringIO) -> list[dict[str, Any]]:
     return [json.loads(line) for line in stream.getvalue().splitlines()]
-
-
-class Job:
-    """A running job, as far as logs look at it."""
-
-    def __init__(self, name: str) -> None:
-        self.job = JobInfo(id=name, room="r")
-
-    def attach_session(self, close: CloseCall) -> None:
-        """It ends after its sessions."""
-
-    def session_begins(self, wait_closed: WaitForClose) -> None:
-        """It does not end with its sessions."""
 
 
 async def call(pipeline: Pipeline, name: str, *, captures: bool = False) -> AgentSession[None]:
