@@ -11,7 +11,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from opentelemetry.metrics import NoOpMeterProvider
 from opentelemetry.sdk._logs import LogRecordProcessor, ReadableLogRecord, ReadWriteLogRecord
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace import Span
 
 logger = logging.getLogger(__name__)
+
+BatchesT = TypeVar("BatchesT", BatchSpanProcessor, BatchLogRecordProcessor)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,15 +124,54 @@ class Counts:
             logger.warning(message, self._what, self._remedy)
 
 
-class CountedSpans(SpanProcessor):
+class _Counted(Generic[BatchesT]):
+    """A batch processor of the SDK, behind the count. It is made, with its thread, for the first item.
+
+    Args:
+        make: The class of the batch processor.
+        exporter: Exports its batches and counts them.
+    """
+
+    def __init__(
+        self, make: Callable[..., BatchesT], exporter: _SpanExporter | _LogExporter, counts: Counts, limits: BatchLimits
+    ) -> None:
+        self.counts = counts
+        self._make: Callable[..., BatchesT] = make
+        self._exporter = exporter
+        self._limits = limits
+        self._lock = threading.Lock()
+        self._batches: BatchesT | None = None
+
+    def _made(self) -> BatchesT:
+        with self._lock:
+            if self._batches is None:
+                self._batches = self._make(
+                    self._exporter,
+                    max_queue_size=self._limits.max_queue,
+                    schedule_delay_millis=self._limits.delay * 1000,
+                    max_export_batch_size=self._limits.max_batch,
+                    meter_provider=NoOpMeterProvider(),
+                )
+        return self._batches
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:
+        """Export all items so far; blocks for as long as the exporter does."""
+        return self._batches is None or self._batches.force_flush(timeout_millis)
+
+    def shutdown(self) -> None:
+        """Export all items so far, and end."""
+        self.counts.close()
+        if self._batches is None:
+            self._exporter.shutdown()
+        else:
+            self._batches.shutdown()  # type: ignore[no-untyped-call]  # that of log records has no types
+
+
+class CountedSpans(_Counted[BatchSpanProcessor], SpanProcessor):
     """Exports the spans that are sampled. The SDK's thread begins with the first one."""
 
     def __init__(self, exporter: SpanExporter, counts: Counts, limits: BatchLimits) -> None:
-        self.counts = counts
-        self._exporter = _SpanExporter(exporter, counts)
-        self._limits = limits
-        self._lock = threading.Lock()
-        self._batches: SpanProcessor | None = None
+        super().__init__(BatchSpanProcessor, _SpanExporter(exporter, counts), counts, limits)
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
         """Nothing is done when a span begins."""
@@ -138,65 +179,19 @@ class CountedSpans(SpanProcessor):
     def on_end(self, span: ReadableSpan) -> None:
         """Take a span."""
         if span.context.trace_flags.sampled and self.counts.admit():
-            with self._lock:
-                if self._batches is None:
-                    self._batches = BatchSpanProcessor(
-                        self._exporter,
-                        max_queue_size=self._limits.max_queue,
-                        schedule_delay_millis=self._limits.delay * 1000,
-                        max_export_batch_size=self._limits.max_batch,
-                        meter_provider=NoOpMeterProvider(),
-                    )
-            self._batches.on_end(span)
-
-    def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        """Export all spans so far; blocks for as long as the exporter does."""
-        return self._batches is None or self._batches.force_flush(timeout_millis)
-
-    def shutdown(self) -> None:
-        """Export all spans so far, and end."""
-        self.counts.close()
-        if self._batches is None:
-            self._exporter.shutdown()
-        else:
-            self._batches.shutdown()
+            self._made().on_end(span)
 
 
-class CountedLogs(LogRecordProcessor):
+class CountedLogs(_Counted[BatchLogRecordProcessor], LogRecordProcessor):
     """Exports log records. The SDK's thread begins with the first one."""
 
     def __init__(self, exporter: LogRecordExporter, counts: Counts, limits: BatchLimits) -> None:
-        self.counts = counts
-        self._exporter = _LogExporter(exporter, counts)
-        self._limits = limits
-        self._lock = threading.Lock()
-        self._batches: LogRecordProcessor | None = None
+        super().__init__(BatchLogRecordProcessor, _LogExporter(exporter, counts), counts, limits)
 
     def on_emit(self, log_record: ReadWriteLogRecord) -> None:
         """Take a log record."""
         if self.counts.admit():
-            with self._lock:
-                if self._batches is None:
-                    self._batches = BatchLogRecordProcessor(
-                        self._exporter,
-                        schedule_delay_millis=self._limits.delay * 1000,
-                        max_export_batch_size=self._limits.max_batch,
-                        max_queue_size=self._limits.max_queue,
-                        meter_provider=NoOpMeterProvider(),
-                    )
-            self._batches.on_emit(log_record)
-
-    def force_flush(self, timeout_millis: int = 30_000) -> bool:
-        """Export all records so far; blocks for as long as the exporter does."""
-        return self._batches is None or self._batches.force_flush(timeout_millis)
-
-    def shutdown(self) -> None:
-        """Export all records so far, and end."""
-        self.counts.close()
-        if self._batches is None:
-            self._exporter.shutdown()
-        else:
-            self._batches.shutdown()
+            self._made().on_emit(log_record)
 
 
 class _SpanExporter(SpanExporter):
