@@ -15,7 +15,7 @@ help:
 	@echo "make test         all tests with coverage; installs their further programs by pip and Go modules"
 	@echo "make test-all     make test, and every test of a room on both servers"
 	@echo "make lint         ruff, mypy, import contracts"
-	@echo "make reference    write docs/options.md, from the docstring below each option in the source"
+	@echo "make reference    write docs/options.md and docs/events.md, from the docstrings in the source"
 	@echo "make mutate       mutation testing of agents/turn for an hour (ARGS='--minutes 20' for less)"
 	@echo "make clean        remove caches, reports and builds; make distclean also .venv and downloaded test servers"
 
@@ -30,6 +30,7 @@ lint: .venv/.dev
 
 reference: .venv/.dev
 	@PYTHONPATH=.paths $(BIN)/python tests/docs/options_reference.py
+	@PYTHONPATH=.paths:tests $(BIN)/python tests/docs/events_reference.py
 
 # Reports are printed for a failing run too.
 test: .venv/.dev
@@ -46,13 +47,15 @@ test: .venv/.dev
 	if [ -n "$$failed" ]; then echo "make test: failed:$$failed" >&2; exit 1; fi
 
 # First and alone: some compare the report with the caller's recording to a few hundredths of a second; a peer's agent
-# answers slowly on a busy machine; and soak keeps a core busy, which would disturb calls beside it.
-DEMO := $(addprefix tests/e2e/,test_demo.py test_demo_telemetry.py test_report_page.py test_livekit_agents.py)
+# answers slowly on a busy machine; and many calls and soak keep a core busy, which would disturb calls beside it.
+DEMO := $(addprefix tests/e2e/,test_demo.py test_demo_telemetry.py test_report_page.py test_livekit_agents.py \
+	test_many_calls.py)
 
 .test-demo:
 	@$(CALLS) $(DEMO) tests/soak
 
 test-all: export VIVAVOCE_TEST_TWINS := 1
+test-all: export VIVAVOCE_SOAK_SECONDS := 60
 test-all: test
 
 # Side by side. Calls are judged by the clock and mostly wait for sound: they have priority and run as for a user, without
@@ -62,12 +65,18 @@ IDLE := $(if $(shell chrt --idle 0 echo can 2>/dev/null),chrt --idle 0,nice -n 1
 CALLS := $(BIN)/pytest -p no:cacheprovider --durations=15
 COVERED := $(BIN)/coverage run $(CALLS)
 E2E := tests/e2e
-# Commands in processes of their own. This lane and the next take about as long as each other: 14 minutes.
+# Commands in processes of their own. This lane and the next take about as long as each other: 11 minutes.
 PROGRAMS := $(wildcard $(addprefix $(E2E)/,test_call*.py test_connect.py test_demo_caller.py test_demo_life.py \
-	test_dev_call.py test_dev_life.py test_table_booking_example.py))
+	test_dev_call.py test_dev_life.py test_examples_of_agents.py test_fallback_in_rooms.py test_job_server_access.py \
+	test_job_types.py test_table_booking_example.py))
 PAGES := $(wildcard $(addprefix $(E2E)/,room/test_livekit_client.py test_page*.py))
-PATIENT := $(addprefix $(E2E)/,room/test_server_api.py test_dev.py test_examples.py test_livekit_microphone.py \
-	test_mcp_servers.py test_telemetry.py test_tools_and_mcp_example.py test_worker.py)
+# Tests of units that fork job processes, which starve in the idle class.
+FORKED := $(addprefix tests/agents/worker/executors/,test_parcel.py test_process_executor.py)
+PATIENT := $(addprefix $(E2E)/,room/test_server_api.py test_dev.py test_examples.py test_healing.py \
+	test_livekit_microphone.py test_mcp_servers.py test_telemetry.py test_tools_and_mcp_example.py test_worker.py) \
+	$(FORKED)
+# Deaths of processes: as patient, in the lane of the browsers, so that both ends of the run take as long.
+DEATHS := $(addprefix $(E2E)/,test_crash_safety.py test_job_processes.py test_start.py)
 FAILED := $(LOGS)/failed
 
 # A lane: its name and its commands. Later lanes run even if it fails; its log is shown whole.
@@ -78,20 +87,20 @@ define lane
 endef
 
 .test-units:
-	@VIVAVOCE_TRACED_SCENARIOS=1 $(IDLE) $(COVERED) --timeout=120 tests --ignore=$(E2E) --ignore=tests/soak || echo units >>$(FAILED)
+	@VIVAVOCE_TRACED_SCENARIOS=1 $(IDLE) $(COVERED) --timeout=120 tests --ignore=$(E2E) --ignore=tests/soak $(addprefix --ignore=,$(FORKED)) || echo units >>$(FAILED)
 
 .test-programs:
 	$(call lane,programs,$(CALLS) $(PROGRAMS))
 
 # All tests that no other lane names: rooms, transports, scenarios in rooms, the console.
 .test-rooms:
-	$(call lane,rooms,$(CALLS) $(E2E) $(addprefix --ignore=,$(DEMO) $(PROGRAMS) $(PATIENT) $(PAGES)))
+	$(call lane,rooms,$(CALLS) $(E2E) $(addprefix --ignore=,$(DEMO) $(PROGRAMS) $(PATIENT) $(DEATHS) $(PAGES)))
 
 .test-patient:
 	$(call lane,patient,$(COVERED) $(PATIENT))
 
 .test-pages: .test-programs .test-rooms
-	$(call lane,pages,$(COVERED) $(PAGES))
+	$(call lane,pages,$(COVERED) $(PAGES) $(DEATHS))
 
 # By hand, on a quiet machine: nothing else needs its packages, so dev does not contain them.
 mutate: .venv/.dev

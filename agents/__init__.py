@@ -9,65 +9,97 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from vivavoce.agents.agent import Agent, CompletedTurn, EmptyReply, StopResponse
+    from vivavoce.agents.agent import Agent, AgentOverrides, CompletedTurn, EmptyReply, StopResponse
     from vivavoce.agents.audio.background import BackgroundAudioConfig
     from vivavoce.agents.audio.recording.options import RecordingOptions
     from vivavoce.agents.core.speech_handle import SpeechHandle
+    from vivavoce.agents.history.checkpoint import Checkpoint, CheckpointStore, SqliteCheckpoints
     from vivavoce.agents.history.file_sinks import JsonLinesHistorySink, SqliteHistorySink
     from vivavoce.agents.history.sink import HistoryChange, HistorySink, MemoryHistorySink
-    from vivavoce.agents.job import get_job_context
+    from vivavoce.agents.job import JobContext, get_job_context
     from vivavoce.agents.mcp_servers import MCPServer, MCPServerHTTP, MCPServerStdio
     from vivavoce.agents.records import SessionReport, TurnRecord
-    from vivavoce.agents.session.handoff import Handoff
+    from vivavoce.agents.session.handoff_control import Handoff
     from vivavoce.agents.session.options import SessionOptions
     from vivavoce.agents.session.pipelines.change import PipelineChange
     from vivavoce.agents.session.session import AgentSession
+    from vivavoce.agents.speech.content_guard import ContentGuard, GuardedText, GuardVerdict
     from vivavoce.agents.speech.flow import ConversationFlow
     from vivavoce.agents.speech.limits import SpeechLimits
+    from vivavoce.agents.speech.model_judge import ModelJudge
     from vivavoce.agents.states import AgentState, CloseReason, UserState
+    from vivavoce.agents.tasks.group import TaskGroup
+    from vivavoce.agents.tasks.options import TaskOptions
+    from vivavoce.agents.tasks.ready.date_time import GetDateTime
+    from vivavoce.agents.tasks.ready.digit_code import GetDigitCode
+    from vivavoce.agents.tasks.ready.email import GetEmailAddress
+    from vivavoce.agents.tasks.ready.phone import GetPhoneNumber
+    from vivavoce.agents.tasks.ready.postal import GetPostalAddress, PostalAddress
+    from vivavoce.agents.tasks.ready.yes_no import AskYesOrNo
+    from vivavoce.agents.tasks.task import AgentTask
     from vivavoce.agents.telemetry.logs.log_export import SessionLogHandler
     from vivavoce.agents.telemetry.options import TelemetryOptions
     from vivavoce.agents.telemetry.telemetry import Telemetry
     from vivavoce.agents.tools.context import RunContext
-    from vivavoce.agents.transports.options import RoomOptions
+    from vivavoce.agents.transports.livekit.avatar_token import avatar_token
+    from vivavoce.agents.transports.options import AvatarOptions, RoomOptions, VideoInputOptions
     from vivavoce.agents.turn.barge_in.backchannels import backchannels_for
     from vivavoce.agents.turn.barge_in.policy import InterruptionMoment, InterruptionPolicy
     from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions, WakeUp
-    from vivavoce.agents.worker.job import JobContext
+    from vivavoce.agents.worker.crash_safety import CrashSafety
+    from vivavoce.agents.worker.executors.options import ProcessExecution, TaskExecution
     from vivavoce.agents.worker.options import WorkerOptions
     from vivavoce.agents.worker.worker import Worker
-    from vivavoce.pipelines.core.errors import ToolError
+    from vivavoce.pipelines.core.errors import TaskError, ToolError
     from vivavoce.pipelines.llm.chat_context import ChatContext
     from vivavoce.pipelines.llm.context_window import ContextWindow
-    from vivavoce.pipelines.llm.summary import LLMSummariser
+    from vivavoce.pipelines.llm.summary import LLMSummariser, SummaryWindow
     from vivavoce.pipelines.llm.tools import Tool, ToolChoice, function_tool
 
 _PLACES = {
     "Agent": "vivavoce.agents.agent",
+    "AgentOverrides": "vivavoce.agents.agent",
     "AgentSession": "vivavoce.agents.session.session",
     "AgentState": "vivavoce.agents.states",
+    "AgentTask": "vivavoce.agents.tasks.task",
+    "AskYesOrNo": "vivavoce.agents.tasks.ready.yes_no",
+    "AvatarOptions": "vivavoce.agents.transports.options",
     "BackgroundAudioConfig": "vivavoce.agents.audio.background",
     "ChatContext": "vivavoce.pipelines.llm.chat_context",
+    "Checkpoint": "vivavoce.agents.history.checkpoint",
+    "CheckpointStore": "vivavoce.agents.history.checkpoint",
     "CloseReason": "vivavoce.agents.states",
     "CompletedTurn": "vivavoce.agents.agent",
+    "ContentGuard": "vivavoce.agents.speech.content_guard",
     "ContextWindow": "vivavoce.pipelines.llm.context_window",
     "ConversationFlow": "vivavoce.agents.speech.flow",
+    "CrashSafety": "vivavoce.agents.worker.crash_safety",
     "EmptyReply": "vivavoce.agents.agent",
     "EndpointingOptions": "vivavoce.agents.turn.options",
-    "Handoff": "vivavoce.agents.session.handoff",
+    "GetDateTime": "vivavoce.agents.tasks.ready.date_time",
+    "GetDigitCode": "vivavoce.agents.tasks.ready.digit_code",
+    "GetEmailAddress": "vivavoce.agents.tasks.ready.email",
+    "GetPhoneNumber": "vivavoce.agents.tasks.ready.phone",
+    "GetPostalAddress": "vivavoce.agents.tasks.ready.postal",
+    "GuardVerdict": "vivavoce.agents.speech.content_guard",
+    "GuardedText": "vivavoce.agents.speech.content_guard",
+    "Handoff": "vivavoce.agents.session.handoff_control",
     "HistoryChange": "vivavoce.agents.history.sink",
     "HistorySink": "vivavoce.agents.history.sink",
     "InterruptionMoment": "vivavoce.agents.turn.barge_in.policy",
     "InterruptionOptions": "vivavoce.agents.turn.options",
     "InterruptionPolicy": "vivavoce.agents.turn.barge_in.policy",
-    "JobContext": "vivavoce.agents.worker.job",
+    "JobContext": "vivavoce.agents.job",
     "JsonLinesHistorySink": "vivavoce.agents.history.file_sinks",
     "LLMSummariser": "vivavoce.pipelines.llm.summary",
     "MCPServer": "vivavoce.agents.mcp_servers",
     "MCPServerHTTP": "vivavoce.agents.mcp_servers",
     "MCPServerStdio": "vivavoce.agents.mcp_servers",
     "MemoryHistorySink": "vivavoce.agents.history.sink",
+    "ModelJudge": "vivavoce.agents.speech.model_judge",
     "PipelineChange": "vivavoce.agents.session.pipelines.change",
+    "PostalAddress": "vivavoce.agents.tasks.ready.postal",
+    "ProcessExecution": "vivavoce.agents.worker.executors.options",
     "RecordingOptions": "vivavoce.agents.audio.recording.options",
     "RoomOptions": "vivavoce.agents.transports.options",
     "RunContext": "vivavoce.agents.tools.context",
@@ -76,8 +108,14 @@ _PLACES = {
     "SessionReport": "vivavoce.agents.records",
     "SpeechHandle": "vivavoce.agents.core.speech_handle",
     "SpeechLimits": "vivavoce.agents.speech.limits",
+    "SqliteCheckpoints": "vivavoce.agents.history.checkpoint",
     "SqliteHistorySink": "vivavoce.agents.history.file_sinks",
     "StopResponse": "vivavoce.agents.agent",
+    "SummaryWindow": "vivavoce.pipelines.llm.summary",
+    "TaskError": "vivavoce.pipelines.core.errors",
+    "TaskExecution": "vivavoce.agents.worker.executors.options",
+    "TaskGroup": "vivavoce.agents.tasks.group",
+    "TaskOptions": "vivavoce.agents.tasks.options",
     "Telemetry": "vivavoce.agents.telemetry.telemetry",
     "TelemetryOptions": "vivavoce.agents.telemetry.options",
     "Tool": "vivavoce.pipelines.llm.tools",
@@ -85,9 +123,11 @@ _PLACES = {
     "ToolError": "vivavoce.pipelines.core.errors",
     "TurnRecord": "vivavoce.agents.records",
     "UserState": "vivavoce.agents.states",
+    "VideoInputOptions": "vivavoce.agents.transports.options",
     "WakeUp": "vivavoce.agents.turn.options",
     "Worker": "vivavoce.agents.worker.worker",
     "WorkerOptions": "vivavoce.agents.worker.options",
+    "avatar_token": "vivavoce.agents.transports.livekit.avatar_token",
     "backchannels_for": "vivavoce.agents.turn.barge_in.backchannels",
     "function_tool": "vivavoce.pipelines.llm.tools",
     "get_job_context": "vivavoce.agents.job",
@@ -95,16 +135,31 @@ _PLACES = {
 
 __all__ = [
     "Agent",
+    "AgentOverrides",
     "AgentSession",
     "AgentState",
+    "AgentTask",
+    "AskYesOrNo",
+    "AvatarOptions",
     "BackgroundAudioConfig",
     "ChatContext",
+    "Checkpoint",
+    "CheckpointStore",
     "CloseReason",
     "CompletedTurn",
+    "ContentGuard",
     "ContextWindow",
     "ConversationFlow",
+    "CrashSafety",
     "EmptyReply",
     "EndpointingOptions",
+    "GetDateTime",
+    "GetDigitCode",
+    "GetEmailAddress",
+    "GetPhoneNumber",
+    "GetPostalAddress",
+    "GuardVerdict",
+    "GuardedText",
     "Handoff",
     "HistoryChange",
     "HistorySink",
@@ -118,7 +173,10 @@ __all__ = [
     "MCPServerHTTP",
     "MCPServerStdio",
     "MemoryHistorySink",
+    "ModelJudge",
     "PipelineChange",
+    "PostalAddress",
+    "ProcessExecution",
     "RecordingOptions",
     "RoomOptions",
     "RunContext",
@@ -127,8 +185,14 @@ __all__ = [
     "SessionReport",
     "SpeechHandle",
     "SpeechLimits",
+    "SqliteCheckpoints",
     "SqliteHistorySink",
     "StopResponse",
+    "SummaryWindow",
+    "TaskError",
+    "TaskExecution",
+    "TaskGroup",
+    "TaskOptions",
     "Telemetry",
     "TelemetryOptions",
     "Tool",
@@ -136,9 +200,11 @@ __all__ = [
     "ToolError",
     "TurnRecord",
     "UserState",
+    "VideoInputOptions",
     "WakeUp",
     "Worker",
     "WorkerOptions",
+    "avatar_token",
     "backchannels_for",
     "function_tool",
     "get_job_context",

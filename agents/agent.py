@@ -3,27 +3,49 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from vivavoce.agents.mcp_servers import MCPServer
-from vivavoce.pipelines.core.checks import check_items, check_text
+from vivavoce.pipelines.core.checks import check_instance, check_items, check_text, shown
 from vivavoce.pipelines.core.errors import (
     ConfigurationError,
     SessionClosedError,
     SessionError,
     SessionNotStartedError,
 )
+from vivavoce.pipelines.events import UserFinal, UserInterim
+from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent
 from vivavoce.pipelines.llm.chat_context import ChatContext
+from vivavoce.pipelines.llm.context_window import ContextPolicy
 from vivavoce.pipelines.llm.tools import Tool
 from vivavoce.pipelines.media.frame import AudioFrame
+from vivavoce.pipelines.speech import ComponentSet
+from vivavoce.pipelines.tts.base import AudioChunk
 
 if TYPE_CHECKING:
     from vivavoce.agents.session.session import AgentSession
 
 Session: TypeAlias = "AgentSession[Any]"
 """The session's type for modules below `agents.session`: the only import upwards, for type checkers alone."""
+
+
+Hook = Literal[
+    "llm_stage",
+    "on_empty_reply",
+    "on_speech_in",
+    "on_speech_out",
+    "on_user_turn_completed",
+    "stt_stage",
+    "tts_stage",
+]
+"""The hooks that a session looks for in an agent's class before it calls them."""
+
+Generate: TypeAlias = Callable[[GenerateRequest], AsyncIterator[LLMEvent | AudioChunk]]
+"""The model of a pipeline, for `Agent.llm_stage`."""
+Speak: TypeAlias = Callable[[str | AsyncIterator[str]], AsyncIterator[AudioChunk]]
+"""The voice of a pipeline, for `Agent.tts_stage`."""
 
 
 class StopResponse(Exception):  # noqa: N818 - a signal, named as the field does
@@ -84,6 +106,29 @@ class AgentUpdate:
     tools_removed: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentOverrides(ComponentSet):
+    """Components that a session uses while an agent has the conversation, in place of its pipeline's own.
+
+    They take over in the handoff to the agent, after the other agent's `on_exit` and before its own `on_enter`; in the
+    handoff from it the pipeline gets its own back. The code that made a component closes it, when the session is over.
+
+    Args:
+        stt, llm, tts, vad, denoise, turn_detector: None: the pipeline's own.
+        context: Chooses the part of the earlier conversation that the agent's model gets: a function, also an async
+            one, of a `ChatContext`, called in the handoff. `ContextWindow(max_items=10)` cuts it, `SummaryWindow(...)`
+            summarises it, `lambda context: ChatContext()` drops it. None: all of it. `session.history` stays whole.
+            If it fails, that is an `error` event, and the agent gets all of it.
+    """
+
+    context: ContextPolicy | None = None
+
+    def __post_init__(self) -> None:
+        ComponentSet.__post_init__(self)
+        if self.context is not None and not callable(self.context):
+            raise ConfigurationError(f"context must be a function of a ChatContext, got {shown(self.context)}")
+
+
 class Agent:
     """The side of a conversation that talks to the caller. Subclass it, give it tools and hooks.
 
@@ -91,11 +136,15 @@ class Agent:
         instructions: The model's instructions: its role and its rules.
         tools: Functions beside the methods marked with `function_tool`.
         mcp_servers: Servers with further tools, connected while the agent is in a session.
+        overrides: Components, and a view of the conversation, of its own.
         id: For records; the class's name by default.
     Raises:
         ConfigurationError: An argument has the wrong type, two tools have one name, a tool's parameters cannot be
             described to a model, or an audio hook is async.
     """
+
+    _is_task: ClassVar[bool] = False
+    """Whether it is an `AgentTask`, which gives the conversation back."""
 
     def __init__(
         self,
@@ -103,6 +152,7 @@ class Agent:
         *,
         tools: Sequence[Tool[..., Any] | Callable[..., Any]] = (),
         mcp_servers: Sequence[MCPServer] = (),
+        overrides: AgentOverrides | None = None,
         id: str | None = None,
     ) -> None:
         self._instructions = check_text("instructions", instructions)
@@ -121,6 +171,8 @@ class Agent:
         self.mcp_servers = check_items(
             "mcp_servers", mcp_servers, MCPServer, remedy=remedy, show=lambda given: f"a {type(given).__name__}"
         )
+        check_instance("overrides", overrides, AgentOverrides, or_none=True)
+        self.overrides = overrides or AgentOverrides()
         self._control = AgentControl(self)
 
     @property
@@ -201,6 +253,39 @@ class Agent:
 
         It runs beside the conversation, within `hook_timeout` (speech apart), and may `say` and await it.
         """
+
+    async def stt_stage(
+        self, transcripts: AsyncIterator[UserFinal | UserInterim]
+    ) -> AsyncGenerator[UserFinal | UserInterim, None]:
+        """Change the caller's transcripts: an async generator that reads them and yields those that the session takes.
+
+        It may change words (`dataclasses.replace(transcript, text=…)`), leave a transcript out, or add one. One that it
+        keeps for longer than `SpeechLimits.stt_stage`, or has when it raises, goes on unchanged.
+        """
+        async for transcript in transcripts:
+            yield transcript
+
+    async def llm_stage(
+        self, request: GenerateRequest, generate: Generate
+    ) -> AsyncGenerator[LLMEvent | AudioChunk | str, None]:
+        """Change a model step: an async generator that asks the model by `generate(request)` and yields its events.
+
+        It may change the request (`dataclasses.replace(request, extra_instructions=…)`), the events, or answer without
+        the model; text may be yielded as `str`. The history and the voice get its text. An answer that a realtime
+        model's server began is there already: changes of its request have no effect. A realtime model's audio is not
+        changed by its text.
+        """
+        async for event in generate(request):
+            yield event
+
+    async def tts_stage(self, text: AsyncIterator[str], speak: Speak) -> AsyncGenerator[AudioChunk, None]:
+        """Change the voice: an async generator that has the text spoken by `speak(text)` and yields its audio.
+
+        It may change the text, such as by tags or spellings for the voice, or the audio. The history keeps the text of
+        the model. It does not get the audio that a realtime model makes itself.
+        """
+        async for chunk in speak(text):
+            yield chunk
 
     def on_speech_in(self, frame: AudioFrame) -> None:
         """20 ms of the caller, as the pipeline receives them. On the audio path: must not block."""
@@ -311,13 +396,16 @@ class AgentControl(Membership):
         if self._on_update is not None:
             self._on_update(update)
 
+    @property
+    def is_task(self) -> bool:
+        """Whether the agent is an `AgentTask`."""
+        return self._agent._is_task
+
     def set_server_tools(self, tools: Sequence[Tool[..., Any]]) -> None:
         """Set the tools of its connected MCP servers."""
         self.server_tools = tuple(tools)
 
-    def overrides(
-        self, hook: Literal["on_empty_reply", "on_speech_in", "on_speech_out", "on_user_turn_completed"]
-    ) -> bool:
+    def overrides(self, hook: Hook) -> bool:
         """Return whether the agent's class has its own `hook`; a hook that it does not have costs nothing."""
         return getattr(type(self._agent), hook) is not getattr(Agent, hook)
 

@@ -63,9 +63,11 @@ class AgentChanged(SessionEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineChanged(SessionEvent):
-    """The session changed its pipeline, from and to these names; `session.pipeline` is the new one.
+    """The session changed its pipeline; `session.pipeline` is the new one.
 
     Args:
+        old: Name of the pipeline before.
+        pipeline: Name of the new one.
         components: The parts of the new one.
     """
 
@@ -77,7 +79,12 @@ class PipelineChanged(SessionEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserTranscript(SessionEvent):
-    """The user's words; an interim is replaced by the next one."""
+    """The user's words; an interim is replaced by the next one.
+
+    Args:
+        text: The words of this transcript alone; a turn may have several finals.
+        is_final: Whether the recogniser will not change them any more.
+    """
 
     name: ClassVar[str] = "user_transcript"
     text: str = field(repr=False)
@@ -93,7 +100,11 @@ class TranscriptMissing(SessionEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserTurnLimitReached(SessionEvent):
-    """A limit ended the user's turn of `words` words and `seconds` seconds, although the user may still be talking."""
+    """A limit ended the user's turn of `words` words and `seconds` seconds, although the user may still be talking.
+
+    Args:
+        limit: The option of `EndpointingOptions` that was reached.
+    """
 
     name: ClassVar[str] = "user_turn_limit_reached"
     limit: Literal["max_turn_words", "max_turn_duration"]
@@ -103,7 +114,12 @@ class UserTurnLimitReached(SessionEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeechCreated(SessionEvent):
-    """A speech was requested, by `say`, `reply` or a user turn."""
+    """A speech was requested.
+
+    Args:
+        speech_id: The id of its `SpeechHandle`.
+        kind: "say", "reply", or "turn" for the answer to a turn of the user.
+    """
 
     name: ClassVar[str] = "speech_created"
     speech_id: str
@@ -112,7 +128,11 @@ class SpeechCreated(SessionEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FalseInterruption(SessionEvent):
-    """Sounds without words paused the agent, and it continues."""
+    """Sounds without words paused the agent, and it continues.
+
+    Args:
+        speech_id: The speech that continues.
+    """
 
     name: ClassVar[str] = "false_interruption"
     speech_id: str
@@ -120,7 +140,11 @@ class FalseInterruption(SessionEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnCompleted(SessionEvent):
-    """A turn has its outcome."""
+    """A turn has its outcome.
+
+    Args:
+        record: Its outcome, stages and interruptions, and its words with `capture_content`.
+    """
 
     name: ClassVar[str] = "turn_completed"
     record: TurnRecord
@@ -128,7 +152,13 @@ class TurnCompleted(SessionEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolStarted(SessionEvent):
-    """A tool call begins; `ToolCalled` follows when it is complete."""
+    """A tool call begins; `ToolCalled` follows when it is complete.
+
+    Args:
+        tool: The tool's name.
+        call_id: The model's id of the call.
+        arguments: As JSON, in the model's words.
+    """
 
     name: ClassVar[str] = "tool_started"
     tool: str
@@ -138,7 +168,16 @@ class ToolStarted(SessionEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCalled(SessionEvent):
-    """A tool call is complete."""
+    """A tool call is complete.
+
+    Args:
+        tool: The tool's name.
+        call_id: The model's id of the call.
+        arguments: As JSON, in the model's words.
+        output: Given to the model.
+        is_error: Whether the call failed; `output` then describes the failure.
+        seconds: How long it ran.
+    """
 
     name: ClassVar[str] = "tool_called"
     tool: str
@@ -158,8 +197,24 @@ class WakeUpFired(SessionEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KeyPressed(SessionEvent):
+    """The caller pressed a key of a telephone (DTMF).
+
+    Args:
+        key: One of 0 to 9, *, # and A to D.
+    """
+
+    name: ClassVar[str] = "key_pressed"
+    key: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryItemAdded(SessionEvent):
-    """The history has a new item."""
+    """The history has a new item.
+
+    Args:
+        item: A message, tool call, its output, handoff or change of configuration.
+    """
 
     name: ClassVar[str] = "history_item_added"
     item: ChatItem
@@ -167,7 +222,11 @@ class HistoryItemAdded(SessionEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryItemReplaced(SessionEvent):
-    """An item of the history has new content under its old id."""
+    """An item of the history has new content under its old id.
+
+    Args:
+        item: A message, tool call, its output, handoff or change of configuration.
+    """
 
     name: ClassVar[str] = "history_item_replaced"
     item: ChatItem
@@ -175,7 +234,11 @@ class HistoryItemReplaced(SessionEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryItemRemoved(SessionEvent):
-    """An item was removed from the history: a hook dropped its turn, or the application removed it."""
+    """An item was removed from the history: a hook dropped its turn, or the application removed it.
+
+    Args:
+        item: Its last content.
+    """
 
     name: ClassVar[str] = "history_item_removed"
     item: ChatItem
@@ -204,21 +267,29 @@ class ErrorOccurred(SessionEvent):
     """A part of the session failed.
 
     Args:
+        error: The exception; a `ProviderError` if a provider failed.
         source: The part: a component ("llm", "tts", "stt", "vad", "denoise", "turn_detector", "realtime_model"), "text"
             (given to `say`), "tool", "handler", "hook", "policy", "room" (its transport gave no text where text is
-            needed), "turn" (a rule of the turn machine is at fault) …
+            needed), "avatar" (it is missing or lost), "turn" (a rule of the turn machine is at fault) …
         is_recovered: Whether the session continues without any loss.
+        successor: Provider and model of the component that took the place of the one that failed, for the members of
+            a fallback; `error.provider` is the one that failed. Empty elsewhere.
     """
 
     name: ClassVar[str] = "error"
     error: Exception
     source: str
     is_recovered: bool = False
+    successor: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Closed(SessionEvent):
-    """The session is over; nothing follows."""
+    """The session is over; nothing follows.
+
+    Args:
+        report: The reason, and the steps of the close with their times and errors.
+    """
 
     name: ClassVar[str] = "closed"
     report: CloseReport
@@ -228,6 +299,9 @@ class Closed(SessionEvent):
 class SpeechIn(SessionEvent):
     """20 ms of the caller, as the pipeline receives them. Not queued: handlers run on the audio path and must not
     block.
+
+    Args:
+        frame: Mono PCM.
     """
 
     name: ClassVar[str] = "on_speech_in"
@@ -236,7 +310,11 @@ class SpeechIn(SessionEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpeechOut(SessionEvent):
-    """A frame written to the room. Not queued: handlers run on the audio path and must not block."""
+    """A frame written to the room. Not queued: handlers run on the audio path and must not block.
+
+    Args:
+        frame: Mono PCM.
+    """
 
     name: ClassVar[str] = "on_speech_out"
     frame: AudioFrame
@@ -252,6 +330,7 @@ EVENT_TYPES: tuple[type[SessionEvent], ...] = (
     HistoryItemAdded,
     HistoryItemRemoved,
     HistoryItemReplaced,
+    KeyPressed,
     PipelineChanged,
     SpeechCreated,
     SpeechIn,

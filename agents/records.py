@@ -21,12 +21,12 @@ class StageRecord:
     """A piece of the silence between the user's last sound and the agent's first.
 
     Args:
-        name: `vad_silence`, `transcript_wait`, `end_of_turn_decision`, `endpointing_wait`, `hook`,
-            `model_first_token` (with a conversation flow `flow_first_text`), `first_sentence`, `tts_first_byte`,
-            `tools`, `handoff` (hooks and speech of the two agents before the answer), `queue`, `playout` or
-            `unattributed` (the session's own code, and delays of its event loop before the request to a provider). Of
-            a turn that a realtime model's server ended: `server_vad_silence` (until it reported the silence),
-            `server_end_of_turn` (until it announced its answer), `server_first_output`, then as above.
+        name: `vad_silence`, `transcript_wait`, `end_of_turn_decision`, `endpointing_wait`, `hook`, `guard` (the content
+            guard), `model_first_token` (with a conversation flow `flow_first_text`), `first_sentence`,
+            `tts_first_byte`, `tools`, `handoff` (hooks and speech of the two agents before the answer), `queue`,
+            `playout` or `unattributed` (the session's own code, and delays of its event loop before the request to a
+            provider). Of a turn that a realtime model's server ended: `server_vad_silence` (until it reported the
+            silence), `server_end_of_turn` (until it announced its answer), `server_first_output`, then as above.
         owner: The part that could make it shorter.
         seconds: Time on the critical path, not the provider's own duration.
     """
@@ -115,6 +115,42 @@ class RetryRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FallbackRecord:
+    """A component failed within the turn, and another one took its place.
+
+    Args:
+        component: `stt`, `llm`, `tts` …
+        provider: Provider and model of the one that failed, such as `openai/gpt-4o`.
+        successor: Those of the other one.
+        error: The failure's text, without content.
+        at: Seconds from the session's start.
+    """
+
+    component: str
+    provider: str
+    successor: str
+    error: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GuardRecord:
+    """A verdict of the content guard within the turn.
+
+    Args:
+        said_by: Who said the text.
+        action: What became of it; after an error the action by `ContentGuard.on_failure`.
+        seconds: How long the verdict took.
+        error: The failure of the guard, without content.
+    """
+
+    said_by: Literal["agent", "caller"]
+    action: Literal["pass", "hold", "replace", "end"]
+    seconds: float
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WaitRecord:
     """The cost of a configured wait for the caller in this turn.
 
@@ -174,6 +210,8 @@ class TurnMeasures:
     generated_seconds: float = 0.0
     interruptions: tuple[InterruptionRecord, ...] = ()
     retries: tuple[RetryRecord, ...] = ()
+    fallbacks: tuple[FallbackRecord, ...] = ()
+    guards: tuple[GuardRecord, ...] = ()
     waits: tuple[WaitRecord, ...] = ()
     usage: UsageRecord = UsageRecord()
 
@@ -271,6 +309,7 @@ class ErrorRecord:
         is_recovered: Whether the session continued without any loss.
         times: How often it happened, for code that is called for each frame: a handler of `on_speech_in` or
             `on_speech_out`, and the agent's hooks of these names. The `error` event comes the first time only.
+        successor: As in the event.
     """
 
     at: float
@@ -278,6 +317,7 @@ class ErrorRecord:
     error: str
     is_recovered: bool = False
     times: int = 1
+    successor: str = ""
 
 
 DropReason = Literal["noise", "transcript_missing", "cleared", "backchannel", "merged", "closed"]

@@ -32,7 +32,7 @@ def make_session() -> AgentSession[None]:
     model = openai.RealtimeModel(
         model=os.environ.get("REALTIME_MODEL"), base_url=os.environ.get("OPENAI_BASE_URL"), api_key=None
     )
-    session = AgentSession[None](Host(), RealtimePipeline(model))
+    session = AgentSession(Host(), RealtimePipeline(model))
     session.on(ConnectionReplaced, lambda event: print(f"a new connection ({event.reason}), gap {event.gap:.2f} s"))
     return session
 

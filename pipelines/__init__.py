@@ -13,14 +13,23 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from vivavoce.pipelines.cascading import CascadingOptions, CascadingPipeline
+    from vivavoce.pipelines.llm.fallback import FallbackLLM, FallbackLLMOptions
     from vivavoce.pipelines.pipeline import Pipeline
     from vivavoce.pipelines.realtime import RealtimeOptions, RealtimePipeline
     from vivavoce.pipelines.realtime_model.fallback import FallbackRealtime
+    from vivavoce.pipelines.stt.fallback import FallbackSTT, FallbackSTTOptions
+    from vivavoce.pipelines.tts.fallback import FallbackTTS, FallbackTTSOptions
 
 _PLACES = {
     "CascadingOptions": "cascading",
     "CascadingPipeline": "cascading",
+    "FallbackLLM": "llm.fallback",
+    "FallbackLLMOptions": "llm.fallback",
     "FallbackRealtime": "realtime_model.fallback",
+    "FallbackSTT": "stt.fallback",
+    "FallbackSTTOptions": "stt.fallback",
+    "FallbackTTS": "tts.fallback",
+    "FallbackTTSOptions": "tts.fallback",
     "Pipeline": "pipeline",
     "RealtimeOptions": "realtime",
     "RealtimePipeline": "realtime",
@@ -29,7 +38,13 @@ _PLACES = {
 __all__ = [
     "CascadingOptions",
     "CascadingPipeline",
+    "FallbackLLM",
+    "FallbackLLMOptions",
     "FallbackRealtime",
+    "FallbackSTT",
+    "FallbackSTTOptions",
+    "FallbackTTS",
+    "FallbackTTSOptions",
     "Pipeline",
     "RealtimeOptions",
     "RealtimePipeline",

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
 
+import anyio
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskStatus
 
 from vivavoce.pipelines.core.boundary import guarded
 from vivavoce.pipelines.core.checks import check_instance
-from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError
+from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError, first_error
 from vivavoce.pipelines.core.retry import RetryOptions, retry_stream
+from vivavoce.pipelines.core.tending import Tending
 from vivavoce.pipelines.denoise.base import Denoiser
 from vivavoce.pipelines.listening.ears import Ears
+from vivavoce.pipelines.listening.ears_change import EarsChange
 from vivavoce.pipelines.llm.base import LLM, LLM_EVENTS, Done, GenerateRequest, LLMEvent, Usage
 from vivavoce.pipelines.media.frame import AudioFrame
-from vivavoce.pipelines.pipeline import Pipeline, PipelineCapabilities, PipelineConnection, PipelineContext
+from vivavoce.pipelines.pipeline import (
+    ConnectionChange,
+    Pipeline,
+    PipelineCapabilities,
+    PipelineConnection,
+    PipelineContext,
+)
+from vivavoce.pipelines.speaking.text_voice import TextVoice
 from vivavoce.pipelines.speaking.voice import Voice
-from vivavoce.pipelines.speech import SpeechComponents, SpeechOptions, check_port
+from vivavoce.pipelines.speech import ComponentSet, SpeechComponents, SpeechOptions, check_port
 from vivavoce.pipelines.stt.base import STT
 from vivavoce.pipelines.tts.base import TTS, AudioChunk
 from vivavoce.pipelines.turn_detector.base import TurnDetector
@@ -48,14 +59,15 @@ class CascadingPipeline(Pipeline):
     time.
 
     Args:
-        stt: Without it the agent does not hear.
+        stt: Without it the agent does not hear; the caller may type.
         llm: Without it answers come from a ConversationFlow only.
-        tts: Without it the agent does not speak.
+        tts: Without it, beside an llm, the session is one of text: `say` and answers go to the room's text stream, and
+            the sent text counts as heard. The caller speaks, or types (`session.input.text`).
         vad: Reports when the user speaks; without it only transcripts show that.
         denoise: Cleans the audio before VAD, STT and turn detector.
         turn_detector: Judges pauses.
     Raises:
-        ConfigurationError: A component is of another port, or there is neither an stt nor a tts.
+        ConfigurationError: A component is of another port, or there is neither an stt nor an llm nor a tts.
         CapabilityError: A component needs another one that is missing.
     """
 
@@ -73,15 +85,32 @@ class CascadingPipeline(Pipeline):
         options: CascadingOptions | None = None,
     ) -> None:
         check_instance("options", options, CascadingOptions, or_none=True)
-        self.llm = llm
-        self.components = SpeechComponents(stt=stt, tts=tts, vad=vad, denoise=denoise, turn_detector=turn_detector)
         self.options = options or CascadingOptions()
-        self.text_filters = self.options.text_filters if tts is not None else ()
-        if stt is None and tts is None:
-            raise ConfigurationError("needed an stt or a tts, got neither; a pipeline listens or speaks")
+        if stt is None and llm is None and tts is None:
+            raise ConfigurationError("needed an stt, an llm or a tts, got none; a pipeline listens, answers or speaks")
         check_port("llm", llm, LLM)
-        self.components.check("CascadingPipeline")
+        self._compose(llm, SpeechComponents(stt=stt, tts=tts, vad=vad, denoise=denoise, turn_detector=turn_detector))
+
+    def _compose(self, llm: LLM | None, components: SpeechComponents) -> None:
+        components.check("CascadingPipeline")
+        self.llm = llm
+        self.components = components
+        self.text_filters = self.options.text_filters if components.tts is not None else ()
         self._connection: CascadingConnection | None = None
+
+    def _composed(self, components: ComponentSet) -> CascadingPipeline:
+        other = copy(self)
+        other._compose(components.llm or self.llm, self.components.having(components))
+        return other
+
+    def is_like(self, other: Pipeline) -> bool:
+        """Return whether `other` is a cascade of the same components and options."""
+        return (
+            isinstance(other, CascadingPipeline)
+            and other.llm is self.llm
+            and other.components == self.components
+            and other.options is self.options
+        )
 
     @property
     def capabilities(self) -> PipelineCapabilities:
@@ -92,12 +121,14 @@ class CascadingPipeline(Pipeline):
             present["llm"] = llm
         return PipelineCapabilities(
             can_listen=parts.stt is not None,
-            can_say=parts.tts is not None,
-            can_reply=llm is not None and parts.tts is not None,
+            can_say=parts.tts is not None or llm is not None,
+            speaks=parts.tts is not None,
+            can_reply=llm is not None,
             sends_transcripts=parts.stt is not None,
             supports_images=llm is not None and llm.capabilities.supports_images,
-            can_preempt=llm is not None and parts.tts is not None,
-            takes_flow=parts.tts is not None,
+            sees_turns=llm is not None and llm.capabilities.supports_images,
+            can_preempt=llm is not None,
+            takes_flow=parts.tts is not None or llm is not None,
             output_rate=parts.tts.capabilities.sample_rate if parts.tts else DEFAULT_OUTPUT_RATE,
             **parts.listening(self.options),
             components=tuple((kind, each.provider, each.model) for kind in _KINDS if (each := present.get(kind))),
@@ -122,16 +153,36 @@ class CascadingConnection(PipelineConnection):
     """One session's ears, model and voice."""
 
     def __init__(self, pipeline: CascadingPipeline, context: PipelineContext) -> None:
-        parts, options = pipeline.components, pipeline.options
-        self._llm = pipeline.llm
+        options = pipeline.options
+        self._context = context
         self._llm_retry = options.llm_retry
-        self._ears = Ears(parts, options, context)
-        self._voice = None if parts.tts is None else Voice(parts.tts, options, context.clock, context.emit)
+        self._ears = Ears(pipeline.components, options, context)
+        self._tending = pipeline.components.tending(pipeline.llm)
+        self._speak_with(pipeline, self._tending)
+
+    def _speak_with(self, pipeline: CascadingPipeline, tending: Tending) -> None:
+        """Have the model and the voice of that pipeline serve from the next request on."""
+        self._tending = self._tending.followed_by(tending)
+        tts, context = pipeline.components.tts, self._context
+        self._llm = pipeline.llm
+        self._voice: Voice | TextVoice | None = None
+        if tts is not None:
+            self._voice = Voice(tts, pipeline.options, context.clock, context.emit)
+        elif pipeline.llm is not None:
+            self._voice = TextVoice(DEFAULT_OUTPUT_RATE)
 
     async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
-        """Open the streams and recognise until cancelled. One task, and a second one for a turn detector."""
+        """Open the streams and recognise until cancelled. One task, and others for a turn detector and a fallback."""
         self._ears.open()
-        await self._ears.run(task_status=task_status)
+        if not self._tending.needs_task:
+            await self._ears.run(task_status=task_status)
+            return
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._tending.run)
+                await self._ears.run(task_status=task_status)
+        except ExceptionGroup as failures:
+            raise first_error(failures) from failures
 
     def push_audio(self, frame: AudioFrame) -> None:
         """Take the caller's next frame."""
@@ -174,6 +225,20 @@ class CascadingConnection(PipelineConnection):
     def predict_end_of_turn(self, text: str, agent_text: str) -> None:
         """Ask the turn detector in the background; a newer question or new speech replaces the question."""
         self._ears.predict_end_of_turn(text, agent_text)
+
+    def change(self, pipeline: Pipeline, on_failure: Callable[[Exception], None]) -> ConnectionChange | None:
+        """Return the change to another cascade, which keeps the streams of the components that stay."""
+        if not isinstance(pipeline, CascadingPipeline):
+            return None
+        tending = pipeline.components.tending(pipeline.llm)
+        return EarsChange(
+            self._ears,
+            pipeline.components,
+            self._context.emit,
+            on_take=partial(self._speak_with, pipeline, tending),
+            on_failure=on_failure,
+            tending=tending,
+        )
 
     async def aclose(self) -> None:
         """Free VAD, denoiser and detector; the recogniser's stream ended with `run()`."""

@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskStatus
 
-from vivavoce.pipelines.core.errors import ConfigurationError
+from vivavoce.pipelines.core.errors import ConfigurationError, VoiceError
 from vivavoce.pipelines.media.frame import AudioFrame, VideoFrame
 
 
@@ -21,17 +21,22 @@ class SinkCapabilities:
     Args:
         sample_rate: Hz of the frames for `write`.
         exact_position: Whether `queued()` and `clear()` are exact to the sample; else within 10 ms.
+        lead: Seconds of audio that the playout keeps in it.
+        is_remote: Whether another service plays the audio: it reports later when a speech has begun, and how much of a
+            cleared one was played. It gets no fades and no background audio.
     """
 
     sample_rate: int = 24000
     exact_position: bool = True
+    lead: float = 0.04
+    is_remote: bool = False
 
 
 class AudioSink(ABC):
     """Takes the agent's audio and plays it in real time.
 
-    The playout keeps at most 40 ms in it, so `write` never waits. A sink that must wait for another service has a
-    bounded queue.
+    The playout keeps at most `capabilities.lead` in it, so `write` never waits. A sink that must wait for another
+    service has a bounded queue.
     """
 
     @property
@@ -49,7 +54,25 @@ class AudioSink(ABC):
 
     @abstractmethod
     def clear(self) -> int:
-        """Drop the queued samples, with silence within 10 ms; return their number."""
+        """Drop the queued samples, with silence within 10 ms; return their number, a remote sink an estimate."""
+
+    def flush(self) -> None:
+        """The speech was written whole; a sink that streams it to a player ends the stream."""
+
+    def when_playing(self, callback: Callable[[], None]) -> None:
+        """Call `callback` once, when the first of the queued samples is played; `clear()` revokes it.
+
+        Called only for a remote sink, after the first frame of a speech.
+        """
+        callback()
+
+    def when_cleared(self, callback: Callable[[int], None]) -> None:
+        """Call `callback` once with the error of the last `clear()`: samples dropped beyond its estimate, or below 0.
+
+        Called only for a remote sink, right after `clear()`. The sink sets a limit for the report; without one, the
+        estimate stands.
+        """
+        callback(0)
 
 
 class TransportEvents(Protocol):
@@ -64,11 +87,22 @@ class TransportEvents(Protocol):
     def wants_video(self) -> bool:
         """Return whether a picture is wanted now; ask before making one, and call `video()` if it is."""
 
-    def video(self, frame: VideoFrame) -> None:
-        """Take a picture of the linked participant, after `wants_video()` returned True."""
+    def video(self, frame: VideoFrame, thumbnail: bytes = b"") -> None:
+        """Take a picture of the linked participant, after `wants_video()` returned True.
+
+        Args:
+            thumbnail: Grey values of its cells, a byte each, always of the same number: two pictures with nearly the
+                same are not both kept. Empty: the picture counts as new.
+        """
+
+    def video_stopped(self) -> None:
+        """The linked participant shows no video any more."""
 
     def text(self, text: str) -> None:
         """The linked participant typed something."""
+
+    def key(self, key: str) -> None:
+        """The linked participant pressed a key of a telephone (DTMF): one of 0 to 9, *, # and A to D."""
 
     def interrupt(self) -> None:
         """The linked participant pressed a button to stop the agent."""
@@ -81,6 +115,9 @@ class TransportEvents(Protocol):
 
     def closed(self, reason: str) -> None:
         """The room is gone for good."""
+
+    def failed(self, error: VoiceError, *, is_fatal: bool) -> None:
+        """A part of the transport failed. The call goes on, or, if it is fatal, the session closes with this error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

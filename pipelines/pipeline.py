@@ -8,15 +8,15 @@ one task that the session owns (`run`), and has no task group across two calls.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Protocol
 
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskStatus
 
 from vivavoce.pipelines.core.clock import Clock
-from vivavoce.pipelines.core.errors import ConfigurationError
+from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError
 from vivavoce.pipelines.events import (
     PipelineEvent,
     PipelineFailed,
@@ -33,10 +33,13 @@ from vivavoce.pipelines.llm.chat_context import ChatContext
 from vivavoce.pipelines.llm.remote_conversation import RemoteConversation
 from vivavoce.pipelines.llm.tools import Tool
 from vivavoce.pipelines.media.frame import AudioFrame
+from vivavoce.pipelines.speech import ComponentSet
 from vivavoce.pipelines.tts.base import AudioChunk
 from vivavoce.pipelines.tts.text_filters import TextFilter, prepare_filters
 
 __all__ = [
+    "ConnectionChange",
+    "ConnectionPart",
     "Pipeline",
     "PipelineCapabilities",
     "PipelineConnection",
@@ -61,6 +64,7 @@ class PipelineCapabilities:
     Args:
         can_listen: It understands the caller's audio.
         can_say: `speak()` speaks given text word for word.
+        speaks: Its answers are heard; else they are text only.
         can_reply: `generate()` makes answers.
         decides_turns: Who judges that a user turn is over: the session (`local`) or the model's server (`remote`).
         hears_audio: The model hears the caller's audio itself, and transcripts may be late or missing: speech is a turn
@@ -70,6 +74,8 @@ class PipelineCapabilities:
         sends_transcripts: User transcripts come.
         supports_images: `generate()` takes messages with pictures.
         takes_video: The model sees the pictures of `conversation.show()`.
+        sees_turns: Each call of `generate()` gets the whole conversation, and the user's messages may carry pictures of
+            the caller's video.
         can_preempt: `generate()` may be called before the user has stopped speaking, and closing it leaves no trace.
         takes_flow: Its answer's text may come from a ConversationFlow.
         output_rate: Hz of the audio that it makes.
@@ -83,6 +89,7 @@ class PipelineCapabilities:
 
     can_listen: bool = True
     can_say: bool = True
+    speaks: bool = True
     can_reply: bool = True
     decides_turns: Literal["local", "remote"] = "local"
     hears_audio: bool = False
@@ -91,6 +98,7 @@ class PipelineCapabilities:
     sends_transcripts: bool = True
     supports_images: bool = False
     takes_video: bool = False
+    sees_turns: bool = False
     can_preempt: bool = False
     takes_flow: bool = True
     output_rate: int = 24000
@@ -121,6 +129,44 @@ class PipelineContext:
     tools: Sequence[Tool[..., object]] = ()
     history: Callable[[], ChatContext] = ChatContext
     open_limit: float = 10.0
+
+
+ONSET_SECONDS = 0.5
+"""Seconds of audio before a change that new ears hear too."""
+
+
+class ConnectionPart(Protocol):
+    """A part of a connection that serves until it is cancelled or left."""
+
+    def __call__(self, *, task_status: TaskStatus[None]) -> Awaitable[None]: ...
+
+
+class ConnectionChange(ABC):
+    """A change of an open connection to another pipeline, which keeps the streams of all components that stay.
+
+    Call `open()`, run each of `parts` in a task until it is ready, then `take()`; `close()` in any case.
+    """
+
+    hears: bool = False
+    """Whether a component that hears the caller changes."""
+    parts: Sequence[ConnectionPart] = ()
+    """The long-running parts of the new components. They end once they are left."""
+
+    @abstractmethod
+    def open(self) -> None:
+        """Open the new streams that work without waiting.
+
+        Raises:
+            ProviderError: One cannot be opened.
+        """
+
+    @abstractmethod
+    def take(self) -> None:
+        """Have the new components serve from here on, and leave the old ones. Synchronous."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the streams that are not in use: the old ones after `take()`, else the new ones."""
 
 
 class PipelineConnection(ABC):
@@ -204,6 +250,15 @@ class PipelineConnection(ABC):
             is_history_changed: Earlier items were changed: a remote conversation has to start again.
         """
 
+    def change(self, pipeline: Pipeline, on_failure: Callable[[Exception], None]) -> ConnectionChange | None:
+        """Return the change of this connection to `pipeline`, which `Pipeline.having()` made; None if it needs a
+        connection of its own.
+
+        Args:
+            on_failure: Called if a new component is lost for good before `take()`.
+        """
+        return None
+
     async def aclose(self) -> None:
         """Free the resources that `run()` leaves behind; called after it has ended."""
 
@@ -236,6 +291,22 @@ class Pipeline(ABC):
         prepare_filters(self.text_filters)
         if self.fallback is not None:
             self.fallback.prepare()
+
+    def having(self, components: ComponentSet) -> Pipeline:
+        """Return a pipeline like this one, with these components in place of its own; this one itself if none is given.
+
+        Raises:
+            CapabilityError: It has no use for one of them, or they do not go together.
+        """
+        return self._composed(components) if any(components.given()) else self
+
+    def _composed(self, components: ComponentSet) -> Pipeline:
+        remedy = "use change_pipeline() with another pipeline"
+        raise CapabilityError(self.name, "a change of single components", remedy)
+
+    def is_like(self, other: Pipeline) -> bool:
+        """Return whether `other` has the same components and options."""
+        return other is self
 
     def check_free(self, connection: PipelineConnection | None) -> None:
         """Refuse to open a second connection.

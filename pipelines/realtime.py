@@ -31,7 +31,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing
+from copy import copy
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal
 
 import anyio
@@ -42,22 +44,30 @@ from vivavoce.pipelines import events as ev
 from vivavoce.pipelines.core.checks import check_choice, check_instance, shown
 from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError, ProviderError, first_error
 from vivavoce.pipelines.core.retry import RetryOptions, retry_stream
+from vivavoce.pipelines.core.tending import Tending
 from vivavoce.pipelines.denoise.base import Denoiser
 from vivavoce.pipelines.listening.ears import Ears
+from vivavoce.pipelines.listening.ears_change import EarsChange
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent, TextDelta, Usage
 from vivavoce.pipelines.llm.tools import Tool, ToolCall
 from vivavoce.pipelines.media.frame import AudioFrame
 from vivavoce.pipelines.media.resample import Resampler
-from vivavoce.pipelines.pipeline import Pipeline, PipelineCapabilities, PipelineConnection, PipelineContext
+from vivavoce.pipelines.pipeline import (
+    ConnectionChange,
+    Pipeline,
+    PipelineCapabilities,
+    PipelineConnection,
+    PipelineContext,
+)
 from vivavoce.pipelines.realtime_model import events as rt
 from vivavoce.pipelines.realtime_model.base import RealtimeModel, RealtimeSetup, TurnDetection
 from vivavoce.pipelines.realtime_model.conversation import ModelConversation
 from vivavoce.pipelines.realtime_model.reconnecting import ReconnectingModel
 from vivavoce.pipelines.realtime_model.turn_audio import TurnAudio
-from vivavoce.pipelines.speaking.at_rate import at_rate
 from vivavoce.pipelines.speaking.voice import Voice
-from vivavoce.pipelines.speech import SpeechComponents, SpeechOptions
+from vivavoce.pipelines.speech import ComponentSet, SpeechComponents, SpeechOptions
 from vivavoce.pipelines.stt.base import STT
+from vivavoce.pipelines.tts.at_rate import at_rate
 from vivavoce.pipelines.tts.base import TTS, AudioChunk
 from vivavoce.pipelines.turn_detector.base import TurnDetector
 from vivavoce.pipelines.vad.base import VAD
@@ -125,11 +135,15 @@ class RealtimePipeline(Pipeline):
         check_instance("options", options, RealtimeOptions, or_none=True)
         self.model = model
         self.fallback = fallback
-        self.components = SpeechComponents(stt=stt, tts=tts, vad=vad, denoise=denoise, turn_detector=turn_detector)
         self.options = options or RealtimeOptions()
-        self.text_filters = self.options.text_filters if tts is not None else ()
-        self.components.check("RealtimePipeline")
+        self._compose(SpeechComponents(stt=stt, tts=tts, vad=vad, denoise=denoise, turn_detector=turn_detector))
+
+    def _compose(self, components: SpeechComponents) -> None:
+        components.check("RealtimePipeline")
+        model, tts, vad = self.model, components.tts, components.vad
         can = model.capabilities
+        self.components = components
+        self.text_filters = self.options.text_filters if tts is not None else ()
         self.answers = self.options.answers or ("audio" if can.generates_audio else "text")
         """Whether the model answers with speech or with text."""
         self.turn_detection: TurnDetection = self.options.turn_detection or ("local" if vad is not None else "remote")
@@ -140,12 +154,26 @@ class RealtimePipeline(Pipeline):
             raise CapabilityError(model.provider, f"answers of {self.answers}", "leave out RealtimeOptions.answers")
         if self.turn_detection == "local" and vad is None:
             raise CapabilityError("realtime", "local turn detection", "give RealtimePipeline a vad")
-        if self.turn_detection == "remote" and turn_detector is not None:
+        if self.turn_detection == "remote" and components.turn_detector is not None:
             raise CapabilityError("realtime", "a turn detector beside the server's", "give RealtimePipeline a vad")
         if self.turn_detection not in can.turn_detection:
             remedy = "give RealtimePipeline a vad" if vad is None else "set RealtimeOptions.turn_detection='remote'"
             raise CapabilityError(model.provider, f"{self.turn_detection} turn detection", remedy)
         self._connection: RealtimePipelineConnection | None = None
+
+    def _composed(self, components: ComponentSet) -> RealtimePipeline:
+        if components.llm is not None:
+            remedy = "use change_pipeline(), with a RealtimePipeline of another model or a CascadingPipeline"
+            raise CapabilityError("realtime", "an llm", remedy)
+        other = copy(self)
+        other._compose(self.components.having(components))
+        return other
+
+    def is_like(self, other: Pipeline) -> bool:
+        """Return whether `other` has the same model, components and options."""
+        if not isinstance(other, RealtimePipeline) or other.model is not self.model:
+            return False
+        return (other.components, other.options) == (self.components, self.options)
 
     @property
     def capabilities(self) -> PipelineCapabilities:
@@ -191,7 +219,6 @@ class RealtimePipelineConnection(PipelineConnection):
 
     def __init__(self, pipeline: RealtimePipeline, context: PipelineContext) -> None:
         parts, options = pipeline.components, pipeline.options
-        self._pipeline = pipeline
         self._can = pipeline.model.capabilities
         self._clock = context.clock
         self._emit = context.emit
@@ -219,16 +246,25 @@ class RealtimePipelineConnection(PipelineConnection):
             model=self._turn_audio,
             model_rate=self._can.input_rate,
         )
-        self._voice = None if parts.tts is None else Voice(parts.tts, options, context.clock, context.emit)
+        self._tending = parts.tending()
+        self._speak_with(pipeline, self._tending)
+
+    def _speak_with(self, pipeline: RealtimePipeline, tending: Tending) -> None:
+        """Have the voice of that pipeline serve from the next request on."""
+        self._tending = self._tending.followed_by(tending)
+        tts = pipeline.components.tts
+        self._pipeline = pipeline
+        self._voice = None if tts is None else Voice(tts, pipeline.options, self._clock, self._emit)
 
     async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
         """Connect and take events until cancelled."""
         self._ears.open()
-        if not self._ears.needs_task:
+        if not self._ears.needs_task and not self._tending.needs_task:
             await self._model.run(task_status=task_status)
             return
         try:
             async with anyio.create_task_group() as group:
+                group.start_soon(self._tending.run)
                 await group.start(self._ears.run)
                 await self._model.run(task_status=task_status)
         except ExceptionGroup as failures:
@@ -346,6 +382,14 @@ class RealtimePipelineConnection(PipelineConnection):
         elif self._model.connection is not None:
             self._model.connection.update(instructions, tools)
 
+    def change(self, pipeline: Pipeline, on_failure: Callable[[Exception], None]) -> ConnectionChange | None:
+        """Return the change to another pipeline, if the model's setup stays; then its connection stays too."""
+        if not isinstance(pipeline, RealtimePipeline) or _setup_of(pipeline) != _setup_of(self._pipeline):
+            return None
+        tending = pipeline.components.tending()
+        take, parts = partial(self._speak_with, pipeline, tending), pipeline.components
+        return EarsChange(self._ears, parts, self._on_ears_event, on_take=take, on_failure=on_failure, tending=tending)
+
     async def aclose(self) -> None:
         """Free ears and voice; the model's connection ended with `run()`."""
         self.is_closed = True
@@ -450,3 +494,7 @@ _TAKES: dict[type, Callable[[RealtimePipelineConnection, Any], None]] = {
 
 def _is_answer(item: LLMEvent | AudioChunk) -> bool:
     return not isinstance(item, Usage)
+
+
+def _setup_of(pipeline: RealtimePipeline) -> tuple[object, ...]:
+    return pipeline.model, pipeline.answers, pipeline.turn_detection, pipeline.components.stt is None

@@ -1,16 +1,21 @@
-"""SpeechComponents and SpeechOptions: the components that listen and speak in either pipeline, and their options."""
+"""SpeechComponents and SpeechOptions: the components that listen and speak in either pipeline, and their options.
+
+`ComponentSet` names components that take the place of a pipeline's own.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import TypedDict
+from dataclasses import dataclass, field, fields
+from typing import Any, TypedDict
 
 from vivavoce.pipelines.core.checks import check_number, shown
 from vivavoce.pipelines.core.component import Component
 from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError
 from vivavoce.pipelines.core.retry import RetryOptions
+from vivavoce.pipelines.core.tending import Tending
 from vivavoce.pipelines.denoise.base import Denoiser
+from vivavoce.pipelines.llm.base import LLM
 from vivavoce.pipelines.stt.base import STT
 from vivavoce.pipelines.tts.base import TTS
 from vivavoce.pipelines.tts.sentences import SentenceOptions
@@ -87,11 +92,61 @@ class SpeechComponents:
             turn_detector_limit=None if self.turn_detector is None else options.turn_detector_limit,
         )
 
+    def having(self, others: ComponentSet) -> SpeechComponents:
+        """Return these components, with `others` in the places that those have."""
+        return SpeechComponents(
+            stt=others.stt or self.stt,
+            tts=others.tts or self.tts,
+            vad=others.vad or self.vad,
+            denoise=others.denoise or self.denoise,
+            turn_detector=others.turn_detector or self.turn_detector,
+        )
+
+    def tending(self, llm: Component | None = None) -> Tending:
+        """Return their background work, and that of `llm`."""
+        return Tending((self.stt, llm, self.tts))
+
     def present(self) -> Iterator[tuple[str, Component]]:
         """Yield kind and component of the present ones."""
         for kind in _PORTS:
             if (component := getattr(self, kind)) is not None:
                 yield kind, component
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComponentSet:
+    """Components that take the place of a pipeline's own; where one is None, the pipeline keeps its own.
+
+    Raises:
+        ConfigurationError: A component is of another port.
+    """
+
+    stt: STT | None = None
+    llm: LLM | None = None
+    tts: TTS | None = None
+    vad: VAD | None = None
+    denoise: Denoiser | None = None
+    turn_detector: TurnDetector | None = None
+
+    def __post_init__(self) -> None:
+        for kind, component in ComponentSet.given(self):
+            check_port(kind, component, LLM if kind == "llm" else _PORTS[kind])
+
+    def given(self) -> Iterator[tuple[str, Component]]:
+        """Yield kind and component of those that are not None."""
+        for each in fields(ComponentSet):
+            if (component := getattr(self, each.name)) is not None:
+                yield each.name, component
+
+    def over(self, others: ComponentSet) -> ComponentSet:
+        """Return these, and those of `others` in the places that these leave free."""
+        return ComponentSet(**{**dict(others.given()), **dict(self.given())})  # type: ignore[arg-type]
+
+    def but(self, others: ComponentSet) -> ComponentSet:
+        """Return those whose places `others` leaves free."""
+        taken = dict(others.given())
+        given: dict[str, Any] = {kind: component for kind, component in self.given() if kind not in taken}
+        return ComponentSet(**given)
 
 
 _PORTS: dict[str, type[Component]] = {

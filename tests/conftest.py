@@ -8,9 +8,14 @@ import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
+from kit.wanted import all_are_wanted
 from vivavoce.pipelines.testing import LOOP_LIMIT, LoopGuard
+
+hypothesis.settings.register_profile("house", deadline=None)  # a busy machine is late; pytest's timeout holds
+hypothesis.settings.load_profile("house")
 
 SETTLING_STEPS = 5
 """Loop iterations in which callbacks of closed objects may still run."""
@@ -23,6 +28,23 @@ FOREIGN_SETTLING = 1.0
 
 CHILD_SETTLING = 3.0
 """Seconds that child processes get to exit after the last test."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave tests that only `make test-all` runs out of other runs."""
+    if all_are_wanted():
+        return
+    left_out = [item for item in items if item.get_closest_marker("test_all") is not None]
+    items[:] = [item for item in items if item not in left_out]
+    config.hook.pytest_deselected(items=left_out)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def state_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Have the workers of the tests keep their calls in a folder of this run, not in the user's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from vivavoce.agents.audio.playout import Playout
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.states import AgentState
 from vivavoce.pipelines.core.checks import shown
-from vivavoce.pipelines.core.errors import ConfigurationError, describe
+from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError, describe
 from vivavoce.pipelines.media.audio_file import check_audio_file
 
 logger = logging.getLogger(__name__)
@@ -90,8 +90,25 @@ class BackgroundAudio:
         for config in self._configs:
             _check_file(config)
 
+    def check_sink(self) -> None:
+        """Check that the sink can play background audio.
+
+        Raises:
+            CapabilityError: Another service plays the agent's audio, such as an avatar.
+        """
+        if self._playout.is_remote:
+            raise CapabilityError(
+                "the avatar", "background audio", "leave out the background audio, or RoomOptions.avatar"
+            )
+
     def open(self) -> None:
-        """Begin the files that play from the start; the caller hears them when the playout begins."""
+        """Begin the files that play from the start; the caller hears them when the playout begins.
+
+        Raises:
+            CapabilityError: As `check_sink()`.
+        """
+        if any(config.enabled for config in self._configs):
+            self.check_sink()
         for config in self._configs:
             self._begin(config)
 

@@ -72,13 +72,22 @@ class HeardText:
         found = self._text.find(stripped, start_from)
         # A voice may report a changed text: the segment then takes as many of the next characters.
         start = found if found >= 0 else start_from
+        if last is not None and self._is_rest(stripped, last):  # another voice goes on in the middle of a sentence
+            last.char_end = start = last.char_end - len(stripped)
         segment = _Segment(sample, start, min(start + len(stripped), len(self._text)), [], [])
+        if last is not None and start < start_from:
+            last.said_length -= len(stripped)
         segment.said_before = last.said_before + last.said_length if last else start
         segment.said_length = len(said or stripped)
         if said:
             segment.said = SpokenText()
             segment.said.add(stripped, said)
         self._segments.append(segment)
+
+    def _is_rest(self, text: str, last: _Segment) -> bool:
+        """Whether `text` is the end of the newest segment, and not the text behind it."""
+        follows = self._text[last.char_end : last.char_end + len(text) + 8].lstrip()
+        return bool(text) and not follows.startswith(text) and self._text[: last.char_end].endswith(text)
 
     def end_segment(self, sample: int) -> None:
         """Note that the audio of the newest segment is complete at `sample`."""

@@ -2,23 +2,26 @@
 
 No task runs here: pushes and timers are synchronous calls. The position is the number of samples written less those
 that the sink still queues. A pause clears the sink, so that the speech resumes at the very sample where its fade began.
+A remote sink reports later where it has stopped; until then its estimate counts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import anyio
 
 from vivavoce.agents.audio.mixing import MixingSink
-from vivavoce.agents.audio.utterance import Utterance
+from vivavoce.agents.audio.remote_cut import RemoteCut
+from vivavoce.agents.audio.utterance import REWIND_SECONDS, Utterance
 from vivavoce.pipelines.core.clock import Clock, TimerHandle
 from vivavoce.pipelines.io import AudioSink
 from vivavoce.pipelines.media.frame import BYTES_PER_SAMPLE, FRAME_SECONDS, AudioFrame
 from vivavoce.pipelines.media.gain import ramp
 
-SINK_SECONDS = 2 * FRAME_SECONDS
-"""Seconds of audio that the sink holds at most."""
+REPORT_SECONDS = 1.0
+"""Seconds by which a remote sink's estimate of its position may be wrong."""
 FADE_IN_SECONDS = 0.01
 """Seconds of fade-in when a speech resumes that was paused with a fade."""
 
@@ -44,7 +47,13 @@ class Playout:
         self._sink: AudioSink | None = None
         self.rate = 0
         """Hz of the sink."""
+        self.rewind_seconds = REWIND_SECONDS
+        """Seconds of played audio that an utterance keeps for a pause."""
         self._frame = 0
+        self._most = 0  # samples in the sink from which on no frame is written
+        self._is_remote = False
+        self._starting: Utterance | None = None  # its first frame is written, and the remote sink has not begun it
+        self._remote_cut: RemoteCut | None = None  # the last one that the remote sink has not settled
         self._current: Utterance | None = None
         self._is_paused = False
         self._has_begun = False
@@ -62,8 +71,17 @@ class Playout:
     def open(self, sink: AudioSink) -> None:
         """Set the sink. Utterances can be made from now on, and wait."""
         self._sink = sink
-        self.rate = sink.capabilities.sample_rate
+        capabilities = sink.capabilities
+        self.rate, self._is_remote = capabilities.sample_rate, capabilities.is_remote
         self._frame = round(FRAME_SECONDS * self.rate)
+        # Half a sample of slack: a clock's float must not make a frame wait for another tick.
+        self._most = round(capabilities.lead * self.rate) - self._frame
+        self.rewind_seconds = REWIND_SECONDS + (capabilities.lead + REPORT_SECONDS if self._is_remote else 0.0)
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether another service plays the audio."""
+        return self._is_remote
 
     @property
     def is_open(self) -> bool:
@@ -123,6 +141,7 @@ class Playout:
         """Play on from where the pause's fade began, with a fade-in if it faded."""
         if self._is_paused:
             self._is_paused = False
+            self._remote_cut = None  # a position that is reported from now on comes too late
             self._tick()
 
     def stop(self, utterance: Utterance, fade: float = 0.0) -> int:
@@ -134,6 +153,17 @@ class Playout:
             self._silence(utterance, fade)
         self._end(utterance)
         return utterance.written
+
+    def when_settled(self, utterance: Utterance, callback: Callable[[int], None]) -> None:
+        """Call `callback` once with the samples that were played of an utterance which was just stopped.
+
+        It is called at once, but for a remote sink that has not reported yet where it stopped.
+        """
+        cut = self._remote_cut
+        if cut is not None and cut.utterance is utterance:
+            cut.when_settled(callback)
+        else:
+            callback(utterance.written)
 
     def silent_at(self) -> float:
         """Return the session clock at which the sink will be empty, a fade included."""
@@ -163,6 +193,11 @@ class Playout:
         self._run = 0
         if not utterance.written and utterance.started_at is not None:
             utterance.take_back()
+        if self._is_remote:
+            self._starting = None
+            self._remote_cut = cut = RemoteCut(utterance)
+            self._opened.when_cleared(cut.settle)
+            return
         gain = self._gain_at(utterance.written)
         self._fade_in = 0
         if fade > 0 and utterance.written > 0:  # unheard audio needs no fade
@@ -209,9 +244,7 @@ class Playout:
             return
         self._cancel_timer()
         sink = self._opened
-        # Half a sample of slack: a clock's float must not make a frame wait for another tick.
-        most = round(SINK_SECONDS * self.rate) - self._frame
-        queued = sink.queued()
+        queued, most = sink.queued(), self._most
         while queued <= most:
             missing = utterance.total - utterance.written
             if missing < self._frame and not utterance.is_finished:
@@ -223,10 +256,16 @@ class Playout:
             lead = 0 if self._mixing is None or utterance.started_at is not None else self._mixing.lead()
             self._write(self._faded_in(frame, utterance.written - frame.samples) if self._fade_in else frame)
             if utterance.started_at is None:
-                utterance.start(self._clock.now() + lead / self.rate)
+                if self._is_remote:
+                    self._await_start(utterance)
+                else:
+                    utterance.start(self._clock.now() + lead / self.rate)
+            queued = sink.queued()
+        if self._is_remote and utterance.is_finished and utterance.written == utterance.total:
+            sink.flush()
             queued = sink.queued()
         if self._on_progress is not None and utterance.started_at is not None:
-            self._on_progress(utterance, self.position(utterance), False)
+            self._on_progress(utterance, utterance.written - min(queued, self._run), False)
         if utterance.written < utterance.total or not utterance.is_finished:
             if queued > most:
                 self._arm((queued - most) / self.rate)
@@ -236,6 +275,16 @@ class Playout:
             self._end(utterance)
             if utterance.on_finished is not None:
                 utterance.on_finished(utterance)
+
+    def _await_start(self, utterance: Utterance) -> None:
+        if self._starting is not utterance:
+            self._starting = utterance
+            self._opened.when_playing(partial(self._has_started, utterance))
+
+    def _has_started(self, utterance: Utterance) -> None:
+        self._starting = None
+        if utterance is self._current and utterance.started_at is None:
+            utterance.start(self._clock.now())
 
     def _write(self, frame: AudioFrame) -> None:
         self._opened.write(frame)

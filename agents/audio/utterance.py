@@ -13,7 +13,7 @@ from vivavoce.pipelines.media.resample import Resampler
 from vivavoce.pipelines.tts.base import AudioChunk
 
 REWIND_SECONDS = 0.2
-"""Played audio that is kept for a pause: more than any sink's queue."""
+"""Played audio that is kept for a pause: more than the queue of any sink that is not remote."""
 LOOKAHEAD_SECONDS = 10.0
 """Unplayed audio from which `Utterance.room()` waits, so that a fast voice does not fill the memory."""
 
@@ -26,6 +26,7 @@ class Utterance:
         rate: Hz of the sink.
         on_started: Called with the utterance when its first frame is played.
         on_finished: Called with the utterance when its last frame has been played; not if it was stopped.
+        rewind_seconds: Played audio that is kept for a pause.
     """
 
     def __init__(
@@ -35,6 +36,7 @@ class Utterance:
         *,
         on_started: Callable[[Utterance], None] | None = None,
         on_finished: Callable[[Utterance], None] | None = None,
+        rewind_seconds: float = REWIND_SECONDS,
     ) -> None:
         self.speech_id = speech_id
         self.rate = rate
@@ -52,6 +54,7 @@ class Utterance:
         """`started_at` of a first frame that a pause took back at that very moment: none of it was heard."""
         self.is_finished = False
         self.written = 0
+        self._rewind = int(rewind_seconds * rate)
         self._audio = SampleStore()
         self._resampler: Resampler | None = None
         self._room: asyncio.Event | None = None
@@ -116,7 +119,7 @@ class Utterance:
         """Return up to `samples` samples from the write position, and move it behind them."""
         frame = self.peek(samples)
         self.written += frame.samples
-        self._audio.forget(self.written - int(REWIND_SECONDS * self.rate))
+        self._audio.forget(self.written - self._rewind)
         if self._room is not None and self.total - self.written <= LOOKAHEAD_SECONDS * self.rate:
             self._room.set()
             self._room = None
@@ -127,8 +130,8 @@ class Utterance:
         return AudioFrame(self._audio.read(self.written, samples), self.rate)
 
     def rewind(self, samples: int) -> None:
-        """Move the write position back by `samples` that were written and not played."""
-        self.written = max(self._audio.start, self.written - samples)
+        """Move the write position back by `samples` that were written and not played; forth, if it is below 0."""
+        self.written = min(self.total, max(self._audio.start, self.written - samples))
 
     def release(self) -> None:
         """Free the audio, which has been played or dropped."""

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import anyio
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from vivavoce.pipelines.stt.base import STTEvent
 
 CONNECT_LIMIT = 10.0
+PROBE_LIMIT = 3.0
 ANSWER_LIMIT = 20.0
 """Seconds for the agent to join and publish its track."""
 MAX_QUEUED = 0.025
@@ -79,12 +81,29 @@ async def connected(
         tell("answered")
         yield Connection(ears, room, source, far_end)
     except rtc.ConnectError as error:
+        if not await _is_open(url):
+            raise RoomError(f"no room answers at {url}; start `vivavoce dev app.py` first, or give --url") from error
         raise RoomError(f"the caller could not join {url}: {error}") from error
     except TimeoutError as error:
         raise RoomError("no agent answered the call in time; is a worker registered?") from error
     finally:
         with anyio.move_on_after(1.0, shield=True):
             await room.disconnect()
+        far_end.close()
+
+
+async def _is_open(url: str) -> bool:
+    """Return whether anything listens at the address of `url`: the SDK's error is text for people."""
+    parts = urlsplit(url)
+    try:
+        with anyio.fail_after(PROBE_LIMIT):
+            probe = await anyio.connect_tcp(
+                parts.hostname or "", parts.port or (443 if parts.scheme in ("wss", "https") else 80)
+            )
+    except (OSError, TimeoutError):
+        return False
+    await probe.aclose()
+    return True
 
 
 async def converse(

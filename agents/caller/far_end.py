@@ -66,6 +66,11 @@ class FarEnd:
                 if track.sid in self._voices:  # if it has not gone meanwhile
                     tasks.start_soon(self._follow, track, self._voices[track.sid][1])
 
+    def close(self) -> None:
+        """Forget the tracks that no `run()` has followed; after the room."""
+        self._subscribed.close()
+        self._to_follow.close()
+
     async def next_frame(self) -> AudioFrame:
         """Return the next 20 ms of the agent, when they are due."""
         return await self._mixer.next_frame()

@@ -24,6 +24,8 @@ from vivavoce.agents.cli.start_command import start
 from vivavoce.pipelines.core.errors import VoiceError
 from vivavoce.pipelines.core.process_end import run_process
 
+PROGRAM = "vivavoce"
+
 
 def _version(is_asked: bool) -> None:
     if is_asked:
@@ -32,7 +34,7 @@ def _version(is_asked: bool) -> None:
 
 
 app = typer.Typer(
-    name="vivavoce",
+    name=PROGRAM,
     help="Realtime voice agents in LiveKit rooms.",
     epilog="New here? Run: vivavoce demo",
     no_args_is_help=True,
@@ -84,7 +86,7 @@ def run_command() -> None:
     try:
         configure_logging()
         ignore_short_secrets()
-        app()
+        app(prog_name=PROGRAM)
     except VoiceError as error:
         complain(error)
         sys.exit(1)

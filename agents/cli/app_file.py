@@ -14,8 +14,8 @@ from typing import Any
 
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.cli.running import SPEECH_PACKAGES, need_packages
+from vivavoce.agents.job import JobContext
 from vivavoce.agents.session.session import AgentSession
-from vivavoce.agents.worker.job import JobContext
 from vivavoce.agents.worker.worker import Worker
 from vivavoce.pipelines.cascading import CascadingPipeline
 from vivavoce.pipelines.core.errors import ConfigurationError, VoiceError, own_traceback
@@ -73,9 +73,10 @@ def _found_worker(file: Path, module: ModuleType) -> Worker | None:
         worker: Worker = names[next(iter(workers.values()))]
         return worker
     if "entrypoint" in names:
-        if not inspect.iscoroutinefunction(names["entrypoint"]):
-            raise ConfigurationError(f"`entrypoint` in {file} must be an async function, got {names['entrypoint']!r}")
-        return Worker(names["entrypoint"])
+        try:
+            return Worker(names["entrypoint"])
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{file}: {error}") from None
     return None
 
 
@@ -110,12 +111,13 @@ def check_file(file: Path) -> None:
 
 
 def _import(file: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(file.stem, file)
+    name = file.stem.replace(".", "_")  # what is before a dot would be a package
+    spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
         raise ConfigurationError(f"{str(file)!r} is not a Python file; its name must end in .py")
     module = importlib.util.module_from_spec(spec)
     sys.path.insert(0, str(file.resolve().parent))  # as `python app.py` does, so that the app can import its neighbours
-    sys.modules[file.stem] = module  # dataclasses and pickles look up their module there
+    sys.modules[name] = module  # dataclasses and pickles look up their module there
     try:
         spec.loader.exec_module(module)
     except SyntaxError as error:

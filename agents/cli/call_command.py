@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ipaddress
 import logging
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import urlsplit
 
 import typer
 
@@ -32,7 +34,8 @@ def call(
 
     The caller joins the room, speaks the script's sentences, interrupts at the script's marks, and compares the answers
     with the script's expectations. Without --url (or LIVEKIT_URL) it calls the development room on this machine, the
-    room of `vivavoce room` or `vivavoce dev`. In the recordings, left is the caller and right the agent.
+    room of `vivavoce room` or `vivavoce dev`; a room on this machine needs no key, with --url too. In the recordings,
+    left is the caller and right the agent.
 
     A call in which the agent leaves before the end of the script fails at once, unless another agent takes over within
     the script's `takeover` seconds, for example at a save under `vivavoce dev`. A step's `expect` may allow the agent
@@ -55,7 +58,7 @@ def call(
         extras.append("espeak")
     for extra in extras:
         need_packages(extra, PACKAGES[extra])
-    server, key, secret = _account(url, api_key, api_secret)
+    server, key, secret = account(url, api_key, api_secret)
     options = CallOptions(
         url=server,
         api_key=key,
@@ -74,10 +77,26 @@ def call(
     raise typer.Exit(run(place))
 
 
-def _account(url: str | None, api_key: str | None, api_secret: str | None) -> tuple[str, str, str]:
+def account(url: str | None, api_key: str | None, api_secret: str | None) -> tuple[str, str, str]:
+    """Return URL, key and secret of the server to call; on this machine, those of the development room by default.
+
+    Raises:
+        ConfigurationError: The URL is malformed, or key or secret of another server are missing.
+    """
     from vivavoce.agents.dev_room.options import DEV_API_KEY, DEV_API_SECRET
 
     if not url:
         return DEVELOPMENT_URL, api_key or DEV_API_KEY, api_secret or DEV_API_SECRET
+    if not api_key and not api_secret and _is_here(url):
+        api_key, api_secret = DEV_API_KEY, DEV_API_SECRET
     server = given_server(url, api_key, api_secret)
     return server.url, server.api_key, server.api_secret
+
+
+def _is_here(url: str) -> bool:
+    """Return whether `url` is that of a server on this machine."""
+    try:
+        host = urlsplit(url).hostname or ""
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:  # another name, or no URL
+        return False

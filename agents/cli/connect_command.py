@@ -63,6 +63,7 @@ async def _join(app: App, place: Place, room: str, identity: str, metadata: str,
     from vivavoce.agents.cli.direct import DirectJob
     from vivavoce.agents.cli.live.follow import LocalWatch
     from vivavoce.agents.cli.live.view import View
+    from vivavoce.agents.worker.worker import shared_parts
 
     with View(console) as view:
         job = DirectJob(app.worker, place, LocalWatch(view, publishes_turns=True))
@@ -82,7 +83,7 @@ async def _join(app: App, place: Place, room: str, identity: str, metadata: str,
                     error = await job.run(room, identity, metadata)
                 finally:
                     with CancelScope(shield=True):
-                        await app.worker.close_shared()
+                        await shared_parts(app.worker).aclose()
                 tasks.cancel_scope.cancel()
         if error:
             view.problem(f"the agent failed: {error}")

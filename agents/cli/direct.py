@@ -3,38 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
 
 import anyio
 
 from vivavoce.agents.cli.demo.place import Place
-from vivavoce.agents.job import JobInfo, SessionWatch, watch_scope
-from vivavoce.agents.worker.executor import TaskExecutor
-from vivavoce.agents.worker.job import JobContext
-from vivavoce.agents.worker.options import AgentPermissions
+from vivavoce.agents.job import JobContext, JobInfo, SessionWatch, watch_scope
+from vivavoce.agents.server_access import Credentials
+from vivavoce.agents.worker.agent_token import agent_token
+from vivavoce.agents.worker.effects import JobEnded
+from vivavoce.agents.worker.executors.task import TaskExecutor
 from vivavoce.agents.worker.protocol import JobAssigned
-from vivavoce.agents.worker.worker import Worker
+from vivavoce.agents.worker.worker import Worker, shared_parts
 from vivavoce.pipelines.core.ids import new_id
-
-TOKEN_HOURS = 6
-
-
-def agent_token(place: Place, room: str, identity: str, permissions: AgentPermissions) -> str:
-    """Return a token with which `identity` joins `room` as an agent, like the token of a dispatched job."""
-    from livekit import api
-
-    grants = api.VideoGrants(
-        room_join=True,
-        room=room,
-        agent=True,
-        can_publish=permissions.can_publish,
-        can_subscribe=permissions.can_subscribe,
-        can_publish_data=permissions.can_publish_data,
-        can_update_own_metadata=permissions.can_update_metadata,
-        hidden=permissions.hidden,
-    )
-    token = api.AccessToken(place.api_key, place.api_secret).with_identity(identity).with_kind("agent")
-    return token.with_ttl(timedelta(hours=TOKEN_HOURS)).with_grants(grants).to_jwt()
 
 
 class DirectJob:
@@ -50,7 +30,13 @@ class DirectJob:
         self._worker = worker
         self._place = place
         self._watch = watch
-        options = replace(worker.options, url=place.url, api_key=place.api_key, api_secret=place.api_secret)
+        options = replace(
+            worker.options,
+            url=place.url,
+            api_key=place.api_key,
+            api_secret=place.api_secret,
+            crash_safety=None,  # no worker runs that could dispatch the call again
+        )
         self._executor = TaskExecutor(self._entrypoint, options, worker.shared)
         self._id = new_id("job")
         self._reason = ""
@@ -58,14 +44,15 @@ class DirectJob:
 
     async def run(self, room: str, identity: str, metadata: str = "") -> str:
         """Run the job to its end and return its error, empty if it succeeded."""
-        await self._worker.prewarm()
+        await shared_parts(self._worker).warm()
         job = JobInfo(id=self._id, room=room, agent_name=self._worker.agent_name, metadata=metadata)
-        token = agent_token(self._place, room, identity, self._worker.options.permissions)
+        account = Credentials(url=self._place.url, api_key=self._place.api_key, api_secret=self._place.api_secret)
+        token = agent_token(account, room, identity, self._worker.options.permissions)
         over = anyio.Event()
         errors: list[str] = []
 
-        def ended(job_id: str, error: str) -> None:
-            errors.append(error)
+        def ended(job: JobEnded) -> None:
+            errors.append(job.error)
             over.set()
 
         async with anyio.create_task_group() as tasks:

@@ -17,6 +17,7 @@ from vivavoce.agents.agent import Agent, Session
 from vivavoce.agents.core.hooks import Hooks
 from vivavoce.agents.core.inbox import Inbox
 from vivavoce.agents.core.log import SessionLog
+from vivavoce.agents.core.stage_observers import StageObservers
 from vivavoce.agents.states import CloseReason
 from vivavoce.agents.telemetry.observer import SessionObserver
 from vivavoce.pipelines.core.clock import Clock
@@ -82,6 +83,7 @@ class Closing:
         self.accepts_calls = True
         """Off once `on_exit` is done: the session takes no more calls."""
         self._scopes: list[CancelScope] = []
+        self._errors: list[Exception] | None = None
 
     @property
     def is_asked(self) -> bool:
@@ -103,6 +105,21 @@ class Closing:
         for scope in self._scopes:
             scope.cancel()
 
+    def begin(self) -> None:
+        """The steps of the close begin. Caller: `CloseSequence`."""
+        self._errors = []
+
+    def note(self, error: Exception) -> None:
+        """Blame the running step of the close for an error that a part reports; without effect before the steps."""
+        if self._errors is not None:
+            self._errors.append(error)
+
+    def take_errors(self) -> list[Exception]:
+        """Return the errors noted since the last call, for the step that ends. Caller: `CloseSequence`."""
+        errors, self._errors = self._errors, []
+        assert errors is not None, "begin() comes first"
+        return errors
+
     def refuse_calls(self) -> None:
         """Take no more calls: `on_exit` is done."""
         self.accepts_calls = False
@@ -122,7 +139,7 @@ class SessionContext:
         session: The session as the application knows it, to be handed to the application's code.
         session_id: For records and logs.
         agent, capabilities: The agent and the pipeline that the session begins with.
-        callback_timeout: Seconds for one run of an async event handler.
+        callback_timeout: Seconds for one run of an async event handler, or of an observer of a stage.
     """
 
     def __init__(
@@ -142,6 +159,7 @@ class SessionContext:
         self.log = SessionLog(session_id, clock, self.inbox, callback_timeout=callback_timeout)
         self.live = Live(agent, capabilities)
         self.closing = Closing()
+        self.stage_observers = StageObservers(self.hooks, lambda: self.group, limit=callback_timeout)
         self._group: TaskGroup | None = None
 
     def start(self, observer: SessionObserver, *, room: str, job_id: str) -> None:

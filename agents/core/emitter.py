@@ -13,7 +13,7 @@ from pyee import EventEmitter
 
 from vivavoce.agents.core.hooks import Hooks
 from vivavoce.agents.events import EVENT_TYPES, ErrorOccurred, SessionEvent, SpeechIn, SpeechOut
-from vivavoce.pipelines.core.checks import shown
+from vivavoce.pipelines.core.checks import nearest, shown
 from vivavoce.pipelines.core.errors import ConfigurationError, located
 
 logger = logging.getLogger(__name__)
@@ -63,17 +63,21 @@ class SessionEmitter:
         is_event = isinstance(key, type) and issubclass(key, SessionEvent)
         name = key if isinstance(key, str) else key.name if is_event else None
         if name not in self._names:
-            raise ConfigurationError(f"there is no event {shown(key)}; events: {', '.join(sorted(self._names))}")
+            near = nearest(key, self._names) if isinstance(key, str) else ""
+            meant = f"did you mean {near!r}? Events" if near else "events"
+            raise ConfigurationError(f"there is no event {shown(key)}; {meant}: {', '.join(sorted(self._names))}")
         return name
 
     def on(self, key: EventKey, handler: Handler, *, once: bool = False) -> None:
         """Call `handler` with each such event, or with the next one only.
 
         Raises:
-            ConfigurationError: There is no such event, it has this handler already, or it cannot have an async one.
+            ConfigurationError: There is no such event, it has this handler already, it cannot have an async one, or
+                the handler does not take the event as its only argument.
         """
         name = self.name_of(key)
         _check_handler(handler)
+        _check_signature(name, handler)
         if name in AUDIO_EVENTS and _is_async(handler):
             raise ConfigurationError(
                 f"a handler of {name!r} is called on the audio path and must be sync, got {shown(handler)}; "
@@ -177,6 +181,27 @@ def _check_handler(handler: Callable[..., Any]) -> None:
         hash(handler)
     except Exception as error:  # noqa: BLE001 - the application's own __hash__
         raise ConfigurationError(f"need a handler with a hash, got {shown(handler)}; give its method") from error
+
+
+def _check_signature(name: str, handler: Handler) -> None:
+    """Refuse a handler that could not be called with one event, in the line that adds it.
+
+    Raises:
+        ConfigurationError: It takes another number of arguments.
+    """
+    try:
+        signature = inspect.signature(handler)
+    except (TypeError, ValueError):  # a builtin that does not give one
+        return
+    try:
+        signature.bind(None)
+    except TypeError as error:
+        code = getattr(inspect.unwrap(handler), "__code__", None)
+        place = "" if code is None else f" (at {code.co_filename}:{code.co_firstlineno})"
+        raise ConfigurationError(
+            f"a handler of {name!r} is called with the event as its only argument, got {shown(handler)}{place} "
+            f"with the arguments {signature}: {error}; let it take one"
+        ) from None
 
 
 def _check_sync(result: object) -> None:

@@ -9,10 +9,15 @@
 | `on_enter` in the start | task | none (1) | fails the start | is cut | cuts: `on_enter` |
 | `on_enter` in a handoff | task | `hook_timeout` between | event `hook` | is cut | cuts: `on_enter` |
 | `on_exit` in a handoff | task | `hook_timeout` between | event `hook` | is cut | waits: `on_exit` |
+| `summary` of a task | handoff | none | event `hook` | (it cannot) | – |
 | `on_exit`, `cleanup` in the close | step | the step's | in the report | SessionError | is the step |
 | `on_user_turn_completed` | speech | `hook_timeout` without | event `hook` | waits, is cut | cuts: `speech` |
 | `on_turn_start` of a flow | speech | `hook_timeout` without | event `hook` | waits, is cut | cuts: `speech` |
 | `run` of a flow | speech | `llm_first_token`, `llm_stall` | fails the speech | waits, is cut | cuts: `speech` |
+| `llm_stage`, `tts_stage` | speech | those of model and voice | fails the speech | waits, is cut | cuts: `speech` |
+| `stt_stage` | task | `stt_stage` a transcript | event `stt_stage` | is cut | cuts it at its end |
+| observer of a stage | task | `callback_timeout` an item | event `observer` | goes on | waits: `handlers` |
+| `judge` of a content guard | task | `ContentGuard.limit` | event `guard` | is cut | cuts: `speech` |
 | `on_turn_end` of a flow | task | `hook_timeout` | event `hook` | is cut | waits: its `cleanup` |
 | `cleanup` of a replaced flow | task | `hook_timeout` | event `hook` | is cut | waits: its `cleanup` |
 | `cleanup` of a flow in the close | step | the step's | in the report | SessionError | is the step |
@@ -36,8 +41,12 @@ whole limit.
 
 *Its own speech* may be awaited in all of them, except in a tool of that very speech. `update_agent()` cannot be awaited
 in `on_enter`, `on_exit` and code that a speech waits for (`on_user_turn_completed`, `on_turn_start`, `run`), as it
-begins after them; `change_pipeline()` cannot be awaited in code that a speech waits for. Both raise a SessionError.
+begins after them; `change_pipeline()` and `change_component()` cannot be awaited in code that a speech waits for. All
+raise a SessionError.
 `interrupt()` may be awaited everywhere but in a thread; in a hook of a turn it stops the speech of the hook only.
+A *task* (`AgentTask`) may be awaited in all of them but sync ones, `on_exit` and `cleanup`: the limit of the code
+stands still meanwhile, and a speech or a handoff that waits for the code leaves the floor. The start goes on without
+an `on_enter` that awaits a task; its error is an event `hook` then, and the close cuts it.
 """
 
 from __future__ import annotations
@@ -61,7 +70,17 @@ from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
 logger = logging.getLogger(__name__)
 
 Kind = Literal[
-    "handler", "event", "wake-up", "callback", "agent hook", "turn hook", "flow hook", "consent", "start", "close step"
+    "handler",
+    "event",
+    "wake-up",
+    "callback",
+    "agent hook",
+    "turn hook",
+    "flow hook",
+    "guard",
+    "consent",
+    "start",
+    "close step",
 ]
 Clock = Literal["always", "while quiet", "between its speeches", "without its speeches"]
 """When a limit counts: at all times; while the session speaks nothing, anew after each speech; while nothing is spoken
@@ -69,9 +88,9 @@ that the code asked for, anew after each such speech; the same, but going on whe
 
 GOES_ON_AFTER_CLOSE = frozenset[Kind](("handler", "event", "wake-up", "callback"))
 """Code that may await the close. The close waits for the other code of these kinds, and cuts it then."""
-CUT_BY_CLOSE_AWAITED = frozenset[Kind](("agent hook", "flow hook"))
+CUT_BY_CLOSE_AWAITED = frozenset[Kind](("agent hook", "flow hook", "guard"))
 """Code that is cut where it awaits the close."""
-_TIMES_OUT = frozenset[Kind](("event", "turn hook", "flow hook"))
+_TIMES_OUT = frozenset[Kind](("event", "turn hook", "flow hook", "guard"))
 """Code whose limit is a TimeoutError for `error` events; of the other kinds it is a SessionError."""
 
 Call = Callable[[], Awaitable[object]]
@@ -124,7 +143,10 @@ class Run(CallSite):
         """Whether `cut()` has cancelled it."""
         self._scope = anyio.CancelScope(shield=is_shielded)
         self._is_over = False
+        self.is_let_go = False
+        """Whether the start does not wait for its end any more."""
         self._ended = anyio.Event()
+        self._off = anyio.Event()
         self._changed = anyio.Event()
 
     @property
@@ -205,6 +227,7 @@ class Run(CallSite):
         self._is_over = True
         self.hooks.ended(self)
         self._ended.set()
+        self._off.set()
         self._changed.set()
 
     def _note_late(self) -> Exception:
@@ -243,9 +266,18 @@ class Run(CallSite):
         """Have its error logged only, since nothing waits for it any more."""
         self.is_left_behind = True
 
+    def let_go(self, source: str) -> None:
+        """Let the start go on without its end: it waits for a task. Its error is reported as that of `source`."""
+        self.is_let_go, self.source = True, source
+        self._off.set()
+
     async def wait(self) -> None:
         """Wait for its end, however long."""
         await self._ended.wait()
+
+    async def wait_or_let_go(self) -> None:
+        """Wait until it has ended or was let go."""
+        await self._off.wait()
 
     async def finish(self, unwind: float = UNWIND_LIMIT) -> None:
         """Wait for its end, at most until `unwind` seconds after its limit or `cut()`.
@@ -384,9 +416,10 @@ class Hooks:
 
     def here(self, kind: Kind) -> Run | None:
         """Return the run of that kind which the calling code is part of, if it is."""
-        return next((run for run in self._runs_here() if run.kind == kind), None)
+        return next((run for run in self.runs_here() if run.kind == kind), None)
 
-    def _runs_here(self) -> Iterator[Run]:
+    def runs_here(self) -> Iterator[Run]:
+        """Yield the runs that the calling code is part of, the innermost first."""
         return (site for site in call_sites() if isinstance(site, Run) and site.hooks is self)
 
     def check_may_await_close(self) -> None:
@@ -396,7 +429,7 @@ class Hooks:
             SessionError: The task runs a step of the close.
         """
         task_id = anyio.get_current_task().id
-        if any(run.kind == "close step" and run.task_id == task_id for run in self._runs_here()):
+        if any(run.kind == "close step" and run.task_id == task_id for run in self.runs_here()):
             raise SessionError("the session is closing and waits for this code; return from it instead of closing")
 
     @contextmanager
@@ -406,7 +439,7 @@ class Hooks:
         Yields:
             Whether the close does not wait for the calling code, which is part of the session's own tasks.
         """
-        runs = list(self._runs_here())
+        runs = list(self.runs_here())
         for run in runs:
             if run.kind in CUT_BY_CLOSE_AWAITED:
                 run.cut()

@@ -33,6 +33,7 @@ from vivavoce.agents.turn_records.parts import TurnParts
 from vivavoce.agents.turn_records.turn_record import add_usage
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import describe
+from vivavoce.pipelines.core.incidents import FellBack
 from vivavoce.pipelines.pipeline import Pipeline
 
 logger = logging.getLogger(__name__)
@@ -110,9 +111,15 @@ class SessionLog:
         self._pending.append(event(at=moment, sequence=self._sequence, turn_id=turn_id, **fields))
         self._inbox.wake()
 
-    def report_error(self, error: Exception, source: str, *, is_recovered: bool = False) -> None:
-        """Note an `error` event."""
-        self.note(ev.ErrorOccurred, error=error, source=source, is_recovered=is_recovered)
+    def report_error(self, error: Exception, source: str, *, is_recovered: bool = False, successor: str = "") -> None:
+        """Note an `error` event; `successor`: the component that took the place of the one that failed."""
+        self.note(ev.ErrorOccurred, error=error, source=source, is_recovered=is_recovered, successor=successor)
+
+    def fell_back(self, fell: FellBack) -> None:
+        """Note that a component failed and another one takes its place."""
+        self.observer.fell_back(fell)
+        if not fell.is_reported:
+            self.report_error(fell.error, fell.component, is_recovered=True, successor=fell.successor)
 
     def note_frame_error(self, who: Hashable, error: Exception, source: str) -> bool:
         """Note an error of code that is called for each frame: an event the first time, then counted in the report.
@@ -166,8 +173,10 @@ class SessionLog:
             self._errors_left_out += 1
             return
         error, source = describe(fields["error"]), fields["source"]
-        is_recovered = fields.get("is_recovered", False)
-        self._errors.append(ErrorRecord(at=at, source=source, error=error, is_recovered=is_recovered))
+        is_recovered, successor = fields["is_recovered"], fields["successor"]
+        self._errors.append(
+            ErrorRecord(at=at, source=source, error=error, is_recovered=is_recovered, successor=successor)
+        )
 
     def _mark(self, name: str, at: float, detail: str = "") -> None:
         if len(self._beside) < MAX_BESIDE:

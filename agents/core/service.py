@@ -37,6 +37,11 @@ class Service:
         self._has_started = False
         self._failure: Exception | None = None
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether it was started and has ended."""
+        return self._ended is not None and self._ended.is_set()
+
     async def start(self, group: TaskGroup, limit: float) -> None:
         """Start it and wait until it is ready.
 

@@ -37,8 +37,6 @@ class ThreadPool:
         self._name = name
         self._slots: anyio.Semaphore | None = None
         self._numbers = itertools.count(1)
-        self.abandoned = 0
-        """Calls that were cancelled while their thread ran; it may have ended since."""
 
     async def run(self, function: Callable[[], T]) -> T:
         """Return the result of `function`, or raise its exception. If cancelled, leave the thread running."""
@@ -52,11 +50,7 @@ class ThreadPool:
         except BaseException:  # no thread could be started
             self._slots.release()
             raise
-        try:
-            return await result
-        except asyncio.CancelledError:
-            self.abandoned += 1
-            raise
+        return await result
 
     def _start(
         self,

@@ -11,7 +11,8 @@ Decisions:
 * ICE-lite on one UDP socket for everyone; the DTLS and SCTP parts are aiortc's, used below its peer connection.
 * It runs as a child process (`RoomProcess`): a busy Python thread beside it would cost 200 ms of audio delay.
   In-process (`RoomServer`) is for unit tests.
-* Loopback with public keys, or own keys: nothing in between. No TURN, TCP, IPv6, video, clustering or recording.
+* Loopback with public keys, or own keys: nothing in between. Video is VP8 in one layer.
+  No TURN, TCP, IPv6, simulcast, clustering or recording.
 * Dispatch works as on a real server: a worker that registers late gets no offer, one that stays silent loses the call.
 * After a restart of the server, agents and callers come back by themselves. A room with a returning participant waits
   `restart_wait` seconds for its agent before another one is dispatched, or two agents would answer.

@@ -124,7 +124,9 @@ class ApiDoor:
         if request.metadata:
             room.set_metadata(_bounded(request.metadata))
         for wanted in request.agents if is_new else ():
-            self._hub.dispatcher.create_dispatch(room.describe(), wanted.agent_name, wanted.metadata)
+            self._hub.dispatcher.create_dispatch(
+                room.describe(), wanted.agent_name, wanted.metadata, attributes=wanted.attributes
+            )
         return room.describe()
 
     def _open(self, name: str, empty_timeout: float = 0, departure_timeout: float = 0) -> Room:
@@ -211,7 +213,9 @@ class ApiDoor:
     def _create_dispatch(self, request: agent_dispatch.CreateAgentDispatchRequest, grants: VideoGrants) -> Message:
         _need_admin(grants, request.room)
         room = self._open(request.room)
-        return self._hub.dispatcher.create_dispatch(room.describe(), request.agent_name, request.metadata)
+        return self._hub.dispatcher.create_dispatch(
+            room.describe(), request.agent_name, request.metadata, attributes=request.attributes
+        )
 
     def _list_dispatch(self, request: agent_dispatch.ListAgentDispatchRequest, grants: VideoGrants) -> Message:
         _need_admin(grants, request.room)

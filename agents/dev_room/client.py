@@ -74,7 +74,7 @@ class Client:
         participant.send(rtc.SignalResponse(answer=participant.negotiation.answer(offer, description.id, fmtp, end)))
         changed = participant.bind_tracks()
         offered = participant.negotiation.published
-        for track in [t for t in participant.tracks.values() if t.ssrc is not None and t.cid not in offered]:
+        for track in [t for t in participant.tracks.values() if t.info.mid and t.cid not in offered]:
             self.room.unpublish(participant, track)
             changed = True
         if changed:
@@ -151,7 +151,7 @@ class Client:
         self.participant.announce_served()
 
     def on_rtp(self, packet: bytes) -> None:
-        track = self.participant.track_of(int.from_bytes(packet[8:12], "big"))
+        track = self.participant.track_of(int.from_bytes(packet[8:12], "big")) or self.participant.learn_ssrc(packet)
         if track is not None:
             track.forward(packet)
 
@@ -159,6 +159,9 @@ class Client:
         track = self.participant.track_of(ssrc)
         if track is not None:
             track.forward_report(information)
+
+    def on_picture_wanted(self, ssrc: int) -> None:
+        self.participant.want_picture(ssrc)
 
     def on_data(self, label: str, data: bytes) -> None:
         try:

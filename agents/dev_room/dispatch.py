@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -138,21 +139,36 @@ class Dispatcher:
         elif is_first_caller:
             named = list(config.agents) if config is not None else []
             for wanted in named:
-                self.create_dispatch(room, wanted.agent_name, wanted.metadata, wait_for_return=is_restarted)
+                self.create_dispatch(
+                    room,
+                    wanted.agent_name,
+                    wanted.metadata,
+                    attributes=wanted.attributes,
+                    wait_for_return=is_restarted,
+                )
             if not named:
                 self.create_dispatch(room, "", "", wait_for_return=is_restarted)
 
     def create_dispatch(
-        self, room: models.Room, agent_name: str, metadata: str, *, wait_for_return: bool = False
+        self,
+        room: models.Room,
+        agent_name: str,
+        metadata: str,
+        *,
+        attributes: Mapping[str, str] | None = None,
+        wait_for_return: bool = False,
     ) -> agent_dispatch.AgentDispatch:
         """Offer a new job to the workers of that name; returns at once."""
         dispatch = agent_dispatch.AgentDispatch(
-            id=new_sid("AD"), agent_name=agent_name, room=room.name, metadata=metadata
+            id=new_sid("AD"),
+            agent_name=agent_name,
+            room=room.name,
+            metadata=metadata,
+            attributes=dict(attributes or {}),
         )
         dispatch.state.created_at = int(LoopClock().wall() * 1e9)
         state = self._room(room.name)
-        if agent_name:
-            state.dispatches[dispatch.id] = dispatch
+        state.dispatches[dispatch.id] = dispatch
         snapshot = models.Room()
         snapshot.CopyFrom(room)
         task = self._tasks.spawn_task(self._run(state, dispatch, snapshot, wait_for_return), name="dispatch")
@@ -212,6 +228,7 @@ class Dispatcher:
             room=room,
             metadata=dispatch.metadata,
             agent_name=dispatch.agent_name,
+            attributes=dict(dispatch.attributes),
         )
         await self._offer(job, dispatch)
 

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING
 
 from livekit.protocol.rtc import MediaSectionsRequirement, SessionDescription, SignalResponse
 
-from vivavoce.agents.dev_room.sdp import LocalTransport, Offer, OfferedSection, SectionAnswer, write_answer
+from vivavoce.agents.dev_room.sdp import (
+    CODECS,
+    Kind,
+    LocalTransport,
+    Offer,
+    OfferedSection,
+    SectionAnswer,
+    write_answer,
+)
 from vivavoce.agents.dev_room.tracks import Subscription
 
 if TYPE_CHECKING:
@@ -31,8 +39,8 @@ class Negotiation:
     """Subscriptions by the mid of the section that carries them."""
     published: dict[str, OfferedSection] = field(default_factory=dict)
     """Sections that the client sends on, by client track id."""
-    _free: int = 0
-    _stale: set[str] = field(default_factory=set)
+    _free: dict[Kind, int] = field(default_factory=dict)
+    _stale: dict[str, Kind] = field(default_factory=dict)
     _is_requested: bool = False
     _has_offer: bool = False
     _answers: int = 0
@@ -46,14 +54,14 @@ class Negotiation:
             self.waiting.remove(subscription)
         if subscription.mid is not None and self.carried.get(subscription.mid) is subscription:
             del self.carried[subscription.mid]
-            self._stale.add(subscription.mid)
+            self._stale[subscription.mid] = kind_of(subscription)
             subscription.mid = None
 
     def place(self, offer: Offer) -> None:
         """Take an offer: record the client's published tracks and put waiting tracks on free sections."""
         self._is_requested, self._has_offer = False, True
         self._stale.clear()
-        sections = {s.mid: s for s in offer.sections if s.kind == "audio" and s.is_bundled and s.codec is not None}
+        sections = {s.mid: s for s in offer.sections if s.kind in CODECS and s.is_bundled and s.codec is not None}
         self.published = {
             s.cid: s for s in sections.values() if s.direction in ("sendonly", "sendrecv") and s.cid is not None
         }
@@ -64,12 +72,15 @@ class Negotiation:
                 subscription.mid = None
                 self.waiting.insert(0, subscription)
         free = [section for mid, section in listening.items() if mid not in self.carried]
-        while free and self.waiting:
-            section, subscription = free.pop(0), self.waiting.pop(0)
-            assert section.codec is not None
-            subscription.mid, subscription.payload_type = section.mid, section.codec[0]
-            self.carried[section.mid] = subscription
-        self._free = len(free)
+        for subscription in list(self.waiting):
+            section = next((section for section in free if section.kind == kind_of(subscription)), None)
+            if section is not None:
+                assert section.codec is not None
+                free.remove(section)
+                self.waiting.remove(subscription)
+                subscription.mid, subscription.payload_type = section.mid, section.codec[0]
+                self.carried[section.mid] = subscription
+        self._free = {kind: sum(section.kind == kind for section in free) for kind in ("audio", "video")}
 
     def answer(
         self,
@@ -125,6 +136,17 @@ class Negotiation:
         if not self._has_offer or self._is_requested or not (self.waiting or self._stale):
             return None
         self._is_requested = True
-        missing = max(0, len(self.waiting) - self._free - len(self._stale))
+        audios, videos = self._missing("audio"), self._missing("video")
         # None missing is legal and means "just offer again".
-        return SignalResponse(media_sections_requirement=MediaSectionsRequirement(num_audios=missing))
+        requirement = MediaSectionsRequirement(num_audios=audios, num_videos=videos)
+        return SignalResponse(media_sections_requirement=requirement)
+
+    def _missing(self, kind: Kind) -> int:
+        waiting = sum(kind_of(subscription) == kind for subscription in self.waiting)
+        stale = sum(one == kind for one in self._stale.values())
+        return max(0, waiting - self._free.get(kind, 0) - stale)
+
+
+def kind_of(subscription: Subscription) -> Kind:
+    """Return the kind of section that carries it."""
+    return "video" if subscription.track.is_video else "audio"

@@ -10,6 +10,7 @@ from livekit.api import VideoGrants
 from livekit.api.access_token import Claims
 from livekit.protocol import models, rtc
 
+from vivavoce.agents.dev_room import rtp
 from vivavoce.agents.dev_room.ice import UdpMux
 from vivavoce.agents.dev_room.info import may_publish, new_info, new_sid
 from vivavoce.agents.dev_room.link import SignalLink
@@ -107,8 +108,8 @@ class Participant:
 
     def why_not_publish(self, request: rtc.AddTrackRequest) -> tuple[rtc.RequestResponse.Reason, str] | None:
         """Return the reason to refuse a track, as code and text; None if it is allowed."""
-        if request.type != models.AUDIO:
-            return rtc.RequestResponse.UNSUPPORTED_TYPE, "the development room forwards audio only"
+        if request.type not in (models.AUDIO, models.VIDEO):
+            return rtc.RequestResponse.UNSUPPORTED_TYPE, "the development room forwards audio and video only"
         if not may_publish(self.grants, request.source):
             name = models.TrackSource.Name(request.source).lower()
             return rtc.RequestResponse.NOT_ALLOWED, f"the token does not allow to publish from {name!r}"
@@ -120,7 +121,9 @@ class Participant:
         """Add a track; its media section may have been offered already, or is offered next."""
         info = models.TrackInfo(
             sid=new_sid("TR"),
-            type=models.AUDIO,
+            type=request.type,
+            width=request.width,
+            height=request.height,
             name=request.name,
             source=request.source,
             muted=request.muted,
@@ -129,28 +132,35 @@ class Participant:
             stream=request.stream,
             encryption=request.encryption,
             audio_features=request.audio_features,
-            mime_type="audio/opus",
+            mime_type="audio/opus" if request.type == models.AUDIO else "video/VP8",
             disable_red=True,
         )
-        track = PublishedTrack(info, request.cid, self.info.sid, self.send)
+        track = PublishedTrack(info, request.cid, self.info.sid, self.send, self._send_rtcp)
         self.tracks[info.sid] = track
         self.bind_tracks()
         return track
+
+    def _send_rtcp(self, packet: bytes) -> None:
+        if self.peer is not None:
+            self.peer.send_rtcp(packet)
 
     def bind_tracks(self) -> bool:
         """Bind tracks to the sections that carry them; return whether one got a new section."""
         changed = False
         for track in self.tracks.values():
             section = self.negotiation.published.get(track.cid)
-            if section is None or section.ssrc is None:
+            if section is None:
+                continue
+            track.mid_extension = section.mid_extension
+            if track.info.mid != section.mid:
+                track.info.mid = section.mid
+                changed = True
+            if section.ssrc is None:
                 continue
             if track.ssrc is None:
                 # A client that is muted or silent so far sends no packet that would show its presence.
                 asyncio.get_running_loop().call_later(SILENT_START, track.assume_media)
             track.ssrc, track.level_extension = section.ssrc, section.level_extension
-            if track.info.mid != section.mid:
-                track.info.mid = section.mid
-                changed = True
         self._by_ssrc = {track.ssrc: track for track in self.tracks.values() if track.ssrc is not None}
         return changed
 
@@ -162,6 +172,25 @@ class Participant:
     def track_of(self, ssrc: int) -> PublishedTrack | None:
         """Return the published track that has this SSRC."""
         return self._by_ssrc.get(ssrc)
+
+    def learn_ssrc(self, packet: bytes) -> PublishedTrack | None:
+        """Return the track of a packet whose SSRC was not announced, by the section that the packet names."""
+        unknown = [track for track in self.tracks.values() if track.ssrc is None and track.info.mid]
+        if not unknown or not rtp.is_whole(packet):
+            return None
+        for track in unknown:
+            mid = None if track.mid_extension is None else rtp.extension(packet, track.mid_extension)
+            if mid is not None and mid.decode(errors="replace") == track.info.mid:
+                track.ssrc = int.from_bytes(packet[8:12], "big")
+                self._by_ssrc[track.ssrc] = track
+                return track
+        return None
+
+    def want_picture(self, ssrc: int) -> None:
+        """Ask the publisher of the video that this participant receives by that SSRC for a whole picture."""
+        for subscription in self.subscriptions.values():
+            if subscription.ssrc == ssrc:
+                subscription.track.want_picture()
 
     def subscribe(self, track: PublishedTrack) -> None:
         """Add a subscription, unless it exists or the track or the token does not allow it."""
@@ -190,6 +219,8 @@ class Participant:
             self.send(request)
 
     def announce_served(self) -> None:
-        """Inform publishers that this participant hears them."""
+        """Inform publishers that this participant receives them; video begins with a whole picture."""
         for subscription in self.subscriptions.values():
             subscription.track.announce_if_heard()
+            if subscription.is_served:
+                subscription.track.want_picture()

@@ -39,6 +39,8 @@ class PeerEvents(Protocol):
 
     def on_sender_report(self, ssrc: int, information: bytes) -> None: ...
 
+    def on_picture_wanted(self, ssrc: int) -> None: ...
+
     def on_data(self, label: str, data: bytes) -> None: ...
 
 
@@ -176,9 +178,12 @@ class Peer:
             return
         try:
             if rtp.is_rtcp(data):
-                report = rtp.sender_report(self._dtls._rx_srtp.unprotect_rtcp(data))
+                packet = self._dtls._rx_srtp.unprotect_rtcp(data)
+                report = rtp.sender_report(packet)
                 if report is not None:
                     self._events.on_sender_report(*report)
+                for ssrc in rtp.wanted_pictures(packet):
+                    self._events.on_picture_wanted(ssrc)
             else:
                 self._events.on_rtp(self._dtls._rx_srtp.unprotect(data))
         except pylibsrtp.Error as exc:

@@ -6,6 +6,8 @@ import struct
 
 RTP_HEADER = struct.Struct("!BBHII")
 SENDER_REPORT = 200
+PAYLOAD_FEEDBACK = 206
+PICTURE_LOSS, FULL_INTRA_REQUEST = 1, 4
 SENDER_REPORT_LENGTH = 28
 
 
@@ -32,6 +34,15 @@ def payload_offset(packet: bytes) -> int:
     return offset
 
 
+def is_whole(packet: bytes) -> bool:
+    """Return whether a packet has all of its header."""
+    try:
+        payload_offset(packet)
+    except ValueError:
+        return False
+    return True
+
+
 def rewritten(packet: bytes, offset: int, ssrc: int, payload_type: int) -> bytes:
     """Return the packet under another source and payload type, without header extension.
 
@@ -43,10 +54,13 @@ def rewritten(packet: bytes, offset: int, ssrc: int, payload_type: int) -> bytes
 
 
 def audio_level(packet: bytes, extension_id: int) -> int | None:
-    """Return the level in -dBov (0 loudest, 127 silence) of a packet, if it carries one.
+    """Return the level in -dBov (0 loudest, 127 silence) of a packet, if it carries one. Source: RFC 6464."""
+    found = extension(packet, extension_id)
+    return found[0] & 0x7F if found else None
 
-    Source: RFC 6464; one- and two-byte header extensions of RFC 8285.
-    """
+
+def extension(packet: bytes, extension_id: int) -> bytes | None:
+    """Return a header extension of a packet, if it carries that one. Source: RFC 8285, one- and two-byte headers."""
     if not packet[0] & 0x10:
         return None
     start = RTP_HEADER.size + 4 * (packet[0] & 0x0F)
@@ -70,7 +84,7 @@ def audio_level(packet: bytes, extension_id: int) -> int | None:
             found, length = packet[position], packet[position + 1]
             position += 2
         if found == extension_id:
-            return packet[position] & 0x7F if length and position < end else None
+            return packet[position : position + length] if length and position + length <= end else None
         position += length
     return None
 
@@ -90,3 +104,26 @@ def sender_report(packet: bytes) -> tuple[int, bytes] | None:
 def make_sender_report(ssrc: int, sender_information: bytes) -> bytes:
     """Return a sender report without report blocks. Source: RFC 3550, section 6.4.1."""
     return struct.pack("!BBHI", 0x80, SENDER_REPORT, 6, ssrc) + sender_information
+
+
+def wanted_pictures(packet: bytes) -> list[int]:
+    """Return the sources of which a compound packet asks for a whole picture.
+
+    Source: RFC 4585, section 6.3.1 (picture loss); RFC 5104, section 4.3.1 (full intra request, its first entry).
+    """
+    sources: list[int] = []
+    position = 0
+    while position + 12 <= len(packet):
+        end = position + 4 + 4 * int.from_bytes(packet[position + 2 : position + 4], "big")
+        form = packet[position] & 0x1F
+        if packet[position + 1] == PAYLOAD_FEEDBACK and form in (PICTURE_LOSS, FULL_INTRA_REQUEST):
+            entry = position + (8 if form == PICTURE_LOSS else 12)
+            if entry + 4 <= min(len(packet), end):
+                sources.append(int.from_bytes(packet[entry : entry + 4], "big"))
+        position = end
+    return sources
+
+
+def make_picture_request(ssrc: int) -> bytes:
+    """Return a request for a whole picture of that source. Source: RFC 4585, section 6.3.1."""
+    return struct.pack("!BBHII", 0x80 | PICTURE_LOSS, PAYLOAD_FEEDBACK, 2, 1, ssrc)

@@ -12,6 +12,9 @@ from aiortc.rtcdtlstransport import RTCDtlsFingerprint
 from vivavoce.agents.dev_room.options import MAX_DATA_MESSAGE, MAX_SECTIONS
 
 AUDIO_LEVEL_URI = "urn:ietf:params:rtp-hdrext:ssrc-audio-level"
+MID_URI = "urn:ietf:params:rtp-hdrext:sdes:mid"
+CODECS = {"audio": "opus", "video": "vp8"}
+"""The one codec of each kind that the room forwards."""
 
 Kind = Literal["audio", "video", "application"]
 Direction = Literal["sendrecv", "sendonly", "recvonly", "inactive"]
@@ -27,7 +30,7 @@ class SdpError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferedSection:
-    """One media section of an offer, as far as an audio room reads it."""
+    """One media section of an offer, as far as the room reads it."""
 
     mid: str
     kind: Kind
@@ -35,8 +38,10 @@ class OfferedSection:
     direction: Direction
     is_bundled: bool
     codec: tuple[int, str] | None
-    """Payload type and `rtpmap` text: of Opus in audio, of the first codec in video."""
+    """Payload type and `rtpmap` text of the codec that the room forwards."""
     level_extension: int | None = None
+    mid_extension: int | None = None
+    """Names the section in packets of a client that does not announce its SSRC, as for simulcast video."""
     ssrc: int | None = None
     cid: str | None = None
     """Client id of the published track: the second word of `a=msid`."""
@@ -54,7 +59,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SectionAnswer:
-    """The answer for one audio section; the others need no choice."""
+    """The answer for one audio or video section; the others need no choice."""
 
     direction: Direction
     ssrc: int | None = None
@@ -115,12 +120,12 @@ def _section(media: aiortc_sdp.MediaDescription, bundled: set[str]) -> OfferedSe
     codec: tuple[int, str] | None = None
     for candidate in media.rtp.codecs:
         name = candidate.mimeType.partition("/")[2]
-        if candidate.payloadType is None or (media.kind == "audio" and name.lower() != "opus"):
+        if candidate.payloadType is None or name.lower() != CODECS.get(media.kind):
             continue
         channels = f"/{candidate.channels}" if media.kind == "audio" else ""
         codec = (candidate.payloadType, f"{name}/{candidate.clockRate}{channels}")
         break
-    level = next((x.id for x in media.rtp.headerExtensions if x.uri == AUDIO_LEVEL_URI), None)
+    extensions = {x.uri: x.id for x in media.rtp.headerExtensions}
     msid = (media.msid or "").split()
     return OfferedSection(
         mid=media.rtp.muxId,
@@ -129,14 +134,15 @@ def _section(media: aiortc_sdp.MediaDescription, bundled: set[str]) -> OfferedSe
         direction=cast(Direction, direction),
         is_bundled=media.rtp.muxId in bundled,
         codec=codec,
-        level_extension=level,
+        level_extension=extensions.get(AUDIO_LEVEL_URI),
+        mid_extension=extensions.get(MID_URI) if media.kind == "video" else None,
         ssrc=media.ssrc[0].ssrc & 0xFFFFFFFF if media.ssrc else None,
         cid=msid[1] if len(msid) > 1 else None,
     )
 
 
 def write_answer(offer: Offer, answers: dict[str, SectionAnswer], transport: LocalTransport) -> str:
-    """Write the answer, section by section; audio sections without an entry in `answers` (by mid) are inactive."""
+    """Write the answer, section by section; sections of media without an entry in `answers` (by mid) are inactive."""
     mids = " ".join(section.mid for section in offer.sections if _is_accepted(section))
     lines = [
         "v=0",
@@ -181,6 +187,10 @@ def _answer_lines(section: OfferedSection, answer: SectionAnswer, transport: Loc
         if section.level_extension is not None:
             # In every section of every answer: parts that the first answer omits are never offered again.
             lines.append(f"a=extmap:{section.level_extension} {AUDIO_LEVEL_URI}")
+    if section.kind == "video":
+        lines += [f"a=rtcp-fb:{payload_type} nack pli", f"a=rtcp-fb:{payload_type} ccm fir"]
+        if section.mid_extension is not None:
+            lines.append(f"a=extmap:{section.mid_extension} {MID_URI}")
     if answer.msid is not None and answer.ssrc is not None:
         lines += [f"a=msid:{answer.msid}", f"a=ssrc:{answer.ssrc} cname:vivavoce"]
     return lines

@@ -219,5 +219,5 @@ def _join_response(room: Room, participant: Participant) -> rtc.JoinResponse:
         ping_timeout=PING_TIMEOUT,
         subscriber_primary=False,
         fast_publish=True,
-        enabled_publish_codecs=[models.Codec(mime="audio/opus")],
+        enabled_publish_codecs=[models.Codec(mime="audio/opus"), models.Codec(mime="video/VP8")],
     )

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from livekit.protocol import models
 from livekit.protocol import rtc as rtc_messages
 from livekit.protocol.models import TrackInfo
 
@@ -84,14 +85,18 @@ class Subscription:
 
 @dataclass(slots=True, eq=False)
 class PublishedTrack:
-    """One participant's audio track."""
+    """One participant's audio or video track."""
 
     info: TrackInfo
     cid: str
     publisher_sid: str
     send: Callable[[rtc_messages.SignalResponse], None]
     """Sends a message to the publisher."""
+    send_rtcp: Callable[[bytes], None]
+    """Sends an RTCP packet to the publisher."""
     ssrc: int | None = None
+    mid_extension: int | None = None
+    """Of a section without a known SSRC: names the section in its packets."""
     level_extension: int | None = None
     has_media: bool = False
     is_announced: bool = False
@@ -100,6 +105,10 @@ class PublishedTrack:
     """By the subscriber's sid."""
     levels: LevelMeter = field(default_factory=LevelMeter)
     losses: LossMeter = field(default_factory=LossMeter)
+
+    @property
+    def is_video(self) -> bool:
+        return self.info.type == models.VIDEO
 
     def forward(self, packet: bytes) -> None:
         """Forward one decrypted RTP packet to all served subscribers; malformed and muted ones are dropped."""
@@ -120,6 +129,11 @@ class PublishedTrack:
         for subscription in self.subscriptions.values():
             if subscription.mid is not None and subscription.peer is not None:
                 subscription.peer.send_rtp(rtp.rewritten(packet, offset, subscription.ssrc, subscription.payload_type))
+
+    def want_picture(self) -> None:
+        """Ask the publisher of a video for a whole picture, from which a new receiver can begin."""
+        if self.is_video and self.ssrc is not None:
+            self.send_rtcp(rtp.make_picture_request(self.ssrc))
 
     def assume_media(self) -> None:
         """Treat the publisher as sending, as its first packet would."""

@@ -15,16 +15,15 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from vivavoce.agents.core.sqlite_file import open_sqlite
 from vivavoce.agents.core.threads import SerialThread
 from vivavoce.agents.history.sink import HistoryChange, HistorySink, apply_changes, in_order
 from vivavoce.pipelines.core.errors import ConfigurationError
+from vivavoce.pipelines.core.private_file import private_file
 from vivavoce.pipelines.llm.chat_context import ChatContext, ChatItem
 from vivavoce.pipelines.llm.chat_json import HISTORY_VERSION, item_from_json, item_to_json
 
 logger = logging.getLogger(__name__)
-
-BUSY_LIMIT = 5.0
-"""Seconds to wait for another process that writes to the same database."""
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS history_items (
@@ -72,7 +71,7 @@ class JsonLinesHistorySink(HistorySink):
         ]
         data = "".join(json.dumps(line) + "\n" for line in lines).encode()
         self._folder.mkdir(parents=True, exist_ok=True)
-        with open(_private(self._path(session_id)), "r+b") as file:
+        with open(private_file(self._path(session_id)), "r+b") as file:
             if file.seek(0, os.SEEK_END) and (file.seek(-1, os.SEEK_END), file.read(1))[1] != b"\n":
                 data = b"\n" + data  # the rest of a crash stays a line of its own
             file.write(data)
@@ -151,38 +150,13 @@ class SqliteHistorySink(HistorySink):
     def _connection(self) -> sqlite3.Connection:
         if self._opened is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            # Calls come one after the other, not always from one thread.
-            connection = sqlite3.connect(_private(self._path), timeout=BUSY_LIMIT, check_same_thread=False)
-            try:
-                self._prepare(connection)
-            except BaseException:
-                connection.close()
-                raise
-            self._opened = connection
+            self._opened = open_sqlite(self._path, kind="a history", version=HISTORY_VERSION, schema=SCHEMA)
         return self._opened
-
-    def _prepare(self, connection: sqlite3.Connection) -> None:
-        version = connection.execute("PRAGMA user_version").fetchone()[0]
-        if version not in (0, HISTORY_VERSION):
-            raise ConfigurationError(
-                f"{self._path} must be a history of version {HISTORY_VERSION}, got version {version}; take another file"
-            )
-        connection.execute("PRAGMA journal_mode = WAL")  # a reader does not block a writer
-        connection.execute("PRAGMA synchronous = NORMAL")
-        with connection:
-            connection.execute(SCHEMA)
-            connection.execute(f"PRAGMA user_version = {HISTORY_VERSION}")
 
     def _close(self) -> None:
         connection, self._opened = self._opened, None
         if connection is not None:
             connection.close()
-
-
-def _private(path: Path) -> Path:
-    """Make the file, for its owner only, if it does not exist."""
-    os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
-    return path
 
 
 def _change(plain: Any, place: str) -> HistoryChange:

@@ -9,7 +9,9 @@ from typing import TypedDict, TypeVar, get_args
 
 from vivavoce.agents import events as ev
 from vivavoce.agents.core.context import SessionContext
+from vivavoce.agents.history.caller_words import CallerWords
 from vivavoce.agents.history.feed import HistoryFeed
+from vivavoce.agents.history.model_view import ModelView
 from vivavoce.agents.history.sink import ChangeKind
 from vivavoce.pipelines.core.checks import check_choice, check_flag, check_instance, check_items, check_text, shown
 from vivavoce.pipelines.core.errors import ConfigurationError, SessionError
@@ -148,7 +150,7 @@ class SessionHistory:
             SessionError: Items that were summarised were changed meanwhile.
             ProviderError: The summary failed.
         """
-        before = self._control.copy()
+        before = self._control.for_models()
         after = await before.summarise(by, keep_items=keep_items, limit=limit)
         self._control.replace_by_summary(before, after)
 
@@ -157,13 +159,22 @@ class HistoryControl:
     """The state of the conversation, which the session changes and its `history` shows.
 
     Each change is an event, and goes to the session's sink by `feed`, and to a realtime model's own conversation.
+
+    Args:
+        judges_caller: Whether a content guard judges the caller: no model gets their words before the verdict.
     """
 
-    def __init__(self, session: SessionContext, feed: HistoryFeed | None = None) -> None:
+    def __init__(
+        self, session: SessionContext, feed: HistoryFeed | None = None, *, judges_caller: bool = False
+    ) -> None:
         self._session = session
         self._context = ChatContext()
         self._sequence = 0
         self._cut: dict[str, tuple[ChatMessage, float]] = {}
+        self.caller_words = CallerWords(are_judged=judges_caller)
+        """The verdicts on the caller's messages, and the edits of them."""
+        self.view = ModelView()
+        """The part of it that the model of the present agent gets."""
         self.history = SessionHistory(self)
         self.feed = feed
         """Hands the changes to the session's sink."""
@@ -204,6 +215,19 @@ class HistoryControl:
         """Return the conversation as it is now."""
         return self._context.copy()
 
+    def for_models(self, but: str = "") -> ChatContext:
+        """Return the conversation without the caller's messages that wait for a verdict, except for the id `but`."""
+        return self.caller_words.without_unjudged(self._context.copy(), but)
+
+    def for_model(self, but: str = "") -> ChatContext:
+        """Return the part of the conversation that the present agent's model gets; `but` as in `for_models()`."""
+        return self.view.of(self.for_models(but))
+
+    def message(self, item: ChatMessage) -> ChatMessage | None:
+        """Return the present form of a message; None if it was removed."""
+        found = (other for other in reversed(self._context.items) if other.id == item.id)
+        return next((other for other in found if isinstance(other, ChatMessage)), None)
+
     def user_item(self, turn_id: str) -> ChatMessage | None:
         """Return the user's message of a turn."""
         return next((m for m in reversed(self.messages("user")) if m.turn_id == turn_id), None)
@@ -220,10 +244,12 @@ class HistoryControl:
         backchannel: bool = False,
         in_model: bool = False,
         said_as: Sequence[str] = (),
+        is_heard: bool = False,
     ) -> ChatMessage:
         """Append a message and return it. A message without words represents speech whose transcript may come later.
 
         Args:
+            is_heard: Whether the caller has said it in this session.
             in_model: Whether a realtime model has heard or said it itself.
             said_as: The ids of a realtime model's items that said it.
         """
@@ -238,7 +264,8 @@ class HistoryControl:
             backchannel=backchannel,
             **self._stamp(turn_id),
         )
-        self._add(message, in_model=in_model, said_as=said_as)
+        is_withheld = is_heard and self.caller_words.heard(message, is_new=True)
+        self._add(message, in_model=in_model or is_withheld, said_as=said_as)
         return message
 
     def replace_text(self, item: ChatMessage, text: str, *, turn_id: str = "") -> ChatMessage:
@@ -246,10 +273,29 @@ class HistoryControl:
         if not text.strip():
             return item
         new = replace(item, content=text, no_transcript=False, turn_id=turn_id or item.turn_id)
-        if self._has(item):
+        if (before := self.message(item)) is not None:
             self._context.replace(new)
+            if before.role == "user":
+                self.caller_words.edited(before, new)
             self._report("replaced", new)
         return new
+
+    def hear(self, item: ChatMessage, text: str, *, turn_id: str = "") -> ChatMessage:
+        """Give a message of the caller the words that its turn has now, and return the new item."""
+        new = self.replace_text(item, text, turn_id=turn_id)
+        if new is not item and self._has(new):
+            self.caller_words.heard(new, is_new=False)
+        return new
+
+    def amend(self, item: ChatMessage, text: str) -> None:
+        """Correct the words of a message, which a late final settles. An edit of the same words stays."""
+        if item.content != text and not self.caller_words.is_edit_of(item.id, text):
+            self.hear(item, text)
+
+    def judged(self, item: ChatMessage) -> None:
+        """A message of the caller has passed the content guard: models get it from now on."""
+        if self.caller_words.judged(item.id) and (model := self._model) is not None:
+            model.append(item)
 
     def add_cut(self, item_id: str, share: float, turn_id: str) -> None:
         """Append an answer that was cut before its words were known; `settle_cut()` receives the words.
@@ -277,10 +323,8 @@ class HistoryControl:
 
     def remove(self, item: ChatItem) -> None:
         """Remove an item, if it is there, here and from a realtime model's conversation."""
-        if self._has(item):
-            self._take_out(item)
-            if (model := self._model) is not None:
-                model.remove(item)
+        if self._has(item) and not self._take_out(item) and (model := self._model) is not None:
+            model.remove(item)
 
     def replace_by_summary(self, before: ChatContext, after: ChatContext) -> None:
         """Insert the summary that `after` has and `before` has not, and remove the items that it replaces.
@@ -299,6 +343,26 @@ class HistoryControl:
         for item in gone:
             if self._has(item):
                 self._take_out(item)
+
+    def condense(self, since: int, until: int, summary: str) -> None:
+        """Remove the messages and calls of a task's dialogue, and put the summary, if it has words, in their place.
+
+        Args:
+            since: The last sequence number before the dialogue.
+            until: The last one of it; later messages of the user stay.
+        """
+        before = {item.turn_id for item in self._context if item.sequence <= since and item.turn_id}
+        gone: list[ChatItem] = []
+        for item in self._context:
+            is_late = item.sequence > until and isinstance(item, ChatMessage) and item.role == "user"
+            is_note = isinstance(item, ChatMessage) and item.role not in ("user", "assistant")
+            is_kept = is_late or is_note or isinstance(item, AgentHandoff | ConfigChange) or item.turn_id in before
+            if item.sequence > since and not is_kept:
+                gone.append(item)
+        if summary.strip():
+            self.add_message("system", summary)
+        for item in gone:
+            self.remove(item)
 
     def add_calls(self, calls: Sequence[ToolCall], outputs: Sequence[ToolOutput], turn_id: str) -> None:
         """Append settled calls with their outputs, calls first, both in the order of the calls."""
@@ -348,9 +412,12 @@ class HistoryControl:
         if not in_model and (model := self._model) is not None:
             model.append(item, said_as)
 
-    def _take_out(self, item: ChatItem) -> None:
+    def _take_out(self, item: ChatItem) -> bool:
+        """Remove an item; return whether it was withheld from a realtime model until its verdict."""
         self._context.remove(item.id)
+        is_withheld = self.caller_words.removed(item.id)
         self._report("removed", item)
+        return is_withheld
 
     @property
     def _model(self) -> RemoteConversation | None:

@@ -12,7 +12,7 @@ otherwise the userdata is plain data. A snapshot without userdata leaves the ses
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
@@ -47,14 +47,30 @@ def write_snapshot(
     Raises:
         ConfigurationError: The userdata cannot be JSON; the error names the part.
     """
-    return {
-        "version": SNAPSHOT_VERSION,
-        "session_id": session_id,
-        "agent": agent,
-        "history": history.copy().to_json(images=True),
-        "userdata": _plain(userdata),
-        "counters": {"items": history.last_sequence, "turns": turns},
-    }
+    return take_snapshot(session_id=session_id, agent=agent, history=history, userdata=userdata, turns=turns)()
+
+
+def take_snapshot(
+    *, session_id: str, agent: str, history: HistoryControl, userdata: object, turns: int
+) -> Callable[[], dict[str, Any]]:
+    """Take the conversation as it is now; the returned call, from any thread, makes the data of `write_snapshot`.
+
+    Raises:
+        ConfigurationError: The userdata cannot be JSON; the error names the part.
+    """
+    items, last_sequence, plain = history.copy(), history.last_sequence, _plain(userdata)
+
+    def data() -> dict[str, Any]:
+        return {
+            "version": SNAPSHOT_VERSION,
+            "session_id": session_id,
+            "agent": agent,
+            "history": items.to_json(images=True),
+            "userdata": plain,
+            "counters": {"items": last_sequence, "turns": turns},
+        }
+
+    return data
 
 
 def read_snapshot(data: object, *, agent: str, userdata: object) -> Snapshot:

@@ -113,6 +113,9 @@ def _notes(turn: TurnRecord) -> Iterator[Element]:
     facts += [_interruption(each) for each in turn.interruptions]
     for retry in turn.retries:
         facts.append(el("li", el("b", "retry "), f"{retry.error} (try {retry.attempt})"))
+    for fallback in turn.fallbacks:
+        change = f"{fallback.component}: {fallback.provider} → {fallback.successor}, {fallback.error}"
+        facts.append(el("li", el("b", "fallback "), change))
     for wait in turn.waits:
         cost = f"{wait.option} = {wait.configured:g} s cost {milliseconds(wait.seconds)}"
         facts.append(el("li", el("b", "configured wait "), cost))

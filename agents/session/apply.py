@@ -49,9 +49,10 @@ def _commit_user_turn(parts: SessionParts, effect: fx.CommitUserTurn) -> None:
     connection.conversation.bind_turn(effect.turn_id, effect.remote_reply_id)
     item = history.user_item(effect.amends or effect.turn_id) if effect.merged or effect.amends else None
     if item is not None:
-        item = history.replace_text(item, effect.text, turn_id=effect.turn_id)
+        item = history.hear(item, effect.text, turn_id=effect.turn_id)
     else:
-        item = history.add_message("user", effect.text, turn_id=effect.turn_id, in_model=effect.is_heard)
+        item = history.add_message("user", effect.text, turn_id=effect.turn_id, in_model=effect.is_heard, is_heard=True)
+    parts.caller.seeing.commit(item.id)
     parts.speeches.answer_turn(effect, item, parts.attempts.take(effect.attempt_id) if effect.attempt_id else None)
     parts.handoffs.turn_committed()
     parts.context.log.note(ev.SpeechCreated, turn_id=effect.turn_id, speech_id=effect.speech_id, kind="turn")
@@ -59,14 +60,14 @@ def _commit_user_turn(parts: SessionParts, effect: fx.CommitUserTurn) -> None:
 
 def _amend_user_turn(parts: SessionParts, effect: fx.AmendUserTurn) -> None:
     item = parts.history.user_item(effect.turn_id)
-    if item is not None and item.content != effect.text:
-        parts.history.replace_text(item, effect.text)
+    if item is not None:
+        parts.history.amend(item, effect.text)
     parts.speeches.amend(effect)
 
 
 def _add_backchannel(parts: SessionParts, effect: fx.AddBackchannel) -> None:
     parts.context.live.connection.drop_audio()
-    parts.history.add_message("user", effect.text, turn_id=effect.turn_id, backchannel=True)
+    parts.history.add_message("user", effect.text, turn_id=effect.turn_id, backchannel=True, is_heard=True)
 
 
 def _drop_user_turn(parts: SessionParts, effect: fx.DropUserTurn) -> None:
@@ -103,6 +104,9 @@ def _forget_speech(parts: SessionParts, effect: fx.ForgetSpeech) -> None:
     if record is None:
         return
     parts.transcripts.turn(record)
+    parts.checkpoints.turn_over()
+    if reply.handle.kind == "turn":
+        parts.tasks.answered(record.turn_id)
     if record.is_empty and parts.machine.agent_state is not AgentState.CLOSING:
         tools = tuple(tool.name for tool in record.tools)
         empty = EmptyReply(record.turn_id, reply.record.user_text, tools)

@@ -13,12 +13,15 @@ from vivavoce.agents.audio.frame_hooks import FrameHooks
 from vivavoce.agents.audio.playout import Playout
 from vivavoce.agents.audio.recording.session_recording import RecordingControl
 from vivavoce.agents.core.context import SessionContext
+from vivavoce.agents.events import KeyPressed
+from vivavoce.agents.speech.seeing import Seeing, sees
 from vivavoce.agents.states import CloseReason
 from vivavoce.agents.transports.options import RoomOptions
 from vivavoce.agents.turn import inputs as i
-from vivavoce.pipelines.core.checks import check_text
+from vivavoce.pipelines.core.checks import check_text, shown
 from vivavoce.pipelines.core.clock import TimerHandle
 from vivavoce.pipelines.core.errors import (
+    AvatarError,
     CapabilityError,
     ConfigurationError,
     RoomError,
@@ -34,6 +37,9 @@ logger = logging.getLogger(__name__)
 HANGUP_LIMIT = 10.0
 """Seconds for a transport to disconnect the caller, over any limit of its own."""
 
+KEYS = ("0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "*", "#", "A", "B", "C", "D")
+"""The keys of a telephone (RFC 4733)."""
+
 
 class Caller(TransportEvents):
     """Receives the events of the transport. Audio goes straight to the pipeline; everything else is an input.
@@ -48,12 +54,15 @@ class Caller(TransportEvents):
         background: BackgroundAudio,
         recording: RecordingControl,
         frame_hooks: FrameHooks,
+        seeing: Seeing,
     ) -> None:
         self._context = context
         self._playout = playout
         self._background = background
         self._recording = recording
         self._frame_hooks = frame_hooks
+        self.seeing = seeing
+        """The pictures of the caller's video."""
         self._clock = context.clock
         self._transport: Transport | None = None
         self._options = RoomOptions()
@@ -65,7 +74,6 @@ class Caller(TransportEvents):
         """Whether the session hears and reads the caller."""
         self._limit: TimerHandle | None = None
         self._is_audible = False
-        self._next_picture_at = 0.0
 
     def take(self, transport: Transport, options: RoomOptions, *, is_waiting: bool) -> None:
         """Take the connected transport.
@@ -129,10 +137,15 @@ class Caller(TransportEvents):
         Raises:
             CapabilityError: The options ask for video, and the pipeline takes none.
         """
-        live = self._context.live
-        if self._options.video_input and not live.capabilities.takes_video:
-            remedy = "use a RealtimePipeline with a model that takes video, or leave out RoomOptions.video_input"
-            raise CapabilityError("the pipeline", "takes_video", remedy)
+        live, video = self._context.live, self._options.video
+        if video is not None:
+            if not sees(live.capabilities):
+                remedy = (
+                    "use an LLM that takes images, or a realtime model that takes video; or leave out "
+                    "RoomOptions.video_input"
+                )
+                raise CapabilityError("the pipeline", "seeing the caller's video", remedy)
+            self.seeing.open(video)
         live.transport = self.transport
         self._has_input = True
 
@@ -174,18 +187,18 @@ class Caller(TransportEvents):
 
     def wants_video(self) -> bool:
         """Return whether a picture is due and the pipeline may see it."""
-        if not self._options.video_input or not self._has_input or self._is_muted or self._is_waiting:
+        if not self._has_input or self._is_muted or self._is_waiting:
             return False
-        now = self._clock.now()
-        if now < self._next_picture_at:
-            return False
-        self._next_picture_at = now + 1 / self._options.video_fps
-        return True
+        return self.seeing.wants(self._clock.now())
 
-    def video(self, frame: VideoFrame) -> None:
+    def video(self, frame: VideoFrame, thumbnail: bytes = b"") -> None:
         """Take a picture from the caller's camera or screen."""
-        if self._has_input and not self._is_muted:
+        if self._has_input and not self._is_muted and self.seeing.take(frame, thumbnail):
             self._context.live.connection.conversation.show(frame)
+
+    def video_stopped(self) -> None:
+        """The caller shows nothing any more."""
+        self.seeing.stopped()
 
     def text(self, text: str) -> None:
         """The caller typed something."""
@@ -198,6 +211,18 @@ class Caller(TransportEvents):
             return
         self._context.inbox.post(i.TextReceived(text))
 
+    def key(self, key: str) -> None:
+        """The caller pressed a key of a telephone."""
+        if not self._has_input or self._is_waiting:
+            return
+        if key not in KEYS:
+            problem = f"TransportEvents.key(key) needs one of {KEYS!r}, got {shown(key)}; it is left out"
+            self._context.report_error(ConfigurationError(problem), "room")
+            return
+        self._context.inbox.post(i.KeyPressed())
+        self._context.log.note(KeyPressed, key=key)
+        self._context.inbox.wake()
+
     def interrupt(self) -> None:
         """The caller wants the agent to stop; protected speech goes on."""
         if self._has_input:
@@ -208,6 +233,9 @@ class Caller(TransportEvents):
         self._context.inbox.post(i.ParticipantLinked())
         self._background.hold(False)
         if not self._is_audible and self._limit is None:
+            if not self._context.live.capabilities.speaks:  # there is no audio to subscribe to
+                self._begin_playout()
+                return
             limit = self._clock.now() + self._options.audible_limit
             self._limit = self._clock.call_at(limit, self._on_audible_limit)
             self.transport.on_audible(self._begin_playout)
@@ -222,6 +250,14 @@ class Caller(TransportEvents):
     def closed(self, reason: str) -> None:
         """The room is gone."""
         self._end(reason, self._close_reason)
+
+    def failed(self, error: VoiceError, *, is_fatal: bool) -> None:
+        """A part of the transport failed."""
+        self._context.report_error(
+            error, "avatar" if isinstance(error, AvatarError) else "room", is_recovered=not is_fatal
+        )
+        if is_fatal:
+            self._context.closing.request(CloseReason.ERROR, error)
 
     def _end(self, why: str, reason: CloseReason) -> None:
         logger.info("The room is gone: %s", why)

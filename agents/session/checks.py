@@ -11,6 +11,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
 from vivavoce.agents.audio.given_audio import GivenAudio
+from vivavoce.agents.events import EVENT_TYPES
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.speech.request import SpeechRequest
 from vivavoce.agents.states import CloseReason
@@ -25,6 +26,7 @@ from vivavoce.pipelines.core.checks import (
     check_text,
     check_whole,
     is_number,
+    nearest,
     shown,
 )
 from vivavoce.pipelines.core.errors import ConfigurationError
@@ -111,6 +113,16 @@ def check_session(options: SessionOptions | None, session_id: str | None) -> Non
     """
     check_instance("options", options, SessionOptions, or_none=True)
     _check_name("id", session_id)
+
+
+def unknown_attribute(name: str, settable: Sequence[str]) -> AttributeError:
+    """Return the error for setting an attribute that a session does not have."""
+    events = {f"on_{each.name.removeprefix('on_')}": each.name for each in EVENT_TYPES}
+    near = nearest(name, [*settable, *events])
+    meant = repr(near) if near in settable else f"session.on({events.get(near)!r}, …)"
+    return AttributeError(
+        f"'AgentSession' object has no attribute {name!r}" + (f"; did you mean {meant}?" if near else "")
+    )
 
 
 def check_start(

@@ -8,10 +8,12 @@ from dataclasses import replace
 
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.audio.given_audio import GivenAudio
+from vivavoce.agents.audio.recording.session_recording import SessionRecording
 from vivavoce.agents.core.call_site import calling_tool
 from vivavoce.agents.core.event_source import EventSource
 from vivavoce.agents.core.inbox import InterruptedFromThread
 from vivavoce.agents.core.speech_handle import SpeechHandle
+from vivavoce.agents.history.history import SessionHistory
 from vivavoce.agents.records import TurnRecord, UsageRecord
 from vivavoce.agents.session.checks import (
     check_when_busy,
@@ -50,13 +52,9 @@ class Conversation(EventSource):
         super().__init__(context.log.emitter)
         self._parts = parts
         self._wake_up = wake_up
-        self.id = context.id
-        self.created_at = context.clock.wall()
-        self.history = parts.history.history
-        self.recording = parts.recording.recording
-        """Records the call."""
-        self.input = SessionInput(context, parts.caller.mute)
-        self.wake_up_timer = WakeUpTimer(context)
+        self._created_at = context.clock.wall()
+        self._input = SessionInput(context, parts.caller.mute, parts.caller.seeing.newest)
+        self._wake_up_timer = WakeUpTimer(context)
 
     # --- speaking
 
@@ -253,7 +251,37 @@ class Conversation(EventSource):
         self._wake_up = wanted
         context.inbox.post(i.WakeUpChanged(wanted))
 
+    @property
+    def wake_up_timer(self) -> WakeUpTimer:
+        """Pauses, resumes and resets the wake-up of a silent caller."""
+        return self._wake_up_timer
+
     # --- reading
+
+    @property
+    def id(self) -> str:
+        """For records and logs."""
+        return self._parts.context.id
+
+    @property
+    def created_at(self) -> float:
+        """When this object was made, in seconds since 1970."""
+        return self._created_at
+
+    @property
+    def history(self) -> SessionHistory:
+        """The conversation: the words that were said and heard, and the tool calls."""
+        return self._parts.history.history
+
+    @property
+    def recording(self) -> SessionRecording:
+        """Records the call."""
+        return self._parts.recording.recording
+
+    @property
+    def input(self) -> SessionInput:
+        """Another way to the caller's turns: mute, type, commit and clear them, and read the newest picture."""
+        return self._input
 
     @property
     def agent(self) -> Agent:

@@ -8,6 +8,7 @@ from pathlib import Path
 from vivavoce.agents.audio.recording.options import RecordingOptions
 from vivavoce.agents.history.sink import HistorySink
 from vivavoce.agents.session.report_writer import report_file
+from vivavoce.agents.speech.content_guard import ContentGuard
 from vivavoce.agents.speech.limits import SpeechLimits
 from vivavoce.agents.telemetry.options import TelemetryOptions
 from vivavoce.agents.telemetry.telemetry import Telemetry
@@ -92,6 +93,8 @@ class SessionOptions(WatchOptions):
     """The agent's words before that close, within `close_timeout`, unless the voice has failed; "" for nothing."""
     latency_budget: float = 1.0
     """Start warns when the configured waits after the user's speech add up to more seconds."""
+    guard: ContentGuard | None = None
+    """Judges each sentence of the agent before it is spoken, and each turn of the caller before the model gets it."""
     context_window: ContextPolicy | None = None
     """Chooses the part of the conversation for each model step, for example `ContextWindow(max_items=40)`; None: all of
     it. Any function of a `ChatContext` will do; running calls are always sent.
@@ -109,6 +112,7 @@ class SessionOptions(WatchOptions):
             ("speech", SpeechLimits),
         ):
             check_instance(name, getattr(self, name), kind)
+        check_instance("guard", self.guard, ContentGuard, or_none=True)
         if self.context_window is not None and not callable(self.context_window):
             raise ConfigurationError(
                 "context_window must be ContextWindow(…) or a function of a ChatContext, got "

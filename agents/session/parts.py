@@ -11,6 +11,7 @@ from vivavoce.agents.audio.frame_hooks import FrameHooks
 from vivavoce.agents.audio.playout import Playout
 from vivavoce.agents.audio.recording.session_recording import RecordingControl
 from vivavoce.agents.core.context import SessionContext
+from vivavoce.agents.history.checkpoint_feed import CheckpointFeed
 from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.session.caller import Caller
 from vivavoce.agents.session.handoff import Handoffs
@@ -18,16 +19,21 @@ from vivavoce.agents.session.hang_ups import HangUps
 from vivavoce.agents.session.lifecycle.last_words import LastWords
 from vivavoce.agents.session.lifecycle.preparing import AgentSetup, Preparing
 from vivavoce.agents.session.options import SessionOptions
+from vivavoce.agents.session.pipelines.requests import PipelineRequests
 from vivavoce.agents.session.pipelines.switch import PipelineSwitch
 from vivavoce.agents.session.speeches import Speeches
+from vivavoce.agents.session.tasks import Tasks
 from vivavoce.agents.session.trace_writer import TraceWriter, make_trace_writer
 from vivavoce.agents.session.turn_records import TurnRecords
 from vivavoce.agents.session.wake_up_call import WakeUpCall
 from vivavoce.agents.session.wiring import make_history_feed, make_machine
 from vivavoce.agents.speech.context import ReplyContext
 from vivavoce.agents.speech.flow import ConversationFlow, FlowRunner
+from vivavoce.agents.speech.guarding import Guarding, guards_agent, guards_caller
+from vivavoce.agents.speech.limits import SpeechSettings
 from vivavoce.agents.speech.preemptive_replies import PreemptiveReplies
 from vivavoce.agents.speech.request_window import RequestWindow
+from vivavoce.agents.speech.seeing import Seeing
 from vivavoce.agents.speech.transcripts import TranscriptFeed
 from vivavoce.agents.tools.calls import ToolCalls
 from vivavoce.agents.turn.machine import TurnMachine
@@ -58,11 +64,14 @@ class SessionParts:
     attempts: PreemptiveReplies
     caller: Caller
     pipelines: PipelineSwitch
+    pipeline_requests: PipelineRequests
     machine: TurnMachine
     records: TurnRecords
+    checkpoints: CheckpointFeed
     last_words: LastWords
     wake_up_call: WakeUpCall
     speeches: Speeches
+    tasks: Tasks
     hang_ups: HangUps
 
     def open(self, transport: Transport) -> None:
@@ -91,20 +100,14 @@ def build_parts(
     Raises:
         ConfigurationError: An option, the background audio or the pipeline's way to take turns does not fit.
     """
-    context = SessionContext(
-        session,
-        session_id or new_id("session"),
-        options.clock,
-        agent=agent,
-        capabilities=pipeline.capabilities,
-        callback_timeout=options.callback_timeout,
-    )
-    trace = make_trace_writer(options.trace_path, context.id, context.clock)
-    history = HistoryControl(context, make_history_feed(options, context))
+    context = _make_context(session, agent, pipeline, options, session_id)
+    history = HistoryControl(context, make_history_feed(options, context), judges_caller=guards_caller(options.guard))
     recording = RecordingControl(context, options.recording)
-    preparing = Preparing(context.clock, options.start_step)
-    setup = AgentSetup(context, preparing)
-    handoffs = Handoffs(context, history, setup, limit=options.speech.hook_timeout)
+    setup = AgentSetup(context, preparing := Preparing(context.clock, options.start_step))
+    pipelines = PipelineSwitch(context, pipeline, history, options=options)
+    flows = FlowRunner(context, flow, limit=options.speech.hook_timeout)
+    requests = PipelineRequests(context, pipelines, flows, options)
+    handoffs = Handoffs(context, history, setup, requests, limit=options.speech.hook_timeout)
     tools = ToolCalls(
         context,
         history,
@@ -112,23 +115,22 @@ def build_parts(
         max_threads=options.max_tool_threads,
         hand_off=handoffs.from_tool,
     )
-    frame_hooks, transcripts = FrameHooks(context), TranscriptFeed()
+    frame_hooks, transcripts, seeing = FrameHooks(context), TranscriptFeed(), Seeing(context.live)
     playout = Playout(context.clock, on_written=frame_hooks.spoken, on_progress=transcripts.agent_progress)
     background = BackgroundAudio(context, playout, background_audio)
-    flows = FlowRunner(context, flow, limit=options.speech.hook_timeout)
     replies = ReplyContext(
         context,
         history=history,
         tools=tools,
         flows=flows,
         playout=playout,
-        window=RequestWindow(options.context_window, context.report_error),
-        limits=options.speech,
-        fade=options.interruption.fade,
+        window=RequestWindow(options.context_window, seeing, context.report_error, limit=options.speech.hook_timeout),
+        guarding=Guarding(context, history, options.guard),
+        settings=SpeechSettings(limits=options.speech, fade=options.interruption.fade),
     )
-    caller = Caller(context, playout, background, recording, frame_hooks)
-    machine = make_machine(options, pipeline, wake_up, trace)
-    records = TurnRecords(context, options)
+    caller = Caller(context, playout, background, recording, frame_hooks, seeing)
+    trace = make_trace_writer(options.trace_path, context.id, context.clock)
+    machine, records = make_machine(options, pipeline, wake_up, trace), TurnRecords(context, options)
     speeches = Speeches(replies, machine, records, handoffs)
     return SessionParts(
         context=context,
@@ -145,13 +147,29 @@ def build_parts(
         playout=playout,
         background=background,
         flows=flows,
-        attempts=PreemptiveReplies(replies, with_voice=options.preemptive_tts),
+        attempts=PreemptiveReplies(replies, with_voice=options.preemptive_tts and not guards_agent(options.guard)),
         caller=caller,
-        pipelines=PipelineSwitch(context, pipeline, history, options=options),
+        pipelines=pipelines,
+        pipeline_requests=requests,
         machine=machine,
         records=records,
-        last_words=LastWords(context.hooks, apology=options.apology, limit=options.speech.hook_timeout),
+        checkpoints=CheckpointFeed(context, history, machine),
+        last_words=LastWords(context, apology=options.apology, limit=options.speech.hook_timeout),
         wake_up_call=WakeUpCall(context, limit=options.callback_timeout),
         speeches=speeches,
+        tasks=Tasks(context, handoffs, tools, speeches),
         hang_ups=HangUps(context, speeches, playout, caller),
+    )
+
+
+def _make_context(
+    session: Session, agent: Agent, pipeline: Pipeline, options: SessionOptions, session_id: str | None
+) -> SessionContext:
+    return SessionContext(
+        session,
+        session_id or new_id("session"),
+        options.clock,
+        agent=agent,
+        capabilities=pipeline.capabilities,
+        callback_timeout=options.callback_timeout,
     )

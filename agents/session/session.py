@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self
 
 import anyio
+from typing_extensions import TypeVar
 
 from vivavoce.agents.agent import Agent, AgentControl
 from vivavoce.agents.audio.background_audio import BackgroundAudioSource, checked_config
 from vivavoce.agents.history.snapshot import Snapshot, read_snapshot, write_snapshot
 from vivavoce.agents.job import SessionWatch, current_watch, has_job_ended
 from vivavoce.agents.records import CloseReport, SessionReport
-from vivavoce.agents.session.checks import check_session, check_start, checked_reason, wake_up_of
+from vivavoce.agents.session.checks import check_session, check_start, checked_reason, unknown_attribute, wake_up_of
 from vivavoce.agents.session.conversation import Conversation
-from vivavoce.agents.session.handoff import Handoff, HandoffControl
+from vivavoce.agents.session.handoff_control import Handoff, HandoffControl
 from vivavoce.agents.session.lifecycle.start import TakeOver
 from vivavoce.agents.session.lifecycle.task import SessionLifecycle
 from vivavoce.agents.session.loop import SessionLoop
@@ -29,26 +30,39 @@ from vivavoce.agents.session.pipelines.change import PipelineChange
 from vivavoce.agents.session.wiring import (
     JobLink,
     check_flow,
+    check_no_task,
     check_wiring,
     connecting,
     make_observer,
+    warn_if_deaf,
 )
 from vivavoce.agents.speech.flow import ConversationFlow, FlowControl
 from vivavoce.agents.states import CloseReason
-from vivavoce.agents.telemetry.telemetry import telemetry_for
+from vivavoce.agents.tasks.task import AgentTask
+from vivavoce.agents.telemetry.destination import telemetry_for
 from vivavoce.agents.transports.options import RoomOptions
 from vivavoce.agents.turn.options import WakeUp
+from vivavoce.pipelines.core.checks import check_instance
 from vivavoce.pipelines.core.errors import SessionClosedError, SessionError, SessionNotStartedError
 from vivavoce.pipelines.pipeline import Pipeline
+from vivavoce.pipelines.speech import ComponentSet
 
 if TYPE_CHECKING:
     from livekit import rtc
 
+    from vivavoce.agents.core.stage_observers import Stage, StageObserver
+    from vivavoce.pipelines.denoise.base import Denoiser
     from vivavoce.pipelines.io import Transport
+    from vivavoce.pipelines.llm.base import LLM
+    from vivavoce.pipelines.stt.base import STT
+    from vivavoce.pipelines.tts.base import TTS
+    from vivavoce.pipelines.turn_detector.base import TurnDetector
+    from vivavoce.pipelines.vad.base import VAD
 
 logger = logging.getLogger(__name__)
 
-UserdataT = TypeVar("UserdataT")
+UserdataT = TypeVar("UserdataT", default=None)
+ResultT = TypeVar("ResultT")
 
 SETTABLE = ("userdata", "on_wake_up", "wake_up")
 """Public attributes of a session that an application may set."""
@@ -86,10 +100,12 @@ class AgentSession(Conversation, Generic[UserdataT]):
     ) -> None:
         check_session(options, id)
         check_wiring(agent, pipeline)
+        warn_if_deaf(pipeline)
+        check_no_task(agent)
         options = options or SessionOptions()
         self._telemetry = telemetry_for(options.telemetry)  # made here: it takes 0.5 s, for which no call should wait
         check_flow(conversation_flow, pipeline)
-        self.userdata = userdata
+        self._userdata = userdata
         wanted = wake_up_of(wake_up)
         parts = build_parts(
             self,
@@ -101,6 +117,7 @@ class AgentSession(Conversation, Generic[UserdataT]):
             options=options,
             session_id=id,
         )
+        parts.pipeline_requests.check_agent(agent)
         super().__init__(parts, wanted)
         self._lifecycle = SessionLifecycle(parts, SessionLoop(parts))
         self._task: asyncio.Task[None] | None = None
@@ -113,14 +130,23 @@ class AgentSession(Conversation, Generic[UserdataT]):
         """
         is_made = "_task" in vars(self)
         if is_made and not name.startswith("_") and name not in SETTABLE:
-            if name in vars(self):
+            if isinstance(getattr(AgentSession, name, None), property):
                 raise AttributeError(f"{name!r} of a session cannot be set; {', '.join(SETTABLE)} can")
             if type(self) is AgentSession and not hasattr(AgentSession, name):
-                raise AttributeError(f"'AgentSession' object has no attribute {name!r}", name=name, obj=self)
+                raise unknown_attribute(name, SETTABLE)
         super().__setattr__(name, value)
 
     def __repr__(self) -> str:
         return f"AgentSession({self.id!r}, agent={self.agent.id!r}, state={self.agent_state.value!r})"
+
+    @property
+    def userdata(self) -> UserdataT | None:
+        """The application's own; tools get it by their `RunContext`. Set it at any time."""
+        return self._userdata
+
+    @userdata.setter
+    def userdata(self, userdata: UserdataT | None) -> None:
+        self._userdata = userdata
 
     # --- life
 
@@ -136,7 +162,8 @@ class AgentSession(Conversation, Generic[UserdataT]):
 
         Args:
             room: A connected room, or a transport; None for the room of the job that this code runs in.
-            participant: Identity of whom to talk to; None for the first caller in the room.
+            participant: Identity of the participant to talk to; None: the participant of the job, else the first caller
+                in the room.
             room_options: How to take part in the room.
             resume_from: The result of another session's `snapshot()`: this one goes on with its history and userdata;
                 the agent must be the one that `resume_from["agent"]` names, and its `on_enter` is not called.
@@ -174,7 +201,7 @@ class AgentSession(Conversation, Generic[UserdataT]):
         )
         if isinstance(resumed, Snapshot):
             self._resume(resumed)
-        observer = make_observer(self._telemetry, self._parts.options, self.id, self.pipeline)
+        observer = make_observer(self._telemetry, self._parts.options, self.id, self.pipeline, self._lifecycle.facts)
         context.start(observer, room=place.room, job_id=place.job_id)
         # The one task of the session; anyio's groups belong to the task that enters and leaves them, so start() and
         # close() cannot hold one.
@@ -237,10 +264,12 @@ class AgentSession(Conversation, Generic[UserdataT]):
         Before `start()` it takes the place of the first one. How a handoff goes: `vivavoce.agents.session.handoff`.
 
         Raises:
+            CapabilityError: The agent's components (`overrides`) do not fit the pipeline.
             SessionClosedError: The session is closed.
             SessionError: The agent is in another session.
         """
-        check_wiring(agent, self.pipeline)
+        self._parts.pipeline_requests.check_agent(agent)
+        check_no_task(agent)
         context = self._parts.context
         handoff = HandoffControl(context.hooks, agent)
         if not context.inbox.is_bound and not context.closing.is_over:
@@ -250,6 +279,20 @@ class AgentSession(Conversation, Generic[UserdataT]):
         AgentControl.of(agent).attach(self)
         context.inbox.on_loop(lambda: self._parts.handoffs.request(handoff))
         return handoff.handoff
+
+    async def run_task(self, task: AgentTask[ResultT]) -> ResultT:
+        """Run a sub-dialogue and return its result; the same as `await task` in code that this session runs.
+
+        How tasks go: `vivavoce.agents.tasks.task`.
+
+        Raises:
+            TaskError: It ended without a result.
+            SessionError: A task cannot be awaited here, or it is in another session.
+            SessionNotStartedError, SessionClosedError: The session has no conversation now.
+            ConfigurationError: `task` is none.
+        """
+        check_instance("task", task, AgentTask)
+        return await self._parts.tasks.run(task)
 
     def change_pipeline(self, pipeline: Pipeline, *, within: float = 60.0) -> PipelineChange:
         """Go on with another pipeline, from the next silence on; await the result to know the end.
@@ -263,7 +306,38 @@ class AgentSession(Conversation, Generic[UserdataT]):
             ConfigurationError: It is no pipeline, or does not go with the session's flow or options.
         """
         self._parts.context.check_open()
-        change = self._parts.pipelines.wanted(pipeline, within, self.conversation_flow)
+        change = self._parts.pipeline_requests.to_pipeline(pipeline, within)
+        self._parts.context.inbox.on_loop(lambda: self._parts.pipelines.request(change))
+        return change.change
+
+    def change_component(
+        self,
+        *,
+        stt: STT | None = None,
+        llm: LLM | None = None,
+        tts: TTS | None = None,
+        vad: VAD | None = None,
+        denoise: Denoiser | None = None,
+        turn_detector: TurnDetector | None = None,
+        within: float = 60.0,
+    ) -> PipelineChange:
+        """Go on with other components, from the next silence on; await the result to know the end.
+
+        All of them take over at one moment, as in `change_pipeline()`: the old recogniser hears a turn to its end, the
+        old voice finishes the speech that plays, and an answer that waits for its tools goes on with the new ones. The
+        streams of the other components stay. Components belong to the application, which closes the old ones too.
+
+        Args:
+            within: Seconds, from when the new components are open, in which that moment must come.
+        Raises:
+            SessionNotStartedError, SessionClosedError: Nothing can be changed now.
+            ConfigurationError: None is given, or one is of another port.
+            CapabilityError: The pipeline has no use for one, such as a realtime pipeline for an llm, or they do not go
+                with its other components.
+        """
+        self._parts.context.check_open()
+        components = ComponentSet(stt=stt, llm=llm, tts=tts, vad=vad, denoise=denoise, turn_detector=turn_detector)
+        change = self._parts.pipeline_requests.to_components(components, within)
         self._parts.context.inbox.on_loop(lambda: self._parts.pipelines.request(change))
         return change.change
 
@@ -286,6 +360,25 @@ class AgentSession(Conversation, Generic[UserdataT]):
             FlowControl.of(flow).attach(self)
         context.inbox.on_loop(lambda: self._parts.flows.change_to(flow))
 
+    def observe(
+        self, stage: Stage, observer: Callable[[Any], Awaitable[None] | None], *, max_pending: int = 256
+    ) -> StageObserver:
+        """Watch a stage, before or after `start()`: the caller's transcripts ("stt": `UserInterim`, `UserFinal`), the
+        model's events ("llm": `TextDelta`, `ToolCall` …) or the voice's audio ("tts": `AudioChunk`).
+
+        It gets what the stage hooks of the agent let through, one item at a time, in a task of its own: the stage never
+        waits for it. Items beyond `max_pending` that wait are dropped and counted. An observer that raises, or takes
+        longer than `callback_timeout`, is closed, with an `error` event of source `observer`.
+
+        Raises:
+            ConfigurationError: There is no such stage, or `observer` is no function.
+            SessionClosedError: The session is closed.
+        """
+        context = self._parts.context
+        if context.inbox.is_bound or context.closing.is_over:
+            context.check_open()
+        return context.stage_observers.add(stage, observer, max_pending)
+
     def play_background_audio(self, source: BackgroundAudioSource) -> None:
         """Let a file sound under the conversation. It replaces the sound of its kind (ambience, or thinking).
 
@@ -293,9 +386,11 @@ class AgentSession(Conversation, Generic[UserdataT]):
 
         Raises:
             ConfigurationError: There is no such file.
+            CapabilityError: An avatar plays the agent's audio.
             SessionNotStartedError, SessionClosedError: Nothing can be played now.
         """
         self._parts.context.check_open()
+        self._parts.background.check_sink()
         config = checked_config(source)
         self._parts.context.inbox.call(lambda: self._parts.background.play(config))
 
@@ -314,7 +409,7 @@ class AgentSession(Conversation, Generic[UserdataT]):
         """
         return write_snapshot(
             session_id=self.id,
-            agent=self.agent.id,
+            agent=self._parts.handoffs.root.id,
             history=self._parts.history,
             userdata=self.userdata,
             turns=self._parts.machine.turns,

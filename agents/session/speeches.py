@@ -11,6 +11,7 @@ from vivavoce.agents.records import TurnRecord
 from vivavoce.agents.session.handoff import Handoffs
 from vivavoce.agents.session.turn_records import TurnRecords
 from vivavoce.agents.speech.context import ReplyContext
+from vivavoce.agents.speech.flow_parts import FlowParts, leave_floor, want_floor
 from vivavoce.agents.speech.preemptive import PreemptiveReply
 from vivavoce.agents.speech.reply import Reply
 from vivavoce.agents.speech.request import AMENDED, SpeechRequest
@@ -18,6 +19,7 @@ from vivavoce.agents.speech.warm_task import WarmTask
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.machine import TurnMachine
+from vivavoce.agents.turn_records.turn_record import TurnRecordBuilder
 from vivavoce.pipelines.core.ids import new_id
 from vivavoce.pipelines.llm.chat_context import ChatMessage
 
@@ -58,6 +60,33 @@ class Speeches:
         self._session.inbox.post(asked)
         if (answer := self._replies.get(asked.hook_of)) is not None:
             answer.hook_speaks()
+
+    def rest(self, speech_id: str) -> None:
+        """Have the answer of that id, whose hook awaits a task, leave the floor."""
+        if (flow := self._flow_of(speech_id)) is not None:
+            flow.rest()
+        else:
+            leave_floor(self._session.inbox, speech_id)
+
+    def go_on(self, speech_id: str) -> None:
+        """Let it go on behind the task."""
+        if (flow := self._flow_of(speech_id)) is not None:
+            flow.go_on()
+        else:
+            want_floor(self._session.inbox, speech_id)
+
+    def _flow_of(self, speech_id: str) -> FlowParts | None:
+        reply = self._replies.get(speech_id)
+        return None if reply is None else reply.flow
+
+    def record_of(self, speech_id: str) -> TurnRecordBuilder | None:
+        """Return the record of a speech that is not over."""
+        reply = self._replies.get(speech_id)
+        return None if reply is None else reply.record
+
+    def is_by_hook(self, speech_id: str) -> bool:
+        """Whether a hook of an agent that comes or goes asked for that speech."""
+        return (reply := self._replies.get(speech_id)) is not None and reply.request.by_hook
 
     def discard(self, handle: SpeechHandle) -> TurnRecord:
         """Return the record of a speech that was discarded before it asked for the floor."""
@@ -158,7 +187,7 @@ class Speeches:
         """Silence the speech and let it end."""
         if (reply := self._at_work(effect.speech_id)) is not None and reply.is_running:
             reply.cancel(effect.outcome)
-            self._records.cut(reply.record, self._playout, effect)
+            self._records.cut(reply.record, self._playout, effect, position=reply.played)
         # Only now: before, a moment of the paused audio would be heard.
         if self._held == effect.speech_id:
             self._release_hold()

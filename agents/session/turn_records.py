@@ -14,6 +14,7 @@ from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn_records.heard import HeardTurns
 from vivavoce.agents.turn_records.interruptions import AgentAt, PolicyName
 from vivavoce.agents.turn_records.turn_record import TurnFrame, TurnRecordBuilder
+from vivavoce.pipelines.core.incidents import FellBack
 
 
 class TurnRecords:
@@ -31,6 +32,8 @@ class TurnRecords:
         self._heard = HeardTurns()
         self._usage = UsageRecord()
         """Use of the recogniser since the last commit."""
+        self._fallbacks: list[tuple[FellBack, float]] = []
+        """Fallbacks outside of any speech since then, with their times."""
 
     def step(self, event: i.TurnInput, effects: Sequence[fx.Effect], open_turn_id: str) -> None:
         """Take a step of the turn machine, before its effects are carried out."""
@@ -43,6 +46,12 @@ class TurnRecords:
             log.observer.turn_opened(open_turn)
         for parts, reason in dropped:
             log.note_dropped_turn(parts, reason)
+
+    def fell_back(self, fell: FellBack) -> None:
+        """A component outside of any speech failed, and another one takes its place."""
+        if not fell.is_reported:
+            self._fallbacks.append((fell, self._context.clock.now()))
+        self._context.log.fell_back(fell)
 
     # --- records
 
@@ -62,6 +71,9 @@ class TurnRecords:
         record.committed(effect.timing, effect.text, speech_started_at=effect.speech_started_at)
         record.add_usage(self._usage)
         self._usage = UsageRecord()
+        for fell, at in self._fallbacks:
+            record.add_fallback(fell, at)
+        self._fallbacks.clear()
         self._context.log.observer.turn_committed(parts, effect.speech_id)
         return record
 
@@ -113,12 +125,12 @@ class TurnRecords:
         played = 0.0 if current is None else playout.position(current) / current.rate
         record.interruptions.resumed(self._context.clock.now(), position=record.audio.played + played)
 
-    def cut(self, record: TurnRecordBuilder, playout: Playout, effect: fx.CancelSpeech) -> None:
-        """The turn's speech is cut."""
+    def cut(self, record: TurnRecordBuilder, playout: Playout, effect: fx.CancelSpeech, *, position: float) -> None:
+        """The turn's speech is cut, at `position` (s)."""
         assert effect.cause is not None, "a speech that runs was refused"
         stopped_at = None if record.stages.first_played_at is None else playout.silent_at()
         agent = self._agent(record, stopped_at)
-        record.interruptions.cut(effect.cause, agent, effect.outcome, position=record.audio.played)
+        record.interruptions.cut(effect.cause, agent, effect.outcome, position=position)
 
     def _agent(self, record: TurnRecordBuilder, stopped_at: float | None) -> AgentAt:
         now, since = self._context.clock.now(), self._heard.speaking_since

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any
 
 from vivavoce.agents.agent import Agent, AgentControl
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.history.feed import HistoryFeed
 from vivavoce.agents.history.sink import HistorySink
-from vivavoce.agents.job import CloseCall, WaitForClose, current_job, get_job_context, server_credentials
+from vivavoce.agents.job import CloseCall, WaitForClose, current_job, required_job, server_credentials
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.trace_writer import TraceWriter
-from vivavoce.agents.speech.flow import ConversationFlow
+from vivavoce.agents.speech.flow import ConversationFlow, check_run
+from vivavoce.agents.speech.guarding import guards_caller
 from vivavoce.agents.speech.request import SpeechRequest
 from vivavoce.agents.telemetry.observer import NO_OBSERVER, SessionObserver
-from vivavoce.agents.telemetry.telemetry import Telemetry
+from vivavoce.agents.telemetry.telemetry import TelemetryControl
 from vivavoce.agents.turn.machine import TurnMachine
-from vivavoce.agents.turn.options import EndpointingOptions, TurnOptions, WakeUp
+from vivavoce.agents.turn.options import EndpointingOptions, PipelineTraits, TurnOptions, WakeUp
 from vivavoce.pipelines.core.checks import shown
 from vivavoce.pipelines.core.clock import Clock
 from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError
@@ -52,12 +53,28 @@ def check_wiring(agent: Agent, pipeline: Pipeline) -> None:
             f"pipeline must be a Pipeline, got {shown(pipeline)}; for example CascadingPipeline(...)"
         )
     capabilities = pipeline.capabilities
-    if capabilities.can_reply and not capabilities.can_listen:
-        logger.warning("The pipeline answers but hears nothing; give it an stt, if callers are to speak")
     if not (capabilities.can_say or capabilities.can_reply):
         raise CapabilityError(pipeline.name, "can_say", "give the pipeline a tts, or a model that speaks")
     if pipeline.fallback is not None:
         check_wiring(agent, pipeline.fallback)
+
+
+def warn_if_deaf(pipeline: Pipeline) -> None:
+    """Log that callers could not speak to a pipeline, or to a fallback of it, that is about to be used."""
+    if pipeline.capabilities.can_reply and not pipeline.capabilities.can_listen:
+        logger.warning("The pipeline answers but hears nothing; give it an stt, if callers are to speak")
+    if pipeline.fallback is not None:
+        warn_if_deaf(pipeline.fallback)
+
+
+def check_no_task(agent: Agent) -> None:
+    """Refuse a task as the agent that has the conversation for good.
+
+    Raises:
+        ConfigurationError: `agent` is a task.
+    """
+    if AgentControl.of(agent).is_task:
+        raise ConfigurationError(f"agent must be no task, got {agent.id!r}; await the task, in a hook or a tool")
 
 
 def check_flow(flow: ConversationFlow | None, pipeline: Pipeline) -> None:
@@ -71,6 +88,7 @@ def check_flow(flow: ConversationFlow | None, pipeline: Pipeline) -> None:
         return
     if not isinstance(flow, ConversationFlow):
         raise ConfigurationError(f"conversation_flow must be a ConversationFlow, got {shown(flow)}; subclass it")
+    check_run(flow)
     if not pipeline.capabilities.takes_flow:
         raise CapabilityError(
             pipeline.name, "takes_flow", "the text of a conversation flow needs a CascadingPipeline with a tts"
@@ -108,39 +126,39 @@ def check_speech(capabilities: PipelineCapabilities, pipeline: str, request: Spe
         raise CapabilityError(pipeline, "supports_images", "use a model that sees, or reply() without frames")
 
 
-class TurnTraits(TypedDict):
-    """Those of `TurnOptions` that are the pipeline's."""
-
-    detector_timeout: float | None
-    remote_decides: bool
-    hears_audio: bool
-    max_attempts: int
-    voice_lag: float
-    emits_interims: bool
-
-
-def turn_traits(options: SessionOptions, capabilities: PipelineCapabilities) -> TurnTraits:
-    """Return the traits of a pipeline on which the turn machine decides."""
-    return TurnTraits(
+def turn_traits(options: SessionOptions, capabilities: PipelineCapabilities) -> PipelineTraits:
+    """Return the traits of a pipeline with these capabilities."""
+    return PipelineTraits(
         detector_timeout=capabilities.turn_detector_limit,
         remote_decides=capabilities.decides_turns == "remote",
         hears_audio=capabilities.hears_audio,
-        max_attempts=options.preemptive_attempts if options.preemptive and capabilities.can_preempt else 0,
+        max_attempts=options.preemptive_attempts if _may_preempt(options, capabilities) else 0,
         voice_lag=capabilities.voice_lag,
         emits_interims=capabilities.emits_interims,
     )
+
+
+def _may_preempt(options: SessionOptions, capabilities: PipelineCapabilities) -> bool:
+    return options.preemptive and capabilities.can_preempt and not guards_caller(options.guard)
 
 
 def check_turns(options: SessionOptions, pipeline: Pipeline) -> None:
     """Refuse a pipeline that cannot take turns by these options, and warn of waits that are more than the budget.
 
     Raises:
-        CapabilityError: Only requests end turns, but the pipeline's server ends them.
+        CapabilityError: Only requests end turns, but the pipeline's server ends them; or the caller's words are to be
+            judged, but its model hears them itself.
     """
     capabilities = pipeline.capabilities
     if options.endpointing.mode == "manual" and capabilities.decides_turns == "remote":
         raise CapabilityError(
             pipeline.name, "endpointing mode 'manual'", "switch off the turn detection of the model's server"
+        )
+    if guards_caller(options.guard) and capabilities.hears_audio:
+        raise CapabilityError(
+            pipeline.name,
+            "a guard of the caller",
+            "its model hears the caller itself; set ContentGuard(caller=False), or use a CascadingPipeline",
         )
     waits = _configured_waits(options.endpointing, capabilities.vad_silence)
     if sum(waits.values()) > options.latency_budget:
@@ -181,7 +199,7 @@ def make_machine(
         wake_up=wake_up,
         away_after=options.away_after,
         max_errors=options.max_errors,
-        **turn_traits(options, pipeline.capabilities),
+        traits=turn_traits(options, pipeline.capabilities),
     )
     return TurnMachine(turn_options) if trace is None else trace.recorded_machine(turn_options)
 
@@ -201,9 +219,18 @@ def make_history_feed(options: SessionOptions, context: SessionContext) -> Histo
 
 
 def make_observer(
-    given: tuple[Telemetry | None, bool], options: SessionOptions, session_id: str, pipeline: Pipeline
+    given: tuple[TelemetryControl | None, bool],
+    options: SessionOptions,
+    session_id: str,
+    pipeline: Pipeline,
+    facts: Callable[[], Mapping[str, Any]],
 ) -> SessionObserver:
-    """Return the session's telemetry; `given`: where it goes to, and whether that is the session's own."""
+    """Return the session's telemetry.
+
+    Args:
+        given: The destination, and whether it is the session's own.
+        facts: Returns the attributes of the session's agent, pipeline and options.
+    """
     telemetry, is_own = given
     if telemetry is None:
         return NO_OBSERVER
@@ -217,6 +244,7 @@ def make_observer(
         session_id=session_id,
         clock=options.clock,
         parts=parts,
+        facts=facts,
         capture_content=options.capture_content,
     )
 
@@ -286,13 +314,14 @@ def connecting(
             return transport
 
         return JoinPlan(given, room=getattr(room, "name", ""))
-    job = get_job_context()
+    job = required_job()
     job.session_begins(with_job.wait_closed)
 
     async def join() -> Transport:
-        await job.connect()
+        await job.connect(auto_subscribe=True)
         job.attach_session(with_job.close)
-        transport = make_transport(job.room, participant, options, clock)
+        whom = participant or job.job.participant_identity or None
+        transport = make_transport(job.room, whom, options, clock)
         if hangs_up:
             transport.check_hangup()
         return transport

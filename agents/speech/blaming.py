@@ -46,6 +46,11 @@ class Failure:
         self.error: Exception | None = None
         self.expired: ProviderTimeoutError | None = None
         """Set where a limit ended the speech."""
+        self._waits_for = ""
+
+    def waits_for(self, component: str) -> None:
+        """Note the agent's hook that is waited for now; empty for none."""
+        self._waits_for = component
 
     def blame(self, component: str) -> None:
         """Note which component failed, unless one was noted before."""
@@ -58,6 +63,7 @@ class Failure:
     def expire(self, component: str, first: float, stall: float) -> ProviderTimeoutError:
         """A limit of that component has ended the speech: return the error that it fails with."""
         kind = "tts" if component == "tts" else "llm"
+        component = self._waits_for or component
         names = (f"{kind}_{'first_byte' if kind == 'tts' else 'first_token'}", f"{kind}_stall")
         message = f"it sent nothing for {first:g} s ({names[0]}), or for {stall:g} s after its first piece ({names[1]})"
         self.expired = ProviderTimeoutError(message, provider=component)

@@ -10,8 +10,10 @@ from vivavoce.agents.audio.playout import Playout
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.records import UsageRecord
-from vivavoce.agents.speech.limits import SpeechLimits
+from vivavoce.agents.speech.guarding import Guarding
+from vivavoce.agents.speech.limits import SpeechSettings
 from vivavoce.agents.speech.request_window import RequestWindow
+from vivavoce.agents.speech.stages import Stages
 from vivavoce.agents.tools.calls import ToolCalls
 from vivavoce.agents.turn_records.turn_record import TurnRecordBuilder
 from vivavoce.pipelines.llm.base import GenerateRequest, Usage
@@ -28,7 +30,7 @@ class ReplyContext:
     Args:
         session: The context of the whole session.
         window: Cuts the conversation to the part that a model's request carries.
-        fade: Seconds of fade-out when speech is cut.
+        guarding: Judges what is said, if the session has a content guard.
     """
 
     def __init__(
@@ -40,8 +42,8 @@ class ReplyContext:
         flows: FlowRunner,
         playout: Playout,
         window: RequestWindow,
-        limits: SpeechLimits,
-        fade: float,
+        guarding: Guarding,
+        settings: SpeechSettings,
     ) -> None:
         self.session = session
         self.live = session.live
@@ -49,16 +51,21 @@ class ReplyContext:
         self.history = history
         self.tools = tools
         self.flows = flows
+        self.stages = Stages(session)
         self.playout = playout
-        self.limits = limits
-        self.fade = fade
+        self.guarding = guarding
+        self.limits, self.fade = settings.limits, settings.fade
         self._window = window
 
-    def conversation(self) -> ChatContext:
-        """Return a copy of the conversation for a model, calls that still run included."""
-        return self.tools.with_pending(self.history.copy())
+    def conversation(self, but: str = "") -> ChatContext:
+        """Return a copy of the conversation for a model, calls that still run included.
 
-    def request_context(self, record: TurnRecordBuilder, words_before: Sequence[str]) -> tuple[ChatContext, str]:
+        Args:
+            but: The id of a message of the caller that is included although it waits for its verdict.
+        """
+        return self.tools.with_pending(self.history.for_model(but))
+
+    async def request_context(self, record: TurnRecordBuilder, words_before: Sequence[str]) -> tuple[ChatContext, str]:
         """Return the part of the conversation that a request carries now, and instructions for this answer.
 
         Args:
@@ -66,25 +73,30 @@ class ReplyContext:
             words_before: Texts that are heard before the speech. They are added to the conversation; where a model
                 keeps the conversation itself, the instructions name them.
         """
+        if self.guarding.has_unjudged:
+            await self.guarding.judge_left(record)
         context, to_hear = self.conversation(), ""
         if words_before and self.live.capabilities.generates_audio:
             to_hear = f"Before your answer the caller hears you say: {' '.join(words_before)!r}"
         else:
             for text in words_before:
                 context.append(ChatMessage(role="assistant", content=text, turn_id=record.turn_id))
-        context = self._window.cut(context, self.tools.unanswered_calls)
+        context = await self._window.cut(context, self.tools.unanswered_calls, record.turn_id)
         for tool in self.tools.carried():
             record.add_tool(tool)
         return context, to_hear
 
-    def context_ahead(self, turn_id: str, text: str) -> ChatContext:
-        """Return the part of the conversation that a request would carry if the open turn ended now, as `text`."""
-        context, item = self.history.copy(), self.history.user_item(turn_id)
-        if item is None:
+    def context_ahead(self, turn_id: str, text: str) -> ChatContext | None:
+        """Return the part of the conversation that a request would carry if the open turn ended now, as `text`.
+
+        None if only an async policy knows it.
+        """
+        context, item = self.history.for_model(), self.history.user_item(turn_id)
+        if item is None or all(other.id != item.id for other in context):
             context.append(ChatMessage(role="user", content=text, turn_id=turn_id))
         else:
             context.replace(replace(item, content=text))
-        return self._window.cut(self.tools.with_pending(context), self.tools.unanswered_calls, is_quiet=True)
+        return self._window.cut_ahead(self.tools.with_pending(context), self.tools.unanswered_calls, turn_id)
 
     def step_request(
         self,

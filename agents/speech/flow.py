@@ -8,23 +8,26 @@ history as far as it was heard. Decisions:
 * `run` keeps the model's limits: `llm_first_token` until the first text, `llm_stall` between texts, so that a flow that
   hangs ends its turn `failed`. `on_turn_start`, `on_turn_end` and `cleanup` may take `hook_timeout`. The limits of
   `run` and `on_turn_start` stand still during speech that they requested.
+* While an `AgentTask` has the conversation, its model answers. The flow may await a task in `on_turn_start` and `run`.
 * A flow answers the caller's words. `session.reply(...)` and the results of tools that ended late are still answered by
-  the model, if the pipeline has one. A flow's text has no tool calls, and no answer is begun before the turn is over.
+  the model, if the pipeline has one. No answer is begun before the turn is over.
+* A flow may hand a turn to the model, whole or with other words: `async for text in self.model(transcript)`. Tools run
+  as in any answer of the model. `run` does that if a flow does not replace it: a flow may consist of its hooks.
 """
 
 from __future__ import annotations
 
 import inspect
-from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable
 from functools import cached_property, partial
 
 import anyio
 from anyio.lowlevel import checkpoint
 
-from vivavoce.agents.agent import Membership, Session
+from vivavoce.agents.agent import AgentControl, Membership, Session
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.speech_handle import SpeechHandle
+from vivavoce.agents.speech.flow_model import FlowModel
 from vivavoce.pipelines.core.checks import awaited
 from vivavoce.pipelines.core.errors import ConfigurationError, SessionError
 from vivavoce.pipelines.llm.base import TextDelta
@@ -32,7 +35,7 @@ from vivavoce.pipelines.llm.base import TextDelta
 CLEANUP = "cleanup of the conversation flow"
 
 
-class ConversationFlow(ABC):
+class ConversationFlow:
     """Subclass it and give it to the session: `run` answers each turn of the caller."""
 
     @cached_property
@@ -49,13 +52,26 @@ class ConversationFlow(ABC):
         """
         return FlowControl.of(self).session
 
-    @abstractmethod
+    def model(self, transcript: str) -> AsyncIterator[str]:
+        """Have the pipeline's model answer this turn, in `run`; yield its text, or another one.
+
+        The model gets the whole conversation, with `transcript` in the place of the caller's words; the history keeps
+        those. Tools that it calls run meanwhile. It is closed with `run`.
+
+        Raises:
+            SessionError: No turn is being answered.
+            ProviderError: While iterating, as the model raises it.
+            CapabilityError: Likewise: the pipeline has no llm.
+        """
+        return FlowControl.of(self).answer(transcript)
+
     def run(self, transcript: str) -> AsyncIterator[str]:
-        """Yield the answer to the caller's words, piece by piece; usually an async generator.
+        """Yield the answer to the caller's words, piece by piece; usually an async generator. By default the model's.
 
         It is closed in mid-answer when the caller interrupts. `session.say()` may be awaited here: it is heard after
         the text that was yielded before it.
         """
+        return self.model(transcript)
 
     async def on_turn_start(self, transcript: str) -> None:
         """A turn of the caller is over and is about to be answered."""
@@ -68,7 +84,33 @@ class ConversationFlow(ABC):
 
 
 class FlowControl(Membership):
-    """The session's side of a conversation flow: which session it serves."""
+    """The session's side of a conversation flow: which session it serves, and the model of its present turn."""
+
+    def __init__(self, kind: str, name: Callable[[], str]) -> None:
+        super().__init__(kind, name)
+        self._model: FlowModel | None = None
+        self._opened: list[AsyncGenerator[str, None]] = []
+
+    def begin_turn(self, model: FlowModel) -> None:
+        """A turn begins that `model` may answer."""
+        self._model = model
+
+    def answer(self, transcript: str) -> AsyncIterator[str]:
+        """Return the model's answer to the present turn.
+
+        Raises:
+            SessionError: There is none.
+        """
+        if self._model is None:
+            raise SessionError("model() answers a turn of the caller: call it in run(), while that answers one")
+        self._opened.append(answer := self._model.answer(transcript))
+        return answer
+
+    async def end_turn(self) -> None:
+        """The flow has no more text for its turn: close the model's."""
+        self._model = None
+        while self._opened:
+            await self._opened.pop().aclose()
 
     @staticmethod
     def of(flow: ConversationFlow) -> FlowControl:
@@ -128,6 +170,11 @@ class FlowRunner:
         """The flow that answers the caller's next turn; None where the model does."""
         return None if self._current is None else self._current.flow
 
+    @property
+    def answers(self) -> bool:
+        """Whether the flow answers the caller's next turn: there is one, and no task has the conversation."""
+        return self._current is not None and not AgentControl.of(self._context.live.agent).is_task
+
     def begin_session(self, session: Session) -> None:
         """Let the flows serve the session, which starts.
 
@@ -165,8 +212,10 @@ class FlowRunner:
         if old is not None and self._is_open:
             self._retire(old)
 
-    async def begin_turn(self, handle: SpeechHandle, transcript: str) -> AsyncGenerator[TextDelta, None]:
-        """Begin a turn that the speech of `handle` answers, and return its text."""
+    async def begin_turn(
+        self, handle: SpeechHandle, transcript: str, model: FlowModel
+    ) -> AsyncGenerator[TextDelta, None]:
+        """Begin a turn that the speech of `handle` answers, and return its text; the flow may ask `model` for it."""
         held = self._current
         assert held is not None
         with anyio.move_on_after(self._limit):
@@ -175,7 +224,7 @@ class FlowRunner:
         handle.add_done_callback(lambda _: self._turn_ended(held))
         call = _named("on_turn_start", lambda: held.flow.on_turn_start(transcript))
         await self._hooks.run("turn hook", *call, self._limit, "without its speeches", answer_id=handle.id)
-        return _text_of(held.flow, transcript)
+        return _text_of(held.flow, transcript, model)
 
     def _turn_ended(self, held: _Held) -> None:
         if not self._is_open or held.cleaned is not None:
@@ -228,17 +277,39 @@ class FlowRunner:
             await held.cleaned.wait()
 
 
+def check_run(flow: ConversationFlow) -> None:
+    """Refuse a flow whose `run` is a generator that is not async.
+
+    Raises:
+        ConfigurationError: It is.
+    """
+    if inspect.isgeneratorfunction(flow.run):
+        raise _no_text(flow, "a generator that is not async")
+
+
+def _no_text(flow: ConversationFlow, given: str) -> ConfigurationError:
+    name = type(flow).__name__
+    return ConfigurationError(
+        f"{name}.run must be an async generator (`async def run(self, transcript)` with `yield`), got {given}"
+    )
+
+
 def _named(hook: str, call: Callable[[], Awaitable[None]]) -> tuple[str, Callable[[], Awaitable[None]]]:
     """Return the name of a flow's hook, and a call of it that refuses a hook which is not async."""
     name = f"{hook} of the conversation flow"
     return name, lambda: awaited(name, call())
 
 
-async def _text_of(flow: ConversationFlow, transcript: str) -> AsyncGenerator[TextDelta, None]:
-    pieces = flow.run(transcript)
-    if inspect.isawaitable(pieces):  # a coroutine function that returns an iterator
-        pieces = await pieces
+async def _text_of(flow: ConversationFlow, transcript: str, model: FlowModel) -> AsyncGenerator[TextDelta, None]:
+    control = FlowControl.of(flow)
+    control.begin_turn(model)
+    pieces: object = None
     try:
+        pieces = flow.run(transcript)
+        if inspect.isawaitable(pieces):  # a coroutine function that returns an iterator
+            pieces = await pieces
+        if not isinstance(pieces, AsyncIterable):
+            raise _no_text(flow, f"a {type(pieces).__name__}")
         async for piece in pieces:
             if not isinstance(piece, str):
                 raise ConfigurationError(f"a flow's run() must yield str, got {type(piece).__name__}; yield its text")
@@ -246,6 +317,8 @@ async def _text_of(flow: ConversationFlow, transcript: str) -> AsyncGenerator[Te
                 yield TextDelta(piece)
             await checkpoint()  # a flow that never waits must not hold the loop
     finally:
-        aclose = getattr(pieces, "aclose", None)
-        if aclose is not None:
-            await aclose()
+        try:
+            if (aclose := getattr(pieces, "aclose", None)) is not None:
+                await aclose()
+        finally:
+            await control.end_turn()

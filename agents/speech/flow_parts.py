@@ -7,12 +7,14 @@ out meanwhile.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
 import anyio
 
-from vivavoce.agents.core.hooks import Run
+from vivavoce.agents.core.hooks import Hooks, Run
+from vivavoce.agents.core.inbox import Inbox
+from vivavoce.agents.turn.inputs import ToolsAwaited, ToolsFinished, ToolsStarted
 from vivavoce.pipelines.llm.base import TextDelta
 
 
@@ -20,17 +22,22 @@ class FlowParts:
     """Start `run` in a task, and read part after part until `is_over`.
 
     Args:
-        hook: Runs the flow, and knows the speeches that it asks for.
+        hooks: Run the flow.
+        answer_id: The speech that the flow answers by.
     """
 
-    def __init__(self, source: AsyncGenerator[TextDelta, None], hook: Run) -> None:
-        self.hook = hook
+    def __init__(self, source: AsyncGenerator[TextDelta, None], hooks: Hooks, answer_id: str) -> None:
+        self.hook = Run(hooks, "turn hook", "run of the conversation flow", answer_id=answer_id)
+        """Knows the speeches that the flow asks for."""
         self._source = source
         self._pieces: deque[TextDelta | None] = deque()
         """None is the end of a part."""
         self._is_closed = False
         self._error: Exception | None = None
         self._news = anyio.Event()
+        self._rest: anyio.Event | None = None
+        self.has_rested = False
+        """Whether a task that the flow awaits has had the conversation."""
 
     @property
     def is_over(self) -> bool:
@@ -56,6 +63,27 @@ class FlowParts:
         """Begin the next part, since the flow asked for speech."""
         self._put(None)
 
+    def rest(self) -> None:
+        """Begin the next part behind a task that the flow awaits."""
+        self._rest, self.has_rested = anyio.Event(), True
+        self._put(None)
+
+    def go_on(self) -> None:
+        """That task is over."""
+        if self._rest is not None:
+            self._rest.set()
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether the next part comes behind a task."""
+        return self._rest is not None
+
+    async def rested(self) -> None:
+        """Wait for the end of that task."""
+        if self._rest is not None:
+            await self._rest.wait()
+            self._rest = None
+
     def _put(self, piece: TextDelta | None) -> None:
         self._pieces.append(piece)
         self._news.set()
@@ -74,3 +102,24 @@ class FlowParts:
             await self._news.wait()
         if self._error is not None:
             raise self._error
+
+
+def leave_floor(inbox: Inbox, speech_id: str) -> None:
+    """Have a speech whose hook, or flow, awaits a task leave the floor, as one that waits for its tools."""
+    inbox.post(ToolsStarted(speech_id))
+    inbox.post(ToolsAwaited(speech_id))
+
+
+def want_floor(inbox: Inbox, speech_id: str) -> None:
+    """Have that speech wait for the floor again."""
+    inbox.post(ToolsFinished(speech_id))
+
+
+async def pass_floor(flow: FlowParts, inbox: Inbox, speech_id: str, give_way: Callable[[], None]) -> None:
+    """Pass the floor on before the flow's next part: to the task that the flow awaits, or by `give_way`."""
+    if not flow.is_at_rest:
+        give_way()
+        return
+    leave_floor(inbox, speech_id)
+    await flow.rested()
+    want_floor(inbox, speech_id)

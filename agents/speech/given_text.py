@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import anyio
 
 from vivavoce.agents.audio.given_audio import play_given
 from vivavoce.agents.audio.utterance import Utterance
-from vivavoce.agents.speech.blaming import Blaming, Failure
+from vivavoce.agents.speech.blaming import Blaming
 from vivavoce.agents.speech.context import ReplyContext
 from vivavoce.agents.speech.limits import SpeechLimits
 from vivavoce.agents.speech.request import SpeechRequest
@@ -56,41 +55,40 @@ class GivenText:
         self.record.agent_text[-1] += piece
 
 
-class Speaker(Protocol):
-    """The speech, as far as it speaks a given text."""
+async def speak_given(
+    request: SpeechRequest,
+    utterance: Utterance,
+    context: ReplyContext,
+    record: TurnRecordBuilder,
+    *,
+    blaming: Callable[[str], Blaming],
+    limit: Callable[[str, float, float], Watchdog],
+    voice: Callable[[str | TextChannel, Utterance], Awaitable[None]],
+) -> None:
+    """Speak the text or audio of `request` into the utterance, and wait until that is played.
 
-    @property
-    def request(self) -> SpeechRequest: ...
-    @property
-    def context(self) -> ReplyContext: ...
-    @property
-    def record(self) -> TurnRecordBuilder: ...
-    @property
-    def failure(self) -> Failure: ...
-    def limit(self, component: str, first: float, stall: float) -> Watchdog: ...
-    async def voice(self, text: str | TextChannel, utterance: Utterance) -> None: ...
-
-
-async def speak_given(speech: Speaker, utterance: Utterance) -> None:
-    """Speak it into the utterance, and wait until that is played."""
-    request, context, blaming = speech.request, speech.context, speech.failure.blaming
+    Args:
+        blaming: Blames a component for a failure in the block.
+        limit: Returns the watchdog that ends the speech, by its component and its limits for first piece and stall.
+        voice: Synthesises text into the utterance.
+    """
     if request.audio is not None:
         text = request.text if isinstance(request.text, str) else ""
-        speech.record.agent_text.append(text)
+        record.agent_text.append(text)
         await play_given(request.audio, text, utterance, context.clock, limit=context.limits.tts_stall)
     elif isinstance(request.text, str):
         utterance.heard.add_text(request.text)
-        speech.record.agent_text.append(request.text)
+        record.agent_text.append(request.text)
         with blaming("tts"):
-            await speech.voice(request.text, utterance)
+            await voice(request.text, utterance)
     else:
         assert request.text is not None
         channel, limits = TextChannel(), context.limits
-        watchdog = speech.limit("text", limits.llm_first_token, limits.llm_stall)
-        given = GivenText(request.text, utterance, speech.record, limits, watchdog, blaming("text"))
+        watchdog = limit("text", limits.llm_first_token, limits.llm_stall)
+        given = GivenText(request.text, utterance, record, limits, watchdog, blaming("text"))
         async with anyio.create_task_group() as group:
             group.start_soon(given.feed, channel)
             with blaming("tts"):
-                await speech.voice(channel, utterance)
+                await voice(channel, utterance)
     utterance.finish()
     await utterance.done.wait()

@@ -22,12 +22,26 @@ class SpeechLimits:
     """From text that can be spoken to the voice's first audio."""
     tts_stall: float = 5.0
     """Between two pieces of audio after that, also of audio given in place of a synthesis."""
+    stt_stage: float = 2.0
+    """That an agent's `stt_stage` may keep a transcript, which then goes on as the recogniser gave it."""
     hook_timeout: float = 10.0
     """For one run of `on_user_turn_completed`."""
     max_tool_steps: int = 5
     """Steps of tool calls in one answer; then the model has to answer without tools."""
 
     def __post_init__(self) -> None:
-        for name in ("llm_first_token", "llm_stall", "tts_first_byte", "tts_stall", "hook_timeout"):
+        for name in ("llm_first_token", "llm_stall", "tts_first_byte", "tts_stall", "stt_stage", "hook_timeout"):
             check_number(name, getattr(self, name), above=0, unit="s")
         check_whole("max_tool_steps", self.max_tool_steps, at_least=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeechSettings:
+    """The settings of a session's replies.
+
+    Args:
+        fade: Seconds of fade-out when speech is cut.
+    """
+
+    limits: SpeechLimits
+    fade: float

@@ -8,22 +8,24 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, TypeVarTuple
 
 import anyio
 from anyio import CancelScope
 
 from vivavoce.agents.audio.utterance import LOOKAHEAD_SECONDS
+from vivavoce.agents.speech.blaming import Failure
 from vivavoce.agents.speech.context import ReplyContext
 from vivavoce.agents.speech.text_channel import TextChannel
 from vivavoce.agents.telemetry.logs.logs import log_turn
 from vivavoce.agents.turn_records.turn_record import TurnRecordBuilder
 from vivavoce.pipelines.core.errors import ProviderTimeoutError, describe, first_error
+from vivavoce.pipelines.core.incidents import FellBack, on_fallback
 from vivavoce.pipelines.core.owned_call import OwnedCall
-from vivavoce.pipelines.core.retry import OnRetry, on_retry
+from vivavoce.pipelines.core.retry import on_retry
 from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
 from vivavoce.pipelines.core.watchdog import Watchdog
 from vivavoce.pipelines.core.words import same_words
@@ -35,6 +37,7 @@ from vivavoce.pipelines.tts.base import AudioChunk
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+Facts = TypeVarTuple("Facts")
 
 _TOKENS = (TextDelta, ToolCall)
 
@@ -60,6 +63,7 @@ class PreemptiveReply:
         """Seconds that the voice took to its first audio."""
         self._context = context
         self._request = request
+        self._agent = context.live.agent
         self._call = OwnedCall(f"attempt {attempt_id}", self._work, self._fail)
         self._error: BaseException | None = None
         self._is_taken = False
@@ -71,14 +75,17 @@ class PreemptiveReply:
         self._characters = 0
         self._seconds = self._seconds_read = 0.0
         self._room: anyio.Event | None = None
-        self.retries = _Retries()
+        self.retries: _Notes[Exception, int] = _Notes()
+        self.fallbacks: _Notes[FellBack] = _Notes()
 
     def fits(self, request: GenerateRequest) -> bool:
         """Return whether it is as good as asking now: it has not failed, and the model would get the same request.
 
         Of the user's words only the spelling may differ.
         """
-        return self._error is None and not self._is_dropped and _is_equivalent(self._request, request)
+        if self._error is not None or self._is_dropped or self._agent is not self._context.live.agent:
+            return False
+        return _is_equivalent(self._request, request)
 
     def drop(self, record: TurnRecordBuilder | None = None) -> None:
         """Stop it if it still runs, and count its unused part. Synchronous; may be called again.
@@ -90,6 +97,8 @@ class PreemptiveReply:
             return
         self._is_dropped = True
         self._call.cut()
+        if not self._is_taken:
+            self.fallbacks.tell(self._context.session.log.fell_back)
         for event in self._events.drain():
             if isinstance(event, Usage):
                 self._context.add_usage(event, record=record)
@@ -127,6 +136,7 @@ class PreemptiveReply:
     async def run(self) -> None:
         """Run to the end; nothing that is raised gets out."""
         on_retry.set(self.retries.note)
+        on_fallback.set(self.fallbacks.note)
         log_turn(self._request.turn_id)
         try:
             await self._call.run()
@@ -160,7 +170,7 @@ class PreemptiveReply:
             watch = self._context.session.observer.model_step("llm", request=self._request)
             try:
                 with watch:
-                    async with aclosing(self._context.live.connection.generate(self._request)) as events:
+                    async with aclosing(self._context.stages.generate(self._request, Failure())) as events:
                         async for event in events:
                             watch.take(event)
                             watchdog.arm(limits.llm_stall)
@@ -188,7 +198,7 @@ class PreemptiveReply:
         # Its limits are kept by the reply, once there is one; before that the turn's end or drop ends the wait.
         try:
             with self._context.session.observer.voice() as watch, strays_as_errors("the voice"):
-                async with aclosing(self._context.live.connection.speak(self._text)) as chunks:
+                async with aclosing(self._context.stages.speak(self._text, Failure())) as chunks:
                     async for chunk in chunks:
                         await self._keep_audio(chunk)
                         watch.first_byte(self.first_byte)
@@ -208,25 +218,25 @@ class PreemptiveReply:
             await self._room.wait()
 
 
-class _Retries:
-    """Retries of providers, kept until there is a listener."""
+class _Notes(Generic[*Facts]):
+    """Retries, or fallbacks, of providers, kept until there is a listener."""
 
     def __init__(self) -> None:
-        self._kept: list[tuple[Exception, int]] = []
-        self._listener: OnRetry | None = None
+        self._kept: list[tuple[*Facts]] = []
+        self._listener: Callable[[*Facts], None] | None = None
 
-    def note(self, error: Exception, number: int) -> None:
-        """A try failed and another one follows."""
+    def note(self, *facts: *Facts) -> None:
+        """Keep one, or call the listener with it."""
         if self._listener is None:
-            self._kept.append((error, number))
+            self._kept.append(facts)
         else:
-            self._listener(error, number)
+            self._listener(*facts)
 
-    def tell(self, listener: OnRetry) -> None:
-        """Call `listener` with the retries so far, and with those to come."""
+    def tell(self, listener: Callable[[*Facts], None]) -> None:
+        """Call `listener` with those so far, and with those to come."""
         self._listener = listener
-        for error, number in self._kept:
-            listener(error, number)
+        for facts in self._kept:
+            listener(*facts)
 
 
 class _Kept(Generic[T]):

@@ -20,11 +20,16 @@ class PreemptiveReplies:
         self._current: PreemptiveReply | None = None
 
     def start(self, effect: StartAttempt) -> None:
-        """Begin one, where the pipeline lets one begin; a conversation flow's turns have effects, so that none is."""
+        """Begin one, where the pipeline lets one begin; a conversation flow's turns have effects, so that none is.
+
+        Nor does an async `context_window`.
+        """
         context = self._context
-        if not context.live.capabilities.can_preempt or context.flows.flow is not None:
+        if not context.live.capabilities.can_preempt or context.flows.answers:
             return
         chat, may_call = context.context_ahead(effect.turn_id, effect.text), context.limits.max_tool_steps > 0
+        if chat is None:
+            return
         request = context.step_request(chat, turn_id=effect.turn_id, may_call=may_call)
         self._current = attempt = PreemptiveReply(effect.attempt_id, context, request, with_voice=self._with_voice)
         context.session.group.start_soon(attempt.run, name=f"{effect.attempt_id} of {effect.turn_id}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import anyio
@@ -17,13 +18,15 @@ from anyio import CancelScope
 
 from vivavoce.agents.agent import AgentControl, StopResponse
 from vivavoce.agents.core.call_site import call_site
-from vivavoce.agents.core.hooks import Run
 from vivavoce.agents.core.speech_handle import SpeechSite
 from vivavoce.agents.speech.blaming import Failure
-from vivavoce.agents.speech.flow_parts import FlowParts
+from vivavoce.agents.speech.flow_model import FlowModel
+from vivavoce.agents.speech.flow_parts import FlowParts, pass_floor
 from vivavoce.agents.speech.given_text import speak_given
+from vivavoce.agents.speech.incidents import SpeechIncidents
 from vivavoce.agents.speech.pictures import Pictures
 from vivavoce.agents.speech.reply_audio import ReplyAudio
+from vivavoce.agents.speech.stages import without_calls
 from vivavoce.agents.speech.text_channel import TextChannel
 from vivavoce.agents.speech.tool_wait import await_tools
 from vivavoce.agents.speech.turn_hook import completed_turn
@@ -31,8 +34,8 @@ from vivavoce.agents.speech.voice import synthesise
 from vivavoce.agents.telemetry.logs.logs import log_turn
 from vivavoce.agents.telemetry.observer import NO_WATCH, Watch
 from vivavoce.agents.turn.inputs import FloorYielded, SpeechEnded, ToolsStarted
+from vivavoce.agents.turn_records.stages import FLOW_STAGE, MODEL_STAGE, SERVER_STAGE
 from vivavoce.pipelines.core.errors import describe, first_error, located
-from vivavoce.pipelines.core.retry import on_retry
 from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
 from vivavoce.pipelines.core.watchdog import Watchdog
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent, TextDelta, Usage
@@ -42,19 +45,15 @@ from vivavoce.pipelines.tts.base import AudioChunk
 if TYPE_CHECKING:
     from vivavoce.agents.audio.utterance import Utterance
     from vivavoce.agents.core.speech_handle import SpeechControl
-    from vivavoce.agents.records import StageOwner, TurnOutcome
+    from vivavoce.agents.records import TurnOutcome
     from vivavoce.agents.speech.context import ReplyContext
     from vivavoce.agents.speech.preemptive import PreemptiveReply
     from vivavoce.agents.speech.request import SpeechRequest
     from vivavoce.agents.tools.batch import StepCalls
     from vivavoce.agents.turn_records.turn_record import TurnRecordBuilder
+    from vivavoce.pipelines.llm.chat_context import ChatMessage
 
 logger = logging.getLogger(__name__)
-
-MODEL_STAGE: tuple[str, StageOwner] = ("model_first_token", "provider")
-SERVER_STAGE: tuple[str, StageOwner] = ("server_first_output", "provider")
-FLOW_STAGE: tuple[str, StageOwner] = ("flow_first_text", "user_code")
-"""Names of the wait for an answer's first piece in a turn's record, by the answer's source."""
 
 
 class Reply:
@@ -83,11 +82,12 @@ class Reply:
         self.is_running = False
         """Whether it was granted the floor once, so that its task runs."""
         self.context, self.request = context, request
+        self._incidents = SpeechIncidents(record, context)
         self._words_before = words_before
         self._attempt = attempt
-        self._asked_at = 0.0
+        self._asked_at: float | None = None
         self._scope: CancelScope | None = None
-        self._flow: FlowParts | None = None
+        self.flow: FlowParts | None = None
         self._stopped: TurnOutcome | None = None
         self.failure = Failure()
         """The failure of the speech, if there is one."""
@@ -104,6 +104,11 @@ class Reply:
     def unplayed(self) -> Utterance | None:
         """The audio of its present step that plays, or waits for the floor; None without such audio."""
         return self._audio.unplayed
+
+    @property
+    def played(self) -> float:
+        """Seconds of it that were played in its finished steps, and in one that was just stopped."""
+        return self.record.audio.played + self._audio.unsettled
 
     # --- from outside, synchronous
 
@@ -125,8 +130,8 @@ class Reply:
 
     def hook_speaks(self) -> None:
         """Let speech that a hook of its turn has asked for go first."""
-        if self._flow is not None:
-            self._flow.split()
+        if self.flow is not None:
+            self.flow.split()
         else:
             self._yield_floor()
 
@@ -173,7 +178,7 @@ class Reply:
         outcome: TurnOutcome = "cancelled"
         call_site.set(SpeechSite(self.handle))
         log_turn(self.record.turn_id)
-        on_retry.set(self._note_retry)
+        self._incidents.listen()
         try:
             with CancelScope() as self._scope:
                 if self._stopped is None:
@@ -193,10 +198,8 @@ class Reply:
             if self._step_calls is not None:
                 self._record_tools(self._step_calls)
                 self.context.tools.release(self._step_calls, is_cut=outcome == "failed")
+            await self._audio.settled()
             self._end(outcome)
-
-    def _note_retry(self, error: Exception, attempt: int) -> None:
-        self.record.add_retry(error, attempt, self.context.clock.now())
 
     def limit(self, component: str, first: float, stall: float, watch: Watch = NO_WATCH) -> Watchdog:
         """Return the watchdog that ends the speech as `failed`: one cancel scope does for all of its limits."""
@@ -226,32 +229,52 @@ class Reply:
             transcript = item.transcript
             if AgentControl.of(self.context.live.agent).overrides("on_user_turn_completed"):
                 transcript = await self._run_hook(item)
+            if self.context.guarding.judges_caller:
+                transcript, self.request = await self.context.guarding.turn(self.request, transcript, self.record)
         if self.request.text is not None or self.request.audio is not None:
-            await speak_given(self, self._audio.open())
+            await speak_given(
+                self.request,
+                self._audio.open(),
+                self.context,
+                self.record,
+                blaming=self.failure.blaming,
+                limit=self.limit,
+                voice=self.voice,
+            )
             return "completed"
-        if item is not None and self.context.flows.flow is not None and not self.request.remote_reply_id:
-            await self._answer_by_flow(transcript)
+        if item is not None and self.context.flows.answers and not self.request.remote_reply_id:
+            await self._answer_by_flow(item, transcript)
         else:
             with self._pictures.shown_in(self.context.live.connection.conversation):
                 await self._answer_by_model()
         return "completed"
 
-    async def _answer_by_flow(self, transcript: str) -> None:
+    async def _answer_by_flow(self, item: ChatMessage, transcript: str) -> None:
         self.drop_attempt()  # the flow was set after it had begun
         self._text_stage = FLOW_STAGE
-        source = await self.context.flows.begin_turn(self.handle, transcript)
+        add_usage, most = partial(self.context.add_usage, record=self.record), self.context.limits.max_tool_steps
+        model = FlowModel(
+            self.context.stages, self.failure, self._request_for, self._start_tools, add_usage, most, item=item
+        )
+        source = await self.context.flows.begin_turn(self.handle, transcript, model)
         self.record.mark("hook", "user_code", self.context.clock.now())
-        hook = Run(self.context.session.hooks, "turn hook", "run of the conversation flow", answer_id=self.handle.id)
-        self._flow = flow = FlowParts(source, hook)
+        self.flow = flow = FlowParts(source, self.context.session.hooks, self.handle.id)
+        model.open(flow)
         async with anyio.create_task_group() as group:
             group.start_soon(flow.run)
             with self.failure.blaming("flow"):
                 await self._generate_step(flow.next_part(), "flow")
                 while not flow.is_over:
-                    self._yield_floor()
-                    await self._audio.floor.may_play()
+                    if (calls := model.calls) is None:
+                        await pass_floor(flow, self.context.session.inbox, self.handle.id, self._yield_floor)
+                        await self._audio.floor.may_play()
+                    elif await self._await_tools(calls):
+                        await self._audio.floor.may_generate()
+                        model.resume()
+                    else:
+                        return group.cancel_scope.cancel()
                     await self._generate_step(flow.next_part(), "flow")
-        if not hook.handles:
+        if not (flow.hook.handles or flow.has_rested):
             self._note_if_empty("flow")
 
     def _yield_floor(self) -> None:
@@ -302,8 +325,8 @@ class Reply:
 
     # --- a model's step
 
-    def _request_for(self, *, may_call: bool, is_first: bool) -> GenerateRequest:
-        context, to_hear = self.context.request_context(self.record, self._words_before(self.handle.id))
+    async def _request_for(self, *, may_call: bool, is_first: bool) -> GenerateRequest:
+        context, to_hear = await self.context.request_context(self.record, self._words_before(self.handle.id))
         for picture in self._pictures.messages:
             context.append(picture)
         return self.context.step_request(
@@ -315,30 +338,17 @@ class Reply:
         )
 
     async def _model_step(self, number: int, *, may_call: bool) -> StepCalls | None:
-        connection, is_first = self.context.live.connection, number == 0
+        stages, is_first = self.context.stages, number == 0
         if is_first and self.request.remote_reply_id:
             self._text_stage = SERVER_STAGE
-            source = connection.accept(self.request.remote_reply_id)
-            return await self._generate_step(source if may_call else self._without_calls(source), "llm")
+            source = stages.accept(self.request.remote_reply_id, self._request_for, self.failure)
+            return await self._generate_step(source if may_call else without_calls(source, self.handle.id), "llm")
         self._text_stage = MODEL_STAGE
-        request = self._request_for(may_call=may_call, is_first=is_first)
+        request = await self._request_for(may_call=may_call, is_first=is_first)
         attempt = self._take_attempt(request) if is_first else None
-        source = connection.generate(request) if attempt is None else attempt.events()
-        source = source if may_call else self._without_calls(source)
+        source = stages.generate(request, self.failure) if attempt is None else attempt.events()
+        source = source if may_call else without_calls(source, self.handle.id)
         return await self._generate_step(source, "llm", attempt, request, number=number)
-
-    async def _without_calls(
-        self, source: AsyncGenerator[LLMEvent | AudioChunk, None]
-    ) -> AsyncGenerator[LLMEvent | AudioChunk, None]:
-        """Yield the answer that has to do without tools; a model that calls all the same is not heard there."""
-        async with aclosing(source) as events:
-            async for event in events:
-                if isinstance(event, ToolCall):
-                    logger.warning(
-                        "Speech %s: a call of %s after max_tool_steps is not run", self.handle.id, event.name
-                    )
-                else:
-                    yield event
 
     async def _generate_step(
         self,
@@ -353,7 +363,7 @@ class Reply:
         self._calls = []
         self._audio.begin_step()
         calls: StepCalls | None = None
-        channel = TextChannel()
+        channel = TextChannel(whole_sentences=self.context.guarding.judges_agent)
         context = self.context
         makes_audio = context.live.capabilities.generates_audio  # the pipeline may change meanwhile
         self._asked_at = context.clock.now()
@@ -367,7 +377,7 @@ class Reply:
                 if not makes_audio:  # while the model is waited for, its start costs nothing
                     group.start_soon(self._speak_channel, channel, attempt)
                 with watch, self.failure.blaming(component):
-                    async with aclosing(source) as events:
+                    async with aclosing(self.context.guarding.answer(source, self.record)) as events:
                         async for event in events:
                             watch.take(event)
                             watchdog.arm(context.limits.llm_stall)
@@ -392,17 +402,20 @@ class Reply:
             self.drop_attempt()
             return None
         self.record.begun_ahead()
-        attempt.retries.tell(self._note_retry)
+        self._incidents.take(attempt)
         self.context.session.observer.attempt_taken(attempt.id, self.handle.id)
         return attempt
 
-    def _model_answered(self) -> None:
-        """Note the model's first word, call or sound; the next ones change nothing."""
+    def _model_answered(self, *, is_first_sound: bool = False) -> None:
+        """Note the model's first word or call, and its first sound, which may come later; the next change nothing."""
+        asked_at, self._asked_at = self._asked_at, None
+        if asked_at is None and not is_first_sound:
+            return
         now = self.context.clock.now()
         self.record.mark(*self._text_stage, now)
-        if self.record.llm_first_token is None and self._text_stage != FLOW_STAGE:
+        if asked_at is not None and self.record.llm_first_token is None and self._text_stage != FLOW_STAGE:
             ahead = self._attempt.first_token if self._attempt is not None and self.record.preemptive else None
-            self.record.first_token(now - self._asked_at if ahead is None else ahead)
+            self.record.first_token(now - asked_at if ahead is None else ahead)
 
     def _take(self, event: LLMEvent | AudioChunk, channel: TextChannel) -> None:
         """Take one event of the model."""
@@ -419,13 +432,13 @@ class Reply:
             self._model_answered()
             self._calls.append(event)
         elif isinstance(event, AudioChunk):
-            self._model_answered()
+            self._model_answered(is_first_sound=self._audio.is_empty)
             self._audio.answer().push(event)
         elif isinstance(event, Usage):
             self.context.add_usage(event, record=self.record)
 
     def _generation_ended(self, *, makes_audio: bool) -> None:
-        is_last = not self._calls and (self._flow is None or self._flow.is_over)
+        is_last = not self._calls and (self.flow is None or self.flow.is_over)
         if (utterance := self._audio.utterance) is not None:
             utterance.set_last(is_last)
             if makes_audio:
@@ -450,8 +463,9 @@ class Reply:
         watch = NO_WATCH if attempt is not None and attempt.with_voice else context.session.observer.voice()
         watchdog = self.limit("tts", limits.tts_first_byte, limits.tts_stall, watch)
         with watch:
+            limit = (watchdog, watch)
             await synthesise(
-                text, utterance, context=context, record=self.record, limit=(watchdog, watch), attempt=attempt
+                text, utterance, context=context, record=self.record, limit=limit, attempt=attempt, failure=self.failure
             )
 
     # --- tools

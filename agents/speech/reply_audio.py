@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
+
+import anyio
 
 from vivavoce.agents.audio.utterance import Utterance
 from vivavoce.agents.speech.floor_pass import FloorPass
@@ -42,6 +45,10 @@ class ReplyAudio:
         self._record = record
         self._in_history = in_history
         self._on_played = on_played
+        self.unsettled = 0.0
+        """Seconds, estimated, that were played of an utterance which was stopped and is not committed yet."""
+        self._is_settled = True
+        self._on_settled: anyio.Event | None = None
 
     @property
     def unplayed(self) -> Utterance | None:
@@ -61,7 +68,11 @@ class ReplyAudio:
         """Open the utterance of the present step; it plays once the speech has the floor."""
         playout = self._context.playout
         self.utterance = Utterance(
-            self._speech.id, playout.rate, on_started=self._on_started, on_finished=self._on_finished
+            self._speech.id,
+            playout.rate,
+            on_started=self._on_started,
+            on_finished=self._on_finished,
+            rewind_seconds=playout.rewind_seconds,
         )
         self.floor.play(self.utterance, playout)
         return self.utterance
@@ -77,9 +88,23 @@ class ReplyAudio:
         utterance, self.utterance = self.utterance, None
         if utterance is None or utterance.done.is_set():
             return
-        position = self._context.playout.stop(utterance, self._context.fade)
+        self.unsettled = self._context.playout.stop(utterance, self._context.fade) / utterance.rate
+        self._is_settled = False
+        self._context.playout.when_settled(utterance, partial(self._settle, utterance))
+
+    async def settled(self) -> None:
+        """Wait until the heard words of a stopped utterance are committed; the sink sets the limit."""
+        if not self._is_settled:
+            self._on_settled = anyio.Event()
+            with anyio.CancelScope(shield=True):
+                await self._on_settled.wait()
+
+    def _settle(self, utterance: Utterance, position: int) -> None:
+        self.unsettled, self._is_settled = 0.0, True
         self._commit(utterance, position, interrupted=True)
         self._truncate(utterance, position)
+        if self._on_settled is not None:
+            self._on_settled.set()
 
     def _on_started(self, utterance: Utterance) -> None:
         assert utterance.started_at is not None

@@ -16,9 +16,14 @@ MAX_TEXT = 100_000
 
 
 class TextChannel(LiveText):
-    """Pieces pushed without a reader are joined into one."""
+    """Pieces pushed without a reader are joined into one.
 
-    def __init__(self) -> None:
+    Args:
+        whole_sentences: Whether each piece is complete, so that no time shows whether it goes on.
+    """
+
+    def __init__(self, *, whole_sentences: bool = False) -> None:
+        self._whole_sentences = whole_sentences
         self._pending = ""
         self._is_closed = False
         self._wake: asyncio.Event | None = None
@@ -88,7 +93,7 @@ class TextChannel(LiveText):
 
     async def follows(self, within: float) -> bool:
         """Wait at most `within` seconds for more text or for the end; False if neither came."""
-        if not self._pending and not self._is_closed:
+        if not (self._pending or self._is_closed or self._whole_sentences):
             self._wake = asyncio.Event()
             with anyio.move_on_after(within):
                 await self._wake.wait()

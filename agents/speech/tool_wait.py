@@ -7,7 +7,7 @@ from typing import Literal
 from vivavoce.agents.core.speech_handle import SpeechHandle
 from vivavoce.agents.speech.context import ReplyContext
 from vivavoce.agents.speech.floor_pass import FloorPass
-from vivavoce.agents.tools.batch import PendingHandoff, StepCalls
+from vivavoce.agents.tools.batch import AwaitHandoff, StepCalls
 from vivavoce.agents.turn.inputs import ToolsAwaited, ToolsFinished
 from vivavoce.agents.turn_records.turn_record import TurnRecordBuilder
 
@@ -29,31 +29,31 @@ async def await_tools(
     Args:
         by_hook: A hook of an agent that comes or goes requested the speech.
     """
-    if step.batch.is_settled and step.handoff is None:
+    if step.batch.is_settled and step.await_handoff is None:
         record.mark("tools", "user_code", context.clock.now())
-        return "model"
+        return "nothing" if step.is_unanswered else "model"
     floor.take_back()
     context.session.inbox.post(ToolsAwaited(handle.id))
     await step.batch.settled.wait()  # bounded by the tools' own timeouts
     record.mark("tools", "user_code", context.clock.now())
     if step.batch.are_calls_interrupted and not step.batch.has_results and not step.batch.agents:
         return "interrupted"
-    goes_on = True
-    if step.handoff is not None:
-        goes_on = await _await_handoff(step, step.handoff, context, record, by_hook=by_hook)
+    goes_on = not step.is_unanswered
+    if step.await_handoff is not None:
+        goes_on = await _await_handoff(step, step.await_handoff, context, record, by_hook=by_hook)
     if goes_on:
         context.session.inbox.post(ToolsFinished(handle.id))
     return "model" if goes_on else "nothing"
 
 
 async def _await_handoff(
-    step: StepCalls, handoff: PendingHandoff, context: ReplyContext, record: TurnRecordBuilder, *, by_hook: bool
+    step: StepCalls, await_handoff: AwaitHandoff, context: ReplyContext, record: TurnRecordBuilder, *, by_hook: bool
 ) -> bool:
     if by_hook:  # the handoff waits for the hook, which may wait for this speech
         return not step.batch.is_mere_handoff
     # The hooks' timeouts and their speech bound it.
-    await handoff.wait(record)
+    end = await await_handoff(record)
     record.mark("handoff", "user_code", context.clock.now())
-    if handoff.record is not None:
-        record.add_handoff(handoff.record)
-    return not (step.batch.is_mere_handoff and handoff.is_answer)
+    if end.record is not None:
+        record.add_handoff(end.record)
+    return not (step.batch.is_mere_handoff and end.is_answer)

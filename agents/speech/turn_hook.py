@@ -17,7 +17,7 @@ async def completed_turn(context: ReplyContext, item: ChatMessage, answer: Speec
     Raises:
         StopResponse: The agent drops the turn.
     """
-    turn = CompletedTurn(turn_id=item.turn_id, text=item.transcript, history=context.conversation())
+    turn = CompletedTurn(turn_id=item.turn_id, text=item.transcript, history=context.conversation(item.id))
     await context.session.hooks.run(
         "turn hook",
         NAME,

@@ -6,6 +6,7 @@ from contextlib import aclosing
 from functools import partial
 
 from vivavoce.agents.audio.utterance import Utterance
+from vivavoce.agents.speech.blaming import Failure
 from vivavoce.agents.speech.context import ReplyContext
 from vivavoce.agents.speech.preemptive import PreemptiveReply
 from vivavoce.agents.speech.text_channel import TextChannel
@@ -23,6 +24,7 @@ async def synthesise(
     record: TurnRecordBuilder,
     limit: tuple[Watchdog, Watch],
     attempt: PreemptiveReply | None,
+    failure: Failure,
 ) -> None:
     """Speak `text` into `utterance`, which the caller finishes.
 
@@ -30,6 +32,7 @@ async def synthesise(
         limit: The watchdog that ends the speech when the voice hangs (its limits count only while all text is in), and
             the telemetry of the voice.
         attempt: Whose voice is taken if it has one.
+        failure: Of the speech.
     Raises:
         ProviderError: The voice failed, or was silent though there was something to pronounce.
     """
@@ -43,7 +46,7 @@ async def synthesise(
         channel.watch_close(text_is_in)
     try:
         ahead = attempt if attempt is not None and attempt.with_voice else None
-        async with aclosing(ahead.audio() if ahead is not None else context.live.connection.speak(text)) as chunks:
+        async with aclosing(ahead.audio() if ahead is not None else context.stages.speak(text, failure)) as chunks:
             async for chunk in chunks:
                 watchdog.disarm()
                 has_audio = has_audio or bool(chunk.frame.data)
@@ -68,7 +71,8 @@ async def synthesise(
         watchdog.close()
         seconds = utterance.total / utterance.rate
         watch.spoken(len(utterance.heard.text), seconds)
-        context.add_usage(characters=len(utterance.heard.text), audio_seconds=seconds, record=record)
+        if context.live.capabilities.speaks:
+            context.add_usage(characters=len(utterance.heard.text), audio_seconds=seconds, record=record)
     # Without a letter or a digit there is nothing to pronounce.
     if not has_audio and any(letter.isalnum() for letter in utterance.heard.text):
         raise ProviderError(f"needed audio of {len(utterance.heard.text)} characters, got none", provider="tts")

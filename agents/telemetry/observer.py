@@ -7,13 +7,14 @@ subclass is `vivavoce.agents.telemetry.session_telemetry`, which is loaded only 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
 from vivavoce.agents.turn.effects import Effect
 from vivavoce.agents.turn.inputs import TurnInput
+from vivavoce.pipelines.core.incidents import FellBack
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent
 from vivavoce.pipelines.llm.tools import ToolCall, ToolOutput
 from vivavoce.pipelines.tts.base import AudioChunk
@@ -67,8 +68,8 @@ class SessionObserver:
 
     # --- the session's life
 
-    def session(self, facts: Callable[[], Mapping[str, Any]]) -> AbstractContextManager[object]:
-        """Watch the session's task; `facts` returns the attributes of its agent, pipeline and options."""
+    def session(self) -> AbstractContextManager[object]:
+        """Watch the session's task."""
         return NO_WATCH
 
     def phase(self, which: StepOf) -> Watch:
@@ -92,6 +93,9 @@ class SessionObserver:
 
     def noted(self, event: type[SessionEvent], fields: Mapping[str, Any]) -> None:
         """The log notes an event, with or without handlers."""
+
+    def fell_back(self, fell: FellBack) -> None:
+        """A component failed and another one takes its place."""
 
     def turn_opened(self, parts: TurnParts) -> None:
         """The user's turn is open; called for each step while it is. `parts` grow until it is over."""

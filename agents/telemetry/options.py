@@ -95,7 +95,7 @@ class TelemetryOptions:
             check_text("endpoint", self.endpoint)
         if self.endpoint is not None and not self.endpoint.startswith(("http://", "https://")):
             raise ValueError(f"endpoint must begin with http:// or https://, got {self.endpoint!r}")
-        if self.endpoint is not None and self.has_providers:
+        if self.endpoint is not None and has_providers(self):
             raise ValueError(f"need either endpoint or providers of your own, got {self.endpoint!r} and providers")
         check_number("sampling", self.sampling, at_least=0, or_none=True)
         if self.sampling is not None and self.sampling > 1:
@@ -105,11 +105,11 @@ class TelemetryOptions:
         check_whole("max_queue", self.max_queue, at_least=1, or_none=True)
         check_function("redact", self.redact, or_none=True, remedy="of an attribute's name and value")
 
-    @property
-    def has_providers(self) -> bool:
-        """Whether telemetry goes to providers of the application's."""
-        given = (self.tracer_provider, self.meter_provider, self.logger_provider)
-        return self.use_global or any(provider is not None for provider in given)
+
+def has_providers(options: TelemetryOptions) -> bool:
+    """Return whether telemetry goes to providers of the application's."""
+    given = (options.tracer_provider, options.meter_provider, options.logger_provider)
+    return options.use_global or any(provider is not None for provider in given)
 
 
 def options_from_environment() -> TelemetryOptions | None:

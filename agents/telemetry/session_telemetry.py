@@ -30,13 +30,13 @@ from vivavoce.agents.telemetry.tracing.watches import ModelWatch, PhaseWatch, St
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn_records.turn_record import UNKNOWN_TOOL
-from vivavoce.pipelines.core.incidents import on_dropped_frames, on_fallback
+from vivavoce.pipelines.core.incidents import FellBack, on_dropped_frames
 from vivavoce.pipelines.events import UserFinal
 from vivavoce.pipelines.llm.base import GenerateRequest
 from vivavoce.pipelines.llm.tools import ToolCall
 
 if TYPE_CHECKING:
-    from vivavoce.agents.telemetry.telemetry import Telemetry
+    from vivavoce.agents.telemetry.telemetry import TelemetryControl
     from vivavoce.agents.turn_records.parts import TurnParts
     from vivavoce.pipelines.core.clock import Clock
 
@@ -58,21 +58,24 @@ class SessionTelemetry(SessionObserver):
     Args:
         is_own: Whether `telemetry` was made for this session, which then ends it.
         parts: (kind, provider, model) of each part of the pipeline.
+        facts: Returns the attributes of the session's agent, pipeline and options.
     """
 
     is_on = True
 
     def __init__(
         self,
-        telemetry: Telemetry,
+        telemetry: TelemetryControl,
         *,
         is_own: bool,
         session_id: str,
         clock: Clock,
         parts: Sequence[tuple[str, str, str]],
+        facts: Callable[[], Mapping[str, Any]],
         capture_content: bool,
     ) -> None:
         self._telemetry = telemetry
+        self._facts = facts
         self._is_own = is_own
         self._clock = clock
         self._capture = capture_content
@@ -87,18 +90,15 @@ class SessionTelemetry(SessionObserver):
         """Turn and context of each attempt with which a turn may still go on."""
         self._phases: dict[StepOf, Span] = {}
         self._closing: Watch | None = None
-        self._facts: Callable[[], Mapping[str, Any]] = dict
 
     # --- the session's life
 
-    def session(self, facts: Callable[[], Mapping[str, Any]]) -> AbstractContextManager[object]:
+    def session(self) -> AbstractContextManager[object]:
         """Begin the session's span. It is current in the calling task and in all tasks that this one starts."""
         self._maker.begin()
         # All in the session's own task, as the ids of its logs are.
         log_export.set(self._telemetry.logs)
-        on_fallback.set(self._fallback)
         on_dropped_frames.set(self._metrics.dropped_frames)
-        self._facts = facts
         span = self._maker.start("session", get_current(), attributes=self._session_attributes())
         self._turns.begin(span)
         context = span.get_span_context()
@@ -108,15 +108,17 @@ class SessionTelemetry(SessionObserver):
         self._hear_with()
         return Current(span)
 
-    def _fallback(self, component: str, provider: str, model: str, error: Exception) -> None:
+    def fell_back(self, fell: FellBack) -> None:
+        """Count the component that failed, and make an event of the session's span."""
         facts = {
-            "vivavoce.component": component,
-            "gen_ai.provider.name": provider,
-            "gen_ai.request.model": model or None,
-            "error.type": type_name(type(error)),
+            "vivavoce.component": fell.component,
+            "gen_ai.provider.name": fell.provider,
+            "gen_ai.request.model": fell.model or None,
+            "vivavoce.fallback.successor": fell.successor or None,
+            "error.type": type_name(type(fell.error)),
         }
         self._maker.event(self._turns.session, "fallback", facts)
-        self._metrics.fallback(component, provider, model, error)
+        self._metrics.fallback(fell.component, fell.provider, fell.model, fell.error)
 
     def _session_attributes(self) -> Attributes:
         facts = {**self._conversation, **self._components.facts(), **self._facts()}
@@ -280,7 +282,7 @@ class SessionTelemetry(SessionObserver):
 
     def hook(self, name: str, **attributes: str | int) -> Watch:
         """Watch a callback of the application, or a handoff; linked to the turn of `turn_id`, if it names one."""
-        turn = self._turns.turn(str(attributes.pop("turn_id", "")))
+        turn = self._turns.open_or_last(str(attributes.pop("turn_id", "")))
         kind = name if name in ("handoff", "pipeline_change", "wake_up") else "hook"
         named = {f"vivavoce.{kind}.{key}": value for key, value in attributes.items()}
         links = [] if turn is None else self._links_to(turn)

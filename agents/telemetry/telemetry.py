@@ -10,19 +10,19 @@ import asyncio
 import logging
 from concurrent.futures import Future
 from contextlib import suppress
-from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 import anyio
 
 from vivavoce.agents.telemetry.export.endpoints import refused_signals
 from vivavoce.agents.telemetry.export.flush import flush_providers, shut_down_providers
-from vivavoce.agents.telemetry.options import TelemetryOptions, is_disabled, options_from_environment
+from vivavoce.agents.telemetry.options import TelemetryOptions, has_providers
 from vivavoce.pipelines.core.clock import Clock, LoopClock
 
 if TYPE_CHECKING:
     from opentelemetry._logs import LoggerProvider
     from opentelemetry.metrics import MeterProvider
+    from opentelemetry.sdk.metrics.export import MetricReader
     from opentelemetry.trace import Tracer, TracerProvider
 
     from vivavoce.agents.telemetry.export.otlp import Senders
@@ -34,38 +34,119 @@ logger = logging.getLogger(__name__)
 NETWORK_EXPORTERS = "opentelemetry.exporter."
 """The package of the exporters that use the network; the SDK's own write to memory and to the console."""
 
-job_telemetry: ContextVar[Telemetry | None] = ContextVar("job_telemetry", default=None)
-"""The worker's, in its jobs: for sessions that are given none."""
-
 
 class Telemetry:
     """Makes spans, metrics and log records of sessions and sends them.
 
     Args:
         options: The environment's `OTEL_*` variables stand in for options that are not given.
-    Attributes:
-        tracer_provider: For spans of your own and of instrumented clients, which then go where those of calls go:
-            `tracer_provider.get_tracer("shop")`, `SomeInstrumentor().instrument(tracer_provider=…)`. Nothing is set
-            globally; you may, by `trace.set_tracer_provider(…)`.
     Raises:
         ConfigurationError: The options' protocol needs an extra that is not installed. A protocol that only the
             environment names leads to a warning, and nothing is sent.
     """
 
     def __init__(self, options: TelemetryOptions | None = None) -> None:
-        self.options = options or TelemetryOptions()
+        self._control = TelemetryControl(options or TelemetryOptions())
+
+    def __repr__(self) -> str:
+        return f"Telemetry({self.options!r})"
+
+    @property
+    def options(self) -> TelemetryOptions:
+        """The given options."""
+        return self._control.options
+
+    @property
+    def tracer_provider(self) -> TracerProvider:
+        """For spans of your own and of instrumented clients, which then go where those of calls go.
+
+        `tracer_provider.get_tracer("shop")`, `SomeInstrumentor().instrument(tracer_provider=…)`. Nothing is set
+        globally; you may, by `trace.set_tracer_provider(…)`.
+        """
+        return self._control.tracer_provider
+
+    @property
+    def meter_provider(self) -> MeterProvider:
+        """As `tracer_provider`, for metrics."""
+        return self._control.meter_provider
+
+    @property
+    def logger_provider(self) -> LoggerProvider | None:
+        """As `tracer_provider`, for log records; None: they are not sent."""
+        return self._control.logger_provider
+
+    @property
+    def dropped_spans(self) -> int:
+        """Spans that found the queue full, that the endpoint did not take, or that `aclose()` gave up waiting for.
+
+        0 with providers of your own. A span that comes through after `aclose()` has ended is delivered after all.
+        """
+        return self._control.dropped_spans
+
+    @property
+    def delivered_spans(self) -> int:
+        """Spans that the endpoint took; 0 with providers of your own."""
+        return self._control.delivered_spans
+
+    @property
+    def waiting_spans(self) -> int:
+        """Spans that wait to be sent; 0 with providers of your own."""
+        return self._control.waiting_spans
+
+    @property
+    def dropped_logs(self) -> int:
+        """As `dropped_spans`, for log records."""
+        return self._control.dropped_logs
+
+    @property
+    def waiting_logs(self) -> int:
+        """Log records that wait to be sent; 0 with providers of your own."""
+        return self._control.waiting_logs
+
+    async def flush(self, limit: float | None = None, *, clock: Clock | None = None) -> bool:
+        """Have everything so far sent, and wait for that at most `limit` (by default `flush_timeout`) seconds.
+
+        Returns:
+            Whether it was tried in time, not whether the endpoint took it: see `delivered_spans` and `dropped_spans`.
+            Items that are late are still sent, if there is time.
+        """
+        return await self._control.flush(limit, clock=clock)
+
+    async def aclose(self, limit: float | None = None, *, clock: Clock | None = None) -> bool:
+        """Flush and end; providers of your own are only flushed. Calling it twice is fine.
+
+        Items not delivered when it ends are counted in `dropped_spans` and `dropped_logs`.
+
+        Returns:
+            As `flush()`: whether it was tried in time.
+        """
+        return await self._control.aclose(limit, clock=clock)
+
+
+class TelemetryControl:
+    """The providers and exporters behind a `Telemetry`, for the sessions and jobs that report to it.
+
+    Args:
+        options: As given to the `Telemetry`.
+        reader: Reads the metrics beside the exporter; only without providers of the application's own.
+    Raises:
+        ConfigurationError: As `Telemetry`.
+    """
+
+    def __init__(self, options: TelemetryOptions, reader: MetricReader | None = None) -> None:
+        self.options = options
         self._senders: Senders | None = None
         self._meters: Meters | None = None
         self._is_closed = False
         self._nudge: Future[None] | None = None
         self.logger_provider: LoggerProvider | None
-        if self.options.has_providers:
+        if has_providers(options):
             self.tracer_provider, self._given_meters = _given(self.options)
             self.logger_provider = self.options.logger_provider
         else:
             from vivavoce.agents.telemetry.export.otlp import Senders
 
-            self._senders = Senders(self.options, refused_signals(self.options))
+            self._senders = Senders(self.options, refused_signals(self.options), reader)
             self.tracer_provider, self.logger_provider = self._senders.tracers, self._senders.loggers
         self.tracer: Tracer = self.tracer_provider.get_tracer("vivavoce")
         self.logs: LogExport | None = None
@@ -75,18 +156,20 @@ class Telemetry:
 
             self.logs = LogExport(self.logger_provider, self.options.attributes, self.options.redact)
 
+    @staticmethod
+    def of(telemetry: Telemetry) -> TelemetryControl:
+        """Return the control of that telemetry."""
+        return telemetry._control
+
     @property
     def meter_provider(self) -> MeterProvider:
-        """As `tracer_provider`, for metrics."""
+        """See `Telemetry.meter_provider`."""
         return self._given_meters if self._senders is None else self._senders.meters
 
     def begin(self) -> None:
         """A session or a job reports from now on."""
         if self.logs is not None:
             self.logs.begin()
-
-    def __repr__(self) -> str:
-        return f"Telemetry({self.options!r})"
 
     @property
     def meters(self) -> Meters:
@@ -99,30 +182,27 @@ class Telemetry:
 
     @property
     def dropped_spans(self) -> int:
-        """Spans that found the queue full, that the endpoint did not take, or that `aclose()` gave up waiting for.
-
-        0 with providers of your own. A span that comes through after `aclose()` has ended is delivered after all.
-        """
+        """See `Telemetry.dropped_spans`."""
         return 0 if self._senders is None or self._senders.spans is None else self._senders.spans.undelivered
 
     @property
     def delivered_spans(self) -> int:
-        """Spans that the endpoint took; 0 with providers of your own."""
+        """See `Telemetry.delivered_spans`."""
         return 0 if self._senders is None or self._senders.spans is None else self._senders.spans.delivered
 
     @property
     def waiting_spans(self) -> int:
-        """Spans that wait to be sent; 0 with providers of your own."""
+        """See `Telemetry.waiting_spans`."""
         return 0 if self._senders is None or self._senders.spans is None else self._senders.spans.waiting
 
     @property
     def dropped_logs(self) -> int:
-        """As `dropped_spans`, for log records."""
+        """See `Telemetry.dropped_logs`."""
         return 0 if self._senders is None or self._senders.logs is None else self._senders.logs.undelivered
 
     @property
     def waiting_logs(self) -> int:
-        """Log records that wait to be sent; 0 with providers of your own."""
+        """See `Telemetry.waiting_logs`."""
         return 0 if self._senders is None or self._senders.logs is None else self._senders.logs.waiting
 
     def nudge(self) -> None:
@@ -132,22 +212,11 @@ class Telemetry:
             self._nudge = flush_providers(providers, int(self.options.flush_timeout * 1000))
 
     async def flush(self, limit: float | None = None, *, clock: Clock | None = None) -> bool:
-        """Have everything so far sent, and wait for that at most `limit` (by default `flush_timeout`) seconds.
-
-        Returns:
-            Whether it was tried in time, not whether the endpoint took it: see `delivered_spans` and `dropped_spans`.
-            Items that are late are still sent, if there is time.
-        """
+        """See `Telemetry.flush`."""
         return await self._wait(flush_providers(self._providers, int(self.options.flush_timeout * 1000)), limit, clock)
 
     async def aclose(self, limit: float | None = None, *, clock: Clock | None = None) -> bool:
-        """Flush and end; providers of your own are only flushed. Calling it twice is fine.
-
-        Items not delivered when it ends are counted in `dropped_spans` and `dropped_logs`.
-
-        Returns:
-            As `flush()`: whether it was tried in time.
-        """
+        """See `Telemetry.aclose`."""
         if self._is_closed or self._senders is None:
             return await self.flush(limit, clock=clock)
         self._is_closed = True
@@ -184,25 +253,6 @@ async def _awaited(done: Future[None]) -> None:
     if not done.done():
         done.add_done_callback(wake)
         await is_over.wait()
-
-
-def telemetry_for(given: TelemetryOptions | Telemetry | None) -> tuple[Telemetry | None, bool]:
-    """Return the telemetry of a session with that option, and whether it is the session's own.
-
-    With None: the job's, else one that the environment asks for, else none.
-    """
-    if is_disabled():
-        return None, False
-    if isinstance(given, Telemetry):
-        return given, False
-    if given is None and (shared := job_telemetry.get()) is not None:
-        return shared, False
-    options = given or options_from_environment()
-    if options is None:
-        return None, False
-    from vivavoce.agents.telemetry import session_telemetry  # noqa: F401 - loaded now, and not when the call begins
-
-    return Telemetry(options), True
 
 
 def _blocking_exporter(provider: object) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import count
 from typing import Protocol
 
@@ -104,6 +104,12 @@ class Caller:
         self.typed.append(text)
         self._plan(self._soon() if at is None else at, lambda: self._room.send_text(text))
 
+    def presses(self, keys: str, at: float | None = None) -> None:
+        """Press keys of a telephone, one after the other, by default now."""
+        for number, key in enumerate(keys):
+            start = self._soon() if at is None else at
+            self._plan(start + 0.2 * number, partial(self._press, key))
+
     def leaves(self, at: float | None = None) -> None:
         """Leave the room."""
         self._plan(self._soon() if at is None else at, lambda: self._room.drop(self.identity))
@@ -111,6 +117,9 @@ class Caller:
     def joins(self, at: float | None = None, *, identity: str | None = None) -> None:
         """Join the room (again), or let another participant join."""
         self._plan(self._soon() if at is None else at, lambda: self._room.join(identity or self.identity))
+
+    def _press(self, key: str) -> None:
+        self._room.press_key(key)
 
     # --- for the harness
 

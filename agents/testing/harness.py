@@ -30,6 +30,7 @@ from vivavoce.agents.testing.recording import Recording
 from vivavoce.agents.testing.run import Run
 from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.agents.turn.options import WakeUp
+from vivavoce.pipelines.core.checks import shown
 from vivavoce.pipelines.core.clock import Clock, LoopClock
 from vivavoce.pipelines.core.errors import ConfigurationError, first_error
 from vivavoce.pipelines.llm.base import LLM
@@ -44,6 +45,7 @@ from vivavoce.pipelines.testing import (
     VirtualTimeLoop,
     run_virtual,
 )
+from vivavoce.pipelines.tts.base import TTS
 
 E = TypeVar("E", bound=SessionEvent)
 _PREEMPTIVE_ATTEMPTS = SessionOptions().preemptive_attempts
@@ -81,7 +83,8 @@ class SessionHarness(RanSession):
     Args:
         agent: The agent under test.
         llm, stt, tts: Parts of a cascading pipeline, with a `ScriptedVAD`; the harness makes missing ones, without a
-            script. The model may be any, also the agent's real model, in a test of its behaviour.
+            script. Model and voice may be any: a fallback, or the agent's real model in a test of its behaviour. The
+            recogniser is a scripted one, which gets the caller's words.
         model: A speech-to-speech model instead, with a `ScriptedVAD`; by default its server decides turns, so the test
             answers with `model.start_reply()`.
         pipeline: A whole pipeline of the test; the caller's words then go to `stt` or `model`.
@@ -99,7 +102,7 @@ class SessionHarness(RanSession):
         llm: LLM | None = None,
         *,
         stt: ScriptedSTT | None = None,
-        tts: ScriptedTTS | None = None,
+        tts: TTS | None = None,
         model: ScriptedRealtimeModel | None = None,
         pipeline: Pipeline | None = None,
         options: SessionOptions | None = None,
@@ -112,7 +115,8 @@ class SessionHarness(RanSession):
         self.stt = stt or ScriptedSTT()
         self.llm = llm if isinstance(llm, ScriptedLLM) else ScriptedLLM()
         """The scripted model; unused if the test gave another."""
-        self.tts = tts or ScriptedTTS()
+        self.tts = tts if isinstance(tts, ScriptedTTS) else ScriptedTTS()
+        """The scripted voice; unused if the test gave another."""
         self.model = model
         self.caller = Caller(_recogniser(self.stt, model))
         listening: Listening = {}
@@ -124,7 +128,7 @@ class SessionHarness(RanSession):
             listening["turn_detector"] = more.pop("turn_detector")
         if pipeline is not None and listening:
             raise ConfigurationError(f"{' and '.join(listening)} had no effect beside a pipeline; put it into that")
-        self.pipeline = pipeline or self._make_pipeline(llm or self.llm, listening)
+        self.pipeline = pipeline or self._make_pipeline(llm or self.llm, tts or self.tts, listening)
         """The session's pipeline; a test with a session of its own may use it too."""
         self.preemptive = False
         """Whether answers are begun before a turn is over; may be set before the session starts. By default they are
@@ -144,10 +148,10 @@ class SessionHarness(RanSession):
     pipeline_of: ClassVar[Callable[..., Pipeline]] = staticmethod(cascade)
     """Makes a pipeline from a test's parts; a suite that runs on another pipeline too replaces it."""
 
-    def _make_pipeline(self, llm: LLM, listening: Listening) -> Pipeline:
+    def _make_pipeline(self, llm: LLM, tts: TTS, listening: Listening) -> Pipeline:
         if self.model is not None:
             return realtime(self.model, **listening)
-        return type(self).pipeline_of(llm, self.stt, self.tts, **listening)
+        return type(self).pipeline_of(llm, self.stt, tts, **listening)
 
     def _checked_options(self, clock: Clock) -> SessionOptions:
         """Return the session's options; options that the harness would silently override are refused."""
@@ -417,6 +421,16 @@ def _has_loop() -> bool:
 
 
 def _recogniser(stt: ScriptedSTT, model: ScriptedRealtimeModel | None) -> Recognises:
+    """Return the part that gets the caller's words, which only a scripted one can take.
+
+    Raises:
+        ConfigurationError: It is another one.
+    """
+    remedy = "or put yours into pipeline=… and give the scripted part that gets the caller's words here"
+    for name, part, kind in (("stt", stt, ScriptedSTT), ("model", model, ScriptedRealtimeModel)):
+        if not isinstance(part, kind | None):
+            raise ConfigurationError(f"need {name} as a {kind.__name__}, got {shown(part)}; give one, {remedy}")
+
     def recognise(text: str, is_final: bool, item_id: str) -> None:
         if model is not None:
             model.transcript(text, item_id=item_id, is_final=is_final)

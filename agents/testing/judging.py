@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
-from contextlib import aclosing
 from dataclasses import dataclass
 
 import anyio
 
 from vivavoce.pipelines.core.errors import ConfigurationError, VoiceError
-from vivavoce.pipelines.llm.base import LLM, GenerateRequest, TextDelta
+from vivavoce.pipelines.llm.base import LLM, GenerateRequest
 from vivavoce.pipelines.llm.chat_context import ChatContext, ChatMessage
+from vivavoce.pipelines.llm.json_answer import MAX_ANSWER, first_object, text_answer
 
 JUDGE_INSTRUCTIONS = (
     "You judge what a voice agent did in a test. You get the intent that it was to fulfil, what it said, and the "
@@ -21,8 +20,6 @@ JUDGE_INSTRUCTIONS = (
 )
 JUDGE_LIMIT = 30.0
 """Seconds for a verdict."""
-MAX_ANSWER = 20_000
-"""Characters of an answer that are read; a verdict is one line."""
 _SHOWN = 200
 
 
@@ -77,26 +74,16 @@ async def judge(
 
 
 async def _answer(llm: LLM, request: GenerateRequest) -> str:
-    text = ""
-    async with aclosing(llm.generate(request)) as events:
-        async for event in events:
-            if isinstance(event, TextDelta):
-                text += event.text
-            if len(text) > MAX_ANSWER:
-                raise JudgeError(f"{_name(llm)} had to give a verdict, got more than {MAX_ANSWER} characters")
+    text = await text_answer(llm, request)
+    if len(text) > MAX_ANSWER:
+        raise JudgeError(f"{_name(llm)} had to give a verdict, got more than {MAX_ANSWER} characters")
     return text
 
 
 def _read(answer: str, llm: LLM) -> Verdict:
-    # Models wrap JSON in words or fences, and break lines in it, whatever their instructions.
-    decoder = json.JSONDecoder(strict=False)
-    for brace in re.finditer(r"\{", answer):
-        try:
-            data, _ = decoder.raw_decode(answer, brace.start())
-        except ValueError:
-            continue
-        if isinstance(data.get("passed"), bool):
-            return Verdict(data["passed"], str(data.get("reason") or "no reason given"))
+    data = first_object(answer, lambda found: isinstance(found.get("passed"), bool))
+    if data is not None:
+        return Verdict(data["passed"], str(data.get("reason") or "no reason given"))
     shown = answer if len(answer) <= _SHOWN else f"{answer[:_SHOWN]}…"
     raise JudgeError(
         f'needed a verdict like {{"passed": true, "reason": "…"}} of {_name(llm)}, got {shown!r}; '

@@ -10,7 +10,8 @@ from vivavoce.pipelines.llm.base import LLM
 from vivavoce.pipelines.pipeline import Pipeline
 from vivavoce.pipelines.realtime import RealtimeOptions, RealtimePipeline
 from vivavoce.pipelines.realtime_model.base import TurnDetection
-from vivavoce.pipelines.testing import ScriptedRealtimeModel, ScriptedSTT, ScriptedTTS, ScriptedVAD
+from vivavoce.pipelines.testing import ScriptedRealtimeModel, ScriptedSTT, ScriptedVAD
+from vivavoce.pipelines.tts.base import TTS
 from vivavoce.pipelines.turn_detector.base import TurnDetector
 from vivavoce.pipelines.vad.base import VAD
 
@@ -23,7 +24,7 @@ class Listening(TypedDict, total=False):
     turn_detector: TurnDetector | None
 
 
-def cascade(llm: LLM, stt: ScriptedSTT, tts: ScriptedTTS, **listening: Unpack[Listening]) -> Pipeline:
+def cascade(llm: LLM, stt: ScriptedSTT, tts: TTS, **listening: Unpack[Listening]) -> Pipeline:
     """Return these parts as a cascading pipeline."""
     parts: Listening = {"vad": ScriptedVAD(), **listening}
     return CascadingPipeline(stt=stt, llm=llm, tts=tts, **parts)

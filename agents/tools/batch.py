@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
 
 import anyio
 
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.records import HandoffRecord, ToolRecord
+from vivavoce.agents.turn_records.turn_record import TurnRecordBuilder
 from vivavoce.pipelines.llm.tools import ToolCall, ToolOutput
 
 CANCELLED = "The call was cancelled."
 """The output of a call that was cancelled."""
 
 
-class PendingHandoff(Protocol):
-    """A handoff that a tool asked for."""
+@dataclass(frozen=True, slots=True)
+class HandoffEnd:
+    """The end of a handoff that a tool asked for.
 
-    is_answer: bool
-    """Whether the caller needs no other answer."""
+    Args:
+        record: The record of it; None if there was no handoff.
+        is_answer: Whether the caller needs no other answer.
+    """
+
     record: HandoffRecord | None
-    """The record of it; None if there was no handoff."""
+    is_answer: bool
 
-    async def wait(self, turn: Any) -> None:
-        """Wait for its end. `turn`: the record of the turn that waits, which hears the new agent."""
+
+AwaitHandoff = Callable[[TurnRecordBuilder], Awaitable[HandoffEnd]]
+"""Waits for the end of a handoff; its argument is the record of the turn that waits, which hears the new agent."""
 
 
 @dataclass(slots=True, eq=False)
@@ -44,6 +49,9 @@ class ToolBatch:
     """The last update that the caller heard of each running call, by its number."""
     are_calls_interrupted: bool = False
     """Whether the caller has taken the floor since: calls of tools with `cancel_on_interrupt` are cancelled."""
+    at_rest: set[str] = field(default_factory=set)
+    """The ids of the calls that wait for a task."""
+    _scopes: dict[int, anyio.CancelScope] = field(default_factory=dict)
     _ends_on_interrupt: set[anyio.CancelScope] = field(default_factory=set)
     _mere_handoffs: set[int] = field(default_factory=set)
     _recorded: set[int] = field(default_factory=set)
@@ -52,6 +60,14 @@ class ToolBatch:
     def is_settled(self) -> bool:
         """Whether every call has its output."""
         return all(output is not None for output in self.outputs)
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether a call runs that does not wait for a task."""
+        return any(
+            output is None and call.call_id not in self.at_rest
+            for call, output in zip(self.calls, self.outputs, strict=True)
+        )
 
     @property
     def has_results(self) -> bool:
@@ -94,9 +110,15 @@ class ToolBatch:
         for scope in self._ends_on_interrupt:
             scope.cancel()
 
+    def cancel(self) -> None:
+        """Cancel all calls that run."""
+        for scope in self._scopes.values():
+            scope.cancel()
+
     @contextmanager
-    def running(self, scope: anyio.CancelScope, *, ends_on_interrupt: bool) -> Iterator[None]:
+    def running(self, index: int, scope: anyio.CancelScope, *, ends_on_interrupt: bool) -> Iterator[None]:
         """Hold the scope of a running call."""
+        self._scopes[index] = scope
         if ends_on_interrupt:
             self._ends_on_interrupt.add(scope)
             if self.are_calls_interrupted:
@@ -104,6 +126,7 @@ class ToolBatch:
         try:
             yield
         finally:
+            del self._scopes[index]
             self._ends_on_interrupt.discard(scope)
 
     def note_update(self, index: int, text: str) -> bool:
@@ -150,5 +173,11 @@ class StepCalls:
     """Whether a request to a model had the outputs."""
     is_owed: bool = False
     """Whether the turn machine knows that no speech answers the outputs."""
-    handoff: PendingHandoff | None = None
-    """The handoff to the agent that one of the calls returned, once the outputs are in the history."""
+    agent: Agent | None = None
+    """The agent whose tools they are."""
+    is_unanswered: bool = False
+    """Whether no model receives the outputs: the agent is a task that has ended, or was replaced."""
+    on_commit: Callable[[], None] | None = None
+    """Called once they are in the history."""
+    await_handoff: AwaitHandoff | None = None
+    """Waits for the handoff to the agent that one of the calls returned, once the outputs are in the history."""

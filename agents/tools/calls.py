@@ -12,7 +12,7 @@ from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.speech_handle import SpeechHandle
 from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.records import ToolRecord
-from vivavoce.agents.tools.batch import PendingHandoff, StepCalls
+from vivavoce.agents.tools.batch import AwaitHandoff, StepCalls
 from vivavoce.agents.tools.context import RunContext
 from vivavoce.agents.tools.executor import ToolExecutor
 from vivavoce.agents.turn.inputs import AnswerOwed, ResultsCarried, ToolCallSettled, ToolsRunning
@@ -32,7 +32,7 @@ class ToolCalls:
     Args:
         timeout: Seconds for a call of a tool without a timeout of its own.
         max_threads: Sync tools that run at a time.
-        hand_off: Begins a handoff to the agent that a tool of that turn returned.
+        hand_off: Requests a handoff to the agent that a tool of that turn returned, and returns the wait for its end.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class ToolCalls:
         *,
         timeout: float,
         max_threads: int,
-        hand_off: Callable[[Agent, str], PendingHandoff],
+        hand_off: Callable[[Agent, str], AwaitHandoff],
     ) -> None:
         self._context = context
         self._history = history
@@ -64,7 +64,7 @@ class ToolCalls:
 
     def start(self, handle: SpeechHandle, calls: Sequence[ToolCall], turn_id: str) -> StepCalls:
         """Run calls of the present agent's tools for the speech of `handle`, in tasks of the session."""
-        tools = self._context.live.agent.tools
+        agent = self._context.live.agent
         for call in calls:
             self._context.log.note(
                 ev.ToolStarted, turn_id=turn_id, tool=call.name, call_id=call.call_id, arguments=call.arguments
@@ -72,12 +72,13 @@ class ToolCalls:
         batch = self._executor.start(
             self._context.group,
             calls,
-            tools,
+            agent.tools,
             lambda call, note: RunContext(self._context.session, handle, call.call_id, note),
             speech_id=handle.id,
+            agent=agent,
         )
         self._count += 1
-        step = StepCalls(f"results_{self._count}", turn_id, batch)
+        step = StepCalls(f"results_{self._count}", turn_id, batch, agent=agent)
         self._pending.append(step)
         self._uncarried.append(step)
         self._note_running()
@@ -86,6 +87,32 @@ class ToolCalls:
     def interrupt(self, step: StepCalls) -> None:
         """The caller took the floor: cancel the calls of tools with `cancel_on_interrupt`; the others continue."""
         step.batch.interrupt_calls()
+
+    def rest(self, call_id: str, *, is_resting: bool) -> None:
+        """Note whether a call waits for a task: it is no work that a silent caller waits for."""
+        for step in self._pending:
+            if any(call.call_id == call_id for call in step.batch.calls):
+                (step.batch.at_rest.add if is_resting else step.batch.at_rest.discard)(call_id)
+        self._note_running()
+
+    def when_committed(self, call_id: str, then: Callable[[], None]) -> bool:
+        """Call `then` once the step of that call is in the history; return whether the step is still to come there."""
+        step = next((s for s in self._pending if any(c.call_id == call_id for c in s.batch.calls)), None)
+        if step is not None:
+            step.is_unanswered, step.on_commit = True, then
+        return step is not None
+
+    def leave_unanswered(self, call_id: str) -> None:
+        """Let no model receive the outputs of that call's step: another agent has the conversation."""
+        self.when_committed(call_id, _nothing)
+
+    def end_task(self, task: Agent) -> None:
+        """The task is over: cancel its calls that run; no model receives their outputs."""
+        for step in (*self._pending, *self._uncarried):
+            if step.agent is task:
+                step.is_unanswered = True
+                step.batch.cancel()
+        self._uncarried = [step for step in self._uncarried if step.agent is not task]
 
     def release(self, step: StepCalls, *, is_cut: bool = False) -> None:
         """The words before the calls are over; may be called again.
@@ -168,7 +195,7 @@ class ToolCalls:
         )
 
     def _note_running(self) -> None:
-        is_running = any(not step.batch.is_settled for step in self._pending)
+        is_running = any(step.batch.is_at_work for step in self._pending)
         if is_running != self._is_running:
             self._is_running = is_running
             self._context.inbox.post(ToolsRunning(is_running))
@@ -182,6 +209,8 @@ class ToolCalls:
                     self._begin_handoff(step)
                 self._history.add_calls(batch.calls, [o for o in batch.outputs if o is not None], step.turn_id)
                 self._report_owed(step)
+                if step.on_commit is not None:
+                    step.on_commit()
         if not self._pending:
             self._idle.set()
 
@@ -189,19 +218,25 @@ class ToolCalls:
         """Hand off to the first agent that can take over, in the order of the calls; outputs name the others."""
         batch = step.batch
         for index, agent in sorted(batch.agents.items()):
-            if step.handoff is not None:
+            if step.await_handoff is not None:
                 batch.refuse_handoff(index, "another tool called beside this one hands the conversation over")
                 continue
             try:
-                step.handoff = self._hand_off(agent, step.turn_id)
+                step.await_handoff = self._hand_off(agent, step.turn_id)
             except SessionError as error:
                 self._context.report_error(error, "tool")
                 batch.refuse_handoff(index, "it cannot take over")
 
     def _report_owed(self, step: StepCalls) -> None:
+        if step.is_unanswered:
+            return
         if step.is_cut and step.batch.has_results and not step.is_carried and not step.is_owed:
             step.is_owed = True
             self._context.inbox.post(AnswerOwed(step.id, step.turn_id))
+
+
+def _nothing() -> None:
+    """Do nothing."""
 
 
 def _still_running(update: str | None) -> str:

@@ -11,7 +11,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from vivavoce.agents.agent import Agent
-from vivavoce.agents.core.call_site import ToolSite, call_site
+from vivavoce.agents.core.call_site import ToolSite, call_site, calling_tool
 from vivavoce.agents.core.threads import ThreadPool, ended_with
 from vivavoce.agents.telemetry.observer import Watch
 from vivavoce.agents.tools.batch import CANCELLED, ToolBatch
@@ -55,11 +55,6 @@ class ToolExecutor:
         self._on_error = on_error
         self._scopes: set[anyio.CancelScope] = set()
 
-    @property
-    def abandoned_threads(self) -> int:
-        """Sync tools past their timeout or cancelled: their threads go on, within `max_threads`, without a waiter."""
-        return self._threads.abandoned
-
     def start(
         self,
         group: TaskGroup,
@@ -68,18 +63,21 @@ class ToolExecutor:
         context: Callable[[ToolCall, Callable[[str], bool]], ToolContext],
         *,
         speech_id: str = "",
+        agent: Agent | None = None,
     ) -> ToolBatch:
         """Run `calls` side by side in `group` and return their batch at once.
 
         Args:
             context: Makes the value of a tool's context parameter, from the call and its batch's `note_update`.
             speech_id: The speech that made the calls.
+            agent: The agent whose tools they are.
         """
         batch = ToolBatch(tuple(calls), [None] * len(calls), [None] * len(calls))
         by_name = {tool.name: tool for tool in tools}
         for index, call in enumerate(batch.calls):
             given = context(call, partial(batch.note_update, index))
-            group.start_soon(self._run, batch, index, by_name, given, speech_id, name=f"tool {call.name}")
+            site = partial(ToolSite, speech_id, call.call_id, agent)
+            group.start_soon(self._run, batch, index, by_name, given, site, name=f"tool {call.name}")
         return batch
 
     def cancel(self) -> None:
@@ -88,10 +86,15 @@ class ToolExecutor:
             scope.cancel()
 
     async def _run(
-        self, batch: ToolBatch, index: int, tools: dict[str, Tool[..., Any]], context: ToolContext, speech_id: str
+        self,
+        batch: ToolBatch,
+        index: int,
+        tools: dict[str, Tool[..., Any]],
+        context: ToolContext,
+        site: Callable[[], ToolSite],
     ) -> None:
         call = batch.calls[index]
-        call_site.set(ToolSite(speech_id, call.call_id))
+        call_site.set(site())
         with self._watch(call, call.name in tools) as watch:
             await self._settle(batch, index, tools, context, watch)
 
@@ -105,7 +108,8 @@ class ToolExecutor:
         scope = anyio.CancelScope()
         self._scopes.add(scope)
         try:
-            with batch.running(scope, ends_on_interrupt=tool is not None and tool.cancel_on_interrupt), scope:
+            ends_on_interrupt = tool is not None and tool.cancel_on_interrupt
+            with batch.running(index, scope, ends_on_interrupt=ends_on_interrupt), scope:
                 if tool is None:
                     text = f"There is no tool named {call.name!r}. Tools: {', '.join(sorted(tools)) or 'none'}."
                 else:
@@ -130,6 +134,8 @@ class ToolExecutor:
             arguments = tool.parse_arguments(call.arguments)
             arguments.update(dict.fromkeys(tool.context_parameters, context))
             with anyio.move_on_after(timeout) as scope:
+                if (site := calling_tool()) is not None:
+                    site.limit(scope)
                 result = await self._invoke(tool, arguments)
             if not scope.cancelled_caught:
                 result = _take_agent(batch, index, result)

@@ -233,15 +233,29 @@ class LocalTransport(_Shown):
         if self._events is not None and self._linked in self._present:
             self._events.audio_stopped()
 
-    def push_video(self, frame: VideoFrame) -> None:
-        """Show a picture of the caller's camera or screen; the session takes those that it wants."""
+    def push_video(self, frame: VideoFrame, *, thumbnail: bytes = b"") -> None:
+        """Show a picture of the caller's camera or screen; the session takes those that it wants.
+
+        Args:
+            thumbnail: See `TransportEvents.video`.
+        """
         if self._events is not None and self._linked in self._present and self._events.wants_video():
-            self._events.video(frame)
+            self._events.video(frame, thumbnail)
+
+    def stop_video(self) -> None:
+        """Stop the caller's camera or screen; the next `push_video` brings it back."""
+        if self._events is not None and self._linked in self._present:
+            self._events.video_stopped()
 
     def send_text(self, text: str) -> None:
         """Send a typed text of the caller."""
         if self._events is not None and self._linked in self._present:
             self._events.text(text)
+
+    def press_key(self, key: str) -> None:
+        """Press a key of the caller's telephone."""
+        if self._events is not None and self._linked in self._present:
+            self._events.key(key)
 
     def press_interrupt(self) -> None:
         """Press the caller's button that stops the agent."""

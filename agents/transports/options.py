@@ -6,15 +6,98 @@ from collections.abc import Collection
 from dataclasses import dataclass, fields
 from typing import Literal, get_args
 
-from vivavoce.pipelines.core.checks import check_choice, check_flag, check_number, check_text, check_whole, shown
+from vivavoce.pipelines.core.checks import (
+    check_choice,
+    check_flag,
+    check_instance,
+    check_number,
+    check_text,
+    check_whole,
+    shown,
+)
 from vivavoce.pipelines.core.errors import ConfigurationError
 
 PARTICIPANT_KINDS = frozenset({"standard", "ingress", "egress", "sip", "agent", "connector", "bridge"})
 """LiveKit's kinds of participants (`livekit.rtc.ParticipantKind`), in lower case."""
 
+VideoSource = Literal["any", "screen", "camera"]
 Hangup = Literal["participant", "room"]
 OUTPUT_RATES_HZ = frozenset({8000, 16000, 24000, 32000, 48000})
+MAX_AVATAR_LEAD = 0.8
 INPUT_RATES_HZ = frozenset({8000, 16000, 24000, 48000})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VideoInputOptions:
+    """Pictures of the caller's video for the model: few, small and new ones.
+
+    What each option does: docs/options.md.
+    """
+
+    source: VideoSource = "any"
+    """The video that is shown; `any`: a shared screen, else a camera."""
+    fps: float = 1.0
+    """Maximum number of pictures a second; those between are dropped."""
+    min_change: float = 0.01
+    """Share of a picture that must have changed since the last one that was kept, 0 to 1; 0 keeps each. A line of text
+    on a screen is about 0.01.
+    """
+    max_size: int = 1024
+    """Pixels of a picture's longer side; a larger one is made smaller."""
+    max_turn_images: int = 3
+    """Maximum number of pictures with one turn of the user (cascades only): the newest of those since the last turn."""
+    max_images: int = 6
+    """Maximum number of pictures in a request (cascades only): the newest of the conversation. The tokens of a
+    `ContextWindow` go to words first, then to pictures; the newest one is sent in any case.
+    """
+
+    def __post_init__(self) -> None:
+        check_choice("source", self.source, get_args(VideoSource))
+        check_number("fps", self.fps, above=0, unit="pictures a second")
+        check_number("min_change", self.min_change, at_least=0)
+        if self.min_change > 1:
+            raise ConfigurationError(f"need min_change <= 1, got {self.min_change!r}; it is a share of the picture")
+        for name in ("max_size", "max_turn_images", "max_images"):
+            check_whole(name, getattr(self, name), at_least=1)
+        if self.max_images < self.max_turn_images:
+            raise ConfigurationError(
+                f"need max_images >= max_turn_images, got {self.max_images!r} and {self.max_turn_images!r}; each turn "
+                "goes into a request whole"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AvatarOptions:
+    """An avatar: another participant, which gets the agent's audio and publishes it with its video; times in seconds.
+
+    What each option does: docs/options.md.
+    """
+
+    identity: str
+    """Identity of the avatar's participant; `avatar_token()` makes its token."""
+    join_limit: float = 10.0
+    """How long the start waits for the avatar; below `SessionOptions.start_step`."""
+    waits_for_video: bool = True
+    """Whether the avatar counts as present only once it has published video; most are able to play only then."""
+    is_required: bool = False
+    """Whether the session fails without the avatar: at the start, and when the avatar leaves the call. Off: the agent's
+    own track plays the speech, with an `error` event; if the avatar returns, it plays the next speech.
+    """
+    lead: float = 0.6
+    """How much audio the avatar has ahead; less may make it stutter."""
+
+    def __post_init__(self) -> None:
+        check_text("identity", self.identity)
+        if not self.identity.strip():
+            raise ConfigurationError("an avatar needs the identity of its participant, got an empty one")
+        check_number("join_limit", self.join_limit, above=0, unit="s")
+        check_number("lead", self.lead, at_least=0.1, unit="s")
+        if self.lead > MAX_AVATAR_LEAD:
+            raise ConfigurationError(
+                f"need lead <= {MAX_AVATAR_LEAD} (s), got {self.lead!r}; the agent's own track would drop the rest"
+            )
+        for name in ("waits_for_video", "is_required"):
+            check_flag(name, getattr(self, name))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,14 +109,11 @@ class RoomOptions:
 
     audio_input: bool = True
     """Listen to the linked participant's microphone."""
-    video_input: bool = False
-    """Show the linked participant's shared screen, else its camera, to a realtime model that takes video. Other
-    pipelines refuse it. In a LiveKit room it needs Pillow: `pip install 'vivavoce[video]'`.
+    video_input: VideoInputOptions | bool = False
+    """Show the linked participant's video to the model; True: with the default options. A cascade shows pictures in the
+    user's turns, and a realtime model that takes video gets them as they come. Other pipelines refuse it. In a LiveKit
+    room it needs Pillow: `pip install 'vivavoce[video]'`.
     """
-    video_fps: float = 1.0
-    """Maximum number of pictures a second for the model; those between are dropped."""
-    video_max_size: int = 1024
-    """Pixels of a picture's longer side; a larger one is made smaller."""
     text_input: bool = True
     """Take the linked participant's typed texts (text streams on topic `lk.chat`) as user turns."""
     transcription: bool = True
@@ -66,18 +146,21 @@ class RoomOptions:
     """Hz of the agent's audio for the room; the room resamples it to Opus' 48 kHz."""
     track_name: str = "agent"
     """Name of the agent's audio track."""
+    avatar: AvatarOptions | None = None
+    """The avatar that plays the agent's audio, without background audio; None: the agent's own track plays it."""
 
     def __post_init__(self) -> None:
         for option in fields(self):
-            if isinstance(option.default, bool):
+            if isinstance(option.default, bool) and option.name != "video_input":
                 check_flag(option.name, getattr(self, option.name))
+        if not isinstance(self.video_input, bool):
+            check_instance("video_input", self.video_input, VideoInputOptions)
         for name in ("participant_grace", "audible_limit"):
             check_number(name, getattr(self, name), at_least=0, unit="s")
         check_choice("hangup", self.hangup, get_args(Hangup))
-        check_number("video_fps", self.video_fps, above=0, unit="pictures a second")
-        check_number("video_max_size", self.video_max_size, above=0, unit="pixels")
         check_number("publish_limit", self.publish_limit, above=0, unit="s")
         check_text("track_name", self.track_name)
+        check_instance("avatar", self.avatar, AvatarOptions, or_none=True)
         if isinstance(self.participant_kinds, str) or not isinstance(self.participant_kinds, Collection):
             raise ConfigurationError(
                 f"need participant_kinds as a set of names, got {shown(self.participant_kinds)}; such as {{'sip'}}"
@@ -96,3 +179,10 @@ class RoomOptions:
             raise ConfigurationError(
                 f"output_rate must be one of {sorted(OUTPUT_RATES_HZ)} Hz, got {self.output_rate!r}"
             )
+
+    @property
+    def video(self) -> VideoInputOptions | None:
+        """Options of `video_input`; None without it."""
+        if isinstance(self.video_input, VideoInputOptions):
+            return self.video_input
+        return VideoInputOptions() if self.video_input else None

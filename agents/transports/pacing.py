@@ -20,10 +20,10 @@ class PacedQueue:
         self._run_began = 0.0
         self._run_samples = 0
 
-    def add(self, samples: int) -> float:
-        """Queue `samples`; return when the first of them is played. Into an empty queue, that is now."""
+    def add(self, samples: int, *, began: float | None = None) -> float:
+        """Queue `samples`; return when the first of them is played. Into an empty queue, that is now, or `began`."""
         if self.queued() == 0:
-            self._run_began = self._clock.now()
+            self._run_began = self._clock.now() if began is None else began
             self._run_samples = 0
         begins = self._run_began + self._run_samples / self._rate
         self._run_samples += samples

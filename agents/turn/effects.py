@@ -295,11 +295,13 @@ class ReportLoss:
     Args:
         goes_on: Another pipeline replaces it, or it was not in use.
         keeps_audio: Nothing hears the caller any more: keep the audio for the next pipeline.
+        loss_id: The loss, as `PipelineLost` named it.
     """
 
     pipeline: str
     goes_on: bool
     keeps_audio: bool
+    loss_id: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from vivavoce.agents.turn.options import WakeUp
+from vivavoce.agents.turn.options import PipelineTraits, WakeUp
 from vivavoce.pipelines.events import (
     RecogniserBack,
     RecogniserLost,
@@ -30,6 +30,7 @@ __all__ = [
     "HandoffEnded",
     "HandoffRequested",
     "InterruptRequested",
+    "KeyPressed",
     "ParticipantLeft",
     "ParticipantLinked",
     "PipelineChangeDue",
@@ -134,6 +135,11 @@ class TextReceived:
     """The user typed: a whole turn at once."""
 
     text: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPressed:
+    """The user pressed a key of a telephone: a sign of life, and no words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,16 +297,28 @@ class SpeechEnded:
 
 @dataclass(frozen=True, slots=True)
 class HandoffRequested:
-    """Another agent is to take the conversation over, after all speech that was asked for before."""
+    """Another agent is to take the conversation over, after all speech that was asked for before.
+
+    Args:
+        begins_task: Whether it takes it for a sub-dialogue: speech that is at work waits until the task is over.
+        ends_task: The handoff that began a sub-dialogue, which gives the conversation back now; empty if none.
+    """
 
     handoff_id: str
+    begins_task: bool = False
+    ends_task: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class HandoffEnded:
-    """That handoff is over: the new agent has entered, well or not."""
+    """That handoff is over: the new agent has entered, well or not.
+
+    Args:
+        ends_task: The handoff that began a sub-dialogue, which is over now; empty if none.
+    """
 
     handoff_id: str
+    ends_task: str = ""
 
 
 FIRST_PIPELINE = "first"
@@ -323,19 +341,10 @@ class PipelineChangeRequested:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PipelineReady:
-    """The pipeline that `OpenPipeline` asked for is open; these hold from when it takes over.
-
-    Args:
-        detector_timeout, remote_decides, hears_audio, max_attempts, voice_lag, emits_interims: As in `TurnOptions`.
-    """
+    """The pipeline that `OpenPipeline` asked for is open; its traits hold from when it takes over."""
 
     change_id: str
-    detector_timeout: float | None = None
-    remote_decides: bool = False
-    hears_audio: bool = False
-    max_attempts: int = 0
-    voice_lag: float = 0.0
-    emits_interims: bool = True
+    traits: PipelineTraits = PipelineTraits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,28 +362,23 @@ class PipelineLost:
         pipeline: Its name, as in `PipelineChangeRequested`.
         component: The part of it that is lost, such as "stt", "llm" or "realtime_model"; "pipeline" for all of it.
         fallback: The name of the pipeline that it falls back to; empty if none.
+        loss_id: Names this loss in the `ReportLoss` that answers it.
     """
 
     pipeline: str
     component: str
     fallback: str = ""
+    loss_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FallbackAtStart:
-    """The session starts with that pipeline, since the one before it could not be connected.
-
-    Args:
-        detector_timeout, remote_decides, hears_audio, max_attempts, voice_lag, emits_interims: As in `TurnOptions`.
+    """The session starts with that pipeline: the one before could not be connected, or the agent has components of its
+    own.
     """
 
     pipeline: str
-    detector_timeout: float | None = None
-    remote_decides: bool = False
-    hears_audio: bool = False
-    max_attempts: int = 0
-    voice_lag: float = 0.0
-    emits_interims: bool = True
+    traits: PipelineTraits = PipelineTraits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -432,6 +436,7 @@ TurnInput = (
     | SessionClosed
     | UserAudioStopped
     | TextReceived
+    | KeyPressed
     | TurnCommitRequested
     | TurnClearRequested
     | SpeechRequested

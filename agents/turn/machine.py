@@ -155,7 +155,8 @@ class TurnMachine:
 
     def _begin_next(self, now: float) -> bool:
         """Begin a speech, a handoff or an attempt that waits and may begin; report whether one did."""
-        if self._late_answers.ask() or self._queue.grant_next(now) or self._queue.prepare_answer():
+        self._late_answers.ask()
+        if self._queue.grant_next(now) or self._queue.prepare_answer():
             return True
         return self._preemption is not None and self._preemption.update()
 
@@ -279,6 +280,8 @@ class TurnMachine:
                 self._user_turns.clear_requested(now)
             case i.TextReceived():
                 self._user_turns.typed(event.text, now)
+            case i.KeyPressed():
+                self._user.act(now)
             case i.RemoteReplyStarted():
                 self._user_turns.remote_reply(event.remote_reply_id, now, event.item_id)
             case i.RemoteReplyCancelled():
@@ -291,7 +294,7 @@ class TurnMachine:
                 self._wake_ups.caller_came(now)
 
     def _take_options(self, options: TurnOptions, now: float) -> None:
-        self._attempts.limit(options.max_attempts)
+        self._attempts.limit(options.traits.max_attempts)
         self._preemption = self._attempts if _has_attempts(options) else None
         self._user_turns.take_options(options)
         self._caller.take_options(options)
@@ -371,4 +374,4 @@ def _unless_blank(text: str) -> str:
 
 
 def _has_attempts(options: TurnOptions) -> bool:
-    return options.max_attempts > 0 and not options.remote_decides
+    return options.traits.max_attempts > 0 and not options.traits.remote_decides

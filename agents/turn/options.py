@@ -159,24 +159,11 @@ class WakeUp:
         if math.log(self.after) + self.repeat * math.log(self.backoff) > MAX_WAIT_LOG:
             raise ConfigurationError(f"need waits below a year, got {self!r}; take a smaller backoff or repeat")
 
-    def wait(self, level: int) -> float | None:
-        """Return the seconds from one level, 0 for none yet, to the next; None after the last."""
-        if level < self.repeat or (level == self.repeat and self.then is not None):
-            return self.after * self.backoff**level
-        return None
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TurnOptions:
-    """All of turn-taking."""
+class PipelineTraits:
+    """The traits of a pipeline on which turn-taking depends."""
 
-    endpointing: EndpointingOptions = EndpointingOptions()
-    interruption: InterruptionOptions = InterruptionOptions()
-    wake_up: WakeUp | None = None
-    away_after: float | None = 15.0
-    """Silence after which the user counts as away; None: never."""
-    max_errors: int = 3
-    """Turns that fail in a row until the session closes with reason `error`."""
     detector_timeout: float | None = None
     """Silence after which a turn detector's verdict that has not come counts as complete; None without a detector."""
     remote_decides: bool = False
@@ -191,14 +178,32 @@ class TurnOptions:
     """Answers that may be begun before a turn is over, each on other words; 0: none."""
 
     def __post_init__(self) -> None:
-        check_instance("endpointing", self.endpointing, EndpointingOptions)
-        check_instance("interruption", self.interruption, InterruptionOptions)
-        check_instance("wake_up", self.wake_up, WakeUp, or_none=True)
-        check_number("away_after", self.away_after, above=0, unit="s", or_none=True)
-        check_whole("max_errors", self.max_errors, at_least=1)
         check_number("detector_timeout", self.detector_timeout, at_least=0, unit="s", or_none=True)
         check_flag("remote_decides", self.remote_decides)
         check_flag("hears_audio", self.hears_audio)
         check_whole("max_attempts", self.max_attempts, at_least=0)
         check_number("voice_lag", self.voice_lag, at_least=0, unit="s")
         check_flag("emits_interims", self.emits_interims)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnOptions:
+    """All of turn-taking."""
+
+    endpointing: EndpointingOptions = EndpointingOptions()
+    interruption: InterruptionOptions = InterruptionOptions()
+    wake_up: WakeUp | None = None
+    away_after: float | None = 15.0
+    """Silence after which the user counts as away; None: never."""
+    max_errors: int = 3
+    """Turns that fail in a row until the session closes with reason `error`."""
+    traits: PipelineTraits = PipelineTraits()
+    """Those of the pipeline in use."""
+
+    def __post_init__(self) -> None:
+        check_instance("endpointing", self.endpointing, EndpointingOptions)
+        check_instance("interruption", self.interruption, InterruptionOptions)
+        check_instance("wake_up", self.wake_up, WakeUp, or_none=True)
+        check_number("away_after", self.away_after, above=0, unit="s", or_none=True)
+        check_whole("max_errors", self.max_errors, at_least=1)
+        check_instance("traits", self.traits, PipelineTraits)

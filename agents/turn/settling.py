@@ -31,7 +31,6 @@ class Settling:
         self._acts: Counter[tuple[str, float]] = Counter()
         self._dropped: set[tuple[str, float]] = set()
         self._reported: set[tuple[str, float]] = set()
-        self._grants = 0
 
     def begin(self, *, is_input: bool) -> None:
         """A step begins.
@@ -40,7 +39,6 @@ class Settling:
             is_input: An input came, so that a dropped deadline may be of use now.
         """
         self._acts.clear()
-        self._grants = 0
         if is_input:
             self._dropped.clear()
 
@@ -61,9 +59,10 @@ class Settling:
 
     def may_grant(self, now: float) -> bool:
         """Whether something that waits may begin now."""
-        self._grants += 1
-        if self._grants > MOST_GRANTS:
-            self._drop(("a speech, a handoff or an attempt that begins and ends at once", now))
+        key = "a speech, a handoff or an attempt that begins and ends at once", now
+        self._acts[key] += 1
+        if self._acts[key] > MOST_GRANTS:
+            self._drop(key)
             return False
         return True
 

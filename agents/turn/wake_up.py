@@ -15,7 +15,7 @@ from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.deadlines import Deadline
 from vivavoce.agents.turn.effects import CloseSession, Effect, HangUp, WakeUser
 from vivavoce.agents.turn.floor.floor import Floor
-from vivavoce.agents.turn.options import TurnOptions
+from vivavoce.agents.turn.options import TurnOptions, WakeUp
 from vivavoce.agents.turn.user.turn import UserSide
 
 
@@ -103,7 +103,7 @@ class WakeUps:
             yield Deadline(quiet_since + self._away_after, self._on_away)
         if self._wake_up is None or self._is_paused:
             return
-        wait = self._wake_up.wait(silence.level)
+        wait = _wait(self._wake_up, silence.level)
         if wait is not None:
             yield Deadline(max(quiet_since, self._waiting_from) + wait, self._on_wake_up)
 
@@ -121,3 +121,10 @@ class WakeUps:
             self._out.append(CloseSession("user_away"))
         else:
             self._out.append(WakeUser(silence.level))
+
+
+def _wait(wake_up: WakeUp, level: int) -> float | None:
+    """Return the seconds from one level, 0 for none yet, to the next; None after the last."""
+    if level < wake_up.repeat or (level == wake_up.repeat and wake_up.then is not None):
+        return wake_up.after * wake_up.backoff**level
+    return None

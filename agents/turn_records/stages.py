@@ -8,6 +8,11 @@ from vivavoce.agents.records import StageOwner, StageRecord, WaitRecord
 from vivavoce.agents.turn.effects import TurnTiming
 from vivavoce.agents.turn.options import EndpointingOptions
 
+MODEL_STAGE: tuple[str, StageOwner] = ("model_first_token", "provider")
+SERVER_STAGE: tuple[str, StageOwner] = ("server_first_output", "provider")
+FLOW_STAGE: tuple[str, StageOwner] = ("flow_first_text", "user_code")
+"""Names of the wait for an answer's first piece in a turn's record, by the answer's source."""
+
 
 class Stages:
     """Pieces from the true end of the user's speech to the first frame played; each begins where the last one ended.

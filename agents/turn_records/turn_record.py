@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from vivavoce.agents.records import (
+    FallbackRecord,
+    GuardRecord,
     HandoffRecord,
     RetryRecord,
     ToolRecord,
@@ -19,6 +21,7 @@ from vivavoce.agents.turn_records.interruptions import InterruptionLog
 from vivavoce.agents.turn_records.parts import PlayedStep, TurnParts
 from vivavoce.agents.turn_records.stages import Stages, configured_waits
 from vivavoce.pipelines.core.errors import describe
+from vivavoce.pipelines.core.incidents import FellBack
 
 UNKNOWN_TOOL = "_unknown"
 """Stands for the name of a tool that does not exist, where content is not kept."""
@@ -95,7 +98,7 @@ class TurnRecordBuilder:
         self._frame = frame
         self._step: PlayedStep | None = None
         self._user = _User()
-        self._lists = _Lists([], [], [])
+        self._lists = _Lists([], [], [], [], [])
 
     def committed(self, timing: TurnTiming, user_text: str, *, speech_started_at: float | None = None) -> None:
         """Take the turn machine's facts of the end of the user's turn.
@@ -200,6 +203,19 @@ class TurnRecordBuilder:
         at -= self._frame.session_start
         self._lists.retries.append(RetryRecord(provider=provider, attempt=attempt, error=describe(error), at=at))
 
+    def add_fallback(self, fell: FellBack, at: float) -> None:
+        """A component failed and another one takes its place."""
+        failed = "/".join(part for part in (fell.provider, fell.model) if part)
+        at -= self._frame.session_start
+        error = describe(fell.error)
+        self._lists.fallbacks.append(
+            FallbackRecord(component=fell.component, provider=failed, successor=fell.successor, error=error, at=at)
+        )
+
+    def add_guard(self, verdict: GuardRecord) -> None:
+        """The content guard has judged a text."""
+        self._lists.guards.append(verdict)
+
     def add_usage(self, usage: UsageRecord) -> None:
         """Add to the usage of the turn."""
         self.usage = add_usage(self.usage, usage)
@@ -246,6 +262,8 @@ class TurnRecordBuilder:
             generated_seconds=self.audio.generated,
             interruptions=tuple(self.interruptions.records),
             retries=tuple(self._lists.retries),
+            fallbacks=tuple(self._lists.fallbacks),
+            guards=tuple(self._lists.guards),
             waits=() if timing is None else configured_waits(records, timing, frame.endpointing, frame.vad_silence),
             usage=self.usage,
         )
@@ -272,6 +290,8 @@ class _Lists:
     tools: list[ToolRecord]
     handoffs: list[HandoffRecord]
     retries: list[RetryRecord]
+    fallbacks: list[FallbackRecord]
+    guards: list[GuardRecord]
 
 
 def add_usage(one: UsageRecord, other: UsageRecord) -> UsageRecord:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import anyio
 from anyio.abc import ObjectReceiveStream
 
-from vivavoce.agents.job import Credentials
+from vivavoce.agents.server_access import Credentials, why_unreachable
 from vivavoce.agents.worker.protocol import ServerMessage, decode
 from vivavoce.pipelines.core.errors import WorkerError
 
@@ -65,7 +65,7 @@ async def run_connection(
         if error.status in (401, 403):
             return Loss(
                 reason=f"{credentials.url} refused API key {credentials.api_key!r} with status {error.status}: key and "
-                "secret must be those of that server",
+                "secret must be those of that server, and the clocks of both machines right",
                 is_refused=True,
             )
         return Loss(
@@ -73,7 +73,7 @@ async def run_connection(
             "LiveKit server?"
         )
     except (aiohttp.ClientError, OSError) as error:
-        return Loss(reason=f"no connection to {credentials.url}: {str(error) or type(error).__name__}")
+        return Loss(reason=f"no connection to {credentials.url}: {why_unreachable(error)}")
 
 
 async def _exchange(
@@ -97,7 +97,13 @@ async def _exchange(
 async def _read(socket: ClientWebSocketResponse, on_message: Callable[[ServerMessage], None]) -> Loss:
     from aiohttp import WSMsgType
 
-    async for frame in socket:
+    said = ""
+    while True:
+        frame = await socket.receive()
+        if frame.type is WSMsgType.CLOSE:
+            said = f", {frame.extra!r}" if frame.extra else ""
+        if frame.type in (WSMsgType.CLOSE, WSMsgType.CLOSING, WSMsgType.CLOSED, WSMsgType.ERROR):
+            break
         if frame.type not in (WSMsgType.BINARY, WSMsgType.TEXT):
             continue
         try:
@@ -108,7 +114,7 @@ async def _read(socket: ClientWebSocketResponse, on_message: Callable[[ServerMes
             on_message(message)
     if (broken := socket.exception()) is not None:
         return Loss(reason=f"the connection broke: {str(broken) or type(broken).__name__}")
-    return Loss(reason=f"the connection was closed (code {socket.close_code})")
+    return Loss(reason=f"the connection was closed (code {socket.close_code}{said})")
 
 
 def _token(credentials: Credentials) -> str:

@@ -52,15 +52,49 @@ class JobDecided:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobEnded:
-    """A started job is over and has left its room; comes exactly once for each `StartJob`."""
+    """A started job is over; comes exactly once for each `StartJob`.
+
+    Args:
+        error: Why it failed; empty if it succeeded.
+        is_process_lost: Whether its process ended before it: the job did not leave its room, and its call may go on
+            with another agent.
+    """
 
     job_id: str
     error: str = ""
+    is_process_lost: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallClaimed:
+    """This worker dispatches a call again whose process has died; only it can read the call's record."""
+
+    lease: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutorChanged:
+    """The executor can take jobs from now on, or no more.
+
+    Args:
+        is_ready: Whether a job that is given now begins at once.
+        failure: Why no job can be taken although the executor keeps trying; empty if one can, or soon.
+    """
+
+    is_ready: bool
+    failure: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinRequested:
+    """The worker is to run a job that it gives itself, if it has a free slot."""
+
+    assigned: JobAssigned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadMeasured:
-    """The worker's load, 0 to 1."""
+    """The worker's load, 0 to 1: the user's function's, or that of its CPU, memory and event loops."""
 
     load: float
 
@@ -87,6 +121,9 @@ Input = (
     | ConnectionLost
     | JobDecided
     | JobEnded
+    | CallClaimed
+    | JoinRequested
+    | ExecutorChanged
     | LoadMeasured
     | DrainRequested
     | StopRequested
@@ -140,14 +177,14 @@ class EndJob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TellRegistered:
+class ReportRegistered:
     """Report to the log that the server has registered this worker."""
 
     worker_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TellRetry:
+class ReportRetry:
     """Report to the log that the connection is lost and that the next try follows after `delay` seconds."""
 
     reason: str
@@ -156,11 +193,19 @@ class TellRetry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TellDraining:
+class ReportDraining:
     """Report to the log that the worker takes no more jobs and that running ones may continue for `limit` seconds."""
 
     job_count: int
     limit: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportRefusal:
+    """Report to the log that an assignment starts no job, and why."""
+
+    job_id: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,8 +216,29 @@ class Finish:
 
 
 Effect = (
-    Connect | Disconnect | Send | AskHandler | StartJob | EndJob | TellRegistered | TellRetry | TellDraining | Finish
+    Connect
+    | Disconnect
+    | Send
+    | AskHandler
+    | StartJob
+    | EndJob
+    | ReportRegistered
+    | ReportRetry
+    | ReportDraining
+    | ReportRefusal
+    | Finish
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerCounts:
+    """Counts since the worker's start."""
+
+    accepted: int = 0
+    rejected: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    connections_lost: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,6 +253,9 @@ class WorkerStatus:
     max_jobs: int
     load: float
     active_jobs: tuple[JobInfo, ...] = field(repr=False)
+    counts: WorkerCounts = WorkerCounts()
+    can_run_jobs: bool = True
+    """Whether there is a process that can run a job; not before the first one is warm."""
 
     @property
     def is_healthy(self) -> bool:
@@ -194,3 +263,8 @@ class WorkerStatus:
         healthy.
         """
         return bool(self.worker_id) and not self.failure
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the server can give jobs to the worker. A full worker is ready: its calls are its work."""
+        return self.is_registered and self.can_run_jobs and not self.is_draining and not self.failure

@@ -1,4 +1,4 @@
-"""The worker's health over HTTP: `GET /` for probes, `GET /worker` for people."""
+"""The worker over HTTP: `/` liveness, `/ready` readiness, `/worker` for people, `/metrics` for Prometheus."""
 
 from __future__ import annotations
 
@@ -9,34 +9,59 @@ import anyio
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskStatus
 
+from vivavoce.agents.telemetry.metrics.figures import Figure
 from vivavoce.agents.worker.effects import WorkerStatus
+from vivavoce.agents.worker.metrics import NEEDS_EXTRA, WorkerState, exposition, has_library
 from vivavoce.pipelines.core.errors import WorkerError
 
 CLOSE_LIMIT = 1.0
 
 
 async def serve_health(
-    status: Callable[[], WorkerStatus], host: str, port: int, *, task_status: TaskStatus[int] = TASK_STATUS_IGNORED
+    state: Callable[[], WorkerState],
+    figures: Callable[[], tuple[Figure, ...]],
+    host: str,
+    port: int,
+    *,
+    task_status: TaskStatus[int] = TASK_STATUS_IGNORED,
 ) -> None:
     """Serve until cancelled; `started(port)` once the port is open.
 
+    Args:
+        state: Returns the worker's state.
+        figures: Returns the figures of all its sessions.
     Raises:
         WorkerError: The port cannot be opened.
     """
     from aiohttp import web
 
-    async def probe(request: web.Request) -> web.Response:
-        now = status()
+    async def alive(request: web.Request) -> web.Response:
+        now = state().status
         if now.is_healthy:
             return web.Response(text="OK\n")
         return web.Response(status=503, text=f"{now.failure or 'not registered yet'}\n")
 
+    async def ready(request: web.Request) -> web.Response:
+        now = state().status
+        if now.is_ready:
+            return web.Response(text="OK\n")
+        return web.Response(status=503, text=f"{_why_not_ready(now)}\n")
+
     async def worker(request: web.Request) -> web.Response:
-        return web.json_response(worker_json(status()))
+        return web.json_response(worker_json(state()))
+
+    async def metrics(request: web.Request) -> web.Response:
+        if not has_library():
+            return web.Response(status=501, text=f"{NEEDS_EXTRA}\n")
+        accept = request.headers.get("Accept", "")
+        body, content_type = await anyio.to_thread.run_sync(exposition, state(), figures(), accept)
+        return web.Response(body=body, headers={"Content-Type": content_type})
 
     app = web.Application()
-    app.router.add_get("/", probe)
+    app.router.add_get("/", alive)
+    app.router.add_get("/ready", ready)
     app.router.add_get("/worker", worker)
+    app.router.add_get("/metrics", metrics)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=CLOSE_LIMIT)
     await runner.setup()
     try:
@@ -54,16 +79,35 @@ async def serve_health(
             await runner.cleanup()
 
 
-def worker_json(status: WorkerStatus) -> dict[str, Any]:
+def _why_not_ready(status: WorkerStatus) -> str:
+    if status.failure or status.is_draining:
+        return status.failure or "draining"
+    return "no process can run jobs" if status.is_registered else "not registered"
+
+
+def worker_json(state: WorkerState) -> dict[str, Any]:
     """Return the body of `GET /worker`."""
+    status, measured = state.status, state.measured
     return {
         "agent_name": status.agent_name,
         "worker_id": status.worker_id,
         "registered": status.is_registered,
+        "ready": status.is_ready,
         "draining": status.is_draining,
         "healthy": status.is_healthy,
         "failure": status.failure,
         "load": status.load,
+        "use": {"cpu": measured.cpu, "memory": measured.memory, "event_loop": measured.delay},
         "max_jobs": status.max_jobs,
         "active_jobs": [{"id": job.id, "room": job.room} for job in status.active_jobs],
+        "processes": [
+            {
+                "pid": process.pid,
+                "jobs": process.jobs,
+                "cpu_seconds": round(process.cpu_time, 3),
+                "memory_bytes": process.memory,
+                "event_loop_delay": round(process.loop_delay, 4),
+            }
+            for process in state.processes
+        ],
     }

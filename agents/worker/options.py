@@ -6,13 +6,17 @@ import os
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 from urllib.parse import urlsplit, urlunsplit
 
-from vivavoce.agents.job import Credentials
+from vivavoce.agents.job import JobType
+from vivavoce.agents.server_access import Credentials
 from vivavoce.agents.telemetry.options import TelemetryOptions
 from vivavoce.agents.telemetry.telemetry import Telemetry
+from vivavoce.agents.worker.crash_safety import CrashSafety
+from vivavoce.agents.worker.executors.options import ProcessExecution, TaskExecution
 from vivavoce.pipelines.core.checks import (
+    check_choice,
     check_flag,
     check_function,
     check_instance,
@@ -63,19 +67,32 @@ class WorkerOptions:
     """None: `LIVEKIT_API_SECRET`."""
     max_jobs: int = 10
     """Maximum number of jobs at the same time; other workers take further jobs."""
+    job_type: JobType = "room"
+    """The thing that a job is made for: `"room"`, one for each room; `"publisher"`, one for each participant that
+    publishes a track; `"participant"`, one for each participant that joins. Agents themselves get none.
+    """
     permissions: AgentPermissions = AgentPermissions()
     """Permissions of the agent in its rooms."""
     identity: str | None = None
     """The agent's identity in a room, with `{job_id}` and `{room}` replaced; None: `agent-<job id>`."""
+    executor: ProcessExecution | TaskExecution = ProcessExecution()
+    """Where jobs run: in processes of their own, many in each, or as tasks of the worker's own process."""
     prewarm: Callable[[dict[str, Any]], None] | None = None
-    """Run once, in a thread, before the worker registers; fills `JobContext.shared` (models and the like)."""
+    """Run once in each process that runs jobs, in a thread, before its first job; fills `JobContext.shared` (models and
+    the like).
+    """
     on_request: Callable[[JobRequest], Awaitable[None]] | None = None
     """Accepts or rejects each offered job; None: the worker accepts every job at once."""
     request_timeout: float = 1.0
     """Limit of `on_request`; a server waits 3 s in all, then offers the job to no other worker."""
     load: Callable[[], float] | None = None
-    """Returns the worker's load, 0 to 1; called every 2.5 s. Servers prefer workers with less. None: jobs per
-    `max_jobs`.
+    """Returns the worker's load, 0 to 1; called every 2.5 s on the event loop. Servers prefer workers with less. None:
+    the largest of jobs per `max_jobs`, the share of the CPU and of the memory that the worker may use (its control
+    group's limits count), and the delay of its event loops, 0.2 s being a load of 1.
+    """
+    max_load: float | None = None
+    """Load from which the worker takes no more jobs; jobs per `max_jobs` do not count for it. None: only `max_jobs`
+    limits it. In production 0.8 keeps its calls fluent, if there are workers or an autoscaler for the others.
     """
     max_retry: int = 16
     """Failed connections in a row after which the worker gives up."""
@@ -85,12 +102,24 @@ class WorkerOptions:
     """How long an entrypoint may continue after its job has ended."""
     job_close_timeout: float = 10.0
     """Limit of each step that closes a job: its sessions, its shutdown callbacks, leaving its room."""
+    block_limit: float | None = 1.0
+    """Seconds for which code may block the event loop of a process, and so all its calls, before the code's stack is
+    logged and noted on the spans of the process's jobs; None: no watch.
+    """
+    crash_safety: CrashSafety | None = field(default_factory=CrashSafety)
+    """How running calls are kept, so that a call goes on after the death of its process; None: they are not kept."""
+    healing: bool = True
+    """Whether the worker looks every 2 s for rooms with a caller whose dispatch of its name was lost, and has an agent
+    sent there; only for jobs of the type `"room"`.
+    """
     telemetry: TelemetryOptions | Telemetry | None = None
     """Destination of its jobs' traces and metrics, one sender for all; None: the endpoint in
     `OTEL_EXPORTER_OTLP_ENDPOINT`.
     """
     health_port: int | None = None
-    """Port of the health endpoint (0: any free one); None: no endpoint."""
+    """Port of the HTTP endpoint (0: any free one): `/` liveness, `/ready` readiness, `/worker` the state as JSON,
+    `/metrics` for Prometheus with the extra `prometheus`. None: no endpoint.
+    """
     health_host: str = "127.0.0.1"
     """Address of the health endpoint; `0.0.0.0` for probes from other machines."""
 
@@ -101,11 +130,20 @@ class WorkerOptions:
                 raise ConfigurationError(f"need {name} as a str or None, got {type(given).__name__}")
         check_whole("max_jobs", self.max_jobs, at_least=1)
         check_whole("max_retry", self.max_retry, at_least=0)
+        check_choice("job_type", self.job_type, get_args(JobType))
         check_instance("permissions", self.permissions, AgentPermissions)
+        if isinstance(self.executor, ProcessExecution):
+            self.executor.check_jobs(self.max_jobs)
+        else:
+            check_instance("executor", self.executor, TaskExecution)
         for name in ("prewarm", "on_request", "load"):
             check_function(name, getattr(self, name), or_none=True)
+        check_number("block_limit", self.block_limit, above=0, unit="s", or_none=True)
+        check_number("max_load", self.max_load, above=0, or_none=True)
         for name in ("drain_timeout", "entrypoint_timeout", "job_close_timeout", "request_timeout"):
             check_number(name, getattr(self, name), at_least=0, unit="s")
+        check_flag("healing", self.healing)
+        check_instance("crash_safety", self.crash_safety, CrashSafety, or_none=True)
         check_whole("health_port", self.health_port, at_least=0, or_none=True)
         check_text("health_host", self.health_host)
         if self.telemetry is not None and not isinstance(self.telemetry, TelemetryOptions | Telemetry):
@@ -141,6 +179,12 @@ def api_credentials(options: WorkerOptions, url: str) -> Credentials | None:
     api_key = options.api_key or os.environ.get("LIVEKIT_API_KEY", "")
     api_secret = options.api_secret or os.environ.get("LIVEKIT_API_SECRET", "")
     return Credentials(url=url, api_key=api_key, api_secret=api_secret) if url and api_key and api_secret else None
+
+
+def server_url(options: WorkerOptions) -> str:
+    """Return the URL of the worker's server from options and environment; empty if none is given."""
+    given = os.environ.get("LIVEKIT_URL", "") if options.url is None else options.url
+    return websocket_url(given) if given else ""
 
 
 def websocket_url(url: str) -> str:

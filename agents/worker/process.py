@@ -1,22 +1,21 @@
-"""The process of a worker: its signals and its heap."""
+"""The process of a worker: its signals."""
 
 from __future__ import annotations
 
-import gc
 import logging
 import signal
+from functools import partial
 
 import anyio
 from anyio import TASK_STATUS_IGNORED, CancelScope
 from anyio.abc import TaskStatus
 
+from vivavoce.agents.worker.guardian import end_with_guardian
+from vivavoce.agents.worker.heap import freeze_heap
 from vivavoce.agents.worker.worker import Worker
 from vivavoce.pipelines.core.errors import first_error
 
 logger = logging.getLogger(__name__)
-
-GC_THRESHOLDS = (50_000, 50, 100)
-"""A full collection in the middle of a call is an audible pause in every call of the process."""
 
 
 async def run_worker(worker: Worker) -> None:
@@ -33,18 +32,23 @@ async def run_worker(worker: Worker) -> None:
     try:
         async with anyio.create_task_group() as tasks:
             await tasks.start(_obey_signals, worker, tasks.cancel_scope)
-            await worker.run(on_warm=freeze_heap)
+            end_with_guardian()
+            await worker.run(on_warm=partial(_on_warm, worker))
             tasks.cancel_scope.cancel()
     except BaseExceptionGroup as group:
         error = first_error(group)
         raise error from error.__cause__
 
 
-def freeze_heap() -> None:
-    """Exempt all loaded objects from garbage collection and make the collector run less often; for whole processes."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*GC_THRESHOLDS)
+def _on_warm(worker: Worker) -> None:
+    freeze_heap()
+    if (port := worker.health_port) is not None:
+        logger.info("health, state and metrics: http://%s:%d/worker", worker.options.health_host, port)
+    logger.info(
+        "Ctrl-C ends the calls and the worker; SIGTERM lets the calls finish first, for %.0f s at most; a second one "
+        "ends them",
+        worker.options.drain_timeout,
+    )
 
 
 async def _obey_signals(

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, assert_never
 
-from vivavoce.agents.job import JobInfo
+from vivavoce.agents.job import JobInfo, JobType
 from vivavoce.agents.worker.options import AgentPermissions
 from vivavoce.pipelines.core.errors import WorkerError
 
@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from livekit.protocol import agent as wire
 
 WORKER_VERSION = "0.1.0"
+
+HEALS = "vivavoce.heals"
+"""Attribute of a dispatch that was made in the place of another one: the first dispatch of the call."""
+RESUMES = "vivavoce.resumes"
+"""Attribute of a dispatch that continues a call after a crash: the call's lease."""
 
 
 class JobStatus(StrEnum):
@@ -35,6 +40,7 @@ class Register:
 
     agent_name: str
     permissions: AgentPermissions = AgentPermissions()
+    job_type: JobType = "room"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +173,7 @@ def _to_wire(message: WorkerMessage) -> wire.WorkerMessage:
                 agent=True,
             )
             register = wire.RegisterWorkerRequest(
-                type=wire.JT_ROOM,
+                type=_wire_job_types()[message.job_type],
                 agent_name=message.agent_name,
                 version=WORKER_VERSION,
                 allowed_permissions=permissions,
@@ -234,5 +240,14 @@ def _job(job: wire.Job) -> JobInfo:
         dispatch_id=job.dispatch_id,
         room_metadata=job.room.metadata,
         participant_identity=job.participant.identity,
-        attributes=dict(job.attributes),
+        attributes={name: value for name, value in job.attributes.items() if name not in (HEALS, RESUMES)},
+        heals=job.attributes.get(HEALS, ""),
+        resumes=job.attributes.get(RESUMES, ""),
+        type={number: name for name, number in _wire_job_types().items()}.get(job.type, "room"),
     )
+
+
+def _wire_job_types() -> dict[JobType, wire.JobType]:
+    from livekit.protocol import agent as wire
+
+    return {"room": wire.JT_ROOM, "publisher": wire.JT_PUBLISHER, "participant": wire.JT_PARTICIPANT}

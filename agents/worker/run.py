@@ -12,18 +12,22 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import nullcontext
 from functools import partial
 
 import anyio
+import anyio.lowlevel
 from anyio.abc import TaskGroup
 
-from vivavoce.agents.job import job_scope
+from vivavoce.agents.job import NEXT_SESSION_STEPS, JobContext, JobControl, job_scope, watch_scope
 from vivavoce.agents.states import CloseReason
 from vivavoce.agents.telemetry.logs.logs import LOCAL
-from vivavoce.agents.telemetry.telemetry import Telemetry
-from vivavoce.agents.telemetry.tracing.job_span import job_span
-from vivavoce.agents.worker.job import JobContext, JobControl
+from vivavoce.agents.telemetry.telemetry import TelemetryControl
+from vivavoce.agents.telemetry.tracing.job_span import AddEvent, job_span
+from vivavoce.agents.worker.call_keeper import call_keeper
+from vivavoce.agents.worker.loop_watch import Blockage
 from vivavoce.agents.worker.options import WorkerOptions
+from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.core.errors import VoiceError, describe, located, own_traceback
 from vivavoce.pipelines.core.owned_call import OwnedCall, finish_all
 
@@ -32,8 +36,16 @@ logger = logging.getLogger(__name__)
 LEAVE_LIMIT = 5.0
 """Seconds for leaving the room."""
 
+API_CLOSE_LIMIT = 2.0
+"""Seconds for closing the connections to the server API."""
+
 CUT_CLOSE_LIMIT = 2.0
 """Seconds for closing sessions when the worker itself is cancelled."""
+
+NO_SESSION = (
+    "the entrypoint has returned without a session; "
+    "await AgentSession(…).start(), or ctx.connect() for a job without one"
+)
 
 
 class JobRun:
@@ -53,7 +65,7 @@ class JobRun:
         entrypoint: Callable[[JobContext], Awaitable[None]],
         options: WorkerOptions,
         tasks: TaskGroup,
-        telemetry: Telemetry | None = None,
+        telemetry: TelemetryControl | None = None,
     ) -> None:
         self._telemetry = telemetry
         self._control = control
@@ -63,7 +75,9 @@ class JobRun:
         self._error = ""
         self._closed_by = ""
         self._failure: BaseException | None = None
+        self._add_event: AddEvent | None = None
         self._id = control.job.id
+        self._keeper = call_keeper(control, options)
         self._entrypoint = OwnedCall(f"the entrypoint of job {self._id}", partial(self._call, entrypoint), self._failed)
 
     @property
@@ -78,14 +92,32 @@ class JobRun:
             self._is_forced = True
             self._entrypoint.cut()
 
+    def loop_was_blocked(self, blockage: Blockage) -> None:
+        """Note on the job's span that the event loop was blocked, by this job or by another one of the process."""
+        if self._add_event is not None:
+            attributes: dict[str, str | float] = {
+                "vivavoce.blocked.seconds": blockage.seconds,
+                "vivavoce.blocked.stack": blockage.stack,
+            }
+            self._add_event("event_loop_blocked", attributes)
+
     async def run(self) -> None:
         """Run the job to its end; an error of the job's code is kept in `error`."""
+        began_at = LoopClock().now()
         logger.info("job %s: begins in room %s", self._id, self._control.job.room)
         try:
-            with job_scope(self._control.context), job_span(self._telemetry, self._control.job, self._told):
+            with (
+                job_scope(self._control),
+                job_span(self._telemetry, self._control.job, self._failure_reason) as self._add_event,
+                nullcontext() if self._keeper is None else watch_scope(self._keeper),
+            ):
+                if self._keeper is not None:
+                    await self._keeper.begin(self._tasks)
                 self._tasks.start_soon(self._entrypoint.run)
                 await self._control.wait_ended()
-                logger.info("job %s: ends (%s)", self._id, self._told() or self._control.reason)
+                if self._keeper is not None:
+                    self._tasks.start_soon(self._keeper.end)  # a slow disk does not hold up the end of the call
+                logger.debug("job %s: ends (%s)", self._id, self._failure_reason() or self._control.reason)
                 if (last := self._control.last_close) is not None:
                     if last.reason == CloseReason.ERROR:
                         self._error = self._closed_by = last.error or "the session closed by errors"
@@ -96,11 +128,19 @@ class JobRun:
                 await self._run_callbacks()
         finally:
             await self._leave()
-        logger.info("job %s: over, %s", self._id, self._error or "without error")
+            await self._close_api()
+        outcome = f"failed: {self._error}" if self._error else self._control.reason
+        logger.info("job %s: over after %.1f s, %s", self._id, LoopClock().now() - began_at, outcome)
 
     async def _call(self, entrypoint: Callable[[JobContext], Awaitable[None]]) -> None:
         await entrypoint(self._control.context)
         self._control.entrypoint_returned()
+        for _ in range(NEXT_SESSION_STEPS):  # a task of the entrypoint may start a session now
+            await anyio.lowlevel.checkpoint()
+        if not (self._control.has_purpose or self._control.reason):
+            self._error = self._closed_by = NO_SESSION
+            logger.warning("job %s: %s", self._id, NO_SESSION)
+            self._control.end(NO_SESSION)
 
     async def _close_sessions(self) -> None:
         reason = self._control.reason
@@ -131,7 +171,11 @@ class JobRun:
         if scope.cancelled_caught:
             logger.error("job %s: leaving the room took longer than %.1f s", self._id, LEAVE_LIMIT)
 
-    def _told(self) -> str:
+    async def _close_api(self) -> None:
+        with anyio.move_on_after(API_CLOSE_LIMIT, shield=True):
+            await OwnedCall(f"closing the server API of job {self._id}", self._control.server.aclose).run()
+
+    def _failure_reason(self) -> str:
         return self._closed_by if self._failure is None else describe(self._failure)
 
     def _failed(self, error: BaseException) -> None:

@@ -14,7 +14,10 @@ from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskGroup, TaskStatus
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from vivavoce.agents.job import Credentials, JobInfo
+from vivavoce.agents.job import JobInfo
+from vivavoce.agents.server_access import Credentials
+from vivavoce.agents.telemetry.metrics.figures import Figure
+from vivavoce.agents.worker.care import Care
 from vivavoce.agents.worker.connection import Loss, run_connection
 from vivavoce.agents.worker.effects import (
     AskHandler,
@@ -32,16 +35,21 @@ from vivavoce.agents.worker.effects import (
     JobEnded,
     LoadMeasured,
     MessageReceived,
+    ReportDraining,
+    ReportRefusal,
+    ReportRegistered,
+    ReportRetry,
     Send,
     Started,
     StartJob,
     StopRequested,
-    TellDraining,
-    TellRegistered,
-    TellRetry,
     WorkerStatus,
 )
-from vivavoce.agents.worker.executor import JobExecutor
+from vivavoce.agents.worker.executors.executor import JobExecutor
+from vivavoce.agents.worker.executors.options import ProcessExecution
+from vivavoce.agents.worker.load import Limits, LoadMeter
+from vivavoce.agents.worker.machine import Machine
+from vivavoce.agents.worker.metrics import WorkerState
 from vivavoce.agents.worker.options import WorkerOptions, websocket_url
 from vivavoce.agents.worker.protocol import JobAssigned, Registered, encode
 from vivavoce.agents.worker.request import JobRequest, Rejection
@@ -88,7 +96,10 @@ class WorkerServer:
         self._options = options
         self._executor = executor
         self._clock = clock
+        self._machine = Machine()
+        self._meter = LoadMeter()
         self._supervisor = Supervisor(agent_name, options, random.random)
+        self._care = Care(credentials, agent_name, options, post=self._post, is_available=self._takes_jobs, clock=clock)
         self._inputs: MemoryObjectSendStream[Input] | None = None
         self._early: list[Input] = []
         self._tasks: TaskGroup | None = None
@@ -98,6 +109,14 @@ class WorkerServer:
     def status(self) -> WorkerStatus:
         """Return the worker's state."""
         return self._supervisor.status()
+
+    def state(self) -> WorkerState:
+        """Return the worker's state with its load and its processes."""
+        return WorkerState(status=self.status(), measured=self._meter.measured, processes=self._executor.facts())
+
+    def figures(self) -> tuple[Figure, ...]:
+        """Return the figures of the sessions in processes other than this one."""
+        return self._executor.figures()
 
     def drain(self) -> None:
         """Take no more jobs, let the running ones finish, then end."""
@@ -117,7 +136,8 @@ class WorkerServer:
         self._inputs, inputs = anyio.create_memory_object_stream[Input](math.inf)
         with self._inputs, inputs:
             async with anyio.create_task_group() as self._tasks:
-                await self._tasks.start(self._executor.run, self._on_job_ended)
+                await self._tasks.start(self._executor.run, self._post, self._post)
+                self._tasks.start_soon(self._care.run)
                 for early in (*self._early, Started()):
                     self._post(early)
                 error = await self._decide(inputs)
@@ -143,10 +163,10 @@ class WorkerServer:
         if isinstance(input, ConnectionLost):
             self._connection = None
         effects: list[Effect] = []
-        is_registration = isinstance(input, MessageReceived) and isinstance(input.message, Registered)
-        if self._options.load is not None and (is_registration or isinstance(input, DeadlinePassed)):
-            effects += self._supervisor.handle(LoadMeasured(load=self._measure()), now=self._clock.now())
+        if (load := self._measure(input)) is not None:
+            effects += self._supervisor.handle(LoadMeasured(load=load), now=self._clock.now())
         effects += self._supervisor.handle(input, now=self._clock.now())
+        self._care.note(input, effects)
         for effect in effects:
             if isinstance(effect, Finish):
                 return effect
@@ -168,19 +188,32 @@ class WorkerServer:
                 self._start_job(assigned)
             case EndJob():
                 self._executor.end(effect.job_id, effect.reason, is_forced=effect.is_forced)
-            case TellRegistered(worker_id=worker_id):
-                logger.info("registered as %s at %s", worker_id, self._credentials.url)
+            case ReportRegistered(worker_id=worker_id):
+                logger.info("registered as %s at %s: %s", worker_id, self._credentials.url, self._described())
                 if self._task_status is not None:
                     self._task_status.started()
                     self._task_status = None
-            case TellRetry():
+            case ReportRetry():
                 logger.warning("%s; try %d in %.1f s", effect.reason, effect.attempt, effect.delay)
-            case TellDraining():
-                logger.info("draining: %d jobs may continue for %.0f s", effect.job_count, effect.limit)
+            case ReportDraining():
+                jobs = "1 job" if effect.job_count == 1 else f"{effect.job_count} jobs"
+                logger.info("draining: %s left, for %.0f s at most", jobs, effect.limit)
+            case ReportRefusal():
+                logger.warning("the server assigned job %s, which starts nothing: %s", effect.job_id, effect.reason)
             case Finish():
                 raise AssertionError("ends the loop")
             case _:
                 assert_never(effect)
+
+    def _described(self) -> str:
+        """Return the worker's name, number of jobs and their place, for people."""
+        name, options = self.status().agent_name, self._options
+        place = "this process"
+        if isinstance(options.executor, ProcessExecution):
+            place = f"{len(self._executor.facts())} processes"
+        jobs = {"room": "each new room", "publisher": "each publisher", "participant": "each participant"}
+        whom = f"agent {name!r}" if name else jobs[options.job_type]
+        return f"{whom}, at most {options.max_jobs} jobs in {place}"
 
     def _connect(self, number: int) -> None:
         self._connection = _Connection(number)
@@ -227,20 +260,32 @@ class WorkerServer:
         try:
             url = websocket_url(assigned.url) if assigned.url else self._credentials.url
         except ConfigurationError as error:
-            self._on_job_ended(assigned.job.id, str(error))
+            self._post(JobEnded(job_id=assigned.job.id, error=str(error)))
         else:
             self._executor.start(assigned, url)
 
-    def _measure(self) -> float:
-        assert self._options.load is not None
+    def _measure(self, input: Input) -> float | None:
+        """Return the load if it is due before this input, such as for a status that is sent now; else None."""
+        is_registration = isinstance(input, MessageReceived) and isinstance(input.message, Registered)
+        if not is_registration and not isinstance(input, DeadlinePassed):
+            return None
+        if self._meter.is_due(now := self._clock.now()):
+            machine = self._machine
+            limits = Limits(
+                cores=machine.cores(), memory=machine.memory_limit(), available_memory=machine.available_memory()
+            )
+            self._meter.measure(self._executor.facts(), limits, now)
+        if self._options.load is None:
+            return self._meter.measured.largest
         try:
             return float(self._options.load())
         except Exception as error:  # noqa: BLE001 - a failing user callback must not end the worker
             logger.error("the load function failed: %s", error, exc_info=error)
             return self._supervisor.status().load
 
-    def _on_job_ended(self, job_id: str, error: str) -> None:
-        self._post(JobEnded(job_id=job_id, error=error))
+    def _takes_jobs(self) -> bool:
+        status = self._supervisor.status()
+        return status.is_registered and not status.is_draining
 
     def _post(self, input: Input) -> None:
         if self._inputs is None:

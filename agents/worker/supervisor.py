@@ -7,13 +7,14 @@ is sent, so over-booking is impossible; reports stay here until the connection t
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import assert_never
 
 from vivavoce.agents.job import JobInfo
 from vivavoce.agents.worker.effects import (
     AskHandler,
+    CallClaimed,
     Connect,
     Connected,
     ConnectionLost,
@@ -22,19 +23,23 @@ from vivavoce.agents.worker.effects import (
     DrainRequested,
     Effect,
     EndJob,
+    ExecutorChanged,
     Finish,
     Input,
     JobDecided,
     JobEnded,
+    JoinRequested,
     LoadMeasured,
     MessageReceived,
+    ReportDraining,
+    ReportRefusal,
+    ReportRegistered,
+    ReportRetry,
     Send,
     Started,
     StartJob,
     StopRequested,
-    TellDraining,
-    TellRegistered,
-    TellRetry,
+    WorkerCounts,
     WorkerStatus,
 )
 from vivavoce.agents.worker.options import WorkerOptions
@@ -60,11 +65,24 @@ REGISTER_LIMIT = 10.0
 STATUS_INTERVAL = 2.5
 """Seconds between two reports of the worker's load."""
 
+MOST_LOAD = 0.95
+"""The most that an available worker reports: a server may give no job to a load of 1, and loses the call."""
+
 ASSIGNMENT_LIMIT = 7.5
 """Seconds that a slot stays reserved for an accepted job."""
 
+SETTLED_MEMORY = 60.0
+"""Seconds for which the id of a job that has ended, or that the worker has rejected, is remembered: an assignment of it
+starts nothing.
+"""
+
+CLAIM_MEMORY = 15.0
+"""Seconds after its new dispatch in which the job of a claimed call can come."""
+
 DECISION_GRACE = 0.2
 """Seconds beyond `request_timeout` for a handler that is being cancelled."""
+
+REJECTED = "this worker has rejected it"
 
 BACKOFF_STEP = 2.0
 MAX_BACKOFF = 10.0
@@ -110,18 +128,25 @@ class Supervisor:
         self._jitter = jitter
         self._phase = _Phase.APART
         self._connection = 0
+        self._is_open = False
+        self._closing_reason = ""
         self._connect_at: float | None = None
         self._register_deadline = 0.0
         self._retries = 0
         self._worker_id = ""
         self._slots: dict[str, _Slot] = {}
+        self._settled: dict[str, tuple[float, str]] = {}
+        self._claims: dict[str, float] = {}
+        """Leases of the calls that this worker dispatches again, and until when their jobs can come."""
         self._reports = JobReports()
         self._measured_load: float | None = None
         self._status_at = 0.0
         self._is_draining = False
         self._drain_deadline: float | None = None
         self._leave_deadline: float | None = None
+        self._executor = ExecutorChanged(is_ready=True)
         self._failure = ""
+        self._counts = WorkerCounts()
         self._is_finished = False
         self._effects: list[Effect] = []
 
@@ -158,10 +183,12 @@ class Supervisor:
             worker_id=self._worker_id,
             is_registered=self._phase is _Phase.REGISTERED,
             is_draining=self._is_draining,
-            failure=self._failure,
+            failure=self._failure or self._executor.failure,
             max_jobs=self._options.max_jobs,
             load=self._load(),
             active_jobs=tuple(slot.job for slot in self._slots.values() if slot.stage is _Stage.RUNNING),
+            counts=self._counts,
+            can_run_jobs=self._executor.is_ready,
         )
 
     def _take(self, input: Input, now: float) -> None:
@@ -171,7 +198,14 @@ class Supervisor:
                     self._connect_at = now
             case Connected(connection=connection):
                 if connection == self._connection and self._phase is _Phase.DIALLING:
-                    self._send(Register(agent_name=self._agent_name, permissions=self._options.permissions))
+                    self._is_open = True
+                    self._send(
+                        Register(
+                            agent_name=self._agent_name,
+                            permissions=self._options.permissions,
+                            job_type=self._options.job_type,
+                        )
+                    )
             case MessageReceived(connection=connection, message=message):
                 if connection == self._connection and self._phase in (_Phase.DIALLING, _Phase.REGISTERED):
                     self._take_message(message, now)
@@ -186,13 +220,25 @@ class Supervisor:
                 slot = self._slots.get(job_id)
                 if slot is not None and slot.stage is _Stage.RUNNING:
                     del self._slots[job_id]
+                    self._settle(job_id, "it has ended", now)
+                    self._count_end(error)
                     self._reports.ended(job_id, error)
                     self._send_reports(now)
+                    if self._slots:
+                        self._report_draining(now)
+            case CallClaimed(lease=lease):
+                self._claims[lease] = now + CLAIM_MEMORY
+            case ExecutorChanged():
+                self._executor = input
+            case JoinRequested(assigned=assigned):
+                if assigned.job.id not in self._slots and self._is_available():
+                    self._slots[assigned.job.id] = _Slot(assigned.job, _Stage.RUNNING, None)
+                    self._effects.append(StartJob(assigned=assigned))
             case LoadMeasured(load=load):
                 self._measured_load = min(1.0, max(0.0, load))
             case DrainRequested():
                 self._drain(now)
-                self._effects.append(TellDraining(job_count=len(self._slots), limit=self._options.drain_timeout))
+                self._report_draining(now)
             case StopRequested():
                 self._drain(now)
                 self._end_jobs("the worker is stopping", is_forced=True)
@@ -206,7 +252,7 @@ class Supervisor:
             if isinstance(message, Registered):
                 self._registered(message, now)
             else:
-                self._close_connection()
+                self._close_connection("the server's first message was no register reply: is it a LiveKit server?")
             return
         match message:
             case AvailabilityAsked(job=job):
@@ -219,8 +265,9 @@ class Supervisor:
                     self._end_job(slot, "the server ended the job", is_forced=False)
                 elif slot is not None:
                     del self._slots[job_id]
+                    self._settle(job_id, "the server has ended it", now)
             case GoAway():
-                self._close_connection()
+                self._close_connection("the server is going away")
             case Registered():
                 pass
             case _:
@@ -232,7 +279,7 @@ class Supervisor:
         self._phase = _Phase.REGISTERED
         self._retries = 0
         self._worker_id = message.worker_id
-        self._effects.append(TellRegistered(worker_id=message.worker_id))
+        self._effects.append(ReportRegistered(worker_id=message.worker_id))
         self._send_status(now)
         running = tuple(slot.job.id for slot in self._slots.values() if slot.stage is _Stage.RUNNING)
         if running:
@@ -242,20 +289,26 @@ class Supervisor:
     def _connect(self, now: float) -> None:
         self._connect_at = None
         self._connection += 1
+        self._is_open = False
         self._phase = _Phase.DIALLING
         self._register_deadline = now + REGISTER_LIMIT
         self._effects.append(Connect(connection=self._connection))
 
-    def _close_connection(self) -> None:
+    def _close_connection(self, reason: str = "") -> None:
         self._phase = _Phase.CLOSING
+        self._closing_reason = reason
         self._effects.append(Disconnect(connection=self._connection))
 
     def _lose_connection(self, lost: ConnectionLost, now: float) -> None:
         was_leaving = self._phase is _Phase.CLOSING and self._leave_deadline is not None
+        reason, self._closing_reason = self._closing_reason or lost.reason, ""
+        if self._phase is _Phase.DIALLING and self._is_open:
+            reason = f"the server hung up before it had registered the worker ({reason}); see its log"
         self._phase = _Phase.APART
         if was_leaving:
             self._leave_deadline = now
             return
+        self._counts = replace(self._counts, connections_lost=self._counts.connections_lost + 1)
         self._reports.connection_lost(now)
         for job_id in [job_id for job_id, slot in self._slots.items() if slot.stage is not _Stage.RUNNING]:
             del self._slots[job_id]  # its assignment cannot come any more
@@ -264,22 +317,33 @@ class Supervisor:
         self._retries += 1
         if (lost.is_refused and not self._worker_id) or self._retries > self._options.max_retry:
             tries = "" if lost.is_refused else f" (tried {self._retries} times)"
-            self._failure = f"could not register with the LiveKit server: {lost.reason}{tries}"
+            self._failure = f"could not register with the LiveKit server: {reason}{tries}"
             self._drain(now)
             return
         delay = min(BACKOFF_STEP * (self._retries - 1), MAX_BACKOFF) + self._jitter()
         self._connect_at = now + delay
-        self._effects.append(TellRetry(reason=lost.reason, delay=delay, attempt=self._retries))
+        self._effects.append(ReportRetry(reason=reason, delay=delay, attempt=self._retries))
 
     def _send(self, message: WorkerMessage) -> None:
+        if isinstance(message, AnswerAvailability):
+            counts = self._counts
+            self._counts = (
+                replace(counts, accepted=counts.accepted + 1)
+                if message.is_available
+                else replace(counts, rejected=counts.rejected + 1)
+            )
         self._effects.append(Send(connection=self._connection, message=message))
 
     # Jobs
 
     def _offered(self, job: JobInfo, now: float) -> None:
-        if job.id in self._slots or not self._is_available():
+        is_elsewhere = bool(job.resumes) and job.resumes not in self._claims
+        if job.id in self._slots or is_elsewhere or not self._is_available():
             self._send(AnswerAvailability(job_id=job.id, is_available=False))
+            if job.id not in self._slots:
+                self._settle(job.id, REJECTED, now)
             return
+        self._settled.pop(job.id, None)
         slot = self._slots[job.id] = _Slot(job, _Stage.REQUESTED, now + self._options.request_timeout + DECISION_GRACE)
         if self._options.on_request is None:
             self._answer(slot, Acceptance(), now)
@@ -290,6 +354,7 @@ class Supervisor:
         job = slot.job
         if isinstance(decision, Rejection) or self._is_draining:
             del self._slots[job.id]
+            self._settle(job.id, REJECTED, now)
             terminate = isinstance(decision, Rejection) and decision.terminate
             self._send(AnswerAvailability(job_id=job.id, is_available=False, terminate=terminate))
             return
@@ -298,7 +363,7 @@ class Supervisor:
         answer = AnswerAvailability(
             job_id=job.id,
             is_available=True,
-            identity=template.replace("{job_id}", job.id).replace("{room}", job.room),
+            identity=template.replace("{job_id}", job.heals or job.id).replace("{room}", job.room),
             name=decision.name,
             metadata=decision.metadata,
             attributes=decision.attributes,
@@ -308,15 +373,39 @@ class Supervisor:
     def _assigned(self, assigned: JobAssigned, now: float) -> None:
         job_id = assigned.job.id
         slot = self._slots.get(job_id)
-        if slot is None and not self._is_available():  # the assignment came after its reservation had expired
+        settled = self._settled.get(job_id)
+        if slot is None and settled is not None:
+            reason = settled[1]
+            self._effects.append(ReportRefusal(job_id=job_id, reason=reason))
+            if reason == REJECTED:  # the server counts it as running here, and gives it to no other worker
+                self._reports.ended(job_id, f"assigned to this worker, but {reason}")
+                self._send_reports(now)
+        elif slot is not None and slot.stage is _Stage.RUNNING:
+            self._effects.append(ReportRefusal(job_id=job_id, reason="it runs already"))
+        elif slot is None and not self._is_available():  # the assignment came after its reservation had expired
             why = "is ending" if self._is_draining else "has no slot left"
             self._reports.ended(job_id, f"assigned too late (limit {ASSIGNMENT_LIMIT} s): the worker {why}")
             self._send_reports(now)
-        elif slot is None or slot.stage is not _Stage.RUNNING:
+        else:
             self._slots[job_id] = _Slot(assigned.job, _Stage.RUNNING, None)
             self._effects.append(StartJob(assigned=assigned))
             self._reports.running(job_id)
             self._send_reports(now)
+
+    def _count_end(self, error: str) -> None:
+        counts = self._counts
+        self._counts = (
+            replace(counts, failed=counts.failed + 1) if error else replace(counts, succeeded=counts.succeeded + 1)
+        )
+
+    def _settle(self, job_id: str, reason: str, now: float) -> None:
+        self._settled[job_id] = (now + SETTLED_MEMORY, reason)
+
+    def _forget_old(self, now: float) -> None:
+        for job_id in [job_id for job_id, (until, _) in self._settled.items() if until <= now]:
+            del self._settled[job_id]
+        for lease in [lease for lease, until in self._claims.items() if until <= now]:
+            del self._claims[lease]
 
     def _end_job(self, slot: _Slot, reason: str, *, is_forced: bool) -> None:
         if slot.is_ending and (slot.is_forced or not is_forced):
@@ -339,20 +428,28 @@ class Supervisor:
 
     def _send_status(self, now: float) -> None:
         self._status_at = now + STATUS_INTERVAL
+        is_available, load = self._is_available(), self._load()
         status = UpdateWorker(
-            is_available=self._is_available(),
-            load=self._load(),
+            is_available=is_available,
+            load=min(MOST_LOAD, load) if is_available else load,
             job_count=len(self._slots),
             is_draining=self._is_draining,
         )
         self._send(status)
 
     def _is_available(self) -> bool:
-        return not self._is_draining and len(self._slots) < self._options.max_jobs
+        has_slot = not self._is_draining and len(self._slots) < self._options.max_jobs
+        return has_slot and self._executor.is_ready and not self._is_overloaded()
+
+    def _is_overloaded(self) -> bool:
+        measured, limit = self._measured_load, self._options.max_load
+        return measured is not None and limit is not None and measured >= limit
 
     def _load(self) -> float:
         by_jobs = len(self._slots) / self._options.max_jobs
-        return by_jobs if self._measured_load is None else self._measured_load
+        if self._measured_load is None:
+            return by_jobs
+        return self._measured_load if self._options.load is not None else max(by_jobs, self._measured_load)
 
     # Time, and the end
 
@@ -369,9 +466,10 @@ class Supervisor:
         if self._connect_at is not None and self._connect_at <= now:
             self._connect(now)
         if self._phase is _Phase.DIALLING and self._register_deadline <= now:
-            self._close_connection()
+            self._close_connection(f"the server did not register the worker within {REGISTER_LIMIT:g} s; see its log")
         if self._phase is _Phase.REGISTERED and self._status_at <= now:
             self._reports.confirm(now)
+            self._forget_old(now)
             self._send_status(now)
 
     def _drain(self, now: float) -> None:
@@ -381,6 +479,11 @@ class Supervisor:
         self._drain_deadline = now + self._options.drain_timeout
         for slot in [slot for slot in self._slots.values() if slot.stage is _Stage.REQUESTED]:
             self._answer(slot, Rejection(), now)
+
+    def _report_draining(self, now: float) -> None:
+        if self._drain_deadline is not None:
+            limit = max(0.0, self._drain_deadline - now)
+            self._effects.append(ReportDraining(job_count=len(self._slots), limit=limit))
 
     def _leave_when_done(self, now: float) -> None:
         if not self._is_draining or self._slots:

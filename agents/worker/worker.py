@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskStatus
 
-from vivavoce.agents.telemetry.telemetry import telemetry_for
+from vivavoce.agents.telemetry.destination import telemetry_for
+from vivavoce.agents.telemetry.metrics.figures import Figure, figures_of, sum_of
+from vivavoce.agents.worker.executors.options import ProcessExecution
+from vivavoce.agents.worker.loop_watch import LoopWatch
 from vivavoce.agents.worker.options import WorkerOptions, credentials
-from vivavoce.pipelines.core.checks import check_function, check_instance, check_text
+from vivavoce.agents.worker.prewarm import WORKER_MODULES, SharedParts, load_modules
+from vivavoce.pipelines.core.checks import check_instance, check_text, shown
 from vivavoce.pipelines.core.clock import LoopClock
-from vivavoce.pipelines.core.component import Component
-from vivavoce.pipelines.core.errors import WorkerError, first_error
+from vivavoce.pipelines.core.errors import ConfigurationError, WorkerError, first_error
 
 if TYPE_CHECKING:
+    from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+
+    from vivavoce.agents.telemetry.telemetry import TelemetryControl
     from vivavoce.agents.worker.effects import WorkerStatus
-    from vivavoce.agents.worker.executor import Entrypoint
+    from vivavoce.agents.worker.executors.executor import Entrypoint, JobExecutor
     from vivavoce.agents.worker.server import WorkerServer
 
 logger = logging.getLogger(__name__)
 
 DEFAULT_OPTIONS = WorkerOptions()
-
-COMPONENT_CLOSE_LIMIT = 5.0
 
 
 class Worker:
@@ -39,20 +45,19 @@ class Worker:
             every new room.
         options: See `WorkerOptions`.
     Raises:
-        ConfigurationError: An argument has the wrong type.
+        ConfigurationError: An argument has the wrong type, or the entrypoint is no async function of one argument.
     """
 
     def __init__(
         self, entrypoint: Entrypoint, *, agent_name: str = "", options: WorkerOptions = DEFAULT_OPTIONS
     ) -> None:
-        check_function("entrypoint", entrypoint)
+        _check_entrypoint(entrypoint)
         check_instance("options", options, WorkerOptions)
         check_text("agent_name", agent_name)
         self._entrypoint = entrypoint
         self._agent_name = agent_name
         self._options = options
-        self._shared: dict[str, Any] = {}
-        self._is_warm = False
+        self._parts = SharedParts(options.prewarm)
         self._server: WorkerServer | None = None
         self._over: anyio.Event | None = None
         self._health_port: int | None = None
@@ -74,8 +79,8 @@ class Worker:
 
     @property
     def shared(self) -> dict[str, Any]:
-        """The dict that prewarm filled, the same for all jobs."""
-        return self._shared
+        """The dict that prewarm filled, the same for all jobs; empty if they run in processes of their own."""
+        return self._parts.parts
 
     @property
     def status(self) -> WorkerStatus | None:
@@ -87,44 +92,36 @@ class Worker:
         """Port of the health endpoint while it is open."""
         return self._health_port
 
-    async def prewarm(self) -> None:
-        """Load the parts that every job needs, once: livekit's native library, and the results of the option
-        `prewarm`.
-        """
-        if self._is_warm:
-            return
-        from livekit import api, rtc  # noqa: F401 - loaded here, not in the first job's answer time
-
-        if self._options.prewarm is not None:
-            await anyio.to_thread.run_sync(self._options.prewarm, self._shared)
-        self._is_warm = True
-
     async def run(
         self, *, on_warm: Callable[[], None] | None = None, task_status: TaskStatus[None] = TASK_STATUS_IGNORED
     ) -> None:
         """Work until closed or drained; `started()` once the server has registered the worker.
 
         Args:
-            on_warm: Called after `prewarm()`, before the worker registers.
+            on_warm: Called after the option `prewarm` has run, before the worker registers.
         Raises:
-            ConfigurationError: URL, key or secret are missing.
-            WorkerError: It runs already, the server refused us or could not be reached (`max_retry`), or the health
-                port is taken.
+            ConfigurationError: URL, key or secret are missing, or entrypoint or options cannot be sent to other
+                processes.
+            WorkerError: It runs already, the server refused us or could not be reached (`max_retry`), the health port
+                is taken, or the first job processes cannot be made ready.
         """
         if self._over is not None:
             raise WorkerError("the worker runs already; make a second Worker for a second registration")
         # Imported here: code that only defines agents and a worker, to run them elsewhere, need not load the worker's
         # parts.
-        from vivavoce.agents.worker.executor import TaskExecutor
+        from vivavoce.agents.worker.metrics import metric_reader
         from vivavoce.agents.worker.server import WorkerServer
 
         account = credentials(self._options)
-        telemetry, is_own = telemetry_for(self._options.telemetry)
-        executor = TaskExecutor(self._entrypoint, self._options, self._shared, telemetry)
+        telemetry, is_own, reader = None, False, None
+        if not self._has_processes:  # each of them has its own
+            reader = metric_reader(self._options)
+            telemetry, is_own = telemetry_for(self._options.telemetry, reader)
+        executor = self._executor(telemetry)
         self._over = anyio.Event()
         self._server = WorkerServer(self.agent_name, account, self._options, executor, LoopClock())
         try:
-            await self._serve(self._server, on_warm, task_status)
+            await self._serve(self._server, reader, on_warm, task_status)
         except BaseExceptionGroup as group:
             error = first_error(group)
             raise error from error.__cause__
@@ -132,7 +129,7 @@ class Worker:
             self._server = None
             self._health_port = None
             with anyio.CancelScope(shield=True):
-                await self.close_shared()
+                await self._parts.aclose()
                 if telemetry is not None and is_own:
                     await telemetry.aclose()
             self._over.set()
@@ -164,31 +161,67 @@ class Worker:
         await over.wait()
 
     async def _serve(
-        self, server: WorkerServer, on_warm: Callable[[], None] | None, task_status: TaskStatus[None]
+        self,
+        server: WorkerServer,
+        reader: InMemoryMetricReader | None,
+        on_warm: Callable[[], None] | None,
+        task_status: TaskStatus[None],
     ) -> None:
         options = self._options
+        await load_modules(WORKER_MODULES)
         async with anyio.create_task_group() as tasks:
             if options.health_port is not None:
                 from vivavoce.agents.worker.health import serve_health
 
                 host, port = options.health_host, options.health_port
-                self._health_port = await tasks.start(serve_health, server.status, host, port)
-            await self.prewarm()
+                figures = partial(_all_figures, server, reader)
+                self._health_port = await tasks.start(serve_health, server.state, figures, host, port)
+            if not self._has_processes:
+                await self._parts.warm()
             if on_warm is not None:
                 on_warm()
+            if self._has_processes and options.block_limit is not None:  # else the executor watches this loop
+                tasks.start_soon(LoopWatch(options.block_limit, lambda blockage: None).run)
             await server.run(task_status=task_status)
             tasks.cancel_scope.cancel()
 
-    async def close_shared(self) -> None:
-        """Close the components that prewarm made; `run` does so at its end."""
-        components = {name: value for name, value in self._shared.items() if isinstance(value, Component)}
-        self._shared.clear()
-        self._is_warm = False
-        for name, component in components.items():
-            with anyio.move_on_after(COMPONENT_CLOSE_LIMIT) as scope:
-                try:
-                    await component.aclose()
-                except Exception as error:  # noqa: BLE001 - the others are closed all the same
-                    logger.error("closing shared[%r] failed: %s", name, error, exc_info=error)
-            if scope.cancelled_caught:
-                logger.error("closing shared[%r] took longer than %.1f s", name, COMPONENT_CLOSE_LIMIT)
+    @property
+    def _has_processes(self) -> bool:
+        return isinstance(self._options.executor, ProcessExecution)
+
+    def _executor(self, telemetry: TelemetryControl | None) -> JobExecutor:
+        execution = self._options.executor
+        if isinstance(execution, ProcessExecution):
+            from vivavoce.agents.worker.executors.process import ProcessExecutor
+
+            return ProcessExecutor(self._entrypoint, self._options, execution)
+        from vivavoce.agents.worker.executors.task import TaskExecutor
+
+        return TaskExecutor(self._entrypoint, self._options, self._parts.parts, telemetry)
+
+
+def shared_parts(worker: Worker) -> SharedParts:
+    """Return the parts that the jobs of that worker share, for commands that run its jobs themselves."""
+    return worker._parts
+
+
+def _check_entrypoint(entrypoint: object) -> None:
+    """Refuse a function that could not be run for a job: it would fail in the middle of a call."""
+    function = inspect.unwrap(entrypoint) if callable(entrypoint) else entrypoint
+    is_async = any(inspect.iscoroutinefunction(code) for code in (function, type(function).__call__))
+    if not callable(entrypoint) or not is_async or inspect.isclass(entrypoint):
+        raise ConfigurationError(
+            f"the entrypoint must be an async function of one argument, got {shown(entrypoint)}; "
+            "write `async def entrypoint(ctx)`"
+        )
+    signature = inspect.signature(entrypoint)
+    try:
+        signature.bind(None)
+    except TypeError:
+        raise ConfigurationError(
+            f"the entrypoint must take one argument, the JobContext, got {shown(entrypoint)} with {signature}"
+        ) from None
+
+
+def _all_figures(server: WorkerServer, reader: InMemoryMetricReader | None) -> tuple[Figure, ...]:
+    return sum_of([figures_of(reader) if reader is not None else (), server.figures()])

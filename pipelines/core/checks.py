@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from difflib import get_close_matches
 from numbers import Integral, Real
 from typing import Any, TypeGuard
 
@@ -59,7 +60,8 @@ def check_number(
     bound = f"{name} >= {at_least:g}" if above is None else f"{name} > {above:g}"
     if is_number(value) and (value >= at_least if above is None else value > above):
         return
-    raise ConfigurationError(_message(f"{bound}{f' ({unit})' if unit else ''}", value, or_none, remedy))
+    kind = "" if isinstance(value, Real) and not isinstance(value, bool) else ", a number"
+    raise ConfigurationError(_message(f"{bound}{f' ({unit})' if unit else ''}{kind}", value, or_none, remedy))
 
 
 def check_whole(name: str, value: object, *, at_least: int, or_none: bool = False, remedy: str = "") -> None:
@@ -158,6 +160,11 @@ async def awaited(what: str, result: object) -> Any:
     if not inspect.isawaitable(result):
         raise ConfigurationError(f"{what} must be async, got a function that returned {shown(result)}; write async def")
     return await result
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """Return the one of `names` that a misspelt `name` is likely to mean; empty if none is near."""
+    return next(iter(get_close_matches(name, names, n=1)), "")
 
 
 def _message(needed: str, value: object, or_none: bool, remedy: str) -> str:

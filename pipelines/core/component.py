@@ -20,6 +20,12 @@ class Component:
         """Name of the model in use, for records; empty when there is only one."""
         return ""
 
+    needs_tending: ClassVar[bool] = False
+    """Whether `tend()` has something to do."""
+
+    async def tend(self) -> None:
+        """Do background work, such as checks of a server, until cancelled; each pipeline that uses it runs this."""
+
     async def aclose(self) -> None:
         """Free the resources that streams share. Calling it twice is fine."""
 

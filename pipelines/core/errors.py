@@ -10,12 +10,18 @@ VoiceError
 │   └── ProviderProtocolError     it sent something that its protocol does not allow
 ├── SessionError                  a call that the session cannot take now
 │   ├── SessionNotStartedError
-│   └── SessionClosedError
+│   ├── SessionClosedError
+│   └── TaskError                 an `AgentTask` ended without a result; it is a ToolError too
 ├── AudioFileError                an audio file is broken, or of a kind that nothing here reads
 ├── RoomError                     joining, publishing or media transport failed
+│   └── AvatarError               the avatar that plays the agent's audio is missing, lost or broken
 ├── WorkerError                   registration or job dispatch failed
 ├── TraceError                    a file that is no trace, or one that cannot be replayed
 ├── ReportError                   a file that is no session report
+├── StoreError                    a store of session state refused a call, or the session's state is in use
+│   ├── StoreUnavailable          the store could not be reached within the limit
+│   ├── StoreTypeError            the value at a key is of another type than the call needs
+│   └── StoreValueError           a value that is no JSON, or too long
 ├── ToolServerError               an MCP server did not start, was lost, or offers a tool that cannot be used
 └── ToolError                     raised by tool code: its text is meant for the model
 """
@@ -25,7 +31,7 @@ from __future__ import annotations
 import os
 import traceback
 from types import FrameType
-from typing import overload
+from typing import Literal, overload
 
 
 class VoiceError(Exception):
@@ -109,6 +115,19 @@ class SessionClosedError(SessionError):
     """A call after the session closed; CLOSED is terminal."""
 
 
+class StageError(SessionError):
+    """An agent's own code in a stage of the pipeline raised, or did something that a stage must not; its cause says
+    more.
+
+    Args:
+        component: The hook: "stt_stage", "llm_stage" or "tts_stage".
+    """
+
+    def __init__(self, message: str, *, component: str) -> None:
+        super().__init__(f"{component}: {message}")
+        self.component = component
+
+
 class AudioFileError(VoiceError):
     """An audio file that cannot be read."""
 
@@ -117,6 +136,20 @@ class AudioFileError(VoiceError):
 
 class RoomError(VoiceError):
     """Joining a room, publishing to it or moving media failed."""
+
+
+class AvatarError(RoomError):
+    """The avatar that plays the agent's audio did not come, has left, or takes no audio.
+
+    Args:
+        identity: The avatar's.
+        outcome: What became of the speech: the agent's own track plays it, or the session ends.
+    """
+
+    def __init__(self, message: str, *, identity: str, outcome: Literal["own_audio", "closed"]) -> None:
+        super().__init__(message)
+        self.identity = identity
+        self.outcome = outcome
 
 
 class WorkerError(VoiceError):
@@ -129,6 +162,22 @@ class TraceError(VoiceError):
 
 class ReportError(VoiceError):
     """A session report cannot be read."""
+
+
+class StoreError(VoiceError):
+    """A store of session state refused a call, or another process has the session."""
+
+
+class StoreUnavailable(StoreError):  # noqa: N818 - the name of the interface that applications know
+    """The store could not be reached within the limit. Whether a write was made is not known."""
+
+
+class StoreTypeError(StoreError, TypeError):
+    """The value at a key is of another type than the call needs."""
+
+
+class StoreValueError(StoreError, ValueError):
+    """A value that is no JSON, or too long."""
 
 
 class ToolServerError(VoiceError):
@@ -149,6 +198,23 @@ class ToolServerError(VoiceError):
 
 class ToolError(VoiceError):
     """Raised by tool code to report a failure to the model, which receives its text unchanged."""
+
+
+class TaskError(SessionError, ToolError):
+    """An `AgentTask` ended without a result. In a tool that does not catch it, the model receives its text.
+
+    Args:
+        task: The task's id.
+        outcome: `declined`, `failed`, `out_of_time`, `out_of_turns`, `cancelled`, `replaced` or `closed`; the meanings:
+            `vivavoce.agents.tasks.task`.
+        reason: The reason for it; may hold the caller's words.
+    """
+
+    def __init__(self, task: str, outcome: str, reason: str = "") -> None:
+        super().__init__(f"the task {task!r} ended without a result: {outcome}" + (f" ({reason})" if reason else ""))
+        self.task = task
+        self.outcome = outcome
+        self.reason = reason
 
 
 def describe(error: BaseException, *, quotes_foreign: bool = False) -> str:

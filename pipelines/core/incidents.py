@@ -7,10 +7,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
+from dataclasses import dataclass
 from functools import partial
 
-OnFallback = Callable[[str, str, str, Exception], None]
-"""Called with the component that failed, its provider and model, and the error."""
+
+@dataclass(frozen=True, slots=True)
+class FellBack:
+    """A component failed and another one takes its place.
+
+    Args:
+        component: Its kind, such as `"llm"`.
+        provider, model: Of the one that failed.
+        successor: Provider and model of the other one, such as `"openai/gpt-4o"`; empty if there is none.
+        is_reported: Whether the failure is reported as an error elsewhere.
+    """
+
+    component: str
+    provider: str
+    model: str
+    error: Exception
+    successor: str = ""
+    is_reported: bool = False
+
+
+OnFallback = Callable[[FellBack], None]
+"""Called with each fallback."""
 
 OnDroppedFrames = Callable[[str, int], None]
 """Called with the component that lost frames, and the number of frames of 20 ms."""
@@ -22,11 +43,11 @@ on_dropped_frames: ContextVar[OnDroppedFrames | None] = ContextVar("on_dropped_f
 """The listener for audio that this task, and the tasks that it starts, could not deliver."""
 
 
-def passed_over(component: str, provider: str, model: str, error: Exception) -> None:
-    """Report that a component of that provider and model failed and another one takes its place."""
+def passed_over(fell: FellBack) -> None:
+    """Report that a component failed and another one takes its place."""
     listener = on_fallback.get()
     if listener is not None:
-        listener(component, provider, model, error)
+        listener(fell)
 
 
 def dropped_frames(component: str, frames: int = 1) -> None:

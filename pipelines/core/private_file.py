@@ -55,6 +55,16 @@ def create_private(path: Path) -> tuple[int, Path]:
     raise AssertionError("count() has no end")
 
 
+def private_file(path: Path) -> Path:
+    """Make the file, for its owner only, if it does not exist; return its path.
+
+    Raises:
+        OSError: It cannot be made.
+    """
+    os.close(os.open(path, os.O_CREAT | os.O_WRONLY, OWNER_ONLY))
+    return path
+
+
 def open_private(path: Path) -> IO[bytes]:
     """Open a file to be written piece by piece, from its beginning; anything that is no file is opened directly.
 

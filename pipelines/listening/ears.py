@@ -6,12 +6,16 @@ from the STT's stream to the `Recognizer`, which emits it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
 import anyio
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskStatus
 
 from vivavoce.pipelines.core.errors import ProviderError, first_error
 from vivavoce.pipelines.events import (
+    PipelineEvent,
     PipelineFailed,
     UserSpeechEnded,
     UserSpeechStarted,
@@ -23,11 +27,38 @@ from vivavoce.pipelines.listening.recognizer import Recognizer
 from vivavoce.pipelines.listening.stages import Listener, resampled
 from vivavoce.pipelines.listening.turn_predictor import TurnPredictor
 from vivavoce.pipelines.listening.voice_activity import VoiceActivity
+from vivavoce.pipelines.media.buffer import RecentFrames
 from vivavoce.pipelines.media.frame import AudioFrame
-from vivavoce.pipelines.pipeline import PipelineContext
+from vivavoce.pipelines.pipeline import ONSET_SECONDS, PipelineContext
 from vivavoce.pipelines.speech import SpeechComponents, SpeechOptions
 from vivavoce.pipelines.turn_detector.base import TurnContext
 from vivavoce.pipelines.vad.base import VADEvent, VADSpeechEnded, VADSpeechStarted, VADVoicePaused
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Way:
+    """The way of a frame, from `rate` to the rate that a stage wants."""
+
+    stage: Listener
+    rate: int
+    wanted: int
+    listener: Listener
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EarParts:
+    """The stages of one session's listening; each may be absent."""
+
+    components: SpeechComponents
+    denoising: Denoising | None
+    recognizer: Recognizer | None
+    predictor: TurnPredictor | None
+    activity: VoiceActivity | None
+
+    @property
+    def streams(self) -> list[Denoising | VoiceActivity | TurnPredictor]:
+        """The stages whose streams open without waiting."""
+        return [part for part in (self.denoising, self.activity, self.predictor) if part is not None]
 
 
 class Ears:
@@ -50,30 +81,71 @@ class Ears:
         model: Listener | None = None,
         model_rate: int = 0,
     ) -> None:
-        stt, detector, vad, denoise = components.stt, components.turn_detector, components.vad, components.denoise
         self._clock = context.clock
         self._emit = context.emit
-        self._needs_vad = needs_vad or (stt is not None and stt.capabilities.needs_flush)
-        self._denoising = None if denoise is None else Denoising(denoise, context.input_rate, self._emit)
-        self._recognizer = None if stt is None else Recognizer(stt, options.stt_reconnect, context)
-        self._predictor = None if detector is None else TurnPredictor(detector, options.turn_detector_limit, context)
-        self._activity = (
-            None if vad is None else VoiceActivity(vad, self._clock, self._on_vad_event, self._on_vad_failure)
-        )
+        self._context = context
+        self._options = options
+        self._model_needs_vad = needs_vad
+        self._model, self._model_rate = model, model_rate
         self.is_speaking = False
         """Whether, by the VAD, the caller speaks."""
+        self._spoke_at = 0.0
+        self._behind = 0.0
+        """Seconds of audio that follow the frame which is heard, while earlier audio is heard."""
+        self._recent: RecentFrames | None = None
+        self._ways: tuple[_Way, ...] = ()
+        self._set_up(self._made(components, context, None))
 
-        rate = context.input_rate if denoise is None else denoise.capabilities.sample_rate
-        stages: list[Listener] = []
-        if model is not None:
-            stages.append(resampled(model, rate, model_rate))
+    def _made(self, components: SpeechComponents, context: PipelineContext, old: EarParts | None) -> EarParts:
+        """Return the stages of `components`: those of `old` for the components that stay, and new ones."""
+
+        def stays(kind: str) -> bool:
+            return old is not None and getattr(old.components, kind) is getattr(components, kind)
+
+        stt, detector, vad, denoise = components.stt, components.turn_detector, components.vad, components.denoise
+        denoising, recognizer, predictor, activity = (
+            (None, None, None, None) if old is None else (old.denoising, old.recognizer, old.predictor, old.activity)
+        )
+        if not stays("denoise"):
+            denoising = None if denoise is None else Denoising(denoise, context.input_rate, context.emit)
+        if not stays("stt"):
+            recognizer = None if stt is None else Recognizer(stt, self._options.stt_reconnect, context)
+        if not stays("turn_detector"):
+            limit = self._options.turn_detector_limit
+            predictor = None if detector is None else TurnPredictor(detector, limit, context)
+        if not stays("vad"):
+            activity = None
+            if vad is not None:
+                activity = VoiceActivity(vad, self._clock, self._on_vad_event, self._on_vad_failure)
+        return EarParts(components, denoising, recognizer, predictor, activity)
+
+    def _set_up(self, parts: EarParts) -> None:
+        """Put the stages into the way of a frame."""
+        components = parts.components
+        stt, detector, vad, denoise = components.stt, components.turn_detector, components.vad, components.denoise
+        self._parts = parts
+        self._needs_vad = self._model_needs_vad or (stt is not None and stt.capabilities.needs_flush)
+        self._denoising, self._recognizer = parts.denoising, parts.recognizer
+        self._predictor, self._activity = parts.predictor, parts.activity
+        self._rate = self._context.input_rate if denoise is None else denoise.capabilities.sample_rate
+        ways: list[_Way] = []
+        if self._model is not None:
+            ways.append(self._way(self._model, self._model_rate))
         if stt is not None and self._recognizer is not None:
-            stages.append(resampled(self._recognizer, rate, stt.capabilities.sample_rate))
+            ways.append(self._way(self._recognizer, stt.capabilities.sample_rate))
         if detector is not None and self._predictor is not None and detector.capabilities.needs_audio:
-            stages.append(resampled(self._predictor, rate, detector.capabilities.sample_rate))
+            ways.append(self._way(self._predictor, detector.capabilities.sample_rate))
         if vad is not None and self._activity is not None:  # last: its events are about frames that the others have
-            stages.append(resampled(self._activity, rate, vad.capabilities.sample_rate))
-        self._stages = tuple(stages)
+            ways.append(self._way(self._activity, vad.capabilities.sample_rate))
+        self._ways = tuple(ways)
+        self._stages = tuple(way.listener for way in ways)
+
+    def _way(self, stage: Listener, wanted: int) -> _Way:
+        """Return the way of a frame to that stage; the present one if nothing on it changes."""
+        for way in self._ways:
+            if way.stage is stage and way.rate == self._rate:
+                return way
+        return _Way(stage, self._rate, wanted, resampled(stage, self._rate, wanted))
 
     @property
     def stages(self) -> list[object]:
@@ -90,6 +162,11 @@ class Ears:
         """Seconds by which the denoiser delays the audio."""
         return 0.0 if self._denoising is None else self._denoising.delay
 
+    @property
+    def parts(self) -> EarParts:
+        """Its stages."""
+        return self._parts
+
     # --- lifetime
 
     def open(self) -> None:
@@ -98,9 +175,8 @@ class Ears:
         Raises:
             ProviderError: One cannot be opened.
         """
-        for stage in (self._denoising, self._activity, self._predictor):
-            if stage is not None:
-                stage.open()
+        for stage in self._parts.streams:
+            stage.open()
 
     @property
     def needs_task(self) -> bool:
@@ -132,9 +208,8 @@ class Ears:
 
     def close(self) -> None:
         """Close the streams that `open()` opened; the recogniser's stream ended with `run()`."""
-        for stage in (self._denoising, self._activity, self._predictor):
-            if stage is not None:
-                stage.close()
+        for stage in self._parts.streams:
+            stage.close()
 
     # --- the caller's audio
 
@@ -176,10 +251,55 @@ class Ears:
         if self._predictor is not None:
             self._predictor.ask(TurnContext(text=text, agent_text=agent_text))
 
+    # --- other components
+
+    def others(self, components: SpeechComponents, emit: Callable[[PipelineEvent], None]) -> EarParts:
+        """Return the stages of other components, and those that stay; the new ones emit their events to `emit`."""
+        return self._made(components, replace(self._context, emit=emit), self._parts)
+
+    def keep_recent(self) -> None:
+        """Keep the last `ONSET_SECONDS` of audio for new components."""
+        self._recent = RecentFrames(ONSET_SECONDS)
+        self._stages = (*self._stages, self._recent)
+
+    def forget_recent(self) -> None:
+        """Keep no audio for new components any more."""
+        if self._recent is not None:
+            self._stages = tuple(stage for stage in self._stages if stage is not self._recent)
+            self._recent = None
+
+    def take(self, parts: EarParts) -> EarParts:
+        """Hear with these stages from here on, and return those before. New ones hear the audio that was kept.
+
+        Speech that goes on begins again for the session: a speech that only the old VAD has heard ends.
+        """
+        old, recent, rate = self._parts, self._recent, self._rate
+        if self.is_speaking and parts.activity is not old.activity:
+            self._on_speech_ended(0.0)
+        before = [way.stage for way in self._ways]
+        self._set_up(parts)
+        self._recent = None
+        frames = [] if recent is None else recent.drain()
+        if parts.recognizer is not None and parts.recognizer is not old.recognizer and self.is_speaking:
+            parts.recognizer.speech_started(self._clock.now() - self._spoke_at)
+        new = [way for way in self._ways if not any(way.stage is stage for stage in before)]
+        hears = [way.listener if way.rate == rate else resampled(way.stage, rate, way.wanted) for way in new]
+        self._behind = sum(frame.duration for frame in frames)
+        for frame in frames:
+            self._behind -= frame.duration
+            for stage in hears:
+                stage.push(frame)
+        self._behind = 0.0
+        if self.is_speaking and parts.activity is old.activity:
+            self._emit(UserSpeechStarted(self._spoke_at))
+        return old
+
     # --- the VAD
 
     def _on_vad_event(self, event: VADEvent) -> None:
-        ago = event.ago if self._denoising is None else event.ago + self._denoising.delay
+        ago = event.ago + self._behind
+        if self._denoising is not None:
+            ago += self._denoising.delay
         if isinstance(event, VADSpeechStarted):
             self._on_speech_started(ago)
         elif isinstance(event, VADSpeechEnded):
@@ -194,7 +314,8 @@ class Ears:
             self._predictor.forget()
         if self._recognizer is not None:
             self._recognizer.speech_started(ago)
-        self._emit(UserSpeechStarted(self._clock.now() - ago))
+        self._spoke_at = self._clock.now() - ago
+        self._emit(UserSpeechStarted(self._spoke_at))
 
     def _on_speech_ended(self, ago: float) -> None:
         self.is_speaking = False

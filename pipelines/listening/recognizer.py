@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import anyio
+from anyio import TASK_STATUS_IGNORED
+from anyio.abc import TaskStatus
+
 from vivavoce.pipelines.core.errors import ProviderError
 from vivavoce.pipelines.core.incidents import dropping
 from vivavoce.pipelines.core.reconnect import ReconnectingStream
 from vivavoce.pipelines.core.retry import RetryOptions
 from vivavoce.pipelines.events import (
+    PipelineEvent,
     PipelineFailed,
     RecogniserBack,
     RecogniserLost,
@@ -54,6 +59,21 @@ class Recognizer(ReconnectingStream[STTStream, STTEvent]):
         self._speech_at: float | None = None
         self._is_flush_due = False
         self._interim = ""
+        self._life = anyio.CancelScope()
+
+    async def run(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
+        """Recognise until cancelled, or left.
+
+        Raises:
+            ProviderError: The first stream cannot be opened.
+        """
+        with self._life:
+            await super().run(task_status=task_status)
+
+    def leave(self) -> None:
+        """End `run()`, and emit no words any more: another recogniser has taken over."""
+        self._emit = _drop_words(self._emit)
+        self._life.cancel()
 
     # --- the caller
 
@@ -150,3 +170,13 @@ class Recognizer(ReconnectingStream[STTStream, STTEvent]):
             resampler = Resampler(self._stt.capabilities.sample_rate, self._input_rate)
             unheard = [frame for kept in self._kept.drain() if (frame := resampler.push(kept)).data]
         self._emit(PipelineFailed(error, recovered, "stt", tuple(unheard)))
+
+
+def _drop_words(emit: Callable[[PipelineEvent], None]) -> Callable[[PipelineEvent], None]:
+    """Return an `emit` for a recogniser that was left: only a failure to close it still matters."""
+
+    def emit_failure(event: PipelineEvent) -> None:
+        if isinstance(event, PipelineFailed) and event.recovered:
+            emit(event)
+
+    return emit_failure

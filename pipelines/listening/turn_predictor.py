@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 
 import anyio
+from anyio import TASK_STATUS_IGNORED
+from anyio.abc import TaskStatus
 
 from vivavoce.pipelines.core.boundary import Expected, provider_errors
 from vivavoce.pipelines.core.errors import ProviderError, ProviderTimeoutError
@@ -40,6 +42,8 @@ class TurnPredictor(Reopening[TurnDetectorStream]):
         self._question: TurnContext | None = None
         self._asked = anyio.Event()
         self._scope = anyio.CancelScope()
+        self._life = anyio.CancelScope()
+        self._is_left = False
 
     def push(self, frame: AudioFrame) -> None:
         """Have the detector hear a frame of the caller."""
@@ -61,8 +65,22 @@ class TurnPredictor(Reopening[TurnDetectorStream]):
         self._scope.cancel()
         self._question = None
 
+    def leave(self) -> None:
+        """End `run()`, and emit nothing more: another detector has taken over."""
+        self._is_left = True
+        self._life.cancel()
+
+    async def serve(self, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
+        """Do `run()` as a part of its own."""
+        task_status.started()
+        await self.run()
+
     async def run(self) -> None:
-        """Answer questions until cancelled."""
+        """Answer questions until cancelled, or left."""
+        with self._life:
+            await self._answer()
+
+    async def _answer(self) -> None:
         while True:
             await self._asked.wait()
             self._asked = anyio.Event()
@@ -92,4 +110,5 @@ class TurnPredictor(Reopening[TurnDetectorStream]):
         return COMPLETE
 
     def _report(self, error: ProviderError, has_given_up: bool = False) -> None:
-        self._emit(PipelineFailed(error, True, "turn_detector"))
+        if not self._is_left:
+            self._emit(PipelineFailed(error, True, "turn_detector"))

@@ -192,22 +192,6 @@ class ChatContext:
             [summary if item is last else item for item in self._items if item is last or item.id not in gone]
         )
 
-    def merge(self, other: ChatContext) -> ChatContext:
-        """Return the items of both, by time where they interleave; if both have an id, this context's item.
-
-        Each context's own order is kept, and so are its calls with their outputs.
-        """
-        known = {item.id for item in self._items}
-        mine, others = units(self._items), units([item for item in other if item.id not in known])
-        merged: list[ChatItem] = []
-        for unit in mine:
-            while others and others[0][0].created_at < unit[0].created_at:
-                merged += others.pop(0)
-            merged += unit
-        for unit in others:
-            merged += unit
-        return ChatContext(merged)
-
     # --- as JSON
 
     def to_json(self, *, images: bool = False) -> dict[str, Any]:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from vivavoce.pipelines.core.checks import check_flag, check_whole
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.llm.chat_context import ChatContext, TokenCounter, estimate_tokens
 
-ContextPolicy = Callable[[ChatContext], ChatContext]
+ContextPolicy = Callable[[ChatContext], ChatContext | Awaitable[ChatContext]]
 """Returns the part of a conversation for a request. It runs before each model step on the session's loop, so it must
-not block; it receives a copy."""
+not block; it receives a copy. It may be async, and then has `hook_timeout`; no answer is begun ahead with it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

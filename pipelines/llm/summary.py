@@ -1,12 +1,21 @@
-"""LLMSummariser: a language model that summarises a conversation."""
+"""LLMSummariser: a language model that summarises a conversation. SummaryWindow: a view of it with a summary."""
 
 from __future__ import annotations
 
 from contextlib import aclosing
+from dataclasses import dataclass
 
 from vivavoce.pipelines.core.boundary import guarded
+from vivavoce.pipelines.core.checks import check_number, check_whole
 from vivavoce.pipelines.llm.base import LLM, LLM_EVENTS, GenerateRequest, TextDelta
-from vivavoce.pipelines.llm.chat_context import ChatContext, ChatItem, ChatMessage, FunctionCall, FunctionCallOutput
+from vivavoce.pipelines.llm.chat_context import (
+    ChatContext,
+    ChatItem,
+    ChatMessage,
+    FunctionCall,
+    FunctionCallOutput,
+    Summariser,
+)
 
 INSTRUCTIONS = (
     "You get the record of a phone conversation. Summarise it in a few sentences, in its language, for whoever goes on "
@@ -46,6 +55,36 @@ class LLMSummariser:
                 if isinstance(event, TextDelta):
                     text += event.text
         return text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SummaryWindow:
+    """Replaces older items by a summary: `AgentOverrides(context=SummaryWindow(by=LLMSummariser(llm)))`.
+
+    As the `context_window` of a session it would summarise before each model step; `session.history.summarise()` does
+    it once there.
+
+    Args:
+        by: Returns a summary of the older items.
+        keep_items: The least number of newest items that stay as they are.
+        limit: Seconds for `by`; in a handoff `hook_timeout` holds too.
+    """
+
+    by: Summariser
+    keep_items: int = 4
+    limit: float = 8.0
+
+    def __post_init__(self) -> None:
+        check_whole("keep_items", self.keep_items, at_least=0)
+        check_number("limit", self.limit, above=0, unit="s")
+
+    async def __call__(self, context: ChatContext) -> ChatContext:
+        """Return the newest items behind a summary of the others.
+
+        Raises:
+            ProviderError: There is no summary.
+        """
+        return await context.summarise(self.by, keep_items=self.keep_items, limit=self.limit)
 
 
 def _line(item: ChatItem) -> str:

@@ -9,10 +9,11 @@ from typing import ClassVar
 import anyio
 
 from vivavoce.pipelines.core.boundary import provider_errors
-from vivavoce.pipelines.core.checks import check_number
+from vivavoce.pipelines.core.checks import check_items, check_number
 from vivavoce.pipelines.core.clock import Clock, LoopClock
 from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError, ProviderError, ProviderTimeoutError
-from vivavoce.pipelines.core.incidents import passed_over
+from vivavoce.pipelines.core.incidents import FellBack, passed_over
+from vivavoce.pipelines.core.members import name_of
 from vivavoce.pipelines.realtime_model.base import (
     RealtimeCapabilities,
     RealtimeConnection,
@@ -49,13 +50,15 @@ class FallbackRealtime(RealtimeModel):
         open_timeout: float = 4.0,
         clock: Clock | None = None,
     ) -> None:
-        if len(models) < 2:
-            raise ConfigurationError(f"a fallback needs two models or more, got {len(models)}")
-        if retry_after < 0:
-            raise ConfigurationError(f"need retry_after >= 0 s, got {retry_after!r}")
+        found = check_items(
+            "the members of a fallback (realtime_model)", models, RealtimeModel, remedy="call the classes"
+        )
+        if len(found) < 2:
+            raise ConfigurationError(f"a fallback needs two models or more, got {len(found)}")
+        check_number("retry_after", retry_after, at_least=0, unit="s")
         check_number("open_timeout", open_timeout, above=0, unit="s")
         self._open_timeout = open_timeout
-        self._models = tuple(models)
+        self._models: tuple[RealtimeModel, ...] = found
         self._retry_after = retry_after
         self._clock = clock or LoopClock()
         self._capabilities = _common(self._models)
@@ -65,7 +68,7 @@ class FallbackRealtime(RealtimeModel):
     @property
     def model(self) -> str:
         """Provider and name of the latest connected model."""
-        return "/".join(part for part in (self._in_use.provider, self._in_use.model) if part)
+        return name_of(self._in_use)
 
     @property
     def capabilities(self) -> RealtimeCapabilities:
@@ -84,14 +87,25 @@ class FallbackRealtime(RealtimeModel):
         ]
         others = [n for n in range(len(self._models)) if n not in rested]
         last: ProviderError | None = None
-        for number in (*rested, *others):  # if all have failed lately, all are tried nevertheless
+        order = [*rested, *others]  # if all have failed lately, all are tried nevertheless
+        for number, following in zip(order, [*order[1:], None], strict=True):
             model = self._models[number]
             try:
                 connection = await self._open_in_time(model, setup)
             except ProviderError as error:
                 logger.warning("No connection to %s, the next model is tried: %s", model.provider, error)
                 self._failed_at[number], last = self._clock.now(), error
-                passed_over("realtime_model", model.provider, model.model, error)
+                successor = "" if following is None else name_of(self._models[following])
+                passed_over(
+                    FellBack(
+                        "realtime_model",
+                        model.provider,
+                        model.model,
+                        error,
+                        successor=successor,
+                        is_reported=following is None,  # the caller of open() gets it
+                    )
+                )
                 continue
             self._failed_at.pop(number, None)
             self._in_use = model

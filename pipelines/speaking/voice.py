@@ -7,6 +7,7 @@ of words of the history.
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import aclosing
 from functools import partial
@@ -110,9 +111,9 @@ class Voice:
         spoken: SpokenText | None = None
         if self._filters is not None:
             spoken = SpokenText()
-            pieces = _filtered(pieces, self._filters, self._options.sentences, spoken)
+            pieces = _Filtered(pieces, self._filters, self._options.sentences, spoken)
         elif isinstance(pieces, LiveText):
-            pieces = _settled(pieces, self._options.sentences)
+            pieces = _Settled(pieces, self._options.sentences)
         source = _Source(pieces, self._clock)
         is_first = True
         stream = self._guarded(lambda: self._tts.stream(source.again()))
@@ -135,33 +136,59 @@ class Voice:
         return partial(guarded, make, AUDIO_CHUNKS, self._tts.provider)
 
 
-async def _filtered(
-    text: AsyncIterator[str], filters: FilterChain, options: SentenceOptions, spoken: SpokenText
-) -> AsyncGenerator[str, None]:
-    """Yield the spoken form of `text`: words that no filter changes at once, else with the end of their sentence."""
-    stream = _FilteredStream(filters, options, spoken)
-    live = text if isinstance(text, LiveText) else None
-    async for piece in text:
-        for said in stream.push(piece):
-            yield said
-        if live is not None and stream.looks_finished and not await live.follows(PAUSE):
-            for said in stream.settle():
-                yield said
-    for said in stream.finish():
-        yield said
+class _Settled(AsyncIterator[str]):
+    """Text, and white space behind a sentence that looks finished when nothing follows for `PAUSE` seconds.
 
+    Like all text that a voice gets here it survives a cancelled `__anext__`: the next one goes on behind the last
+    piece.
+    """
 
-async def _settled(text: LiveText, options: SentenceOptions) -> AsyncGenerator[str, None]:
-    """Yield `text`, and white space behind a sentence that looks finished when nothing follows for `PAUSE` seconds."""
-    cutter = SentenceCutter(options)
-    async for piece in text:
-        yield piece
-        for _ in cutter.push(piece):
+    def __init__(self, text: LiveText, options: SentenceOptions) -> None:
+        self._text = text
+        self._cutter = SentenceCutter(options)
+        self._ends_open = False
+
+    async def __anext__(self) -> str:
+        if self._cutter.looks_finished and not await self._text.follows(PAUSE):
+            settled = list(self._cutter.settle())
+            if settled and self._ends_open:
+                self._ends_open = False
+                return " "
+        piece = await anext(self._text)
+        self._ends_open = not piece[-1:].isspace()
+        for _ in self._cutter.push(piece):
             pass  # only its pending text is needed
-        if cutter.looks_finished and not await text.follows(PAUSE):
-            for _ in cutter.settle():
-                if not piece[-1:].isspace():
-                    yield " "
+        return piece
+
+
+class _Filtered(AsyncIterator[str]):
+    """The spoken form of a text: words that no filter changes at once, else with the end of their sentence."""
+
+    def __init__(
+        self, text: AsyncIterator[str], filters: FilterChain, options: SentenceOptions, spoken: SpokenText
+    ) -> None:
+        self._text = text
+        self._live = text if isinstance(text, LiveText) else None
+        self._stream = _FilteredStream(filters, options, spoken)
+        self._said: deque[str] = deque()
+        self._is_over = False
+
+    async def __anext__(self) -> str:
+        while not self._said:
+            if self._is_over:
+                raise StopAsyncIteration
+            if self._live is not None and self._stream.looks_finished and not await self._live.follows(PAUSE):
+                self._said.extend(self._stream.settle())
+                if self._said:
+                    break
+            try:
+                piece = await anext(self._text)
+            except StopAsyncIteration:
+                self._is_over = True
+                self._said.extend(self._stream.finish())
+            else:
+                self._said.extend(self._stream.push(piece))
+        return self._said.popleft()
 
 
 class _FilteredStream:
@@ -242,15 +269,32 @@ class _Source:
         self._is_kept = False
         self._pieces = []
 
-    async def again(self) -> AsyncGenerator[str, None]:
-        for piece in list(self._pieces):
-            yield piece
-        async for piece in self._text:
-            if self._is_kept:
-                self._pieces.append(piece)
-                if self.began_at is None:
-                    self.began_at = self._clock.now()
-            yield piece
+    def again(self) -> _Again:
+        return _Again(self)
+
+    async def read(self, number: int) -> str:
+        """Return piece `number`, the next one if it is not kept."""
+        if number < len(self._pieces):
+            return self._pieces[number]
+        piece = await anext(self._text)
+        if self._is_kept:
+            self._pieces.append(piece)
+            if self.began_at is None:
+                self.began_at = self._clock.now()
+        return piece
+
+
+class _Again(AsyncIterator[str]):
+    """A source's text from its start."""
+
+    def __init__(self, source: _Source) -> None:
+        self._source = source
+        self._number = 0
+
+    async def __anext__(self) -> str:
+        piece = await self._source.read(self._number)
+        self._number += 1
+        return piece
 
 
 async def _once(text: str) -> AsyncGenerator[str, None]:

@@ -9,6 +9,9 @@ checks verify the promises of a provider's port, in a test of its own package:
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from vivavoce.pipelines.testing.checks_listening import check_denoiser, check_stt, check_turn_detector, check_vad
 from vivavoce.pipelines.testing.checks_realtime import check_realtime_model
 from vivavoce.pipelines.testing.checks_speaking import check_llm, check_tts
@@ -28,6 +31,12 @@ from vivavoce.pipelines.testing.scripted_turn_detector import ScriptedTurnDetect
 from vivavoce.pipelines.testing.scripted_vad import ScriptedCaller, ScriptedVAD, ScriptedVADStream
 from vivavoce.pipelines.testing.virtual_time import VirtualClock, VirtualTimeError, VirtualTimeLoop, run_virtual
 
+if TYPE_CHECKING:
+    from vivavoce.pipelines.testing.realtime_server import ScriptedRealtimeServer
+
+_PLACES = {"ScriptedRealtimeServer": "realtime_server"}
+"""Loaded on first use: it needs aiohttp's server."""
+
 __all__ = [
     "HANG",
     "LOOP_LIMIT",
@@ -39,6 +48,7 @@ __all__ = [
     "RealtimeRecord",
     "ScriptedRealtimeConnection",
     "ScriptedRealtimeModel",
+    "ScriptedRealtimeServer",
     "ScriptedSTT",
     "ScriptedSTTStream",
     "ScriptedTTS",
@@ -64,3 +74,9 @@ __all__ = [
     "positions",
     "run_virtual",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)

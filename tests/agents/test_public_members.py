@@ -7,6 +7,7 @@ import pytest
 from vivavoce.agents import (
     Agent,
     AgentSession,
+    AgentTask,
     BackgroundAudioConfig,
     ConversationFlow,
     Handoff,
@@ -14,8 +15,13 @@ from vivavoce.agents import (
     PipelineChange,
     RunContext,
     SpeechHandle,
+    Telemetry,
+    TelemetryOptions,
+    WakeUp,
+    Worker,
 )
 from vivavoce.agents.audio.recording.session_recording import SessionRecording
+from vivavoce.agents.core.stage_observers import StageObserver
 from vivavoce.agents.history.history import SessionHistory
 from vivavoce.agents.session.input import SessionInput
 from vivavoce.agents.session.wake_up_timer import WakeUpTimer
@@ -24,34 +30,50 @@ from vivavoce.pipelines.testing import ScriptedTTS
 
 MEMBERS: dict[type, str] = {
     Agent: (
-        "cleanup instructions on_empty_reply on_enter on_exit on_speech_in on_speech_out on_user_turn_completed "
-        "server_tools session tools update_instructions update_tools"
+        "cleanup instructions llm_stage on_empty_reply on_enter on_exit on_speech_in on_speech_out "
+        "on_user_turn_completed server_tools session stt_stage tools tts_stage update_instructions update_tools"
+    ),
+    AgentTask: (
+        "cancel cleanup complete decline fail instructions llm_stage on_empty_reply on_enter on_exit on_speech_in "
+        "on_speech_out on_user_turn_completed options outcome server_tools session stt_stage summary tools tts_stage "
+        "update_instructions update_tools"
     ),
     BackgroundAudioConfig: "duck_ramp duck_volume enabled fade file_path looping thinking_only volume",
-    ConversationFlow: "cleanup on_turn_end on_turn_start run session",
+    ConversationFlow: "cleanup model on_turn_end on_turn_start run session",
     Handoff: "agent exception id is_done outcome turn_id",
     JobContext: (
-        "add_shutdown_callback attach_session connect credentials job reason room session_begins shared shutdown "
+        "add_shutdown_callback api connect job participant_token reason resume_from room shared shutdown "
         "wait_for_participant"
-    ),  # `attach_session` and `session_begins` are for sessions of another kind, such as a test's
+    ),
     PipelineChange: "exception id is_done outcome pipeline within",
     RunContext: "call_id disallow_interruptions session speech update userdata",
     SessionHistory: "add_message copy items messages remove replace_text summarise",
-    SessionInput: "clear_turn commit_turn mute text",
+    SessionInput: "clear_turn commit_turn frames mute text",
     SessionRecording: "is_on is_paused pause records resume start stop",
+    StageObserver: "close dropped is_closed",
     SpeechHandle: (
         "add_done_callback disallow_interruptions exception heard_text id interrupt interrupted interruptible is_done "
         "kind outcome played_seconds"
     ),
+    Telemetry: (
+        "aclose delivered_spans dropped_logs dropped_spans flush logger_provider meter_provider options "
+        "tracer_provider waiting_logs waiting_spans"
+    ),
+    TelemetryOptions: (
+        "attributes endpoint export_timeout flush_timeout headers logger_provider max_queue meter_provider protocol "
+        "redact sampling service_name tracer_provider use_global"
+    ),
+    Worker: "aclose agent_name drain entrypoint health_port options run shared status stop",
+    WakeUp: "after backoff repeat then",
     WakeUpTimer: "pause reset resume",
 }
 """Each public class and its public members."""
 
 OF_A_SESSION = (
-    "agent agent_state change_pipeline close conversation_flow created_at current_speech hangup history id input "
-    "interrupt leave off on on_wake_up once pipeline play_background_audio recording reply report say "
-    "set_conversation_flow snapshot start stop_background_audio turns update_agent usage user_state userdata "
-    "wait_closed wake_up wake_up_timer"
+    "agent agent_state change_component change_pipeline close conversation_flow created_at current_speech hangup "
+    "history id input interrupt leave observe off on on_wake_up once pipeline play_background_audio recording reply "
+    "report run_task say set_conversation_flow snapshot start stop_background_audio turns update_agent usage "
+    "user_state userdata wait_closed wake_up wake_up_timer"
 )
 
 
@@ -65,7 +87,7 @@ def test_a_public_class_has_the_members_that_applications_call_and_no_others(cls
 
 
 def test_an_agent_has_its_members_and_its_id_and_servers() -> None:
-    assert public(Agent("Help.")) == sorted([*MEMBERS[Agent].split(), "id", "mcp_servers"])
+    assert public(Agent("Help.")) == sorted([*MEMBERS[Agent].split(), "id", "mcp_servers", "overrides"])
 
 
 def test_a_session_has_the_members_that_applications_call_and_no_others() -> None:

@@ -22,7 +22,7 @@ import harness as h  # type: ignore[import-not-found]  # stands in the benchmark
 from vivavoce.agents import Agent, AgentSession, EndpointingOptions, InterruptionOptions, SessionOptions
 from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.agents.transports.pacing import PacedQueue
-from vivavoce.agents.worker.process import freeze_heap
+from vivavoce.agents.worker.heap import freeze_heap
 from vivavoce.pipelines import CascadingPipeline
 from vivavoce.pipelines.core.clock import LoopClock
 from vivavoce.pipelines.io import AudioSink, SinkCapabilities

@@ -35,12 +35,23 @@ CHAPTERS: dict[str, tuple[str, ...]] = {
         "vivavoce.agents.RecordingOptions",
         "vivavoce.agents.TelemetryOptions",
         "vivavoce.agents.RoomOptions",
+        "vivavoce.agents.VideoInputOptions",
+        "vivavoce.agents.AvatarOptions",
         "vivavoce.agents.ContextWindow",
+        "vivavoce.agents.TaskOptions",
+        "vivavoce.agents.ContentGuard",
     ),
-    "A worker": ("vivavoce.agents.WorkerOptions",),
+    "A worker": (
+        "vivavoce.agents.WorkerOptions",
+        "vivavoce.agents.ProcessExecution",
+        "vivavoce.agents.CrashSafety",
+    ),
     "Pipelines": (
         "vivavoce.pipelines.CascadingOptions",
         "vivavoce.pipelines.RealtimeOptions",
+        "vivavoce.pipelines.FallbackSTTOptions",
+        "vivavoce.pipelines.FallbackLLMOptions",
+        "vivavoce.pipelines.FallbackTTSOptions",
         "vivavoce.pipelines.tts.sentences.SentenceOptions",
         "vivavoce.pipelines.vad.base.VADOptions",
         "vivavoce.pipelines.core.retry.RetryOptions",
@@ -79,15 +90,15 @@ def load(path: str) -> type:
 
 def options_of(cls: type) -> Iterator[Option]:
     """Yield the options of a class, its own before those it inherits."""
-    declared = _declared(cls)
+    statements = declared(cls)
     fields = dataclasses.fields(cls)
     for field in sorted(fields, key=lambda each: each.name not in cls.__annotations__):
         if field.init:
-            statement, text = declared[field.name]
+            statement, text = statements[field.name]
             yield Option(field.name, ast.unparse(statement.annotation), _default(field, statement.value), text)
 
 
-def _declared(cls: type) -> dict[str, tuple[ast.AnnAssign, str]]:
+def declared(cls: type) -> dict[str, tuple[ast.AnnAssign, str]]:
     """Return each field's statement in the source, and the docstring below it."""
     found: dict[str, tuple[ast.AnnAssign, str]] = {}
     for base in reversed(cls.__mro__):
@@ -140,8 +151,8 @@ def _section(path: str) -> str:
     about = inspect.cleandoc(cls.__doc__ or "").removesuffix(POINTER).rstrip()
     rows = [("option", "type", "default", "meaning"), ("---",) * 4]
     for each in options_of(cls):
-        default = _code(each.default) if each.default else "needed"
-        rows.append((_code(each.name), _code(each.type), default, _cell(each.text)))
+        default = code(each.default) if each.default else "needed"
+        rows.append((code(each.name), code(each.type), default, cell(each.text)))
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
     return f"### {_title(path)}\n\n`from {module} import {name}`\n\n{about}\n\n{table}\n"
 
@@ -156,11 +167,11 @@ def _anchor(path: str) -> str:
     return re.sub(r"[^\w-]", "", _title(path).lower())
 
 
-def _code(text: str) -> str:
-    return f"`{_cell(text)}`"
+def code(text: str) -> str:
+    return f"`{cell(text)}`"
 
 
-def _cell(text: str) -> str:
+def cell(text: str) -> str:
     return text.replace("|", r"\|")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tomllib
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -17,6 +18,7 @@ from vivavoce import agents, pipelines
 from vivavoce.agents import Agent, AgentSession
 from vivavoce.agents.caller.script import CallScript, Ears, Expectation, Step, Voice, read_script
 from vivavoce.agents.cli.app import app
+from vivavoce.agents.cli.doctor.machine import WITHOUT_USE
 from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, SessionHarness
 
 ROOT = Path(__file__).parents[2]
@@ -36,6 +38,13 @@ def test_every_make_target_shown_exists() -> None:
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.M))
     shown = set(re.findall(r"\bmake ([a-z]+)", README))
     assert {"demo", "test"} <= shown <= targets
+
+
+def test_every_extra_of_use_is_in_the_table_of_extras() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    (table,) = re.findall(r"^\| extra \|.*\n\|.*\n((?:\|.*\n)+)", README, flags=re.M)
+    named = {name for row in table.splitlines() for name in re.findall(r"`(\w+)`", row.split("|")[1])}
+    assert named == set(project["optional-dependencies"]) - WITHOUT_USE
 
 
 @pytest.mark.parametrize("line", [line for block in blocks("sh") for line in block.splitlines() if "vivavoce " in line])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, ExitStack, contextmanager
 from itertools import count
@@ -18,27 +17,29 @@ from kit.e2e.room_endpoint import RoomEndpoint
 from kit.e2e.sdk_client import token
 from kit.servers.livekit_server import running_livekit_server
 from kit.servers.otel_collector import Collector, running_collector
+from kit.wanted import all_are_wanted
 from vivavoce.agents.dev_room import RoomProcess, RoomServerOptions
 
 ROOM_NUMBERS = count()
-ALL = "VIVAVOCE_TEST_TWINS"
-"""Set to 1 by `make test-all`: every test that can runs on both servers."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skip twins that run on the embedded room already, unless marked or all tests are wanted."""
-    if os.environ.get(ALL) == "1":
+    """Run a test that can run on both servers on one of them, unless marked or all tests are wanted."""
+    if all_are_wanted():
         return
-    twins = [item for item in items if _is_twin(item) and item.get_closest_marker("both_servers") is None]
+    twins = [item for item in items if _is_left_out(item)]
     left_out = set(twins)
     items[:] = [item for item in items if item not in left_out]
     config.hook.pytest_deselected(items=twins)
 
 
-def _is_twin(item: pytest.Item) -> bool:
-    """Whether it is the run on the LiveKit server of a test that runs on both."""
-    is_here = item.path.is_relative_to(Path(__file__).parent)
-    return is_here and isinstance(item, pytest.Function) and "livekit" in _parameters(item)
+def _is_left_out(item: pytest.Item) -> bool:
+    """Whether it is the run of a test whose run on the other server is enough."""
+    if not isinstance(item, pytest.Function) or not item.path.is_relative_to(Path(__file__).parent):
+        return False
+    if item.get_closest_marker("both_servers") is not None:
+        return False
+    return ("embedded" if item.get_closest_marker("real_server") is not None else "livekit") in _parameters(item)
 
 
 def _parameters(item: pytest.Function) -> list[object]:

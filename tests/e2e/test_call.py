@@ -129,7 +129,7 @@ async def test_a_call_that_nobody_answers_fails_in_words(
     [
         ("[[steps]]\nsay = 'hi'\nexpect = { words = 'hello' }", [], 1, "error: the script .* has 1 mistake"),
         ("[[steps]]\nsay = 'hi'", ["--url", "nonsense"], 1, "nonsense"),
-        ("[[steps]]\nsay = 'hi'", ["--url", "ws://127.0.0.1:1"], 1, "could not join"),
+        ("[[steps]]\nsay = 'hi'", ["--url", "ws://127.0.0.1:1"], 1, "no room answers at ws://127.0.0.1:1; start"),
         ("[[steps]]\nsay = 'hi'", ["--repeat", "0"], 2, "--repeat"),
         ("[[steps]]\nsay = 'hi'", ["--out", "/dev/null/x"], 1, "cannot write to the folder"),
         ("[voice]\noptions = { speed = 3 }\n[[steps]]\nsay = 'hi'", [], 1, "do not fit espeak.TTS"),

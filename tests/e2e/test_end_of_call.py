@@ -15,8 +15,9 @@ from kit.e2e.sdk_client import LIMIT, PEER_RATE, Peer, joined, loud, pitch, tone
 from kit.e2e.worker_tap import WorkerTap
 from kit.e2e.working import Working
 from vivavoce.agents import Agent, AgentSession, RoomOptions, SessionOptions, WakeUp
+from vivavoce.agents.job import JobContext
 from vivavoce.agents.testing import ScriptedLLM, ScriptedSTT, ScriptedTTS, ScriptedVAD
-from vivavoce.agents.worker.job import JobContext
+from vivavoce.agents.worker.executors.options import TaskExecution
 from vivavoce.agents.worker.options import WorkerOptions
 from vivavoce.agents.worker.worker import Worker
 from vivavoce.pipelines.cascading import CascadingPipeline
@@ -63,7 +64,12 @@ async def called(
     """A caller in a new room, with a worker that runs `entrypoint` there."""
     async with WorkerTap(server.url) as tap:
         options = WorkerOptions(
-            url=tap.url, api_key=server.api_key, api_secret=server.api_secret, identity="agent", entrypoint_timeout=5.0
+            url=tap.url,
+            api_key=server.api_key,
+            api_secret=server.api_secret,
+            executor=TaskExecution(),
+            identity="agent",
+            entrypoint_timeout=5.0,
         )
         async with Working(Worker(entrypoint, options=options)), joined(server, room_name, "caller") as caller:
             yield Ended(caller), tap

@@ -72,6 +72,16 @@ def has_said(peer: Peer, text: str) -> bool:
     return text in agent_said(peer)
 
 
+async def test_without_a_server_the_fallback_s_local_parts_hold_the_call(
+    room_server: RoomEndpoint, room_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    async with Working(worker_of("fallback.py", room_server)), joined(room_server, room_name, "anna") as anna:
+        await anna.until(lambda: "Hello! For which day?" in agent_said(anna))
+        await anna.room.local_participant.send_text("on friday", topic="lk.chat")
+        await anna.until(lambda: "We will see you on friday. Is there anything else?" in agent_said(anna))
+
+
 async def test_a_conversation_flow_takes_an_order_without_a_model(room_server: RoomEndpoint, room_name: str) -> None:
     worker = worker_of("conversation_flow.py", room_server)
     async with Working(worker), joined(room_server, room_name, "anna") as anna:
@@ -91,3 +101,18 @@ async def test_a_voice_and_a_model_of_one_s_own_answer_in_a_room(room_server: Ro
         await anna.until(partial(has_said, anna, "hello"))
         await anna.room.local_participant.send_text("two", topic="lk.chat")
         await anna.until(partial(has_said, anna, "two"))
+
+
+async def test_a_call_goes_to_another_language_and_back(room_server: RoomEndpoint, room_name: str) -> None:
+    worker = worker_of("two_languages.py", room_server)
+    async with Working(worker), joined(room_server, room_name, "anna") as anna:
+        await anna.until(partial(has_said, anna, "Hello! For which day?"))
+        for said, answer in (
+            ("spanish please", "¡Hola! ¿Para qué día?"),
+            ("friday", "Su mesa está reservada: friday. ¿Algo más?"),
+            ("english please", "Hello! For which day?"),
+            ("saturday", "Your table is booked for saturday. Anything else?"),
+        ):
+            before = len(agent_said(anna))
+            await anna.room.local_participant.send_text(said, topic="lk.chat")
+            await anna.until(lambda before=before, answer=answer: answer in agent_said(anna)[before:])  # type: ignore[misc]

@@ -166,6 +166,21 @@ async def test_only_the_linked_participant_interrupts_by_a_remote_call(
         await transport.aclose()
 
 
+async def test_only_the_linked_participant_s_keys_are_taken(
+    room_server: RoomEndpoint, room_name: str, agent_room: rtc.Room
+) -> None:
+    heard, transport = Heard(), transport_in(agent_room)
+    async with joined(room_server, room_name, "caller") as caller, anyio.create_task_group() as tasks:
+        await tasks.start(transport.run, heard)
+        await heard.until(lambda: "linked caller" in heard.log)
+        async with joined(room_server, room_name, "guest") as guest:
+            await guest.room.local_participant.publish_dtmf(code=1, digit="1")
+            await caller.room.local_participant.publish_dtmf(code=11, digit="#")
+            await heard.until(lambda: "key #" in heard.log)
+            assert "key 1" not in heard.log
+        await transport.aclose()
+
+
 async def test_texts_that_wait_at_the_end_are_still_sent(
     room_server: RoomEndpoint, room_name: str, agent_room: rtc.Room
 ) -> None:

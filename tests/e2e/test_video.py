@@ -1,7 +1,4 @@
-"""A caller's video in a room reaches a model that takes video, on the real LiveKit server.
-
-The embedded room carries no video; there the only effect is that the model sees nothing.
-"""
+"""A caller's video in a room reaches a model that sees: a stream to a realtime model, pictures in a cascade's turns."""
 
 from __future__ import annotations
 
@@ -18,12 +15,14 @@ from PIL import Image
 from kit.e2e.room_endpoint import RoomEndpoint
 from kit.e2e.sdk_client import Watched, token
 from vivavoce.agents import Agent, AgentSession
-from vivavoce.agents.testing import ScriptedRealtimeModel
+from vivavoce.agents.testing import ScriptedLLM, ScriptedRealtimeModel
 from vivavoce.agents.transports.livekit.video import encode
-from vivavoce.agents.transports.options import RoomOptions
-from vivavoce.pipelines import RealtimePipeline
+from vivavoce.agents.transports.options import RoomOptions, VideoInputOptions
+from vivavoce.pipelines import CascadingPipeline, RealtimePipeline
+from vivavoce.pipelines.llm.base import LLMCapabilities
 from vivavoce.pipelines.media.frame import VideoFrame
 from vivavoce.pipelines.realtime_model.base import RealtimeCapabilities, RealtimeSetup
+from vivavoce.pipelines.testing import ScriptedSTT, ScriptedTTS
 from vivavoce.pipelines.testing.scripted_realtime import ScriptedRealtimeConnection
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(90)]
@@ -108,10 +107,10 @@ async def connected(server: RoomEndpoint, room_name: str, identity: str, kind: s
 
 
 async def test_a_camera_and_then_a_shared_screen_are_shown_to_the_model_few_and_small(
-    livekit_room: RoomEndpoint, room_name: str
+    room_server: RoomEndpoint, room_name: str
 ) -> None:
     model = SeeingModel()
-    options = RoomOptions(video_input=True, video_fps=4.0, video_max_size=160)
+    options = RoomOptions(video_input=VideoInputOptions(fps=4.0, max_size=160, min_change=0.0))
 
     async def until(color: tuple[int, int, int], count: int) -> list[VideoFrame]:
         pictures = model.connection.record.pictures
@@ -119,8 +118,8 @@ async def test_a_camera_and_then_a_shared_screen_are_shown_to_the_model_few_and_
         return list(pictures)
 
     async with (
-        connected(livekit_room, room_name, "agent", "agent") as agent_room,
-        connected(livekit_room, room_name, "caller") as caller_room,
+        connected(room_server, room_name, "agent", "agent") as agent_room,
+        connected(room_server, room_name, "caller") as caller_room,
     ):
         session = AgentSession[None](Agent("Look."), RealtimePipeline(model))
         await session.start(agent_room, room_options=options)
@@ -141,9 +140,72 @@ async def test_a_camera_and_then_a_shared_screen_are_shown_to_the_model_few_and_
     assert report.is_clean
 
 
+@pytest.mark.parametrize("color", [RED, BLUE, (255, 255, 255), (0, 0, 0), (30, 200, 120)])
+@pytest.mark.parametrize("size", [(640, 480), (33, 17)])
+def test_a_decoded_picture_has_the_colours_of_a_conversion(color: tuple[int, int, int], size: tuple[int, int]) -> None:
+    width, height = size
+    pixels = rtc.VideoFrame(width, height, rtc.VideoBufferType.RGBA, bytearray(bytes((*color, 255)) * width * height))
+    decoded, thumbnail = encode(pixels.convert(rtc.VideoBufferType.I420), 1024)
+    assert (decoded.width, decoded.height) == size
+    assert all(abs(a - b) <= 6 for a, b in zip(color_of(decoded), color, strict=True))
+    assert len(thumbnail) == 32 * 32
+
+
 def test_a_picture_is_made_smaller_and_never_larger() -> None:
-    small, large = encode(frame_of(RED), 64), encode(frame_of(BLUE), 4000)
+    (small, small_thumbnail), (large, thumbnail) = encode(frame_of(RED), 64), encode(frame_of(BLUE), 4000)
+    assert len(small_thumbnail) == len(thumbnail) == 32 * 32
     assert (small.width, small.height, small.media_type) == (64, 48, "image/jpeg")
     assert (large.width, large.height) == (WIDTH, HEIGHT)
     assert is_near(color_of(small), RED)
     assert is_near(color_of(large), BLUE)
+
+
+@pytest.mark.both_servers
+async def test_a_cascade_sees_the_screen_that_was_shared_when_the_caller_asks(
+    room_server: RoomEndpoint, room_name: str
+) -> None:
+    llm = ScriptedLLM("It is red.", "It is blue.", capabilities=LLMCapabilities(supports_images=True))
+    options = RoomOptions(video_input=VideoInputOptions(source="screen", fps=4.0, max_size=160, max_turn_images=2))
+
+    async with (
+        connected(room_server, room_name, "agent", "agent") as agent_room,
+        connected(room_server, room_name, "caller") as caller_room,
+    ):
+        pipeline = CascadingPipeline(stt=ScriptedSTT(), llm=llm, tts=ScriptedTTS())
+        session = AgentSession[None](Agent("Look."), pipeline)
+        answered = Watched()
+        session.on("turn_completed", lambda _: answered.changed())
+        await session.start(agent_room, room_options=options)
+
+        async def ask(text: str) -> list[tuple[int, int, int]]:
+            turns = len(session.turns)
+            await caller_room.local_participant.send_text(text, topic="lk.chat")
+            await answered.until(lambda: len(session.turns) > turns)
+            message = llm.requests[-1].context.messages("user")[-1]
+            assert {(image.width, image.height) for image in message.images} <= {(160, 120)}
+            return [color_of(image) for image in message.images]
+
+        def sees(color: tuple[int, int, int]) -> bool:
+            return any(is_near(color_of(one), color) for one in session.input.frames())
+
+        async def shown(color: tuple[int, int, int]) -> None:
+            with anyio.fail_after(15):
+                while not sees(color):  # noqa: ASYNC110 - a new picture is no event
+                    await anyio.sleep(0.1)
+
+        try:
+            async with showing(caller_room, BLUE, rtc.TrackSource.SOURCE_CAMERA):
+                async with showing(caller_room, RED, rtc.TrackSource.SOURCE_SCREENSHARE):
+                    await shown(RED)
+                    await anyio.sleep(1.0)  # the same picture, fifteen times a second
+                    colors = await ask("Which colour is it?")
+                assert len(colors) == 1
+                assert is_near(colors[0], RED)
+            async with showing(caller_room, BLUE, rtc.TrackSource.SOURCE_SCREENSHARE):
+                await shown(BLUE)
+                colors = await ask("And now?")
+            assert len(colors) == 1
+            assert is_near(colors[0], BLUE)
+        finally:
+            report = await session.close()
+    assert report.is_clean

@@ -18,8 +18,8 @@ from kit.e2e.room_endpoint import RoomEndpoint
 from kit.e2e.worker_process import WorkerProcess
 from kit.e2e.worker_tap import WorkerTap
 from kit.e2e.working import Working
-from vivavoce.agents.job import get_job_context
-from vivavoce.agents.worker.job import JobContext
+from vivavoce.agents.job import JobContext, get_job_context, required_job
+from vivavoce.agents.worker.executors.options import TaskExecution
 from vivavoce.agents.worker.options import WorkerOptions
 from vivavoce.agents.worker.worker import Worker
 from vivavoce.pipelines.core.errors import RoomError, WorkerError
@@ -41,7 +41,8 @@ def _worker(
     server: RoomEndpoint, entrypoint: Entrypoint, *, agent_name: str = "", url: str = "", **options: object
 ) -> Worker:
     account = {"url": url or server.url, "api_key": server.api_key, "api_secret": server.api_secret}
-    return Worker(entrypoint, agent_name=agent_name, options=WorkerOptions(**account, **options))  # type: ignore[arg-type]
+    given = WorkerOptions(executor=TaskExecution(), **(account | options))  # type: ignore[arg-type]
+    return Worker(entrypoint, agent_name=agent_name, options=given)
 
 
 def _dispatch(agent_name: str, metadata: str = "") -> RoomConfiguration:
@@ -101,7 +102,7 @@ async def test_shutdown_runs_the_callbacks_in_the_room_then_leaves_and_reports_s
             order.append(f"callback: {reason}, connected: {ctx.room.isconnected()}")
 
         await ctx.connect()
-        ctx.attach_session(close_session)
+        required_job().attach_session(close_session)
         ctx.add_shutdown_callback(note)
         await ctx.wait_for_participant("caller")
         contexts.put_nowait(ctx)
@@ -223,9 +224,9 @@ async def test_a_wrong_secret_ends_the_worker_at_once_and_says_whose_fault_it_is
     async def entrypoint(ctx: JobContext) -> None:
         raise RoomError("no job can come")
 
-    options = WorkerOptions(url=room_server.url, api_key=room_server.api_key, api_secret="wrong" * 8)
+    worker = _worker(room_server, entrypoint, api_secret="wrong" * 8)
     with anyio.fail_after(LIMIT), pytest.raises(WorkerError, match="refused API key .* with status 401"):
-        await Worker(entrypoint, options=options).run()
+        await worker.run()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -42,7 +42,7 @@ def output(call_id: str, text: str = "ok", name: str = "book", **fields: Any) ->
     return FunctionCallOutput(call_id=call_id, name=name, output=text, **fields)
 
 
-def told(items: Any) -> list[str]:
+def outline(items: Any) -> list[str]:
     """Return the items as short texts: words, "call:a", "out:a", types of the others."""
     shown = []
     for item in items:

@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio
 
 from vivavoce.agents import Agent, function_tool
-from vivavoce.agents.job import CloseCall, JobInfo, WaitForClose
-from vivavoce.agents.testing import ScriptedLLM, ScriptedRealtimeModel, ScriptedSTT, ScriptedTTS, ScriptedVAD
+from vivavoce.agents.cli.console.job import ConsoleJob
+from vivavoce.agents.job import JobInfo, job_scope
+from vivavoce.agents.testing import (
+    ScriptedLLM,
+    ScriptedRealtimeModel,
+    ScriptedSTT,
+    ScriptedTTS,
+    ScriptedVAD,
+    VirtualClock,
+)
+from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.pipelines.cascading import CascadingPipeline
 from vivavoce.pipelines.llm.tools import ToolCall
 from vivavoce.pipelines.pipeline import Pipeline
@@ -36,14 +49,10 @@ def realtime() -> Pipeline:
     return RealtimePipeline(ScriptedRealtimeModel([LOOK_UP], "Found it.", capabilities=capabilities), vad=ScriptedVAD())
 
 
-class Job:
-    """A running job, as far as logs look at it."""
-
-    def __init__(self, name: str) -> None:
-        self.job = JobInfo(id=name, room="r")
-
-    def attach_session(self, close: CloseCall) -> None:
-        """It ends after its sessions."""
-
-    def session_begins(self, wait_closed: WaitForClose) -> None:
-        """It does not end with its sessions."""
+@asynccontextmanager
+async def in_job(name: str) -> AsyncIterator[None]:
+    """Run the block in a job without a room, which ends with it."""
+    async with anyio.create_task_group() as tasks:
+        job = ConsoleJob(JobInfo(id=name, room="r"), LocalTransport(VirtualClock()), shared={}, tasks=tasks)
+        with job_scope(job):
+            yield

@@ -18,8 +18,9 @@ from opentelemetry.trace import StatusCode
 
 from docs import telemetry_reference as reference
 from vivavoce.agents.records import SessionReport
+from vivavoce.agents.telemetry.destination import job_telemetry
 from vivavoce.agents.telemetry.options import TelemetryOptions
-from vivavoce.agents.telemetry.telemetry import Telemetry, job_telemetry
+from vivavoce.agents.telemetry.telemetry import Telemetry, TelemetryControl
 from vivavoce.pipelines.testing.virtual_time import EPOCH
 
 OUTLIVES = {"tool", "tts", "llm", "attempt", "flow", "hook"}
@@ -81,7 +82,7 @@ class Watching:
     @contextmanager
     def everywhere(self) -> Iterator[None]:
         """Sessions without telemetry of their own report here, as the sessions of a worker's jobs do."""
-        token = job_telemetry.set(self.telemetry)
+        token = job_telemetry.set(TelemetryControl.of(self.telemetry))
         try:
             yield
         finally:

@@ -66,8 +66,16 @@ def test_without_a_model_it_says_and_takes_a_flow_but_does_not_reply() -> None:
     assert (can.can_listen, can.can_say, can.can_reply, can.takes_flow) == (False, True, False, True)
 
 
-def test_without_a_voice_it_only_listens() -> None:
+def test_without_a_voice_a_model_answers_in_text() -> None:
     can = CascadingPipeline(stt=ScriptedSTT(), llm=ScriptedLLM()).capabilities
+    assert (can.can_listen, can.can_say, can.can_reply, can.takes_flow) == (True, True, True, True)
+    assert not can.speaks
+    can = CascadingPipeline(llm=ScriptedLLM()).capabilities
+    assert (can.can_listen, can.can_say, can.speaks) == (False, True, False)
+
+
+def test_without_voice_and_model_it_only_listens() -> None:
+    can = CascadingPipeline(stt=ScriptedSTT()).capabilities
     assert (can.can_listen, can.can_say, can.can_reply, can.takes_flow) == (True, False, False, False)
 
 
@@ -84,8 +92,8 @@ def test_a_turn_detector_that_needs_text_is_refused_without_an_stt() -> None:
 
 
 def test_an_empty_pipeline_and_a_wrong_component_are_refused() -> None:
-    with pytest.raises(ConfigurationError, match="an stt or a tts"):
-        CascadingPipeline(llm=ScriptedLLM())
+    with pytest.raises(ConfigurationError, match="an stt, an llm or a tts"):
+        CascadingPipeline(vad=ScriptedVAD())
     with pytest.raises(ConfigurationError, match=r"stt must be an instance of STT.*call the class"):
         CascadingPipeline(stt=ScriptedSTT)  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="tts must be an instance of TTS"):

@@ -6,6 +6,7 @@ import anyio
 import pytest
 
 from vivavoce.agents import Agent
+from vivavoce.agents.events import ErrorOccurred
 from vivavoce.agents.testing import SessionHarness
 from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError, ProviderConnectionError
 from vivavoce.pipelines.realtime import RealtimePipeline
@@ -35,6 +36,11 @@ def test_a_conversation_goes_on_with_the_next_model_which_is_told_what_was_said(
     harness.expect_outcomes("completed", "completed")
     told = [message.content for message in second.connections[0].setup.history.messages()]
     assert told == ["hello", "One."]
+    before, after = harness.session.turns
+    assert before.fallbacks == ()
+    assert [(one.component, one.successor) for one in after.fallbacks] == [("realtime_model", "scripted")]
+    lost, passed_over = harness.recording.of(ErrorOccurred)
+    assert {lost.successor, passed_over.successor} == {"", "scripted"}
 
 
 def test_a_model_that_failed_is_passed_over_for_a_while_and_then_comes_first_again() -> None:
@@ -110,3 +116,10 @@ def test_a_model_that_hangs_is_passed_over_within_the_time_that_a_session_has_to
     harness.caller.makes_noise(10.5, 11.0)
     harness.run(until=16.0)
     harness.expect_outcomes("completed")
+
+
+def test_a_model_without_a_list_is_refused() -> None:
+    with pytest.raises(
+        ConfigurationError, match=r"members of a fallback \(realtime_model\) as a list of RealtimeModel"
+    ):
+        FallbackRealtime(ScriptedRealtimeModel())  # type: ignore[arg-type]

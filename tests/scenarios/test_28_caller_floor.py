@@ -22,7 +22,7 @@ from vivavoce.pipelines.llm.chat_context import ChatMessage
 from vivavoce.pipelines.llm.tools import ToolCall
 
 
-def told(harness: SessionHarness, request: int) -> str:
+def request_text(harness: SessionHarness, request: int) -> str:
     """Return all text in that request to the model, except the tools."""
     asked = harness.llm.requests[request]
     texts = [item.content for item in asked.context.items if isinstance(item, ChatMessage)]
@@ -49,7 +49,7 @@ def test_a_timers_say_waits_for_the_caller_and_is_heard_before_the_answer() -> N
         *("closing", "closed"),
     ]
     assert dict(agent[:5])["speaking"] >= 2.9
-    assert "Two minutes left." in told(harness, 0)
+    assert "Two minutes left." in request_text(harness, 0)
 
 
 def test_a_greeting_waits_for_a_caller_who_speaks_first() -> None:
@@ -169,7 +169,7 @@ def test_what_a_hook_says_is_heard_before_the_answer_awaited_or_not(way: str) ->
     )
     first, second = [at for who, state, at in harness.states if (who, state) == ("agent", "speaking")]
     assert first == pytest.approx(2.1, abs=0.05)
-    assert "Let me think about that." in told(harness, 0)
+    assert "Let me think about that." in request_text(harness, 0)
     assert second - first < 2.0
 
 

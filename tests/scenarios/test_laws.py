@@ -364,6 +364,20 @@ class Call:
         endpointing=EndpointingOptions(max_turn_words=2),
     ),
 )
+@example(  # ended before its words came, which are recognised before the VAD is sure of the speech
+    plan=[
+        Action("says", 0.1, 1, 0.4, guessed="all"),
+        Action("commits", 0.1, 1, 0.1),
+    ],
+    script=[[0.0]] * 30,
+    setting=Setting(
+        ahead="nothing",
+        has_words=False,
+        wake_up=None,
+        window=None,
+        endpointing=EndpointingOptions(mode="manual"),
+    ),
+)
 def test_whatever_happens_the_laws_of_a_session_hold(
     plan: list[Action], script: list[list[StepItem]], setting: Setting
 ) -> None:

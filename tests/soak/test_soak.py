@@ -1,8 +1,9 @@
 """Soak: twenty sessions at a time on the real clock with random actions, without growth, stuck states or lost words.
 
-In CI a minute. By hand for longer, with a figure a minute: `VIVAVOCE_SOAK_SECONDS=1800 pytest tests/soak -s`. A failing
-run names its seed and the failing session's trace. `VIVAVOCE_SOAK_SEED=…` draws the same sessions again (times are
-real, so they never run quite the same way); `VIVAVOCE_TRACE=folder` keeps traces of failing sessions in that folder.
+In CI half a minute. By hand for longer, with a figure a minute: `VIVAVOCE_SOAK_SECONDS=1800 pytest tests/soak -s`. A
+failing run names its seed and the failing session's trace. `VIVAVOCE_SOAK_SEED=…` draws the same sessions again (times
+are real, so they never run quite the same way); `VIVAVOCE_TRACE=folder` keeps traces of failing sessions in that
+folder.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import pytest
 
 from kit.soak.run import Soak
 
-SECONDS = float(os.environ.get("VIVAVOCE_SOAK_SECONDS", "60"))
+SECONDS = float(os.environ.get("VIVAVOCE_SOAK_SECONDS", "30"))
 SEATS = int(os.environ.get("VIVAVOCE_SOAK_SEATS", "20"))
 WARM_UP = min(300.0, SECONDS / 3)
 """Of those seconds, until the first measurement; single imports and caches are done by then."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from vivavoce.pipelines.io import AudioSink, SinkCapabilities
@@ -44,3 +45,12 @@ class RecordedSink(AudioSink):
         if self._listener is not None:
             self._listener.cleared(dropped)
         return dropped
+
+    def flush(self) -> None:
+        self._sink.flush()
+
+    def when_playing(self, callback: Callable[[], None]) -> None:
+        self._sink.when_playing(callback)
+
+    def when_cleared(self, callback: Callable[[int], None]) -> None:
+        self._sink.when_cleared(callback)

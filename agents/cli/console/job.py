@@ -7,8 +7,7 @@ from typing import Any
 
 from anyio.abc import TaskGroup
 
-from vivavoce.agents.job import JobInfo
-from vivavoce.agents.worker.job import JobControl
+from vivavoce.agents.job import JobControl, JobInfo
 from vivavoce.pipelines.io import Transport
 
 
@@ -31,7 +30,7 @@ class ConsoleJob(JobControl):
     """
 
     def __init__(self, job: JobInfo, transport: Transport, *, shared: dict[str, Any], tasks: TaskGroup) -> None:
-        super().__init__(job, url="", token="", shared=shared, tasks=tasks)
+        super().__init__(job, shared=shared, tasks=tasks)
         self._transport = transport
 
     @property

@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -21,14 +22,14 @@ from vivavoce.agents.cli.console.keys import keys
 from vivavoce.agents.cli.console.lines import Lines, typed_lines
 from vivavoce.agents.cli.console.view import ConsoleView
 from vivavoce.agents.cli.live.follow import LocalWatch
-from vivavoce.agents.job import JobInfo, watch_scope
+from vivavoce.agents.job import JobContext, JobInfo, watch_scope
 from vivavoce.agents.session.session import AgentSession
 from vivavoce.agents.states import AgentState, UserState
 from vivavoce.agents.transports.console.transport import ConsoleTransport
 from vivavoce.agents.transports.console.typed import TypedTransport
 from vivavoce.agents.transports.console.wav import WavEnds
-from vivavoce.agents.worker.job import JobContext
 from vivavoce.agents.worker.run import JobRun
+from vivavoce.agents.worker.worker import shared_parts
 from vivavoce.pipelines.core.errors import SessionError, VoiceError
 from vivavoce.pipelines.core.ids import new_id
 
@@ -80,12 +81,13 @@ class Conversation:
             if self._app.note:
                 self._view.note(self._app.note)
             try:
-                await worker.prewarm()
+                await shared_parts(worker).warm()
                 async with anyio.create_task_group() as tasks:
                     job = ConsoleJob(
                         JobInfo(id=new_id("job"), room=ROOM), self._transport, shared=worker.shared, tasks=tasks
                     )
-                    self._run = run = JobRun(job, self._entrypoint, worker.options, tasks)
+                    options = replace(worker.options, crash_safety=None)  # no worker could dispatch the call again
+                    self._run = run = JobRun(job, self._entrypoint, options, tasks)
                     tasks.start_soon(self._obey_signals)
                     for beside in self._beside():
                         tasks.start_soon(beside)
@@ -94,7 +96,7 @@ class Conversation:
                     tasks.cancel_scope.cancel()
             finally:
                 with CancelScope(shield=True):
-                    await worker.close_shared()
+                    await shared_parts(worker).aclose()
         if self._error is not None:
             raise self._error
         if run.error:

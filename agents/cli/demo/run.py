@@ -28,6 +28,7 @@ from vivavoce.agents.cli.demo.switchboard import Call, Switchboard
 from vivavoce.agents.cli.live.view import View
 from vivavoce.agents.cli.report_command import write_page
 from vivavoce.agents.records import SessionReport, TurnRecord
+from vivavoce.agents.worker.executors.options import TaskExecution
 from vivavoce.agents.worker.options import WorkerOptions
 from vivavoce.agents.worker.worker import Worker
 from vivavoce.pipelines.core.errors import ConfigurationError, RoomError
@@ -129,7 +130,14 @@ class Demo:
     async def _work(self, place: Place, board: Switchboard) -> None:
         """Run the worker. A signal first ends the work beside it, then its calls, in order."""
         options = WorkerOptions(
-            url=place.url, api_key=place.api_key, api_secret=place.api_secret, max_retry=2, entrypoint_timeout=1.0
+            url=place.url,
+            api_key=place.api_key,
+            api_secret=place.api_secret,
+            executor=TaskExecution(),
+            max_retry=2,
+            crash_safety=None,
+            healing=False,
+            entrypoint_timeout=1.0,
         )
         worker = Worker(board.entrypoint, agent_name=place.agent_name, options=options)
         async with anyio.create_task_group() as tasks:

@@ -18,8 +18,8 @@ from vivavoce.agents.transports.options import RoomOptions
 
 if TYPE_CHECKING:
     from vivavoce.agents.cli.live.view import View
+    from vivavoce.agents.job import JobContext
     from vivavoce.agents.records import SessionReport
-    from vivavoce.agents.worker.job import JobContext
     from vivavoce.pipelines.pipeline import Pipeline
 
 PARTICIPANT_GRACE = 0.5

@@ -25,9 +25,11 @@ from vivavoce.agents.cli.dev.stage import Stage
 from vivavoce.agents.cli.dev.wire import Message, Speaker
 from vivavoce.agents.cli.running import configure_logging, ignore_short_secrets
 from vivavoce.agents.job import JobInfo
-from vivavoce.agents.worker.executor import TaskExecutor
+from vivavoce.agents.worker.effects import JobEnded
+from vivavoce.agents.worker.executors.options import TaskExecution
+from vivavoce.agents.worker.executors.task import TaskExecutor
 from vivavoce.agents.worker.protocol import JobAssigned
-from vivavoce.agents.worker.worker import Worker
+from vivavoce.agents.worker.worker import Worker, shared_parts
 from vivavoce.pipelines.core.errors import VoiceError, describe, first_error, own_traceback
 from vivavoce.pipelines.core.process_end import run_process
 
@@ -64,6 +66,9 @@ class Child:
             url=request.url,
             api_key=request.api_key,
             api_secret=request.api_secret,
+            crash_safety=None,  # a conversation moves from process to process by itself here
+            healing=False,  # and so do the agents, under names of their own
+            executor=TaskExecution(),  # this process is one that `vivavoce dev` replaces
             entrypoint_timeout=min(options.entrypoint_timeout, ENTRYPOINT_LIMIT),
         )
         name = app.worker.agent_name if request.agent_name is None else request.agent_name
@@ -77,7 +82,7 @@ class Child:
         Raises:
             VoiceError: The worker cannot do its work.
         """
-        await self._worker.prewarm()
+        await shared_parts(self._worker).warm()
         async with anyio.create_task_group() as tasks:
             await tasks.start(self._direct.run, self._ended)
             self._speaker.tell("loaded", note=self._note)
@@ -90,7 +95,7 @@ class Child:
             await self._end_taken()
             tasks.cancel_scope.cancel()
         with anyio.CancelScope(shield=True):
-            await self._worker.close_shared()
+            await shared_parts(self._worker).aclose()
 
     async def _obey(self, message: Message, tasks: TaskGroup) -> None:
         match message["is"]:
@@ -110,8 +115,8 @@ class Child:
     async def _work(self, *, task_status: anyio.abc.TaskStatus[None]) -> None:
         await self._worker.run(task_status=task_status)
 
-    def _ended(self, job_id: str, error: str) -> None:
-        self._taken.pop(job_id).set()
+    def _ended(self, job: JobEnded) -> None:
+        self._taken.pop(job.job_id).set()
 
     async def _end_taken(self) -> None:
         with anyio.move_on_after(JOBS_END_LIMIT):

@@ -11,7 +11,8 @@ import anyio
 from vivavoce.agents.cli.demo.place import Place
 from vivavoce.agents.cli.dev.agent_process import AgentProcess
 from vivavoce.agents.cli.dev.wire import Message
-from vivavoce.agents.cli.direct import agent_token
+from vivavoce.agents.server_access import Credentials
+from vivavoce.agents.worker.agent_token import agent_token
 from vivavoce.agents.worker.options import AgentPermissions
 from vivavoce.pipelines.core.errors import WorkerError
 
@@ -73,7 +74,8 @@ async def _move(room: str, old: AgentProcess, new: AgentProcess, place: Place, n
 
 def _taking(job: dict[str, Any], new: AgentProcess, place: Place) -> dict[str, Any]:
     # Another identity than before: with the same one the server would remove the old agent from the room too early.
-    token = agent_token(place, job["room"], f"agent-{job['id']}-{new.number}", AgentPermissions())
+    account = Credentials(url=place.url, api_key=place.api_key, api_secret=place.api_secret)
+    token = agent_token(account, job["room"], f"agent-{job['id']}-{new.number}", AgentPermissions())
     return {"job": job, "token": token}
 
 

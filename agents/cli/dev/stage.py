@@ -15,12 +15,11 @@ from vivavoce.agents import events
 from vivavoce.agents.agent import Agent
 from vivavoce.agents.cli.dev.wire import Message, Speaker
 from vivavoce.agents.cli.live.follow import follow
-from vivavoce.agents.job import Conversation, JobInfo, watch_scope
+from vivavoce.agents.job import Conversation, JobContext, JobInfo, Keep, watch_scope
 from vivavoce.agents.records import TurnRecord
 from vivavoce.agents.session.session import AgentSession
 from vivavoce.agents.states import AgentState, CloseReason, UserState
-from vivavoce.agents.worker.executor import Entrypoint
-from vivavoce.agents.worker.job import JobContext
+from vivavoce.agents.worker.executors.executor import Entrypoint
 from vivavoce.pipelines.core.errors import ConfigurationError, SessionError, describe
 
 logger = logging.getLogger(__name__)
@@ -133,6 +132,10 @@ class Call:
             await self._came.wait()
             return None if self._coming is None else self._fitting(self._coming)
         raise SessionError(f"the conversation did not come within {GO_ON_LIMIT:g} s")
+
+    def keeper(self, room: str) -> Keep | None:
+        """Return None: conversations are handed over, and not kept for a crash."""
+        return None
 
     def go_on(self, conversation: Conversation | None) -> None:
         """The old session has let go."""

@@ -13,8 +13,8 @@ from vivavoce.agents.cli.environment import masked
 from vivavoce.agents.cli.running import own_version
 
 OLDEST_PYTHON = (3, 11)
-FOR_DEVELOPERS = frozenset({"dev", "mutate"})
-"""Extras without a use for users."""
+WITHOUT_USE = frozenset({"dev", "mutate", "redis"})
+"""Extras without a use for users: for developers, or for parts that sessions do not use yet."""
 
 PROVIDER_KEYS: Mapping[str, tuple[str, ...]] = {
     "openai": ("OPENAI_API_KEY",),
@@ -65,7 +65,7 @@ def needs() -> dict[str, list[str]]:
     needed: dict[str, list[str]] = {"": []}
     for line in lines:
         match = _REQUIREMENT.match(line)
-        if match is None or match["name"] == "vivavoce" or match["extra"] in FOR_DEVELOPERS:
+        if match is None or match["name"] == "vivavoce" or match["extra"] in WITHOUT_USE:
             continue
         needed.setdefault(match["extra"] or "", []).append(match["name"])
     return needed

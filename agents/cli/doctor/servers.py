@@ -12,6 +12,7 @@ import anyio
 
 from vivavoce.agents.cli.doctor.findings import Finding, Health
 from vivavoce.agents.cli.environment import masked
+from vivavoce.agents.server_access import why_unreachable
 from vivavoce.agents.telemetry.export.endpoints import SCHEMES, named_protocol, without_secrets
 from vivavoce.agents.telemetry.options import is_disabled
 from vivavoce.pipelines.core.clock import LoopClock
@@ -186,5 +187,5 @@ def _http(server: str) -> str:
     return server.replace("ws", "http", 1)
 
 
-def _words(error: BaseException) -> str:
-    return f"no answer within {LIMIT:g} s" if isinstance(error, TimeoutError) else (str(error) or type(error).__name__)
+def _words(error: Exception) -> str:
+    return f"no answer within {LIMIT:g} s" if isinstance(error, TimeoutError) else why_unreachable(error)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from vivavoce.agents import events
-from vivavoce.agents.job import Conversation
+from vivavoce.agents.job import Conversation, Keep
 from vivavoce.agents.session.session import AgentSession
 from vivavoce.agents.states import AgentState, UserState
 from vivavoce.pipelines.llm.chat_context import ChatMessage
@@ -58,6 +58,10 @@ class LocalWatch:
 
     async def take_over(self, check: Callable[[Conversation], object]) -> Conversation | None:
         """Return None: there is no conversation to continue."""
+        return None
+
+    def keeper(self, room: str) -> Keep | None:
+        """Return None: the conversation is not kept for a crash."""
         return None
 
 

@@ -51,9 +51,10 @@ class SessionClose:
     async def run(self) -> None:
         """Run the steps, note the event `closed`, and write the report and the telemetry of the session."""
         parts, closing = self._parts, self._context.closing
+        parts.tasks.close()
         parts.handoffs.close()
         self._sequence = sequence = CloseSequence(self._context, parts.options.close_timeout)
-        parts.pipelines.close(sequence.note)
+        parts.pipelines.close()
         with self._context.observer.phase("close"):
             steps = await sequence.run(self._steps(sequence))
         self._loop.step(i.SessionClosed())
@@ -72,6 +73,7 @@ class SessionClose:
     async def run_unstarted(self, reason: CloseReason) -> None:
         """Close a session that was not started: no part is open, and only the event `closed` is noted."""
         self.report = CloseReport(reason=reason.value, seconds=0.0)
+        self._parts.tasks.close()
         self._parts.handoffs.close()
         self._parts.pipelines.close()
         self._context.closing.ended.set()
@@ -94,6 +96,7 @@ class SessionClose:
             self.report = CloseReport(reason=reason, seconds=0.0, error="the close was broken off")
         self._context.closing.ended.set()  # first: a fault below must not leave callers of `close()` waiting
         self._loop.end()
+        self._context.stage_observers.close()
         if self._parts.trace is not None:
             self._parts.trace.close()
 
@@ -133,8 +136,8 @@ class SessionClose:
         if (opened := self._start.open_run) is not None:
             name, run = opened
             steps.append((name, run.wait))
-        if parts.handoffs.entering is not None:
-            steps.append(("on_enter", parts.handoffs.entering.wait))
+        if parts.handoffs.is_entering:
+            steps.append(("on_enter", parts.handoffs.entered))
         if caller.has_transport:
             steps.append(("input", caller.stop_input))
             if parts.wake_up_call.is_running:
@@ -152,7 +155,7 @@ class SessionClose:
             steps.append(("mcp", parts.setup.servers.aclose))
         steps.append(("pipeline", parts.pipelines.aclose))
         steps.append(("agent cleanup", partial(sequence.side_by_side, parts.handoffs.cleanups())))
-        steps.append(("handlers", partial(self._end_handlers, sequence)))
+        steps.append(("handlers", self._end_handlers))
         feed = parts.history.feed
         if feed is not None and feed.is_open:  # after all steps that may still add to the history
             steps.append(("history sink", feed.aclose))
@@ -192,13 +195,13 @@ class SessionClose:
             self._context.closing.refuse_calls()
             self._loop.step(i.SessionClosing())
 
-    async def _end_handlers(self, sequence: CloseSequence) -> None:
+    async def _end_handlers(self) -> None:
         hooks = self._context.hooks
         try:
             await hooks.wait_idle()
         finally:
             for name in hooks.running:
-                sequence.note(SessionError(f"an async handler of {name!r} was still at work"))
+                self._context.closing.note(SessionError(f"an async handler of {name!r} was still at work"))
             hooks.cut()
 
     async def _close_room_audio(self) -> None:

@@ -34,7 +34,7 @@ class CloseSequence:
         self._context = context
         self._budget = budget
         self._began = context.clock.now()
-        self._reported: list[Exception] = []
+        context.closing.begin()
 
     @property
     def seconds(self) -> float:
@@ -46,10 +46,6 @@ class CloseSequence:
         """The rest of the budget."""
         return max(0.0, self._budget - self.seconds)
 
-    def note(self, error: Exception) -> None:
-        """Blame the running step for an error that a part of the session has reported."""
-        self._reported.append(error)
-
     async def side_by_side(self, calls: Sequence[Callable[[], Awaitable[None]]]) -> None:
         """Make `calls`, the application's, in the running step. The error of one is noted, and all run to their end."""
 
@@ -57,7 +53,7 @@ class CloseSequence:
             try:
                 await Run(self._context.hooks, "close step", "it").make(call)
             except Exception as error:  # noqa: BLE001 - user code: a failure must not cost the others their cleanup
-                self.note(error)
+                self._context.closing.note(error)
 
         async with anyio.create_task_group() as group:
             for call in calls:
@@ -77,7 +73,7 @@ class CloseSequence:
             )
             await run.finish(unwind)
             raised = [run.error] if run.error is not None and run.error is not run.late else []
-            errors = [*raised, *self._reported]
+            errors = [*raised, *self._context.closing.take_errors()]
             for error in errors:
                 watch.failed(error)
         problems = [describe(error) for error in errors]
@@ -86,7 +82,6 @@ class CloseSequence:
             problems.insert(0, f"did not end within {limit:.2f} s{stubborn}")
         for error in raised:
             logger.debug("Closing: %s failed", name, exc_info=error)
-        self._reported = []
         if problems:
             logger.warning("Closing: %s: %s", name, "; ".join(problems))
         return CloseStep(name=name, seconds=self._context.clock.now() - started, error="; ".join(problems))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from vivavoce.agents.agent import Agent, AgentControl, EmptyReply
-from vivavoce.agents.core.hooks import Hooks
+from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.core.speech_handle import SpeechControl
 from vivavoce.agents.speech.request import SpeechRequest
 from vivavoce.agents.turn.inputs import SpeechRequested, TurnInput
@@ -27,8 +27,8 @@ class LastWords:
         limit: Seconds for one call of the hook while the session speaks nothing.
     """
 
-    def __init__(self, hooks: Hooks, *, apology: str, limit: float) -> None:
-        self._hooks = hooks
+    def __init__(self, context: SessionContext, *, apology: str, limit: float) -> None:
+        self._context = context
         self._apology = apology
         self._limit = limit
         self.is_apology_due = False
@@ -55,7 +55,9 @@ class LastWords:
     def reply_was_empty(self, agent: Agent, empty: EmptyReply) -> None:
         """Call the agent's hook beside the conversation, so that it may say something and await it."""
         if AgentControl.of(agent).overrides("on_empty_reply"):
-            self._hooks.start("callback", NAME, partial(_call, agent, empty), self._limit, "while quiet")
+            context = self._context
+            watch = context.observer.hook(NAME, turn_id=empty.turn_id)
+            context.hooks.start("callback", NAME, partial(_call, agent, empty), self._limit, "while quiet", watch=watch)
 
 
 async def _call(agent: Agent, empty: EmptyReply) -> None:

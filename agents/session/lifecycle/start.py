@@ -99,6 +99,7 @@ class SessionStart:
             snapshot = await self._result_of("take over", take_over)
             self._begin(snapshot)
             parts.caller.end_wait()
+        parts.checkpoints.open()
         self.has_entered = True
         if snapshot is None:
             with watched("on_enter"):
@@ -106,6 +107,7 @@ class SessionStart:
         else:
             parts.handoffs.resume()
         self._loop.step(i.SessionStarted())
+        parts.checkpoints.turn_over()
         self._context.log.note(ev.Started)
         self._context.log.flush()
 
@@ -157,19 +159,21 @@ class SessionStart:
         return results[0]
 
     async def _end_of(self, name: str, run: Run) -> None:
-        """Wait for the end of a run. It is cut with the start, which does not wait for its end then.
+        """Wait for the end of a run, or until it waits for a task. It is cut with the start, which does not wait then.
 
         Raises:
             BaseException: The error of the run.
         """
         self._waits_for = (name, run)
         try:
-            await run.wait()
+            await run.wait_or_let_go()
         finally:
-            if not run.is_over:
+            if not (run.is_over or run.is_let_go):
                 run.cut()
                 run.leave_behind()
-        if run.error is not None and run.late is None:  # a handoff that waited for `on_enter` has reported its limit
+        if (
+            run.error is not None and run.late is None and not run.is_let_go
+        ):  # a handoff that waited for `on_enter` has reported its limit
             raise run.error
 
     @property

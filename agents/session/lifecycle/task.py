@@ -18,6 +18,7 @@ from typing import Any
 
 import anyio
 
+from vivavoce.agents.core.call_site import SessionSite, call_site
 from vivavoce.agents.history.snapshot import Snapshot
 from vivavoce.agents.records import CloseReport
 from vivavoce.agents.session.lifecycle.close import SessionClose
@@ -29,6 +30,7 @@ from vivavoce.agents.telemetry.facts import session_facts
 from vivavoce.agents.telemetry.logs.logs import log_session
 from vivavoce.agents.transports.options import RoomOptions
 from vivavoce.pipelines.core.errors import SessionClosedError, describe, first_error
+from vivavoce.pipelines.core.incidents import on_fallback
 
 logger = logging.getLogger(__name__)
 
@@ -70,9 +72,11 @@ class SessionLifecycle:
 
     async def main(self, connect: Connect, room_options: RoomOptions, resumed: Snapshot | TakeOver | None) -> None:
         """Start, wait for the request of the close, close. It outlives the close only for code that clings."""
+        call_site.set(SessionSite(self._context.session))
         log_session(self._context.id, captures_content=self._parts.options.capture_content)
         try:
-            with self._context.observer.session(self._facts):
+            with self._context.observer.session():
+                on_fallback.set(self._parts.records.fell_back)
                 await self._live(connect, room_options, resumed)
         except Exception as error:  # noqa: BLE001 - no caller awaits the session's task for its result
             logger.error("The session ended by an error: %s", describe(error))
@@ -102,7 +106,8 @@ class SessionLifecycle:
                     await self._close.settle()
                 group.cancel_scope.cancel()
 
-    def _facts(self) -> Mapping[str, Any]:
+    def facts(self) -> Mapping[str, Any]:
+        """Return the attributes of the session's span: its agent, pipeline, options and room."""
         parts, context = self._parts, self._context
         return session_facts(context.live.agent, parts.pipelines.pipeline, parts.options, context.log.room)
 

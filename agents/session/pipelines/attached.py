@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import anyio
 from anyio.abc import TaskGroup
@@ -13,7 +13,12 @@ from vivavoce.agents.core.service import Service
 from vivavoce.agents.history.history import HistoryControl
 from vivavoce.agents.session.lifecycle.preparing import Preparing
 from vivavoce.pipelines.llm.chat_context import ChatContext, ChatItem
-from vivavoce.pipelines.pipeline import Pipeline, PipelineConnection, PipelineContext, PipelineEvent
+from vivavoce.pipelines.pipeline import (
+    Pipeline,
+    PipelineConnection,
+    PipelineContext,
+    PipelineEvent,
+)
 
 
 class AttachedPipeline:
@@ -60,7 +65,25 @@ class AttachedPipeline:
                 history=self._copy_history,
             )
         )
-        self._service = Service("pipeline", self.connection.run, on_crash=lambda _, error: on_crash(self, error))
+        self._on_crash = on_crash
+        self._service = Service("pipeline", self.connection.run, on_crash=lambda _, error: self.crashed(error))
+        self._parts: list[Service] = []
+        """The parts of components that came later."""
+        self.is_lost = False
+        """Whether it was lost for good."""
+
+    def crashed(self, error: Exception) -> None:
+        """An exception has ended a part of it."""
+        self._on_crash(self, error)
+
+    def take(self, pipeline: Pipeline, parts: Sequence[Service]) -> None:
+        """It is the connection of `pipeline` from here on, and runs these parts too."""
+        self.pipeline, self.capabilities = pipeline, pipeline.capabilities
+        self._parts = [*(part for part in self._parts if not part.has_ended), *parts]
+
+    def lose(self) -> None:
+        """It is lost for good."""
+        self.is_lost = True
 
     def fail(self, error: Exception) -> None:
         """Keep the error by which it was lost for good."""
@@ -81,7 +104,7 @@ class AttachedPipeline:
 
     def bring_up_to_date(self, agent: Agent) -> None:
         """Send it the changes since it was opened, before it takes over."""
-        sent, items = self._sent or {}, self._history.copy().items
+        sent, items = self._sent or {}, self._history.for_model().items
         known = {item.id: item for item in items}
         is_changed = any(known.get(item_id) is not item for item_id, item in sent.items())
         self.connection.update(agent.instructions, agent.tools, is_history_changed=is_changed)
@@ -94,11 +117,12 @@ class AttachedPipeline:
     async def aclose(self) -> None:
         """End it; the caller bounds it."""
         try:
-            await self._service.stop()
+            for service in (*self._parts, self._service):
+                await service.stop()
         finally:
             await self.connection.aclose()
 
     def _copy_history(self) -> ChatContext:
-        history = self._history.copy()
+        history = self._history.for_model()
         self._sent = {item.id: item for item in history}
         return history

@@ -1,4 +1,4 @@
-"""PipelineChange, which `session.change_pipeline()` returns, and PipelineChangeControl, its only writer."""
+"""PipelineChange, which `change_pipeline()` and `change_component()` return, and PipelineChangeControl, its writer."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from vivavoce.agents.core.speech_handle import holds_floor
 from vivavoce.pipelines.core.errors import SessionError
 from vivavoce.pipelines.core.ids import new_id
 from vivavoce.pipelines.pipeline import Pipeline
+from vivavoce.pipelines.speech import ComponentSet
 
 PipelineChangeOutcome = Literal["completed", "failed", "cancelled"]
 
@@ -38,7 +39,7 @@ class PipelineChange:
 
     @property
     def pipeline(self) -> Pipeline:
-        """The new pipeline."""
+        """The new pipeline; of a changed component, the present one with the new component in it."""
         return self._control.pipeline
 
     @property
@@ -68,21 +69,34 @@ class PipelineChangeControl:
 
     Args:
         within: Seconds within which a moment of silence must come.
+        components: Those that take the place of the pipeline's that is in use when the change begins, which `pipeline`
+            is made of; None if `pipeline` is the application's.
+        is_override: Whether they are an agent's, and take the place of the session's own.
     """
 
-    def __init__(self, pipeline: Pipeline, within: float = 60.0) -> None:
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        within: float = 60.0,
+        components: ComponentSet | None = None,
+        *,
+        is_override: bool = False,
+    ) -> None:
         self.id = new_id("change")
         self.pipeline = pipeline
+        self.components = components
+        self.is_override = is_override
         self.within = within
         self.outcome: PipelineChangeOutcome | None = None
         self.error: Exception | None = None
         self.change = PipelineChange(self)
-        self._done = anyio.Event()
+        self.done = anyio.Event()
+        """Set when it has ended."""
 
     @property
     def is_done(self) -> bool:
         """Whether it has ended."""
-        return self._done.is_set()
+        return self.done.is_set()
 
     async def wait(self) -> None:
         """Wait for its end in application code.
@@ -95,10 +109,23 @@ class PipelineChangeControl:
                 f"the change to the {self.pipeline.name} pipeline cannot be awaited here: it happens after this code, "
                 "in the next silence; return from it"
             )
-        await self._done.wait()
+        await self.done.wait()
+
+    def begin_from(self, present: Pipeline, own: Pipeline) -> Pipeline:
+        """Return the pipeline to open, now that the change begins.
+
+        Args:
+            present: The pipeline in use.
+            own: The session's own, without the components of an agent.
+        Raises:
+            CapabilityError: The components do not go together with those of the pipeline.
+        """
+        if self.components is not None:
+            self.pipeline = (own if self.is_override else present).having(self.components)
+        return self.pipeline
 
     def set_outcome(self, outcome: PipelineChangeOutcome, error: Exception | None = None) -> None:
         """Set the outcome and resolve, once."""
         if self.outcome is None:
             self.outcome, self.error = outcome, error
-            self._done.set()
+            self.done.set()

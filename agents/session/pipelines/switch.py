@@ -1,4 +1,5 @@
-"""PipelineSwitch: opens, attaches and closes the session's pipelines, for `change_pipeline()` and for a fallback.
+"""PipelineSwitch: opens, attaches and closes the session's pipelines, for `change_pipeline()`, `change_component()` and
+for a fallback.
 
 The turn machine decides which pipeline is opened, when it takes over, and whether another one follows a lost one
 (`agents.turn.floor.pipeline_changes`). A change goes like this:
@@ -10,6 +11,12 @@ The turn machine decides which pipeline is opened, when it takes over, and wheth
 3. The old one is closed in the background, within a limit. Until then it may still report the words of turns that it
    has heard.
 
+`change_component()` is a change to a pipeline like the present one with another component in it, and it goes the same
+way. The present connection stays, with the streams of all other components (`swap`): only the new component's stream
+is opened beside, hears the last half second, and the old one's is closed. Where that cannot be, as when a realtime
+model's session has to be set up in another way, or the present connection is lost, the new pipeline gets a connection
+of its own.
+
 When no pipeline hears the caller any more, up to ten seconds of audio are kept for the next one. If a pipeline cannot
 be opened, or no moment comes in time, the session goes on as before: the outcome is `failed`, and there is an `error`
 event.
@@ -18,9 +25,8 @@ event.
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 
 import anyio
@@ -28,23 +34,25 @@ import anyio
 from vivavoce.agents import events as ev
 from vivavoce.agents.core.context import SessionContext
 from vivavoce.agents.history.history import HistoryControl
-from vivavoce.agents.records import ComponentRecord, UsageRecord
+from vivavoce.agents.records import ComponentRecord
 from vivavoce.agents.session.options import SessionOptions
 from vivavoce.agents.session.pipelines.attached import AttachedPipeline
 from vivavoce.agents.session.pipelines.change import PipelineChangeControl
-from vivavoce.agents.session.wiring import check_flow, check_turns, check_wiring, turn_traits
-from vivavoce.agents.speech.flow import ConversationFlow
+from vivavoce.agents.session.pipelines.opening import Opening
+from vivavoce.agents.session.pipelines.own import OwnPipeline
+from vivavoce.agents.session.pipelines.reports import PipelineReports
+from vivavoce.agents.session.pipelines.swap import ComponentSwap
+from vivavoce.agents.session.wiring import turn_traits
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
-from vivavoce.pipelines.core.checks import check_number
 from vivavoce.pipelines.core.errors import SessionError, describe, located
-from vivavoce.pipelines.core.incidents import passed_over
+from vivavoce.pipelines.core.ids import new_id
+from vivavoce.pipelines.core.incidents import FellBack, passed_over
 from vivavoce.pipelines.core.owned_call import OwnedCall
 from vivavoce.pipelines.core.stray_cancellation import strays_as_errors
 from vivavoce.pipelines.events import (
     AgentTranscript,
     PipelineFailed,
-    PipelineReplaced,
     PipelineUsage,
     RemoteReplyStarted,
     UserFinal,
@@ -55,12 +63,10 @@ from vivavoce.pipelines.events import (
 )
 from vivavoce.pipelines.media.buffer import RecentFrames
 from vivavoce.pipelines.media.frame import AudioFrame
-from vivavoce.pipelines.pipeline import Pipeline, PipelineEvent
+from vivavoce.pipelines.pipeline import ONSET_SECONDS, Pipeline, PipelineEvent
 
 logger = logging.getLogger(__name__)
 
-ONSET_SECONDS = 0.5
-"""Seconds of audio before the change that the new pipeline gets too."""
 LOST_SECONDS = 10.0
 """Seconds of audio that are kept for the pipeline that takes the place of a lost one."""
 LATE_WORDS = 1.0
@@ -69,33 +75,6 @@ CLOSE_LIMIT = 5.0
 """Seconds that closing it may take."""
 
 _TIMED = (UserSpeechStarted, UserSpeechEnded, UserVoicePaused, UserVoiceResumed)
-
-
-@dataclass(slots=True, eq=False)
-class _Opening:
-    """A pipeline that is being opened, or is open and waits for its moment.
-
-    Args:
-        control: The application's change; None for a fallback.
-    """
-
-    change_id: str
-    pipeline: Pipeline
-    control: PipelineChangeControl | None
-    attached: AttachedPipeline | None = None
-    dropped: fx.DropPipeline | None = None
-    decided: anyio.Event = field(default_factory=anyio.Event)
-    """Set when it has taken over, or the turn machine has dropped it."""
-    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
-
-    @property
-    def error(self) -> Exception | None:
-        """The error with which the change failed once the pipeline was open."""
-        if self.dropped is None or self.attached is None:
-            return None
-        if self.dropped.reason == "no_moment" and self.control is not None:
-            return SessionError(f"no moment came within {self.control.within:g} s without speech")
-        return self.attached.failure if self.dropped.reason == "failed" else None
 
 
 class PipelineSwitch:
@@ -112,17 +91,19 @@ class PipelineSwitch:
         self._context = context
         self._options = options
         self._history = history
-        self._known = [pipeline]
+        self._own = OwnPipeline(pipeline)
+        self._reports = PipelineReports(context, history, limit=options.speech.stt_stage)
+        self._known = {i.FIRST_PIPELINE: pipeline}
         self._input_rate = 0
         self._present: AttachedPipeline | None = None
-        self._leaving: list[AttachedPipeline] = []
+        self._leaving: list[AttachedPipeline | ComponentSwap] = []
         self._wanted: dict[str, PipelineChangeControl] = {}
-        self._opening: _Opening | None = None
-        self._losses: dict[str, deque[tuple[AttachedPipeline, PipelineFailed]]] = {}
+        self._opening: Opening | None = None
+        self._losses: dict[str, tuple[AttachedPipeline, PipelineFailed]] = {}
+        self._loss_count = 0
         self._kept: RecentFrames | None = None
         self._behind = 0.0
         """Seconds of kept audio that follow the frame that the new pipeline is given."""
-        self._note_closing_error: Callable[[Exception], None] | None = None
 
     @property
     def _in_use(self) -> AttachedPipeline:
@@ -135,6 +116,16 @@ class PipelineSwitch:
         opening = self._opening
         fallback = [opening.pipeline] if opening is not None and opening.control is None else []
         return [*fallback, *(control.pipeline for control in self._wanted.values())]
+
+    @property
+    def is_changing(self) -> bool:
+        """Whether a change was asked for and has not ended."""
+        return bool(self._wanted) or self._opening is not None
+
+    @property
+    def own(self) -> Pipeline:
+        """The session's own pipeline, without the components of the agent."""
+        return self._own.pipeline
 
     @property
     def failure(self) -> Exception | None:
@@ -152,7 +143,12 @@ class PipelineSwitch:
             ConfigurationError: The pipeline is attached to a session already.
         """
         self._input_rate = input_rate
-        self._present = self._attach(self.pipeline)
+        overrides = self._context.live.agent.overrides
+        first = self._own.pipeline.having(overrides)
+        self._own.begin(self._own.pipeline, overrides)
+        self._present = self._attach(first)
+        if first is not self.pipeline:
+            self._post_first(self._present)
         self._use(self._present)
 
     async def start(self, limit: float) -> None:
@@ -173,88 +169,98 @@ class PipelineSwitch:
                 _count_fallback(attached)
                 self._context.report_error(error, "pipeline", is_recovered=True)
             attached = self._attach(fallback)
-            traits = turn_traits(self._options, attached.capabilities)
-            self._context.inbox.post(i.FallbackAtStart(pipeline=self._name(fallback), **traits))
+            self._own.begin(fallback)
+            self._post_first(attached)
             self._take(attached)
 
+    def _post_first(self, attached: AttachedPipeline) -> None:
+        """Report that the session begins with another pipeline than it was made with."""
+        traits = turn_traits(self._options, attached.capabilities)
+        self._context.inbox.post(i.FallbackAtStart(pipeline=self._name(attached.pipeline), traits=traits))
+
     # --- changes
-
-    def wanted(self, pipeline: Pipeline, within: float, flow: ConversationFlow | None) -> PipelineChangeControl:
-        """Return a change to that pipeline, to be requested.
-
-        Raises:
-            ConfigurationError: It is no pipeline, or `within` is no wait.
-            CapabilityError: It can neither speak nor answer, or does not go with the session's flow or options.
-        """
-        check_wiring(self._context.live.agent, pipeline)
-        check_flow(flow, pipeline)
-        check_turns(self._options, pipeline)
-        check_number("within", within, above=0, unit="s")
-        return PipelineChangeControl(pipeline, within)
 
     def request(self, control: PipelineChangeControl) -> None:
         """Have that pipeline take over, in its turn."""
         if self._context.closing.is_asked:
             control.set_outcome("cancelled")
             return
-        self._wanted[control.id] = control
-        name = self._name(control.pipeline)
-        self._context.inbox.post(i.PipelineChangeRequested(change_id=control.id, pipeline=name, within=control.within))
+        self._ask(control, control.id)
 
-    async def _carry_out(self, opening: _Opening) -> None:
-        control, name = opening.control, opening.pipeline.name
+    def _ask(self, control: PipelineChangeControl, change_id: str) -> None:
+        self._wanted[change_id] = control
+        name = self._name(control.pipeline)
+        self._context.inbox.post(i.PipelineChangeRequested(change_id=change_id, pipeline=name, within=control.within))
+
+    async def _carry_out(self, opening: Opening) -> None:
+        name = opening.pipeline.name
         try:
             with opening.scope, strays_as_errors("the change of the pipeline"):
                 await self._change(opening)
         except Exception as error:  # noqa: BLE001 - a provider that cannot be had leaves the session as it was
             logger.warning("The change to the %s pipeline failed: %s", name, located(error))
             logger.debug("The change failed here", exc_info=error)
-            if control is not None:
-                control.set_outcome("failed", error)
+            if opening.control is not None:
+                opening.control.set_outcome("failed", error)
             self._context.report_error(error, "pipeline", is_recovered=self.failure is None)
             if opening.dropped is None:
                 self._context.inbox.post(i.PipelineChangeFailed(opening.change_id))
         finally:
             if opening.attached is not None and opening.attached is not self._present:
                 self._leave(opening.attached, linger=0.0)
-            if control is not None:
-                control.set_outcome("cancelled")
+            if opening.swap is not None:
+                self._leave(opening.swap, linger=0.0)
+            if opening.control is not None:
+                opening.control.set_outcome("cancelled")
 
-    async def _change(self, opening: _Opening) -> None:
-        old, new = self.pipeline.name, opening.pipeline.name
-        context = self._context
+    async def _change(self, opening: Opening) -> None:
+        context, old, new = self._context, self.pipeline.name, opening.pipeline.name
         with context.observer.hook("pipeline_change", old=old, new=new) as watch:
             try:
-                for attached in list(self._leaving):
-                    if attached.pipeline is opening.pipeline:
-                        attached.must_close.set()
-                        await attached.ended.wait()  # bounded by CLOSE_LIMIT
-                begins_at = context.clock.now() + ONSET_SECONDS
-                if self._kept is None:
-                    self._keep(ONSET_SECONDS)
-                opening.attached = self._attach(opening.pipeline)
-                await opening.attached.start(context.group, self._options.start_step, prepares=True)
-                if self.failure is None:
-                    await anyio.sleep(max(0.0, begins_at - context.clock.now()))
-                traits = turn_traits(self._options, opening.attached.capabilities)
-                context.inbox.post(i.PipelineReady(change_id=opening.change_id, **traits))
+                await self._open_new(opening)
+                traits = turn_traits(self._options, opening.pipeline.capabilities)
+                context.inbox.post(i.PipelineReady(change_id=opening.change_id, traits=traits))
                 await opening.decided.wait()  # within `within` seconds, by the turn machine
                 if (error := opening.error) is not None:
                     raise error
             except Exception as error:
                 watch.failed(error)
                 raise
-        if opening.attached is self._present and opening.control is not None:
+        if opening.dropped is None and opening.control is not None:
             opening.control.set_outcome("completed")
+
+    async def _open_new(self, opening: Opening) -> None:
+        """Open the new pipeline beside the present one, and have it hear the last half second too."""
+        context, control, limit = self._context, opening.control, self._options.start_step
+        begins_at, hears = context.clock.now() + ONSET_SECONDS, True
+        if control is not None and control.components is not None:
+            opening.pipeline = self._known[opening.name] = control.begin_from(self.pipeline, self._own.pipeline)
+            swap = ComponentSwap(self._in_use, opening.pipeline, context.clock, partial(self._fail_swap, opening))
+            if swap.is_possible:
+                opening.swap, hears = swap, swap.hears
+        if opening.swap is not None:
+            await opening.swap.start(context.group, limit)
+        else:
+            for left in list(self._leaving):
+                if left.pipeline is opening.pipeline:
+                    left.must_close.set()
+                    await left.ended.wait()  # bounded by CLOSE_LIMIT
+            begins_at = context.clock.now() + ONSET_SECONDS
+            if self._kept is None:
+                self._keep(ONSET_SECONDS)
+            opening.attached = self._attach(opening.pipeline)
+            await opening.attached.start(context.group, limit, prepares=True)
+        if hears and self.failure is None:
+            await anyio.sleep(max(0.0, begins_at - context.clock.now()))
 
     # --- effects
 
     def begin(self, effect: fx.OpenPipeline) -> None:
         """Open that pipeline, beside the one in use."""
-        control, pipeline = self._wanted.get(effect.change_id), self._named(effect.pipeline)
+        control, pipeline = self._wanted.get(effect.change_id), self._known[effect.pipeline]
         if control is None:
             _count_fallback(self._in_use)
-        self._opening = opening = _Opening(effect.change_id, pipeline, control)
+        self._opening = opening = Opening(effect.change_id, effect.pipeline, pipeline, control)
         self._context.group.start_soon(self._carry_out, opening, name=f"change to {pipeline.name}")
 
     def take(self, effect: fx.TakePipeline) -> None:
@@ -263,21 +269,25 @@ class PipelineSwitch:
         if (
             self._context.closing.is_asked
             or opening is None
-            or opening.attached is None
             or opening.change_id != effect.change_id
+            or not opening.is_open
         ):
             return
         self._opening = None
         self._wanted.pop(effect.change_id, None)
-        self._take(opening.attached)
-        opening.decided.set()
+        self._own.changed(opening.pipeline, opening.control)
+        if opening.swap is not None:
+            self._take_components(opening.swap)
+        elif opening.attached is not None:
+            self._take(opening.attached)
+        opening.decide()
 
     def drop(self, effect: fx.DropPipeline) -> None:
         """Nothing comes of that change."""
         control, opening = self._wanted.pop(effect.change_id, None), self._opening
         if opening is not None and opening.change_id == effect.change_id:
-            self._opening, opening.dropped = None, effect
-            opening.decided.set()
+            self._opening = None
+            opening.decide(effect)
             if self._kept is not None and self.failure is None:
                 self._kept = None
                 self._context.live.hear = self._in_use.connection.push_audio
@@ -289,7 +299,7 @@ class PipelineSwitch:
 
     def report_loss(self, effect: fx.ReportLoss) -> None:
         """Report the error of a lost pipeline, and keep the caller's audio where nothing hears it any more."""
-        attached, event = self._losses[effect.pipeline].popleft()
+        attached, event = self._losses.pop(effect.loss_id)
         self._context.report_error(event.error, event.component or "pipeline", is_recovered=effect.goes_on)
         attached.fail(event.error)
         if effect.keeps_audio:
@@ -306,30 +316,11 @@ class PipelineSwitch:
         elif attached is self._present or isinstance(event, PipelineUsage):
             if isinstance(event, _TIMED):
                 event = replace(event, at=event.at - self._behind)
-            self._pass_on(event)
+            self._reports.take(event)
         elif isinstance(event, RemoteReplyStarted):
             attached.connection.refuse(event.remote_reply_id)
         elif isinstance(event, AgentTranscript) or (isinstance(event, UserFinal) and event.item_id):
-            self._pass_on(event)
-
-    def _pass_on(self, event: PipelineEvent) -> None:
-        log, inbox = self._context.log, self._context.inbox
-        if isinstance(event, PipelineUsage):
-            log.add_usage(
-                UsageRecord(
-                    llm_input_tokens=event.input_tokens,
-                    llm_output_tokens=event.output_tokens,
-                    llm_cached_tokens=event.cached_tokens,
-                )
-            )
-        elif isinstance(event, PipelineReplaced):
-            component, gap, reason = event.component, event.gap, event.reason
-            logger.info("The connection of the %s was replaced (%s), with a gap of %.3f s", component, reason, gap)
-            log.note(ev.ConnectionReplaced, component=component, gap=gap, reason=reason)
-        elif isinstance(event, AgentTranscript):
-            inbox.call(partial(self._history.settle_cut, event.item_id, event.text))
-        elif not isinstance(event, PipelineFailed):
-            inbox.post(event)
+            self._reports.take(event)
 
     def _on_crash(self, attached: AttachedPipeline, error: Exception) -> None:
         logger.error("The pipeline ended by an error: %s", describe(error))
@@ -337,10 +328,9 @@ class PipelineSwitch:
         self._lose(attached, PipelineFailed(error, False, "pipeline"))
 
     def _on_failed(self, attached: AttachedPipeline, event: PipelineFailed) -> None:
-        if self._note_closing_error is not None:
-            self._note_closing_error(event.error)
+        self._context.closing.note(event.error)
         if event.recovered:
-            self._report_recovered(event)
+            self._reports.failed(event)
         else:
             self._lose(attached, event)
 
@@ -348,30 +338,41 @@ class PipelineSwitch:
         opening = None if self._opening is None else self._opening.attached
         if attached is not self._present and attached is not opening:  # left or dropped: of no use any more
             attached.fail(event.error)
-            self._report_recovered(event)
+            self._reports.failed(event)
             return
+        attached.lose()
+        if attached is self._present and self._opening is not None and self._opening.swap is not None:
+            self._begin_anew(self._opening)
+        self._loss_count += 1
+        loss_id = f"loss_{self._loss_count}"
+        self._losses[loss_id] = attached, event
         name, fallback = self._name(attached.pipeline), attached.pipeline.fallback
-        self._losses.setdefault(name, deque()).append((attached, event))
         self._context.inbox.post(
-            i.PipelineLost(name, event.component, "" if fallback is None else self._name(fallback))
+            i.PipelineLost(name, event.component, "" if fallback is None else self._name(fallback), loss_id)
         )
 
-    def _report_recovered(self, event: PipelineFailed) -> None:
-        source, report = event.component or "pipeline", self._context.report_error
-        self._context.inbox.call(partial(report, event.error, source, is_recovered=True))
+    def _begin_anew(self, opening: Opening) -> None:
+        """The connection whose components were to change is lost: the new pipeline gets a connection of its own."""
+        control = opening.release()
+        assert control is not None
+        self._wanted.pop(opening.change_id)
+        self._context.inbox.post(i.PipelineChangeFailed(opening.change_id))
+        self._ask(control, new_id("change"))
+
+    def _fail_swap(self, opening: Opening) -> None:
+        """A new component was lost before it took over; `opening.error` has its error."""
+        self._context.inbox.post(i.PipelineChangeFailed(opening.change_id))
 
     # --- the pipeline in use
 
     def _name(self, pipeline: Pipeline) -> str:
         """Return the turn machine's name of that pipeline, the same each time."""
-        for number, known in enumerate(self._known):
+        for name, known in self._known.items():
             if known is pipeline:
-                return i.FIRST_PIPELINE if number == 0 else f"pipeline_{number + 1}"
-        self._known.append(pipeline)
-        return f"pipeline_{len(self._known)}"
-
-    def _named(self, name: str) -> Pipeline:
-        return next(pipeline for pipeline in self._known if self._name(pipeline) == name)
+                return name
+        name = f"pipeline_{len(self._known) + 1}"
+        self._known[name] = pipeline
+        return name
 
     def _attach(self, pipeline: Pipeline) -> AttachedPipeline:
         return AttachedPipeline(
@@ -388,13 +389,23 @@ class PipelineSwitch:
         self._present, self.pipeline, live.capabilities = attached, attached.pipeline, attached.capabilities
         live.connection, live.hear = attached.connection, attached.connection.push_audio
 
+    def _take_components(self, swap: ComponentSwap) -> None:
+        old = self.pipeline.name
+        swap.take()
+        self._use(self._in_use)
+        self._note_change(old)
+
+    def _note_change(self, old: str) -> None:
+        new = self._in_use
+        parts = tuple(ComponentRecord(*part) for part in new.capabilities.components)
+        self._context.log.note(ev.PipelineChanged, old=old, pipeline=new.pipeline.name, components=parts)
+        logger.info("The session went from the %s to the %s pipeline", old, new.pipeline.name)
+
     def _take(self, new: AttachedPipeline) -> None:
         old = self._in_use
         new.bring_up_to_date(self._context.live.agent)
         self._use(new)
-        parts = tuple(ComponentRecord(*part) for part in new.capabilities.components)
-        self._context.log.note(ev.PipelineChanged, old=old.pipeline.name, pipeline=new.pipeline.name, components=parts)
-        logger.info("The session went from the %s to the %s pipeline", old.pipeline.name, new.pipeline.name)
+        self._note_change(old.pipeline.name)
         kept, self._kept = self._kept, None
         frames = [] if kept is None else kept.drain()
         self._behind = sum(frame.duration for frame in frames)
@@ -413,13 +424,8 @@ class PipelineSwitch:
 
     # --- the end
 
-    def close(self, note_error: Callable[[Exception], None] | None = None) -> None:
-        """The session closes: change nothing more.
-
-        Args:
-            note_error: Called from now on with each error that a pipeline reports.
-        """
-        self._note_closing_error = note_error
+    def close(self) -> None:
+        """The session closes: change nothing more."""
         self._context.inbox.post(i.PipelineChangesClosed())
         if self._opening is not None:
             self._opening.scope.cancel()
@@ -438,13 +444,13 @@ class PipelineSwitch:
             for attached in list(self._leaving):
                 await attached.ended.wait()
 
-    def _leave(self, attached: AttachedPipeline, *, linger: float) -> None:
+    def _leave(self, attached: AttachedPipeline | ComponentSwap, *, linger: float) -> None:
         self._leaving.append(attached)
         self._context.group.start_soon(
             self._retire, attached, linger, name=f"closing a {attached.pipeline.name} pipeline"
         )
 
-    async def _retire(self, attached: AttachedPipeline, linger: float) -> None:
+    async def _retire(self, attached: AttachedPipeline | ComponentSwap, linger: float) -> None:
         raised: list[BaseException] = []
         call = OwnedCall(f"closing the {attached.pipeline.name} pipeline", attached.aclose, raised.append)
         try:
@@ -472,4 +478,4 @@ def _count_fallback(lost: AttachedPipeline) -> None:
     parts = {kind: (provider, model) for kind, provider, model in lost.capabilities.components}
     provider, model = parts.get("realtime_model") or parts.get("llm") or ("", "")
     assert lost.failure is not None
-    passed_over("pipeline", provider, model, lost.failure)
+    passed_over(FellBack("pipeline", provider, model, lost.failure, is_reported=True))

@@ -14,7 +14,7 @@ from typing import Any
 from opentelemetry.metrics import NoOpMeterProvider
 from opentelemetry.sdk._logs import LoggerProvider
 from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+from opentelemetry.sdk.metrics.export import MetricReader, PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
@@ -33,12 +33,15 @@ class Senders:
 
     Args:
         refused: Signals whose endpoint is none: their items count as lost, and nothing is tried.
+        reader: Reads the metrics too.
 
     Raises:
         ConfigurationError: The options' protocol needs an extra that is not installed.
     """
 
-    def __init__(self, options: TelemetryOptions, refused: Collection[Signal]) -> None:
+    def __init__(
+        self, options: TelemetryOptions, refused: Collection[Signal], reader: MetricReader | None = None
+    ) -> None:
         resource = _resource(options)
         sampler = None if options.sampling is None else ParentBased(TraceIdRatioBased(options.sampling))
         self.tracers = TracerProvider(sampler, resource, shutdown_on_exit=False)
@@ -60,11 +63,12 @@ class Senders:
         self._resource = resource
         self._metrics = _exporter(options, "metrics")
         self._are_metrics_refused = "metrics" in refused
+        self._reader = reader
 
     @cached_property
     def meters(self) -> MeterProvider:
         """The meter provider; the first use begins its thread."""
-        readers = []
+        readers = [] if self._reader is None else [self._reader]
         if self._metrics is not None and not self._are_metrics_refused:
             interval = _number("OTEL_METRIC_EXPORT_INTERVAL", 60_000)
             readers.append(PeriodicExportingMetricReader(self._metrics, export_interval_millis=interval))

@@ -7,25 +7,30 @@ JSON object.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 
 from vivavoce.agents.job import JobInfo
-from vivavoce.agents.telemetry.telemetry import Telemetry, job_telemetry
+from vivavoce.agents.telemetry.destination import job_telemetry
+from vivavoce.agents.telemetry.telemetry import TelemetryControl
 from vivavoce.pipelines.core.clock import LoopClock
+
+AddEvent = Callable[[str, Mapping[str, str | float]], None]
+"""Adds an event with these attributes to the span of a job."""
 
 CARRIED = ("traceparent", "tracestate")
 
 
 @contextmanager
-def job_span(telemetry: Telemetry | None, job: JobInfo, error: Callable[[], str]) -> Iterator[None]:
-    """Hold the job's span current, and its telemetry that of the job's sessions.
+def job_span(telemetry: TelemetryControl | None, job: JobInfo, error: Callable[[], str]) -> Iterator[AddEvent | None]:
+    """Hold the job's span current, and its telemetry that of the job's sessions; None without telemetry.
 
     Args:
         error: Returns the job's error when it is over, without foreign text; empty without one.
     """
     if telemetry is None:
-        yield
+        yield None
         return
     telemetry.begin()
     from opentelemetry.context import attach, detach
@@ -48,7 +53,7 @@ def job_span(telemetry: Telemetry | None, job: JobInfo, error: Callable[[], str]
     token, telemetry_token = attach(set_span_in_context(span)), job_telemetry.set(telemetry)
     log_token = log_export.set(telemetry.logs)
     try:
-        yield
+        yield partial(maker.event, span)
     finally:
         log_export.reset(log_token)
         job_telemetry.reset(telemetry_token)

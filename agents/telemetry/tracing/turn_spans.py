@@ -38,6 +38,8 @@ class TurnSpans:
         """The user's turns that are not over."""
         self._turns: dict[str, Span] = {}
         self._speeches: dict[str, Span] = {}
+        self._last: tuple[str, Span] = "", NO_SPAN
+        """The turn, or the speech, that ended last, and its span."""
 
     # --- for the session's telemetry
 
@@ -57,6 +59,10 @@ class TurnSpans:
         """Return the open span of that turn, or of the speech of that id."""
         parts = self._open.get(turn_id)
         return self._speeches.get(turn_id) if parts is None else self._begin(parts)
+
+    def open_or_last(self, turn_id: str) -> Span | None:
+        """As `turn()`, and of the turn that ended last: its span, which has ended too."""
+        return self._last[1] if turn_id and turn_id == self._last[0] else self.turn(turn_id)
 
     def asked(self, speech_id: str, kind: str, links: Sequence[SpanContext]) -> None:
         """`say()` or `reply()` was called."""
@@ -78,6 +84,7 @@ class TurnSpans:
         span = self._turns.pop(record.turn_id, None) or self._speeches.get(record.turn_id)
         if span is None:
             return
+        self._last = record.turn_id, span
         self._speeches = {speech_id: other for speech_id, other in self._speeches.items() if other is not span}
         attributes: dict[str, AttributeValue | None] = {
             "vivavoce.turn.outcome": record.outcome,

@@ -6,7 +6,7 @@ import logging
 
 import anyio
 
-from vivavoce.agents.job import Credentials
+from vivavoce.agents.server_access import Credentials
 from vivavoce.agents.transports.options import Hangup
 from vivavoce.pipelines.core.errors import ConfigurationError, RoomError, describe
 

@@ -12,7 +12,8 @@ from anyio.abc import TaskStatus
 from livekit import rtc
 from livekit.rtc.participant import PublishTrackError, UnpublishTrackError
 
-from vivavoce.agents.job import Credentials
+from vivavoce.agents.server_access import Credentials
+from vivavoce.agents.transports.livekit.avatar import Avatar
 from vivavoce.agents.transports.livekit.hangup import checked, disconnect
 from vivavoce.agents.transports.livekit.inbound import MicrophoneReader, TextReader
 from vivavoce.agents.transports.livekit.link import ParticipantLink, find_microphone, is_reachable, reason_name
@@ -20,10 +21,10 @@ from vivavoce.agents.transports.livekit.outbound import StateSender, TextSender
 from vivavoce.agents.transports.livekit.remote import interrupt_method
 from vivavoce.agents.transports.livekit.sink import LiveKitSink
 from vivavoce.agents.transports.livekit.video import VideoReader, check_encoder, find_video
-from vivavoce.agents.transports.options import RoomOptions
+from vivavoce.agents.transports.options import RoomOptions, VideoInputOptions
 from vivavoce.pipelines.core.clock import Clock, TimerHandle
 from vivavoce.pipelines.core.errors import RoomError
-from vivavoce.pipelines.io import TranscriptSegment, Transport, TransportEvents
+from vivavoce.pipelines.io import AudioSink, TranscriptSegment, Transport, TransportEvents
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +37,8 @@ UNPUBLISH_LIMIT = 2.0
 LEAVE_LIMIT = 3.0
 TAIL = 0.3
 """Seconds for the encoder, the network and the caller's jitter buffer; on one machine it is 0.07."""
+AVATAR_TAIL = 0.3
+"""Seconds for the avatar to make its video, by which it delays the audio, beside the second way through the room."""
 
 WAKING_EVENTS: tuple[rtc.room.EventTypes, ...] = (
     "participant_connected",
@@ -79,6 +82,7 @@ class LiveKitTransport(Transport):
         self._clock = clock
         self.input_rate = options.input_rate
         self._sink = LiveKitSink(clock, sample_rate=options.output_rate)
+        self._avatar = None if options.avatar is None else Avatar(room, options.avatar, self._sink, clock)
         self._link = ParticipantLink(participant, options)
         self._track: rtc.LocalAudioTrack | None = None
         self._publication: rtc.LocalTrackPublication | None = None
@@ -100,11 +104,11 @@ class LiveKitTransport(Transport):
 
     @property
     def tail(self) -> float:
-        return TAIL
+        return TAIL if self._avatar is None else TAIL + AVATAR_TAIL
 
     @property
-    def sink(self) -> LiveKitSink:
-        return self._sink
+    def sink(self) -> AudioSink:
+        return self._sink if self._avatar is None else self._avatar.sink
 
     async def run(self, events: TransportEvents, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
         if self._ended is not None:
@@ -122,7 +126,7 @@ class LiveKitTransport(Transport):
             with self._running:
                 await self._serve(events, task_status)
         finally:
-            self._sink.stop()
+            self._stop_sinks()
             await self._flush(self._texts)
             self._ended.set()
 
@@ -131,10 +135,16 @@ class LiveKitTransport(Transport):
         assert self._states is not None
         microphone = MicrophoneReader(self._options.input_rate, events.audio, events.audio_stopped)
         typed = TextReader(self._link.identity, events.text)
-        video = VideoReader(events.wants_video, events.video, max_size=self._options.video_max_size)
-        with self._listening(typed):
+        wanted = self._options.video or VideoInputOptions()
+        video = VideoReader(events.wants_video, events.video, events.video_stopped, max_size=wanted.max_size)
+        with self._listening(typed), self._taking_keys(events):
             await self._publish()
-            await self._run_parts(events, microphone, typed, video, task_status)
+            if self._avatar is None:
+                await self._run_parts(events, microphone, typed, video, task_status)
+                return
+            with self._avatar.linked(events):
+                await self._avatar.wait()
+                await self._run_parts(events, microphone, typed, video, task_status)
 
     async def _run_parts(
         self,
@@ -148,6 +158,8 @@ class LiveKitTransport(Transport):
         assert self._states is not None
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._sink.pump)
+            if self._avatar is not None:
+                tasks.start_soon(self._avatar.run)
             tasks.start_soon(self._texts.run)
             tasks.start_soon(self._states.run)
             if self._options.audio_input:
@@ -191,7 +203,9 @@ class LiveKitTransport(Transport):
             events.closed(reason)
         if self._is_gone:
             return
-        present = self._room.remote_participants
+        present = dict(self._room.remote_participants)
+        if self._avatar is not None:
+            present.pop(self._avatar.identity, None)
         for change in self._link.update(
             present, now=self._clock.now(), is_reachable=lambda identity: is_reachable(present[identity])
         ):
@@ -216,9 +230,10 @@ class LiveKitTransport(Transport):
     def _shown(self) -> rtc.RemoteVideoTrack | None:
         """Return the track that the linked participant shows, if its video is wanted."""
         participant = self._room.remote_participants.get(self._link.identity or "")
-        if not self._options.video_input or participant is None or self._is_gone:
+        wanted = self._options.video
+        if wanted is None or participant is None or self._is_gone:
             return None
-        publication = find_video(participant)
+        publication = find_video(participant, wanted.source)
         if publication is None:
             return None
         if publication.track is None and publication.sid not in self._requested:
@@ -256,13 +271,32 @@ class LiveKitTransport(Transport):
             self._states.show_again()
         self._changed.set()
 
-    def _note_disconnected(self, reason: rtc.DisconnectReason.ValueType) -> None:
+    def _stop_sinks(self) -> None:
         self._sink.stop()
+        if self._avatar is not None:
+            self._avatar.stop()
+
+    def _note_disconnected(self, reason: rtc.DisconnectReason.ValueType) -> None:
+        self._stop_sinks()
         if self._texts is not None:
             self._texts.drop()
         self._is_gone = True
         self._closed_reason = reason_name(reason)
         self._changed.set()
+
+    @contextmanager
+    def _taking_keys(self, events: TransportEvents) -> Iterator[None]:
+        """Take the keys that the linked participant presses on a telephone, within the block."""
+
+        def take(pressed: rtc.SipDTMF) -> None:
+            if pressed.participant is not None and pressed.participant.identity == self._link.identity:
+                events.key(pressed.digit)
+
+        self._room.on("sip_dtmf_received", take)
+        try:
+            yield
+        finally:
+            self._room.off("sip_dtmf_received", take)
 
     @contextmanager
     def _listening(self, typed: TextReader) -> Iterator[None]:
@@ -392,7 +426,7 @@ class LiveKitTransport(Transport):
 
     async def _end_run(self) -> None:
         """End `run` if it runs: no code may feed the native library while the room closes."""
-        self._sink.stop()
+        self._stop_sinks()
         self._running.cancel()
         if self._ended is not None:
             with anyio.move_on_after(END_LIMIT, shield=True):

@@ -34,7 +34,7 @@ class CallerFloor:
         """Whether the floor is the caller's now."""
         if self._user.turn is None or self.is_noise:
             return False
-        if self.options.remote_decides or self.options.endpointing.mode == "manual":
+        if self.options.traits.remote_decides or self.options.endpointing.mode == "manual":
             return self._user.has_voice
         return True
 
@@ -107,5 +107,5 @@ class CallerFloor:
 
     def _on_noise(self, now: float) -> None:
         self._noise = self._user.turn
-        if self._user.burst is not None and self._user.is_speaking:
+        if self._user.burst is not None:
             self._user.burst.is_mere_noise = True

@@ -36,6 +36,8 @@ class Speech:
         has_begun: It was granted the floor, or let generate: it reports its end itself.
         is_withdrawn: Its turn went on, so that its outcome is not the turn's.
         has_foreword: Other speech was heard since it was asked for, so that its turn does not go on any more.
+        behind: The task, by its handoff, that has taken the conversation since; empty if none. Until that is over the
+            speech neither gets the floor nor counts.
     """
 
     speech_id: str
@@ -61,6 +63,7 @@ class Speech:
     has_foreword: bool = False
     has_begun: bool = False
     is_withdrawn: bool = False
+    behind: str = ""
 
     @property
     def hook_of(self) -> str:
@@ -115,7 +118,8 @@ class Speech:
 class Floor:
     """At most one speech is active; the others wait by priority, then arrival, and so do handoffs, by arrival.
 
-    A handoff that has begun holds the floor: only speech of its hooks gets it.
+    A handoff that has begun holds the floor: only speech of its hooks gets it. A handoff that begins a task leaves
+    the speech at work behind the task, until that is over.
 
     Args:
         out: Effects go here.
@@ -131,6 +135,10 @@ class Floor:
         """Those that wait, with their arrival."""
         self.handoff = ""
         """The one that holds the floor."""
+        self._tasks: set[str] = set()
+        """The handoffs that wait and begin a task."""
+        self._ending: set[str] = set()
+        """The tasks that are about to give the conversation back, by the handoffs that began them."""
         self.was_handoff_heard = False
         """Whether anything of that one was heard."""
         self.last_ended_at = float("-inf")
@@ -161,14 +169,23 @@ class Floor:
         )
         return speech
 
-    def add_handoff(self, handoff_id: str) -> None:
+    def add_handoff(self, handoff_id: str, *, begins_task: bool = False, ends_task: str = "") -> None:
         """Queue a handoff."""
         self.handoffs[handoff_id] = self.next_order()
+        if ends_task:
+            self._ending.add(ends_task)
+        if begins_task:
+            self._tasks.add(handoff_id)
 
     def begin_handoff(self, handoff_id: str) -> None:
         """Give the floor to a handoff that waits."""
         del self.handoffs[handoff_id]
         self.handoff, self.was_handoff_heard = handoff_id, False
+        if handoff_id in self._tasks:
+            self._tasks.remove(handoff_id)
+            for speech in self.present:
+                if speech.has_begun:
+                    speech.behind = handoff_id
 
     def handoff_sounds(self) -> None:
         """Note that the caller hears speech; during a handoff it is that of its hooks."""
@@ -178,11 +195,20 @@ class Floor:
         """The handoff that holds the floor has ended."""
         self.handoff, self.last_ended_at = "", self.now
 
+    def end_task(self, handoff_id: str) -> None:
+        """The task that this handoff began is over: speech that it left behind goes on."""
+        self._ending.discard(handoff_id)
+        for speech in self._speeches.values():
+            if speech.behind == handoff_id:
+                speech.behind = ""
+
     def drop_handoffs(self) -> list[str]:
         """Forget all handoffs; return the one that holds the floor, then those that wait."""
         dropped = [self.handoff, *self.handoffs] if self.handoff else list(self.handoffs)
         self.handoff = ""
         self.handoffs.clear()
+        self._tasks.clear()
+        self._ending.clear()
         return dropped
 
     def next_order(self) -> int:
@@ -225,8 +251,8 @@ class Floor:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no speech and no handoff is anywhere between its request and its end."""
-        return not (self._speeches or self.handoffs or self.handoff)
+        """Whether no speech, but behind a task, and no handoff is anywhere between its request and its end."""
+        return not (self.handoffs or self.handoff or any(not s.behind for s in self._speeches.values()))
 
     @property
     def active(self) -> Speech | None:
@@ -239,7 +265,7 @@ class Floor:
     @property
     def waiting(self) -> list[Speech]:
         """Those that wait for the floor, next one first."""
-        queued = [s for s in self._speeches.values() if s.phase in ("queued", "lapsed", "prepared")]
+        queued = [s for s in self._speeches.values() if s.phase in ("queued", "lapsed", "prepared") and not s.behind]
         return sorted(queued, key=lambda s: (-s.priority, s.order, s.kind == "turn")) if len(queued) > 1 else queued
 
     @property
@@ -260,12 +286,12 @@ class Floor:
     @property
     def is_unclaimed(self) -> bool:
         """Whether nothing speaks, waits or works, and no handoff does."""
-        return not (self.handoff or self.handoffs or self.live)
+        return not (self.handoff or self.handoffs or self.present)
 
     @property
     def in_tools(self) -> list[Speech]:
         """Those that wait for their tools."""
-        return [s for s in self._speeches.values() if s.phase == "tools"]
+        return [s for s in self._speeches.values() if s.phase == "tools" and not s.behind]
 
     @property
     def live(self) -> list[Speech]:
@@ -273,25 +299,32 @@ class Floor:
         return [s for s in self._speeches.values() if s.phase != "ending"]
 
     @property
+    def present(self) -> list[Speech]:
+        """All that are neither cancelled nor played to their end, nor behind a task."""
+        return [s for s in self._speeches.values() if s.phase != "ending" and not s.behind]
+
+    @property
     def unheard_answer(self) -> Speech | None:
         """The answer that further words of its turn would take back; never more than one."""
         for speech in self._speeches.values():
-            if speech.phase != "ending" and speech.is_unheard_answer:
+            if speech.phase != "ending" and speech.is_unheard_answer and not speech.behind:
                 return speech
         return None
 
     @property
     def was_heard(self) -> bool:
         """Whether the user has heard a part of an active speech, so that "mhm" may be meant for it."""
-        return any(s.was_audible for s in self._speeches.values() if s.phase in ("active", "tools"))
+        return any(s.was_audible for s in self._speeches.values() if s.phase in ("active", "tools") and not s.behind)
 
     @property
     def owes_answer(self) -> bool:
         """Whether an answer waits: for its tools, behind other speech or behind a handoff.
 
-        One that hands off is heard as the new agent.
+        One that hands off is heard as the new agent. One behind a task waits for the caller, until the task ends.
         """
+        known = ("", self.handoff, *self._ending)
+        has_tools = any(s.phase == "tools" and s.behind in known for s in self._speeches.values())
         if not self.handoff:
-            return bool(self.in_tools) or any(s.kind == "turn" or s.has_used_tools for s in self.waiting)
-        is_unheard = bool(self.in_tools) and not self.was_handoff_heard
+            return has_tools or any(s.kind == "turn" or s.has_used_tools for s in self.waiting)
+        is_unheard = has_tools and not self.was_handoff_heard
         return is_unheard or any(s.kind != "say" and not s.by_hook for s in self.waiting)

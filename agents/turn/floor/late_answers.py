@@ -11,6 +11,9 @@ from vivavoce.agents.turn.floor.floor import Floor
 from vivavoce.agents.turn.inputs import AnswerOwed, SpeechRequested
 from vivavoce.agents.turn.user.turn import UserSide
 
+NEVER = float("-inf")
+"""When it was asked for: no caller's turn spares it, also not one whose speech the VAD reports only now."""
+
 
 class LateAnswers:
     """Keeps the results that no answer has, by their ids.
@@ -38,17 +41,16 @@ class LateAnswers:
         """The session closes: nothing is answered any more."""
         self._owed.clear()
 
-    def ask(self) -> bool:
-        """Queue a reply if one is owed and its moment has come; return whether one was queued."""
-        if not self._owed or self._floor.speeches or self._user.turn is not None:
-            return False
+    def ask(self) -> None:
+        """Queue a reply if one is owed and its moment has come."""
+        if not self._owed or any(not speech.behind for speech in self._floor.speeches) or self._user.turn is not None:
+            return
         self.answer(next(iter(self._owed.values())))
         self._owed.clear()
-        return True
 
     def answer(self, turn_id: str) -> None:
         """Queue a reply that answers the history."""
         self._count += 1
         asked = SpeechRequested(speech_id=f"late_answer_{self._count}", kind="reply")
-        self._floor.add(asked.speech_id, "reply", asked=asked).asked_at = self._floor.now
+        self._floor.add(asked.speech_id, "reply", asked=asked).asked_at = NEVER
         self._out.append(AnswerHistory(asked.speech_id, turn_id))

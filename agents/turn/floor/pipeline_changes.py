@@ -35,7 +35,7 @@ from vivavoce.agents.turn.effects import (
     TakePipeline,
 )
 from vivavoce.agents.turn.floor.floor import Floor, Speech
-from vivavoce.agents.turn.options import TurnOptions
+from vivavoce.agents.turn.options import PipelineTraits, TurnOptions
 from vivavoce.agents.turn.user.turn import UserSide
 
 WIND_DOWN = 1.0
@@ -57,6 +57,24 @@ class Change:
     change_id: str
     pipeline: str
     within: float
+
+
+@dataclass(slots=True)
+class Opened:
+    """The open pipeline of the change under way, which waits for its moment.
+
+    Args:
+        order: Its place among the requests for speech: speech that was asked for before it goes first.
+        until: When its moment must have come.
+        next_since: Since when only speeches that are winding down go before it; None while others do.
+        is_patient: Whether it waits for those.
+    """
+
+    traits: PipelineTraits
+    order: int
+    until: float
+    next_since: float | None = None
+    is_patient: bool = True
 
 
 class PipelineChanges:
@@ -101,12 +119,8 @@ class PipelineChanges:
         self._is_closed = False
         self._current: Change | None = None
         self._behind: deque[Change] = deque()
-        self.ready: i.PipelineReady | None = None
-        """The open pipeline of the change under way, which waits for its moment."""
-        self._order = 0
-        self._until = 0.0
-        self._next_since: float | None = None
-        self._is_patient = True
+        self.ready: Opened | None = None
+        """The open pipeline of the change under way."""
 
     # --- inputs
 
@@ -121,9 +135,8 @@ class PipelineChanges:
     def opened(self, event: i.PipelineReady, now: float) -> None:
         """The pipeline of the change under way is open."""
         if self._current is not None and self._current.change_id == event.change_id:
-            self.ready = event
-            self._order, self._next_since, self._is_patient = self._floor.next_order(), None, True
-            self._until = now + (FALLBACK_WITHIN if self._is_lost else self._current.within)
+            within = FALLBACK_WITHIN if self._is_lost else self._current.within
+            self.ready = Opened(event.traits, self._floor.next_order(), now + within)
 
     def failed(self, change_id: str) -> None:
         """The pipeline of that change could not be opened."""
@@ -134,14 +147,16 @@ class PipelineChanges:
         """A pipeline is lost for good: the one in use, its planned successor, or one that was left."""
         if event.pipeline == self._in_use:
             self._is_lost, self._fallback = True, event.fallback
-            self._is_deaf = self._is_deaf or self._options.hears_audio or event.component in EARS
+            self._is_deaf = self._is_deaf or self._options.traits.hears_audio or event.component in EARS
             goes_on = bool(event.fallback or self._current or self._behind)
-            self._out.append(ReportLoss(event.pipeline, goes_on, self._is_deaf and not self._is_closed))
-            self._until = min(self._until, now + FALLBACK_WITHIN)
+            keeps_audio = self._is_deaf and not self._is_closed
+            self._out.append(ReportLoss(event.pipeline, goes_on, keeps_audio, event.loss_id))
+            if self.ready is not None:
+                self.ready.until = min(self.ready.until, now + FALLBACK_WITHIN)
             if self._current is None and not self._is_closed:
                 self._replace_lost()
             return
-        self._out.append(ReportLoss(event.pipeline, True, False))
+        self._out.append(ReportLoss(event.pipeline, True, False, event.loss_id))
         if self._current is not None and event.pipeline == self._current.pipeline:
             self._drop("failed")
 
@@ -149,7 +164,7 @@ class PipelineChanges:
         """The session starts with that pipeline, since the one before it could not be had."""
         self._in_use = event.pipeline
         self._lose_turn(now)
-        self._take_traits(event, now)
+        self._take_traits(event.traits, now)
 
     def close(self) -> None:
         """The session closes: no pipeline is changed any more."""
@@ -168,58 +183,62 @@ class PipelineChanges:
     @property
     def is_due(self) -> bool:
         """Whether its moment is now, unless an input that is not taken yet ends it."""
-        return self.ready is not None and (self._is_lost_moment if self._is_lost else self._is_moment)
+        ready = self.ready
+        return ready is not None and (self._is_lost_moment if self._is_lost else self._is_moment(ready))
 
     def holds_floor(self, now: float) -> bool:
-        """Whether no speech may begin before it: only speeches that are winding down go before it."""
-        if self.ready is None or not (self._is_lost or self._is_next):
-            self._next_since = None
-        elif self._next_since is None:
-            self._next_since = now
-        return self._next_since is not None
+        """Whether no speech may begin before the open one: only speeches that are winding down go before it."""
+        ready = self.ready
+        assert ready is not None
+        if not (self._is_lost or self._is_next(ready)):
+            ready.next_since = None
+        elif ready.next_since is None:
+            ready.next_since = now
+        return ready.next_since is not None
 
     def deadlines(self) -> Iterator[Deadline]:
         """Yield when the moment of the open pipeline must have come, and when speeches must have wound down."""
-        yield Deadline(self._until, self._on_limit)
+        ready = self.ready
+        assert ready is not None
+        yield Deadline(ready.until, self._on_limit)
         if self._is_owed:
             yield Deadline(self._owed_until(), self._on_settled)
-        if self._next_since is not None and self._is_patient:
-            yield Deadline(self._next_since + WIND_DOWN, self._on_wound_down)
+        if ready.next_since is not None and ready.is_patient:
+            yield Deadline(ready.next_since + WIND_DOWN, self._on_wound_down)
 
     @property
     def _is_lost_moment(self) -> bool:
-        return self._is_deaf or self._options.hears_audio or not self._user.is_active
+        return self._is_deaf or self._options.traits.hears_audio or not self._user.is_active
 
-    @property
-    def _is_moment(self) -> bool:
-        is_wound_down = not self._is_patient or all(speech.phase != "ending" for speech in self._floor.speeches)
-        return is_wound_down and self._is_next
+    def _is_moment(self, ready: Opened) -> bool:
+        is_wound_down = not ready.is_patient or all(speech.phase != "ending" for speech in self._floor.speeches)
+        return is_wound_down and self._is_next(ready)
 
-    @property
-    def _is_next(self) -> bool:
+    def _is_next(self, ready: Opened) -> bool:
         if self._user.is_active or self._is_owed:
             return False
-        return not any(self._goes_first(speech) for speech in self._floor.live)
+        return not any(self._goes_first(speech, ready) for speech in self._floor.present)
 
     @property
     def _is_owed(self) -> bool:
         return round(self._owed_until(), NANOSECOND_DIGITS) > self._floor.now
 
-    def _goes_first(self, speech: Speech) -> bool:
+    def _goes_first(self, speech: Speech, ready: Opened) -> bool:
         if speech.phase not in ("queued", "lapsed", "prepared"):
             return speech.phase == "active"
         if speech.has_used_tools:
             return False
         is_turn = speech.kind == "turn"
         if self._floor.handoff and not speech.by_hook:
-            return is_turn and self._options.hears_audio
-        return is_turn or speech.order < self._order
+            return is_turn and self._options.traits.hears_audio
+        return is_turn or speech.order < ready.order
 
     def _on_settled(self, now: float) -> None:
         """Words are owed no more: the moment may have come."""
 
     def _on_wound_down(self, now: float) -> None:
-        self._is_patient = False
+        assert self.ready is not None
+        self.ready.is_patient = False
 
     def _on_limit(self, now: float) -> None:
         if self._is_lost:  # the turn continues for longer than its caller should wait
@@ -238,22 +257,14 @@ class PipelineChanges:
         self._fallback = ""
         if was_lost:
             self._lose_turn(now)
-        self._take_traits(ready, now)
+        self._take_traits(ready.traits, now)
         self._out.append(TakePipeline(change.change_id))
         if was_lost:
             self._answer_lost_turn()
         self._begin_next()
 
-    def _take_traits(self, event: i.PipelineReady | i.FallbackAtStart, now: float) -> None:
-        self._options = replace(
-            self._options,
-            detector_timeout=event.detector_timeout,
-            remote_decides=event.remote_decides,
-            hears_audio=event.hears_audio,
-            max_attempts=event.max_attempts,
-            voice_lag=event.voice_lag,
-            emits_interims=event.emits_interims,
-        )
+    def _take_traits(self, traits: PipelineTraits, now: float) -> None:
+        self._options = replace(self._options, traits=traits)
         self._take(self._options, now)
 
     def _drop(self, reason: Literal["closed", "failed", "no_moment", "in_use"]) -> None:

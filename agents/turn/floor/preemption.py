@@ -47,7 +47,7 @@ class Preemption:
     """
 
     def __init__(self, options: TurnOptions, floor: Floor, user: UserSide, out: list[Effect]) -> None:
-        self._max_attempts = options.max_attempts
+        self._max_attempts = options.traits.max_attempts
         self._stable_interim = options.interruption.stable_interim
         self._is_manual = options.endpointing.mode == "manual"
         self._floor = floor

@@ -72,7 +72,7 @@ class SpeechQueue:
         if event.when_busy == "discard" and self._caller.is_held:
             return False
         is_of_handoff = event.by_hook and self._floor.handoff  # then only its own speech is before it
-        rivals = [s for s in self._floor.live if (s.by_hook or not is_of_handoff) and s.speech_id != event.hook_of]
+        rivals = [s for s in self._floor.present if (s.by_hook or not is_of_handoff) and s.speech_id != event.hook_of]
         if event.kind == "reply":
             return all(s.kind != "reply" for s in rivals)
         return event.when_busy is None or not rivals
@@ -157,12 +157,13 @@ class SpeechQueue:
     def handoff_requested(self, event: i.HandoffRequested, *, is_open: bool) -> None:
         """Another agent is to take over: after the speeches that sound and wait, unless the session is not open."""
         if is_open:
-            self._floor.add_handoff(event.handoff_id)
+            self._floor.add_handoff(event.handoff_id, begins_task=event.begins_task, ends_task=event.ends_task)
         else:
             self._out.append(DropHandoff(event.handoff_id))
 
     def handoff_ended(self, event: i.HandoffEnded) -> None:
-        """The new agent is there: the floor is free again."""
+        """The new agent is there: the floor is free again, also for speech behind a task that is over."""
+        self._floor.end_task(event.ends_task)
         if event.handoff_id == self._floor.handoff:
             self._floor.end_handoff()
 

@@ -169,7 +169,7 @@ class TurnCommit:
         self._interruption.caller.turn_committed(turn)
         self._interruption.let_go_on()
         guess = self._await_final(turn, speech_id, now, is_remote=is_remote, item_id=item_id)
-        if self._options.hears_audio and not self._options.remote_decides and turn.settles_audio:
+        if self._options.traits.hears_audio and not self._options.traits.remote_decides and turn.settles_audio:
             self._finals.await_name(guess)
         self._close_turn(now)
         self.amended = None  # the request has it
@@ -192,7 +192,7 @@ class TurnCommit:
     # --- finals that come after the commit
 
     def _is_ended_by_server(self, turn: UserTurn) -> bool:
-        return self._options.remote_decides and turn.is_heard
+        return self._options.traits.remote_decides and turn.is_heard
 
     def _await_final(
         self, turn: UserTurn, speech_id: str, now: float, *, is_remote: bool = False, item_id: str = ""
@@ -211,6 +211,8 @@ class TurnCommit:
                 was_voice=turn.burst is not None,
                 is_being_said=is_being_said,
                 was_in_speech=turn.is_speech_going_on and not is_being_said,
+                came_at=turn.utterance_at if turn.interim else float("-inf"),
+                committed_at=now,
             )
         self._finals.committed(turn, speech_id, guess, now)
         return guess
@@ -228,9 +230,9 @@ class TurnCommit:
         self._finals.clear()
         self.amended = None
 
-    def speech_began(self) -> None:
-        """Words from now on are new, unless they show that they are not."""
-        self._finals.speech_began()
+    def speech_began(self, at: float) -> float | None:
+        """The VAD reports speech since `at`; return when the first words of it were committed, None if all is new."""
+        return self._finals.speech_began(at)
 
     def speech_ended(self, at: float) -> None:
         """The final of the words until now is to come soon."""
@@ -240,7 +242,7 @@ class TurnCommit:
         """Whether an interim is still of the words that were committed; else those are over."""
         if self._finals.cover_interim(text, now, item_id):
             return True
-        self.speech_began()
+        self._finals.words_follow()
         return False
 
     def settle_late(self, text: str, now: float, item_id: str) -> str | None:

@@ -32,12 +32,12 @@ class Endpointing:
     def delay(self, turn: UserTurn) -> float:
         """Return the seconds of silence that end the turn, counted from the beginning of the present pause."""
         options, endpointing = self._options, self._options.endpointing
-        if options.remote_decides:
+        if options.traits.remote_decides:
             return max(endpointing.max_delay, endpointing.transcript_timeout)
         if turn.owes_final:
             return endpointing.transcript_timeout
         if turn.is_complete is False:
             return endpointing.max_delay
-        if turn.is_complete is None and options.detector_timeout is not None:
-            return max(self.learned.min_delay, options.detector_timeout)
+        if turn.is_complete is None and options.traits.detector_timeout is not None:
+            return max(self.learned.min_delay, options.traits.detector_timeout)
         return self.learned.min_delay

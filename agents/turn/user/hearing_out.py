@@ -32,9 +32,7 @@ class HearingOut:
             return
         burst = self._user.burst
         if burst is not None and burst.is_going_on:
-            ended_at = now if burst.voiced_until is None else burst.voiced_until
-            burst.end(ended_at, now)
-            self._turn_commit.speech_ended(ended_at)
+            burst.end(now if burst.voiced_until is None else burst.voiced_until, now)
         self.until = now + self._timeout if self._turn_owes_words(now) else self._turn_commit.owed_until
         self._out.append(SettleAudio())
 

@@ -38,6 +38,8 @@ class Guess:
         has_newer: Another guess was committed since.
         is_passed: A final of new speech has come since: finals come in order.
         expires_at: When nothing settles it any more, because another pipeline listens.
+        came_at: When its first word came.
+        committed_at: When it was committed.
     """
 
     text: str = field(repr=False)
@@ -51,6 +53,8 @@ class Guess:
     has_newer: bool = False
     is_passed: bool = False
     expires_at: float = float("inf")
+    came_at: float = float("-inf")
+    committed_at: float = float("-inf")
 
     is_remote: bool = field(init=False)
     """Whether a remote model has heard the words itself, so that nothing that they turn out to be is news to it."""
@@ -233,7 +237,7 @@ class LateFinals:
 
     def others_listen(self, now: float, timeout: float) -> None:
         """Another pipeline hears from now on: finals of the one before come soon, and by their names."""
-        self.speech_began()
+        self.words_follow()
         for _, guess in self._open:
             guess.until = guess.expires_at = min(guess.until, now + timeout)
         self._unnamed.clear()
@@ -244,10 +248,24 @@ class LateFinals:
         self._open.clear()
         self._unnamed.clear()
 
-    def speech_began(self) -> None:
+    def words_follow(self) -> None:
         """Words from now on are new, unless they show that they are not."""
         for _, guess in self._open:
             guess.is_followed = True
+
+    def speech_began(self, at: float) -> float | None:
+        """The VAD reports speech since `at`; return when the first words of it were committed, None if all is new.
+
+        A VAD is sure of speech later than a quick recogniser is.
+        """
+        newest = self._open[-1][1] if self._open else None
+        is_of_newest = newest is not None and not newest.is_followed and at < newest.came_at
+        self.words_follow()
+        if newest is None or not is_of_newest:
+            return None
+        newest.is_followed = False
+        newest.was_voice = newest.was_in_speech = True
+        return newest.committed_at
 
     def speech_ended(self, at: float, timeout: float) -> None:
         """The utterance that went on at its commit is over since `at`: its final comes within the timeout."""

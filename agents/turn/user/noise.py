@@ -28,23 +28,31 @@ GRACE = 1.0
 class Noise:
     """Decides when a sound is noise."""
 
-    def __init__(self, user: UserSide, interruption: Interruption, commit: TurnCommit) -> None:
+    def __init__(self, options: TurnOptions, user: UserSide, interruption: Interruption, commit: TurnCommit) -> None:
+        self.options = options
+        """Those of the pipeline that hears."""
         self._user = user
         self._interruption = interruption
         self._turn_commit = commit
-        self._drops_turn = self._is_manual = True
 
-    def deadlines(self, options: TurnOptions) -> Iterator[Deadline]:
+    def take_options(self, options: TurnOptions) -> None:
+        """Go on with these options, those of the pipeline that takes over."""
+        self.options = options
+
+    @property
+    def _is_manual(self) -> bool:
+        return self.options.endpointing.mode == "manual"
+
+    def deadlines(self) -> Iterator[Deadline]:
         """Yield when the present sound is noise, if no word comes."""
+        options = self.options
         burst, turn, since = self._user.burst, self._user.turn, self._user.hears_words_since
-        if burst is None or not burst.is_going_on or since is None or options.remote_decides:
+        if burst is None or not burst.is_going_on or since is None or options.traits.remote_decides:
             return
         max_pause, endpointing = options.interruption.max_pause, options.endpointing
-        self._is_manual = is_manual = endpointing.mode == "manual"
-        self._drops_turn = not (is_manual or options.hears_audio)
         if max_pause is not None and not (burst.has_words or burst.is_noise):
             yield Deadline(max(burst.noise_at(max_pause), since + max_pause), self._on_no_word)
-        if turn is None or turn.over is not None or not turn.has_words or is_manual or not burst.emits_interims:
+        if turn is None or turn.over is not None or not turn.has_words or self._is_manual or not burst.emits_interims:
             return
         wait, word_at = max(endpointing.no_words, endpointing.max_delay), max(turn.word_at, since)
         yield Deadline(min(max(word_at + wait, burst.started_at + GRACE), word_at + 2 * wait), self._on_no_new_word)
@@ -53,7 +61,8 @@ class Noise:
         burst, turn = self._user.burst, self._user.turn
         assert burst is not None
         burst.turn_to_noise()
-        if turn is not None and not turn.has_words and self._drops_turn:
+        drops_turn = not (self._is_manual or self.options.traits.hears_audio)
+        if turn is not None and not turn.has_words and drops_turn:
             self._turn_commit.drop("noise")
         elif (
             turn is not None and turn.has_words and turn.over is None and not (self._is_manual or burst.emits_interims)

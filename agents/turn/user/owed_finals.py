@@ -26,7 +26,7 @@ class OwedFinals:
     bursts: int = 0
     came_singly: bool | None = None
     _came_singly_before: bool | None = None
-    _has_all: bool = True
+    _has_all: bool = False
 
     def burst_began(self) -> None:
         """A burst began, which is owed a final."""

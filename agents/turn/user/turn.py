@@ -22,8 +22,8 @@ class Burst:
         is_heard: The model has heard its audio, or that of an earlier burst of its turn, so that it needs no words.
         is_noise: It has sounded for so long without a word that it counts as silence until one comes.
         has_words: A word has come while it sounded.
-        emits_interims: Whether words of it come while it sounds (`TurnOptions.emits_interims`).
-        voice_lag: Seconds after which silence within it shows (`TurnOptions.voice_lag`).
+        emits_interims: Whether words of it come while it sounds (`PipelineTraits.emits_interims`).
+        voice_lag: Seconds after which silence within it shows (`PipelineTraits.voice_lag`).
         voiced_until: When its last voiced frame ended, while the voice pauses; None while it sounds.
         onset: `started_at` where the VAD reported it; None for the rest of a burst after a commit.
     """

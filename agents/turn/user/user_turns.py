@@ -41,7 +41,7 @@ class UserTurns:
         self._guard = guard
         self._endpointing = endpointing
         self._limits = TurnLimits(options.endpointing, user, out)
-        self._noise = Noise(user, interruption, commit)
+        self._noise = Noise(options, user, interruption, commit)
         self._is_manual = options.endpointing.mode == "manual"
         self._requested_at: float | None = None
         self._out = out
@@ -50,6 +50,7 @@ class UserTurns:
     def take_options(self, options: TurnOptions) -> None:
         """Go on with these options, those of the pipeline that takes over."""
         self.options = options
+        self._noise.take_options(options)
 
     @property
     def turns(self) -> int:
@@ -78,15 +79,16 @@ class UserTurns:
         """The VAD hears speech."""
         if self._user.is_speaking:
             return
-        self._turn_commit.speech_began()
+        traits = self.options.traits
+        burst = Burst(at, voice_lag=traits.voice_lag, emits_interims=traits.emits_interims, onset=at)
+        committed_at = self._turn_commit.speech_began(at)
         if self._endpointing.learned.is_dynamic:
             self._endpointing.learned.speech_began(at, self._pause_since(at))
-        turn = self._open_turn(at)
+        turn = self._open_turn(at) if committed_at is None else None
         self._user.onset = at
-        burst = self._user.burst = Burst(
-            at, voice_lag=self.options.voice_lag, emits_interims=self.options.emits_interims, onset=at
-        )
-        turn.begin_speech(burst)
+        self._user.burst = burst if committed_at is None else burst.rest(committed_at)
+        if turn is not None:
+            turn.begin_speech(burst)
         self._interruption.speech_began()
 
     def speech_ended(self, at: float, now: float) -> None:
@@ -97,7 +99,7 @@ class UserTurns:
         self._end_burst(user.burst, at, now)
         if user.turn is not None and user.turn.burst is user.burst:
             user.turn.end_speech(at)
-        if self.options.hears_audio and not self.options.remote_decides:
+        if self.options.traits.hears_audio and not self.options.traits.remote_decides:
             self._hear(user.burst)
         self._interruption.speech_stopped()
         turn = user.turn
@@ -191,7 +193,7 @@ class UserTurns:
             turn.predicted_at = now
 
     def _ask_detector(self, turn: UserTurn) -> None:
-        if self.options.detector_timeout is not None and not self._is_manual:
+        if self.options.traits.detector_timeout is not None and not self._is_manual:
             self._out.append(PredictEndOfTurn(turn.text))
 
     # --- decided from outside
@@ -199,7 +201,7 @@ class UserTurns:
     def turn_ended(self, now: float, item_id: str = "") -> None:
         """The recogniser says that the turn is over, which without words has nothing to end yet; or the model's server
         does, which has heard it."""
-        if self.options.hears_audio and self.options.remote_decides:
+        if self.options.traits.hears_audio and self.options.traits.remote_decides:
             self._end_speech(now)
             self._open_turn(now).hear(now)
             if item_id:
@@ -216,7 +218,7 @@ class UserTurns:
         if is_idle and not (self._is_manual and self._user.burst is None):
             return
         turn = self._open_turn(now)
-        if self.options.hears_audio and turn.burst is not None:
+        if self.options.traits.hears_audio and turn.burst is not None:
             turn.hear(now)
         turn.over = Over(now, leaves_audio=turn.has_words)
         if not turn.has_words:
@@ -274,7 +276,9 @@ class UserTurns:
         active, turn, interruption = self._floor.active, self._user.turn, self._interruption
         if not (active is None or interruption.may_cut(active) or interruption.caller.spares(turn, active)):
             self._out.append(RefuseRemoteReply(remote_reply_id))
-            if self.options.hears_audio and not active.interruptible:  # the model has heard it: answered afterwards
+            if (
+                self.options.traits.hears_audio and not active.interruptible
+            ):  # the model has heard it: answered afterwards
                 self._end_speech(now)
                 self._open_turn(now).hear(now)
             return
@@ -297,7 +301,7 @@ class UserTurns:
 
     def deadlines(self) -> Iterator[Deadline]:
         """Yield when the pause going on ends the turn, or sound without words does."""
-        yield from self._noise.deadlines(self.options)
+        yield from self._noise.deadlines()
         turn, amended = self._user.turn, self._turn_commit.amended
         if turn is None and amended is not None:
             yield Deadline(amended[1], lambda now: self._turn_commit.open_amended(self._next_id(), now))

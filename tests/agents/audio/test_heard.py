@@ -194,3 +194,17 @@ def test_a_voice_that_is_not_done_yet_is_taken_to_say_five_signs_a_second_of_a_s
     heard.add_text(CHINESE)
     heard.begin_segment(CHINESE, 0)
     assert heard.at(RATE) == "好的，我帮"  # at 15 characters a second, as English, it would be nearly all of it
+
+
+def test_another_voice_that_goes_on_in_mid_sentence_has_a_segment_of_its_own_though_its_words_come_again_later() -> (
+    None
+):
+    heard = HeardText(1000)
+    heard.add_text("I say yes. You say yes.")
+    heard.begin_segment("I say yes.", 0)
+    heard.begin_segment("yes.", 600)
+    heard.begin_segment("You say yes.", 900)
+    heard.finish(2000)
+    assert [heard.at(sample) for sample in (590, 600, 700, 900)] == ["I say", "I say", "I say", "I say yes."]
+    assert heard.at(1400) == "I say yes. You"
+    assert heard.at(2000) == "I say yes. You say yes."

@@ -129,6 +129,15 @@ def test_the_help_of_a_command_says_what_it_is_for_and_its_options(command: str,
         assert words in printed
 
 
+@pytest.mark.parametrize(("arguments", "wanted"), [(("--help",), 0), ((), 2)])
+def test_the_usage_of_start_names_the_program_though_it_runs_in_a_process_of_its_own(
+    arguments: tuple[str, ...], wanted: int
+) -> None:
+    status, printed = _vivavoce("start", *arguments)
+    assert status == wanted
+    assert "Usage: vivavoce start [OPTIONS]" in printed
+
+
 def test_the_version_is_printed(vivavoce: InProcess) -> None:
     status, printed = vivavoce("--version")
     assert status == 0
@@ -202,7 +211,8 @@ def test_another_file_can_be_named_for_the_environment(apps: Path, vivavoce: InP
         (["start", "wrong_name.py"], "wrong_name.py, line 1, has an import that fails: cannot import name 'Agents'"),
         (["start", "empty.py"], "no Worker, no `async def entrypoint(ctx)` and no Agent"),
         (["start", "two.py"], "2 workers (first, second); keep one"),
-        (["start", "sync.py"], "must be an async function"),
+        (["start", "sync.py"], "sync.py: the entrypoint must be an async function"),
+        (["start", "lonely.py"], "lonely.py: the entrypoint must take one argument, the JobContext"),
         (["start", "agent.py"], "give it a method `pipeline()`"),
         (["start", "agents.py"], "several agents (A, B)"),
         (["start", "app.py"], "give --url, or set LIVEKIT_URL. Without one, `vivavoce dev FILE`"),
@@ -254,6 +264,13 @@ def test_of_an_error_in_a_job_the_apps_own_lines_are_shown(apps: Path) -> None:
         'breaks.py", line 2, in breaks',
     ]
     assert "the agent failed: RuntimeError: mine" in printed
+
+
+def test_an_entrypoint_without_a_session_ends_the_console_with_the_remedy(apps: Path) -> None:
+    status, printed = _vivavoce("console", "--text", "no_session.py", cwd=apps)
+    assert status == 1
+    wanted = "the agent failed: the entrypoint has returned without a session; await AgentSession(…).start(), or ctx."
+    assert wanted in " ".join(printed.split())
 
 
 def test_a_taken_port_is_said_so(apps: Path, taken_port: int, vivavoce: InProcess) -> None:
@@ -350,11 +367,6 @@ def test_a_missing_extra_is_named_with_its_remedy(missing: list[str], apps: Path
     assert all(package in printed for package in missing)
 
 
-def test_the_command_line_costs_an_import_of_agents_nothing() -> None:
-    code = "import sys, vivavoce.agents.cli; print(sorted({'typer', 'rich', 'livekit'} & set(sys.modules)))"
-    assert _vivavoce(code=code) == (0, "[]\n")
-
-
 @pytest.fixture
 def apps(tmp_path: Path) -> Path:
     """A folder of apps, most of them wrong."""
@@ -368,6 +380,8 @@ def apps(tmp_path: Path) -> Path:
         "empty.py": "x = 1\n",
         "two.py": f"{head}first = Worker(entry)\nsecond = Worker(entry)\n",
         "sync.py": "def entrypoint(ctx): ...\n",
+        "lonely.py": "async def entrypoint(): ...\n",
+        "no_session.py": "async def entrypoint(ctx):\n    pass\n",
         "agent.py": head + agent.format("A"),
         "agents.py": head + agent.format("A") + agent.format("B"),
         "app.py": f"{head}worker = Worker(entry)\n",

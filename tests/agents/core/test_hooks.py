@@ -36,7 +36,7 @@ class House:
         return self
 
     @property
-    def told(self) -> list[tuple[str, str, str]]:
+    def reported(self) -> list[tuple[str, str, str]]:
         return [(source, type(error).__name__, str(error)) for source, error in self.errors]
 
 
@@ -70,7 +70,7 @@ def test_an_error_is_reported_with_its_source_and_the_caller_goes_on() -> None:
         await house.hooks.start("callback", "on_empty_reply", fails, source="mine").wait()
 
     house.live(scenario)
-    assert house.told == [("hook", "LookupError", "no"), ("mine", "LookupError", "no")]
+    assert house.reported == [("hook", "LookupError", "no"), ("mine", "LookupError", "no")]
 
 
 def test_a_stray_cancellation_and_an_exit_are_errors() -> None:
@@ -83,7 +83,7 @@ def test_a_stray_cancellation_and_an_exit_are_errors() -> None:
         await house.hooks.run("turn hook", "on_turn", raise_stray)
         await house.hooks.start("callback", "on_empty_reply", leaves).wait()
 
-    assert [kind for _, kind, _ in house.live(scenario).told] == ["VoiceError", "SessionError"]
+    assert [kind for _, kind, _ in house.live(scenario).reported] == ["VoiceError", "SessionError"]
 
 
 def test_an_error_that_is_let_out_is_raised_and_not_reported() -> None:
@@ -96,7 +96,7 @@ def test_an_error_that_is_let_out_is_raised_and_not_reported() -> None:
         with pytest.raises(StopResponse):
             await house.hooks.run("turn hook", "on_turn", drops, lets_out=(StopResponse,))
 
-    assert house.live(scenario).told == []
+    assert house.live(scenario).reported == []
 
 
 def test_an_error_that_is_left_to_the_caller_is_not_reported() -> None:
@@ -110,7 +110,7 @@ def test_an_error_that_is_left_to_the_caller_is_not_reported() -> None:
         await run.wait()
         assert isinstance(run.error, LookupError)
 
-    assert house.live(scenario).told == []
+    assert house.live(scenario).reported == []
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_code_that_takes_longer_than_its_limit_is_cut_and_reported(kind: Kind, e
         await house.hooks.run(kind, "it", anyio.sleep_forever, 2.0)
         assert anyio.current_time() - began == pytest.approx(2.0)
 
-    assert house.live(scenario).told == [("hook", error, "it did not end within 2 s")]
+    assert house.live(scenario).reported == [("hook", error, "it did not end within 2 s")]
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_a_limit_stands_still_while_its_own_speech_goes_on(clock: Clock, ends_at
         assert anyio.current_time() == pytest.approx(max(5.0, ends_at))
         assert run.handles == [said.handle]
 
-    assert len(house.live(scenario).told) == 1
+    assert len(house.live(scenario).reported) == 1
 
 
 def test_a_limit_that_counts_while_the_session_is_quiet_begins_anew_after_each_speech() -> None:
@@ -184,7 +184,9 @@ def test_a_limit_that_counts_while_the_session_is_quiet_begins_anew_after_each_s
         house.hooks.agent_is(busy=False)
         await anyio.sleep(3.0)
 
-    assert house.live(scenario).told == [("hook", "SessionError", "on_wake_up did not end within 2 s, speech apart")]
+    assert house.live(scenario).reported == [
+        ("hook", "SessionError", "on_wake_up did not end within 2 s, speech apart")
+    ]
     assert ended == [pytest.approx(23.0)]
 
 
@@ -202,7 +204,7 @@ def test_a_limit_may_be_set_later_and_code_that_clings_is_left_behind() -> None:
         await anyio.sleep(60.0)
         assert run.is_over
 
-    assert house.live(scenario).told == [("hook", "SessionError", "on_enter did not end within 1 s")]
+    assert house.live(scenario).reported == [("hook", "SessionError", "on_enter did not end within 1 s")]
 
 
 def test_code_that_is_cut_is_no_error_and_finish_waits_for_its_end() -> None:
@@ -222,7 +224,7 @@ def test_code_that_is_cut_is_no_error_and_finish_waits_for_its_end() -> None:
         await run.finish()
         assert anyio.current_time() == pytest.approx(1.5)
 
-    assert house.live(scenario).told == []
+    assert house.live(scenario).reported == []
 
 
 def test_a_handler_that_awaits_the_close_is_not_waited_for_and_its_limit_stands_still() -> None:
@@ -253,7 +255,7 @@ def test_a_handler_that_awaits_the_close_is_not_waited_for_and_its_limit_stands_
         assert anyio.current_time() == pytest.approx(11.0)
         assert ended.is_set()
 
-    assert house.live(scenario).told == []
+    assert house.live(scenario).reported == []
     assert waited == [False, True]
 
 
@@ -271,21 +273,21 @@ def test_a_hook_that_the_close_waits_for_is_cut_where_it_awaits_the_close(kind: 
         await house.hooks.run(kind, "it", closes)
         assert anyio.current_time() == 0.0
 
-    assert house.live(scenario).told == []
+    assert house.live(scenario).reported == []
     assert reached == []
 
 
 def test_a_step_of_the_close_may_not_await_the_close_but_a_task_that_it_starts_may() -> None:
     house = House()
-    told: list[str] = []
+    reported: list[str] = []
 
     async def check(who: str) -> None:
         try:
             house.hooks.check_may_await_close()
         except SessionError:
-            told.append(f"{who} is refused")
+            reported.append(f"{who} is refused")
         else:
-            told.append(f"{who} may")
+            reported.append(f"{who} may")
 
     async def step() -> None:
         await check("the step")
@@ -296,7 +298,7 @@ def test_a_step_of_the_close_may_not_await_the_close_but_a_task_that_it_starts_m
         await house.hooks.start("close step", "on_exit", step).wait()
 
     house.live(scenario)
-    assert told == ["other code may", "the step is refused", "its task may"]
+    assert reported == ["other code may", "the step is refused", "its task may"]
 
 
 def test_the_run_here_is_the_innermost_of_its_kind_and_session_that_is_not_over() -> None:

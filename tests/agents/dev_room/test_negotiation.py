@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from aiortc.rtcdtlstransport import RTCDtlsFingerprint
-from livekit.protocol.models import ParticipantInfo, TrackInfo
+from livekit.protocol.models import ParticipantInfo, TrackInfo, TrackType
 from livekit.protocol.rtc import SignalResponse
 
+from vivavoce.agents.dev_room import rtp
 from vivavoce.agents.dev_room.negotiation import Negotiation
 from vivavoce.agents.dev_room.sdp import Direction, Offer, OfferedSection
 from vivavoce.agents.dev_room.tracks import PublishedTrack, Subscription
@@ -36,18 +37,21 @@ class Member:
 
 
 def subscription(sid: str) -> Subscription:
-    return Subscription(PublishedTrack(TrackInfo(sid=sid), "cid", "PA_1", Member().send), peer=None)
+    return Subscription(
+        PublishedTrack(TrackInfo(sid=sid), "cid", "PA_1", Member().send, Member().peer.send_rtp), peer=None
+    )
 
 
-def offer(*directions: Direction, cids: dict[int, str] | None = None) -> Offer:
+def offer(*directions: Direction, cids: dict[int, str] | None = None, videos: int = 0) -> Offer:
+    """An offer; its last `videos` sections are for video."""
     sections = tuple(
         OfferedSection(
             mid=str(i),
-            kind="audio",
+            kind="audio" if i < len(directions) - videos else "video",
             profile="UDP/TLS/RTP/SAVPF",
             direction=direction,
             is_bundled=True,
-            codec=(111, "opus/48000/2"),
+            codec=(111, "opus/48000/2") if i < len(directions) - videos else (96, "VP8/90000"),
             cid=(cids or {}).get(i),
             ssrc=1,
         )
@@ -147,7 +151,7 @@ PACKET = b"\x80\x6f\x00\x01" + bytes(8) + b"opus"
 
 def published() -> tuple[PublishedTrack, Subscription, Any, Any]:
     publisher, listener = Member(), Member()
-    track = PublishedTrack(TrackInfo(sid="TR_1"), "cid", "PA_1", publisher.send)
+    track = PublishedTrack(TrackInfo(sid="TR_1"), "cid", "PA_1", publisher.send, publisher.peer.send_rtp)
     heard = Subscription(track, peer=cast(Any, listener.peer))
     track.subscriptions["PA_2"] = heard
     return track, heard, publisher, listener
@@ -188,3 +192,33 @@ def test_a_malformed_packet_is_dropped() -> None:
     track.forward(b"\x9f" + PACKET[1:])
     assert not listener.peer.sent
     assert not publisher.told
+
+
+def test_audio_and_video_take_sections_of_their_own_kind() -> None:
+    negotiation = Negotiation()
+    seen = Subscription(
+        PublishedTrack(TrackInfo(sid="TR_v", type=TrackType.VIDEO), "c", "PA_1", Member().send, Transport().send_rtp),
+        peer=None,
+    )
+    heard, more = subscription("TR_1"), subscription("TR_2")
+    for one in (heard, more, seen):
+        negotiation.subscribe(one)
+    negotiation.place(offer("recvonly", "recvonly", videos=1))
+    assert (heard.mid, more.mid, seen.mid, seen.payload_type) == ("0", None, "1", 96)
+    request = negotiation.take_request()
+    assert request is not None
+    requirement = request.media_sections_requirement
+    assert (requirement.num_audios, requirement.num_videos) == (1, 0)
+    negotiation.unsubscribe(seen)
+    negotiation.place(offer("recvonly", "recvonly", "recvonly", "inactive", videos=1))
+    assert more.mid == "1"
+
+
+def test_a_publisher_of_video_is_asked_for_a_whole_picture_and_one_of_audio_is_not() -> None:
+    publisher = Member()
+    for kind in (TrackType.VIDEO, TrackType.AUDIO):
+        track = PublishedTrack(TrackInfo(sid="TR_v", type=kind), "c", "PA_1", publisher.send, publisher.peer.send_rtp)
+        track.want_picture()  # nothing is known of its packets yet
+        track.ssrc = 9
+        track.want_picture()
+    assert publisher.peer.sent == [rtp.make_picture_request(9)]

@@ -49,12 +49,14 @@ def test_a_packet_without_extension_has_no_level() -> None:
 def test_no_bytes_make_the_header_readers_fail_but_as_they_say(data: bytes) -> None:
     rtp.is_rtcp(data)
     rtp.sender_report(data)
+    rtp.wanted_pictures(data)
     try:
         offset = rtp.payload_offset(data)
     except ValueError:
         return
     assert 12 <= offset <= len(data)
     rtp.audio_level(data, 1)
+    rtp.extension(data, 1)
     assert len(rtp.rewritten(data, offset, 1, 111)) == 12 + len(data) - offset
 
 
@@ -83,3 +85,18 @@ def test_loss_counts_gaps_over_the_wrap_and_forgives_disorder() -> None:
         meter.add(sequence)
     assert meter.take() == pytest.approx(1 / 7)
     assert meter.take() == 0.0
+
+
+def test_requests_for_whole_pictures_are_found_in_a_compound_packet() -> None:
+    report = rtp.make_sender_report(7, bytes(20))
+    loss = rtp.make_picture_request(55)
+    full_intra = struct.pack("!BBHIIIBxxx", 0x84, 206, 4, 1, 0, 66, 3)
+    other = struct.pack("!BBHII", 0x8F, 206, 2, 1, 77)  # a bandwidth estimate
+    assert rtp.wanted_pictures(report + loss + other + full_intra) == [55, 66]
+    assert rtp.wanted_pictures(full_intra[:-8]) == []
+
+
+def test_a_header_extension_is_read_whole() -> None:
+    assert rtp.extension(packet(extension=b"\x41ab\x00"), 4) == b"ab"
+    assert rtp.extension(packet(extension=b"\x04\x02ab", profile=0x1000), 4) == b"ab"
+    assert rtp.extension(packet(extension=b"\x4fab\x00"), 4) is None  # longer than the packet says

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from vivavoce.agents.dev_room.sdp import (
     AUDIO_LEVEL_URI,
+    MID_URI,
     LocalTransport,
     SdpError,
     SectionAnswer,
@@ -145,3 +146,25 @@ def test_a_damaged_offer_is_answered_or_refused_and_never_more(at: int, insert: 
     except SdpError:
         return
     assert write_answer(offer, {}, END).startswith("v=0")
+
+
+def test_video_is_vp8_alone_and_asks_for_whole_pictures() -> None:
+    answer = write_answer(
+        parse_offer(OFFER), {"2": SectionAnswer(direction="sendonly", ssrc=5, msid="PA_x|TR_y TR_y")}, END
+    )
+    video = SessionDescription.parse(answer).media[2]
+    assert [codec.name for codec in video.rtp.codecs] == ["VP8"]
+    assert [feedback.parameter for feedback in video.rtp.codecs[0].rtcpFeedback] == ["pli", "fir"]
+    assert (video.direction, [source.ssrc for source in video.ssrc]) == ("sendonly", [5])
+
+
+def test_video_without_vp8_is_refused() -> None:
+    text = OFFER.replace("a=rtpmap:96 VP8/90000", "a=rtpmap:96 H264/90000")
+    assert SessionDescription.parse(write_answer(parse_offer(text), {}, END)).media[2].port == 0
+
+
+def test_the_name_of_a_section_is_accepted_in_the_packets_of_a_video_without_a_source() -> None:
+    named = OFFER.replace("a=rtpmap:96", f"a=extmap:4 {MID_URI}\r\na=rtpmap:96")
+    assert parse_offer(named).sections[2].mid_extension == 4
+    video = SessionDescription.parse(write_answer(parse_offer(named), {}, END)).media[2]
+    assert [(e.id, e.uri) for e in video.rtp.headerExtensions] == [(4, MID_URI)]

@@ -38,7 +38,7 @@ async def test_the_join_response_holds_what_clients_choke_on(server: RoomEndpoin
     assert join.participant.identity == "ann"
     assert not join.subscriber_primary
     assert join.fast_publish
-    assert [codec.mime for codec in join.enabled_publish_codecs] == ["audio/opus"]
+    assert [codec.mime for codec in join.enabled_publish_codecs] == ["audio/opus", "video/VP8"]
 
 
 async def test_the_join_response_comes_first_and_names_the_others(server: RoomEndpoint, clients: Clients) -> None:
@@ -180,12 +180,12 @@ async def test_a_participants_text_is_bounded(server: RoomEndpoint, clients: Cli
     assert (await ann.next("request_response")).request_response.reason == rtc.RequestResponse.LIMIT_EXCEEDED
 
 
-async def test_video_is_refused_with_a_reason(server: RoomEndpoint, clients: Clients) -> None:
+async def test_a_track_of_another_kind_is_refused_with_a_reason(server: RoomEndpoint, clients: Clients) -> None:
     ann = await clients.join(server, "ann")
-    await ann.send(rtc.SignalRequest(add_track=rtc.AddTrackRequest(cid="c", type=models.VIDEO)))
+    await ann.send(rtc.SignalRequest(add_track=rtc.AddTrackRequest(cid="c", type=models.DATA)))
     answer = (await ann.next("request_response")).request_response
     assert answer.reason == rtc.RequestResponse.UNSUPPORTED_TYPE
-    assert "audio only" in answer.message
+    assert "audio and video only" in answer.message
 
 
 async def test_publishing_needs_the_grant(server: RoomEndpoint, clients: Clients) -> None:

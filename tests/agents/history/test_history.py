@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
-from kit.chat import told
+from kit.chat import outline
 from vivavoce.agents import (
     Agent,
     AgentSession,
@@ -116,7 +116,7 @@ def test_a_sync_tool_adds_from_its_thread() -> None:
     harness = SessionHarness(Clerk("Help."), ScriptedLLM([call], "Done.", delay=0.1))
     harness.caller.says("hello", 0.5, 1.5)
     harness.run(until=5.0)
-    assert told(harness.session.history.items) == ["hello", "noted", "call:c1", "out:c1", "Done."]
+    assert outline(harness.session.history.items) == ["hello", "noted", "call:c1", "out:c1", "Done."]
     assert sequences == [2]
     assert len(harness.recording.of(HistoryItemAdded)) == 5
 
@@ -162,9 +162,9 @@ def test_a_summary_takes_the_place_of_old_items_and_listeners_are_told() -> None
         Agent("Help."), ScriptedLLM("Three things."), options=SessionOptions(history_sink=sink)
     ).run(scenario)
     texts = ["What was said before, in short: Three things.", "q3", "a3", "q4"]
-    assert told(harness.session.history.items) == texts
+    assert outline(harness.session.history.items) == texts
     assert [event.item.sequence for event in harness.recording.of(HistoryItemRemoved)] == [1, 2, 3, 4]
-    assert told(stored(harness, sink)) == texts
+    assert outline(stored(harness, sink)) == texts
 
 
 def note_dialogue(harness: SessionHarness) -> None:
@@ -205,7 +205,7 @@ def test_what_is_added_while_a_summary_is_made_stays_and_what_is_changed_forbids
         await history.summarise(adds, keep_items=2)
 
     harness = SessionHarness(Agent("Help.")).run(scenario)
-    assert told(harness.session.history.items)[1:] == ["q3", "a3", "meanwhile"]
+    assert outline(harness.session.history.items)[1:] == ["q3", "a3", "meanwhile"]
 
 
 # --- the sink
@@ -223,7 +223,7 @@ def test_a_sink_holds_what_the_history_holds_edits_and_drops_included() -> None:
     harness.caller.says("forget it", 4.0, 5.0)
     harness.run(until=8.0)
     assert stored(harness, sink).items == harness.session.history.items
-    assert told(harness.session.history.items) == ["HELLO", "Sure."]
+    assert outline(harness.session.history.items) == ["HELLO", "Sure."]
     assert "history sink" in [step.name for step in harness.session.report().close.steps]  # type: ignore[union-attr]  # it has closed
 
 
@@ -237,11 +237,11 @@ def test_a_sink_is_given_changes_soon_and_what_was_said_at_the_close_too() -> No
 
     async def scenario(harness: SessionHarness) -> None:
         await harness.until(3.0)
-        seen.append(told(await sink.load(harness.session.id)))
+        seen.append(outline(await sink.load(harness.session.id)))
 
     harness = call_with(sink, agent=Polite("Help.")).run(scenario)
     assert seen == [["hello", "Sure."]]
-    assert told(stored(harness, sink)) == ["hello", "Sure.", "Bye."]
+    assert outline(stored(harness, sink)) == ["hello", "Sure.", "Bye."]
 
 
 def test_a_resumed_session_hands_its_past_to_the_sink_too() -> None:
@@ -250,7 +250,7 @@ def test_a_resumed_session_hands_its_past_to_the_sink_too() -> None:
     harness = call_with(sink)
     harness.resume_from = first.session.snapshot()
     harness.run(until=4.0)
-    assert told(stored(harness, sink)) == ["hello", "Sure.", "hello", "Sure."]
+    assert outline(stored(harness, sink)) == ["hello", "Sure.", "hello", "Sure."]
 
 
 def test_a_past_of_any_length_gets_to_the_sink_whole() -> None:
@@ -313,7 +313,7 @@ def test_a_sink_that_fails_is_one_error_and_gets_everything_when_it_works_again(
     assert [(event.source, event.is_recovered, type(event.error)) for event in errors] == [
         ("history_sink", True, OSError)
     ]
-    assert told(stored(harness, sink)) == ["hello", "Sure."]
+    assert outline(stored(harness, sink)) == ["hello", "Sure."]
     harness.expect_outcomes("completed")
     assert harness.close_report is not None
     assert harness.close_report.is_clean

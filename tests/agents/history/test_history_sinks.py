@@ -16,7 +16,7 @@ import anyio
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from kit.chat import call, conversations, output, told, user
+from kit.chat import call, conversations, outline, output, user
 from vivavoce.agents import HistoryChange, HistorySink, JsonLinesHistorySink, MemoryHistorySink, SqliteHistorySink
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.core.ids import new_id
@@ -57,7 +57,7 @@ async def test_what_was_written_is_read_back_for_its_session_only(make: Make, tm
     await sink.write("session_2", added(user("other", sequence=1)))
     await sink.write("session_1", added(*items[1:]))
     assert await sink.load("session_1") == ChatContext(items)
-    assert told(await sink.load("session_2")) == ["other"]
+    assert outline(await sink.load("session_2")) == ["other"]
     assert len(await sink.load("unknown")) == 0
     await sink.aclose()
 
@@ -76,7 +76,7 @@ async def test_replaced_and_removed_items_are_as_they_should_be_even_when_told_t
     await sink.write("s", changes)
     await sink.write("s", changes)
     await sink.write("s", [HistoryChange("removed", user("never there"))])
-    assert told(await sink.load("s")) == ["ONE"]
+    assert outline(await sink.load("s")) == ["ONE"]
     await sink.aclose()
 
 
@@ -84,7 +84,7 @@ async def test_replaced_and_removed_items_are_as_they_should_be_even_when_told_t
 async def test_items_are_in_order_of_their_sequence(make: Make, tmp_path: Path) -> None:
     sink = make(tmp_path)
     await sink.write("s", added(user("two", sequence=2), user("three", sequence=3), user("one", sequence=1)))
-    assert told(await sink.load("s")) == ["one", "two", "three"]
+    assert outline(await sink.load("s")) == ["one", "two", "three"]
     await sink.aclose()
 
 
@@ -92,9 +92,9 @@ async def test_items_are_in_order_of_their_sequence(make: Make, tmp_path: Path) 
 async def test_another_process_reads_what_was_written(name: str, tmp_path: Path) -> None:
     writer, reader = SINKS[name](tmp_path), SINKS[name](tmp_path)
     await writer.write("s", added(user("one", sequence=1)))
-    assert told(await reader.load("s")) == ["one"]
+    assert outline(await reader.load("s")) == ["one"]
     await writer.write("s", added(user("two", sequence=2)))
-    assert told(await reader.load("s")) == ["one", "two"]
+    assert outline(await reader.load("s")) == ["one", "two"]
     await writer.aclose()
     await writer.write("s", added(user("three", sequence=3)))  # closed is not the end
     assert len(await reader.load("s")) == 3
@@ -115,7 +115,7 @@ def test_one_sink_serves_loop_after_loop_and_loops_side_by_side(name: str, tmp_p
         thread.start()
     for thread in threads:
         thread.join()
-    assert told(asyncio.run(sink.load("s"))) == [str(number) for number in range(9)]
+    assert outline(asyncio.run(sink.load("s"))) == [str(number) for number in range(9)]
     asyncio.run(sink.aclose())
 
 
@@ -157,18 +157,18 @@ async def test_a_line_cut_short_by_a_crash_is_passed_over(tmp_path: Path, caplog
     path = tmp_path / "s.jsonl"
     path.write_bytes(path.read_bytes()[:-10])
     with caplog.at_level(logging.WARNING):
-        assert told(await sink.load("s")) == ["one"]
+        assert outline(await sink.load("s")) == ["one"]
     assert "line 2" in caplog.text
     assert "hunter2" not in caplog.text
     await sink.write("s", added(user("three", sequence=3)))
-    assert told(await sink.load("s")) == ["one", "three"]
+    assert outline(await sink.load("s")) == ["one", "three"]
 
 
 async def test_a_session_id_stays_inside_the_folder(tmp_path: Path) -> None:
     sink = JsonLinesHistorySink(tmp_path / "calls")
     for session in ("../evil", "a/b", "..", "ä ö"):
         await sink.write(session, added(user(session)))
-        assert told(await sink.load(session)) == [session]
+        assert outline(await sink.load(session)) == [session]
     assert names_in(tmp_path) == ["calls"]
 
 
@@ -221,5 +221,5 @@ async def test_a_write_that_nobody_waits_for_any_more_is_not_begun(tmp_path: Pat
                 await sink.write("s", added(user("two", sequence=2)))
             other.execute("COMMIT")
     other.close()
-    assert told(await sink.load("s")) == ["one"]
+    assert outline(await sink.load("s")) == ["one"]
     await sink.aclose()

@@ -12,7 +12,7 @@ import anyio
 import pytest
 from pydantic import BaseModel, SecretStr
 
-from kit.chat import told
+from kit.chat import outline
 from vivavoce.agents import Agent, AgentSession, SessionOptions, function_tool
 from vivavoce.agents.events import HistoryItemAdded
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness, VirtualClock, run_virtual
@@ -113,7 +113,7 @@ def test_a_resumed_session_goes_on_without_on_enter() -> None:
     host = harness.agent
     assert isinstance(host, Host)
     assert (host.entered, host.left) == (0, 1)
-    assert told(harness.llm.requests[0].context) == ["Hello.", "a table", "For when?", "friday"]
+    assert outline(harness.llm.requests[0].context) == ["Hello.", "a table", "For when?", "friday"]
     harness.expect_states("agent", ("listening", 0.5), ("thinking", 1.9), ("speaking", 2.2), ("idle", 2.4))
 
 
@@ -139,7 +139,14 @@ def test_restored_items_are_as_they_were_and_are_not_told_of_again() -> None:
 def test_tools_work_after_a_resume_and_calls_before_it_are_sent_with_their_outputs() -> None:
     first = first_call([CALL], "Booked.").run(until=6.0)
     harness = resumed(saved(first), [CALL], "Again.").run(until=6.0)
-    assert told(harness.llm.requests[0].context) == ["Hello.", "a table", "call:c1", "out:c1", "Booked.", "friday"]
+    assert outline(harness.llm.requests[0].context) == [
+        "Hello.",
+        "a table",
+        "call:c1",
+        "out:c1",
+        "Booked.",
+        "friday",
+    ]
     harness.expect_tools(("book", "booked"))
     assert harness.messages[-1] == ("assistant", "Again.")
 
@@ -175,7 +182,7 @@ def test_a_snapshot_in_the_middle_of_a_tool_holds_no_call_without_its_output() -
     snapshot = taken_at(4.0, [call_for(3.0)], "Booked.")
     assert [item["type"] for item in snapshot["history"]["items"]] == ["message", "message"]
     harness = resumed(snapshot, "Sorry, again?").run(until=5.0)
-    assert told(harness.llm.requests[0].context) == ["Hello.", "a table", "friday"]
+    assert outline(harness.llm.requests[0].context) == ["Hello.", "a table", "friday"]
 
 
 def test_a_snapshot_can_be_taken_before_the_start_and_after_the_close() -> None:

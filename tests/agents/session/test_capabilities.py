@@ -101,3 +101,17 @@ def test_pictures_are_refused_by_a_model_that_does_not_see() -> None:
 def test_what_is_no_agent_or_no_pipeline_is_refused(agent: object, pipeline: object) -> None:
     with pytest.raises(ConfigurationError, match="must be a"):
         AgentSession(agent, pipeline)  # type: ignore[arg-type]  # the mistake under test
+
+
+def test_a_pipeline_that_answers_without_ears_is_warned_about_once_in_a_session(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scenario() -> None:
+        async with await started(CascadingPipeline(llm=ScriptedLLM(), tts=ScriptedTTS())) as session:
+            assert caplog.text.count("answers but hears nothing") == 1
+            await session.update_agent(Agent("Help too."))
+            assert caplog.text.count("answers but hears nothing") == 1
+            await session.change_pipeline(CascadingPipeline(llm=ScriptedLLM(), tts=ScriptedTTS()))
+            assert caplog.text.count("answers but hears nothing") == 2, "another pipeline"
+
+    run_virtual(scenario())

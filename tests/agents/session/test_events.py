@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+from functools import partial
 from typing import Any
 
 import anyio
 import pytest
 
-from vivavoce.agents import Agent, SessionOptions
+from vivavoce.agents import Agent, AgentSession, SessionOptions
 from vivavoce.agents.events import (
     AgentStateChanged,
     ErrorOccurred,
@@ -21,7 +22,8 @@ from vivavoce.agents.events import (
     TurnCompleted,
     UserTranscript,
 )
-from vivavoce.agents.testing import ScriptedLLM, SessionHarness
+from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, SessionHarness
+from vivavoce.pipelines import CascadingPipeline
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.media.frame import AudioFrame
 
@@ -62,6 +64,10 @@ def test_events_are_frozen_numbered_in_order_and_dated_from_the_start() -> None:
     assert transcript.turn_id == turn.turn_id == harness.session.history.messages()[0].turn_id
 
 
+def session_of_events() -> AgentSession[None]:
+    return AgentSession(Agent("Help."), CascadingPipeline(tts=ScriptedTTS()))
+
+
 def test_an_event_is_told_when_its_whole_step_is_done() -> None:
     harness = talk()
     seen: list[tuple[str, int]] = []
@@ -91,6 +97,31 @@ def test_a_raising_handler_becomes_one_error_event_and_harms_nobody() -> None:
     (error,) = harness.recording.of(ErrorOccurred)
     assert (error.source, type(error.error)) == ("handler", ZeroDivisionError)
     assert len(heard) == 1
+
+
+def test_a_misspelt_event_is_refused_with_the_name_that_is_meant() -> None:
+    with pytest.raises(ConfigurationError, match="no event 'user_transcripts'; did you mean 'user_transcript'"):
+        session_of_events().on("user_transcripts", print)
+    with pytest.raises(ConfigurationError, match="no event 'zzz'; events: agent_changed, "):
+        session_of_events().on("zzz", print)
+
+
+def test_a_handler_that_cannot_take_an_event_is_refused_with_its_own_line() -> None:
+    def show(event: SessionEvent, more: str) -> None:
+        raise AssertionError(event, more)
+
+    async def nothing() -> None:
+        raise AssertionError
+
+    line = show.__code__.co_firstlineno
+    with pytest.raises(ConfigurationError, match=rf"only argument, got .*show.*test_events.py:{line}\) .*'more'"):
+        session_of_events().on("started", show)  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="too many positional arguments; let it take one"):
+        session_of_events().once("started")(nothing)  # type: ignore[arg-type]
+    heard: list[SessionEvent] = []
+    session_of_events().on("started", heard.append)
+    session_of_events().on("started", lambda *events: None)
+    session_of_events().on("started", partial(show, more="x"))
 
 
 def test_a_raising_error_handler_makes_no_second_error(caplog: pytest.LogCaptureFixture) -> None:

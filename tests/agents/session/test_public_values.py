@@ -24,11 +24,13 @@ from vivavoce.agents import (
     WorkerOptions,
     function_tool,
 )
+from vivavoce.agents.job import JobContext, JobInfo
 from vivavoce.agents.mcp_servers import MCPServerHTTP, MCPServerStdio
+from vivavoce.agents.server_access import Credentials
 from vivavoce.agents.telemetry.options import TelemetryOptions
 from vivavoce.agents.testing import run_virtual
 from vivavoce.agents.transports.local import LocalTransport
-from vivavoce.agents.worker.job import JobContext, JobControl, JobInfo
+from vivavoce.agents.worker.job import RoomJob
 from vivavoce.pipelines import CascadingPipeline
 from vivavoce.pipelines.core.errors import ConfigurationError
 from vivavoce.pipelines.llm.chat_context import ChatMessage
@@ -36,6 +38,11 @@ from vivavoce.pipelines.media.frame import AudioFrame, VideoFrame
 from vivavoce.pipelines.pipeline import Pipeline
 from vivavoce.pipelines.realtime import RealtimeOptions, RealtimePipeline
 from vivavoce.pipelines.testing import ScriptedRealtimeModel, ScriptedTTS, VirtualClock
+
+
+async def entrypoint(ctx: object) -> None:
+    """Run one call."""
+
 
 MADE: dict[str, tuple[Callable[[Any], Any], set[str]]] = {
     "AgentSession(agent)": (lambda v: AgentSession(v, pipeline()), set()),
@@ -73,9 +80,9 @@ MADE: dict[str, tuple[Callable[[Any], Any], set[str]]] = {
     "RoomOptions(input_rate)": (lambda v: RoomOptions(input_rate=v), set()),
     "RoomOptions(output_rate)": (lambda v: RoomOptions(output_rate=v), set()),
     "RoomOptions(track_name)": (lambda v: RoomOptions(track_name=v), TEXTS),
-    "Worker(entrypoint)": (lambda v: Worker(v), FUNCTIONS),
-    "Worker(agent_name)": (lambda v: Worker(print, agent_name=v), TEXTS),  # type: ignore[arg-type]
-    "Worker(options)": (lambda v: Worker(print, options=v), set()),  # type: ignore[arg-type]
+    "Worker(entrypoint)": (lambda v: Worker(v), set()),
+    "Worker(agent_name)": (lambda v: Worker(entrypoint, agent_name=v), TEXTS),
+    "Worker(options)": (lambda v: Worker(entrypoint, options=v), set()),
     "WorkerOptions(url)": (lambda v: WorkerOptions(url=v), {"None", *TEXTS}),
     "WorkerOptions(max_jobs)": (lambda v: WorkerOptions(max_jobs=v), {"number", "huge"}),
     "WorkerOptions(permissions)": (lambda v: WorkerOptions(permissions=v), set()),
@@ -159,6 +166,12 @@ JOBS: dict[str, tuple[Callable[[JobContext, Any], Any], set[str]]] = {
     "wait_for_participant(identity)": (lambda job, v: job.wait_for_participant(v), {"None", *TEXTS}),
     "wait_for_participant(kind)": (lambda job, v: job.wait_for_participant(kind=v), {"None", "number", "huge"}),
     "wait_for_participant(limit)": (lambda job, v: job.wait_for_participant(limit=v), {"number", "infinite"}),
+    "participant_token(identity)": (lambda job, v: job.participant_token(v), {"text"}),
+    "participant_token(name)": (lambda job, v: job.participant_token("ann", name=v), TEXTS),
+    "participant_token(metadata)": (lambda job, v: job.participant_token("ann", metadata=v), TEXTS),
+    "participant_token(attributes)": (lambda job, v: job.participant_token("ann", attributes=v), {"None", "dict"}),
+    "participant_token(grants)": (lambda job, v: job.participant_token("ann", grants=v), {"None"}),
+    "participant_token(ttl)": (lambda job, v: job.participant_token("ann", ttl=v), {"number"}),
     "add_shutdown_callback": (lambda job, v: job.add_shutdown_callback(v), FUNCTIONS),
     "shutdown(reason)": (lambda job, v: job.shutdown(v), TEXTS),
 }
@@ -169,7 +182,9 @@ JOBS: dict[str, tuple[Callable[[JobContext, Any], Any], set[str]]] = {
 async def test_a_job_refuses_every_argument_of_another_kind_and_runs_on(name: str) -> None:
     call, taken = JOBS[name]
     async with anyio.create_task_group() as tasks:
-        context = JobControl(JobInfo(id="AJ_1", room="r"), url="", token="", shared={}, tasks=tasks).context
+        account = Credentials(url="ws://127.0.0.1:9", api_key="key", api_secret="secret" * 6)
+        job = RoomJob(JobInfo(id="AJ_1", room="r"), url="", token="", shared={}, tasks=tasks, credentials=account)
+        context = job.context
         for make in (make for kind, make in BAD.items() if kind not in taken):
             await refuses(partial(call, context, make()))
         assert context.reason == ""

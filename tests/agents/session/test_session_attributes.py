@@ -18,8 +18,12 @@ def session() -> AgentSession[object]:
 def test_a_misspelt_attribute_can_be_neither_read_nor_set() -> None:
     with pytest.raises(AttributeError, match=r"^'AgentSession' object has no attribute 'sayy'$"):
         session().sayy  # type: ignore[attr-defined]  # noqa: B018 - it raises
-    with pytest.raises(AttributeError, match=r"^'AgentSession' object has no attribute 'on_wakeup'$"):
+    with pytest.raises(AttributeError, match=r"object has no attribute 'on_wakeup'; did you mean 'on_wake_up'\?$"):
         session().on_wakeup = print
+    with pytest.raises(AttributeError, match=r"; did you mean session.on\('user_transcript', …\)\?$"):
+        session().on_user_transcripts = print
+    with pytest.raises(AttributeError, match=r"^'AgentSession' object has no attribute 'zzz'$"):
+        session().zzz = print
     assert not hasattr(session(), "nothing_of_the_kind")
 
 
@@ -45,3 +49,10 @@ def test_a_misspelt_argument_is_refused_and_the_signature_is_the_sessions_own() 
     with pytest.raises(TypeError, match="unexpected keyword argument 'optoins'"):
         AgentSession(Agent("Help."), CascadingPipeline(tts=ScriptedTTS()), optoins=None)  # type: ignore[call-arg]
     assert list(inspect.signature(AgentSession).parameters)[:2] == ["agent", "pipeline"]
+
+
+def test_help_of_the_class_describes_every_member_of_a_session() -> None:
+    members = [name for name in dir(session()) if not name.startswith("_")]
+    assert {"history", "input", "userdata"} <= set(members)
+    assert [name for name in members if name not in dir(AgentSession)] == []
+    assert [name for name in members if not inspect.getdoc(getattr(AgentSession, name))] == []

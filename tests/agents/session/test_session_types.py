@@ -17,15 +17,17 @@ from vivavoce.agents.audio.recording.session_recording import SessionRecording
 from vivavoce.agents.events import TurnCompleted
 from vivavoce.agents.history.history import SessionHistory
 from vivavoce.agents.records import CloseReport, SessionReport, TurnRecord, UsageRecord
-from vivavoce.agents.session.handoff import Handoff
+from vivavoce.agents.session.handoff_control import Handoff
 from vivavoce.agents.session.input import SessionInput
 from vivavoce.agents.session.pipelines.change import PipelineChange
 from vivavoce.agents.session.wake_up_timer import WakeUpTimer
 from vivavoce.agents.states import AgentState, UserState
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness
 from vivavoce.agents.turn.options import WakeUp
+from vivavoce.pipelines.cascading import CascadingPipeline
 from vivavoce.pipelines.llm.chat_context import ChatItem, ChatMessage
 from vivavoce.pipelines.pipeline import Pipeline
+from vivavoce.pipelines.testing import ScriptedTTS
 
 
 class Host(Agent):
@@ -85,3 +87,13 @@ def test_an_agent_s_code_sees_the_types_of_its_session() -> None:
     harness = SessionHarness(host, ScriptedLLM()).run(until=3.0)
     harness.expect_history(("system", "Be brief."), ("assistant", "Hello."))
     assert host.seen == 1
+
+
+def test_a_session_has_the_type_of_its_userdata_and_none_without_any() -> None:
+    plain = AgentSession(Agent("Help."), CascadingPipeline(tts=ScriptedTTS()))
+    assert_type(plain, AgentSession[None])
+    assert_type(plain.userdata, None)
+    booking = AgentSession(Agent("Help."), CascadingPipeline(tts=ScriptedTTS()), userdata={"day": "friday"})
+    assert_type(booking, AgentSession[dict[str, str]])
+    assert plain.userdata is None
+    assert booking.userdata == {"day": "friday"}

@@ -8,11 +8,12 @@ from typing import Any
 import anyio
 import pytest
 from anyio import TASK_STATUS_IGNORED
-from anyio.abc import TaskStatus
+from anyio.abc import TaskGroup, TaskStatus
 
 from vivavoce.agents import Agent, AgentSession, SessionOptions
+from vivavoce.agents.cli.console.job import ConsoleJob
 from vivavoce.agents.events import EVENT_TYPES, Closed, SessionEvent, SpeechIn, SpeechOut
-from vivavoce.agents.job import CloseCall, JobInfo, WaitForClose, job_scope
+from vivavoce.agents.job import JobInfo, job_scope
 from vivavoce.agents.states import AgentState, CloseReason
 from vivavoce.agents.testing import (
     HANG,
@@ -20,14 +21,12 @@ from vivavoce.agents.testing import (
     ScriptedSTT,
     ScriptedTTS,
     ScriptedVAD,
-    SessionHarness,
     VirtualClock,
     run_virtual,
 )
 from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.pipelines import CascadingPipeline
 from vivavoce.pipelines.core.errors import (
-    CapabilityError,
     ConfigurationError,
     ProviderError,
     SessionClosedError,
@@ -41,7 +40,7 @@ def pipeline(stt: ScriptedSTT | None = None) -> CascadingPipeline:
     return CascadingPipeline(stt=stt or ScriptedSTT(), llm=ScriptedLLM(), tts=ScriptedTTS(), vad=ScriptedVAD())
 
 
-class Told:
+class Events:
     """The events of a session by name."""
 
     def __init__(self, session: AgentSession[Any]) -> None:
@@ -103,7 +102,7 @@ def test_the_steps_of_start_come_in_their_order() -> None:
 def test_a_session_that_is_closed_before_its_start_is_closed_and_says_so() -> None:
     async def main() -> None:
         session: AgentSession[None] = AgentSession(Agent("x"), pipeline(), options=SessionOptions(clock=VirtualClock()))
-        told, waited = Told(session), list[str]()
+        events, waited = Events(session), list[str]()
 
         async def wait(event: Closed) -> None:
             await anyio.sleep(1.0)
@@ -112,7 +111,7 @@ def test_a_session_that_is_closed_before_its_start_is_closed_and_says_so() -> No
         session.on(Closed, wait)
         reports = [await session.close(CloseReason.JOB_ENDED), await session.close(), await session.wait_closed()]
         assert session.agent_state is AgentState.CLOSED
-        assert told.names == ["agent_state_changed", "agent_state_changed", "closed"]
+        assert events.names == ["agent_state_changed", "agent_state_changed", "closed"]
         assert waited == ["job_ended"]
         assert [(report.reason, report.is_clean) for report in reports] == [("job_ended", True)] * 3
         assert session.report().close == reports[0]
@@ -130,13 +129,13 @@ def test_a_failing_on_enter_rolls_back_ends_closed_and_raises() -> None:
     async def main() -> None:
         clock, stt = VirtualClock(), ScriptedSTT()
         session: AgentSession[None] = AgentSession(Broken("x"), pipeline(stt), options=SessionOptions(clock=clock))
-        told = Told(session)
+        events = Events(session)
         with pytest.raises(LookupError, match="no greeting"):
             await session.start(LocalTransport(clock))
         assert session.agent_state is AgentState.CLOSED
         assert stt.streams[0].is_closed
-        assert "started" not in told.names
-        assert told.names[-1] == "closed"
+        assert "started" not in events.names
+        assert events.names[-1] == "closed"
         report = await session.close()
         assert report.reason == "start_failed"
         assert "LookupError" in report.error
@@ -295,40 +294,32 @@ def test_a_participant_does_not_go_with_a_ready_transport() -> None:
     run(main())
 
 
-class FakeJob:
-    """A job whose room is a transport."""
+class SlowJob(ConsoleJob):
+    """A job whose room is a transport; joining it takes a while."""
 
-    def __init__(self, room: LocalTransport, *, joining: float = 0.0) -> None:
-        self.job = JobInfo(id="AJ_1", room="kitchen")
+    def __init__(self, room: LocalTransport, tasks: TaskGroup, *, joining: float = 0.0) -> None:
+        super().__init__(JobInfo(id="AJ_1", room="kitchen"), room, shared={}, tasks=tasks)
         self._joining = joining
-        self.room = room
-        self.shared: dict[str, Any] = {}
         self.connected = 0
-        self.reason = ""
-        self.sessions: list[CloseCall] = []
 
-    async def connect(self, *, auto_subscribe: bool = True) -> None:
+    async def connect(self, auto_subscribe: bool) -> None:
         await anyio.sleep(self._joining)
         self.connected += 1
-
-    def attach_session(self, close: CloseCall) -> None:
-        self.sessions.append(close)
-
-    def session_begins(self, wait_closed: WaitForClose) -> None:
-        pass
 
 
 def test_a_session_started_in_a_job_takes_its_room_and_closes_when_it_ends() -> None:
     async def main() -> None:
         clock = VirtualClock()
-        job = FakeJob(LocalTransport(clock))
         session: AgentSession[None] = AgentSession(Agent("x"), pipeline(), options=SessionOptions(clock=clock))
-        with job_scope(job):  # type: ignore[arg-type]  # it has what a session asks for
-            await session.start()
-        assert job.connected == 1
-        assert session.report().room == "kitchen"
-        await job.sessions[0]("the room is empty")
-        assert (await session.wait_closed()).reason == "job_ended"
+        async with anyio.create_task_group() as tasks:
+            job = SlowJob(LocalTransport(clock), tasks)
+            with job_scope(job):
+                await session.start()
+            assert job.connected == 1
+            assert session.report().room == "kitchen"
+            (close,) = job.take_sessions()
+            await close("the room is empty")
+            assert (await session.wait_closed()).reason == "job_ended"
 
     run(main())
 
@@ -341,15 +332,17 @@ def test_a_start_that_is_cut_because_its_job_has_ended_says_so(ended: str, reaso
 
     async def main() -> None:
         clock = VirtualClock()
-        job = FakeJob(LocalTransport(clock))
         session: AgentSession[None] = AgentSession(Talkative("x"), pipeline(), options=SessionOptions(clock=clock))
-        with job_scope(job), anyio.move_on_after(2.0):  # type: ignore[arg-type]  # it has what a session asks for
-            async with anyio.create_task_group() as group:
-                group.start_soon(session.start)
-                await anyio.sleep(1.0)
-                job.reason = ended
-                group.cancel_scope.cancel()
-        assert (await session.close()).reason == reason
+        async with anyio.create_task_group() as tasks:
+            job = SlowJob(LocalTransport(clock), tasks)
+            with job_scope(job), anyio.move_on_after(2.0):
+                async with anyio.create_task_group() as group:
+                    group.start_soon(session.start)
+                    await anyio.sleep(1.0)
+                    if ended:
+                        job.end(ended)
+                    group.cancel_scope.cancel()
+            assert (await session.close()).reason == reason
 
     run(main())
 
@@ -357,17 +350,18 @@ def test_a_start_that_is_cut_because_its_job_has_ended_says_so(ended: str, reaso
 def test_a_session_that_is_joining_its_jobs_room_is_started_already() -> None:
     async def main() -> None:
         clock = VirtualClock()
-        job = FakeJob(LocalTransport(clock), joining=3.0)
         session: AgentSession[None] = AgentSession(Agent("x"), pipeline(), options=SessionOptions(clock=clock))
-        with job_scope(job):  # type: ignore[arg-type]  # it has what a session asks for
-            async with anyio.create_task_group() as group:
-                group.start_soon(session.start)
-                await anyio.sleep(1.0)
-                with pytest.raises(SessionError, match="starts once"):
-                    await session.start()
-        assert session.agent_state is AgentState.IDLE
-        assert job.connected == len(job.sessions) == 1
-        await session.close()
+        async with anyio.create_task_group() as tasks:
+            job = SlowJob(LocalTransport(clock), tasks, joining=3.0)
+            with job_scope(job):
+                async with anyio.create_task_group() as group:
+                    group.start_soon(session.start)
+                    await anyio.sleep(1.0)
+                    with pytest.raises(SessionError, match="starts once"):
+                        await session.start()
+            assert session.agent_state is AgentState.IDLE
+            assert job.connected == len(job.take_sessions()) == 1
+            await session.close()
 
     run(main())
 
@@ -375,123 +369,25 @@ def test_a_session_that_is_joining_its_jobs_room_is_started_already() -> None:
 def test_closing_while_the_jobs_room_is_joined_is_final() -> None:
     async def main() -> None:
         clock = VirtualClock()
-        job = FakeJob(LocalTransport(clock), joining=3.0)
         session: AgentSession[None] = AgentSession(Agent("x"), pipeline(), options=SessionOptions(clock=clock))
-        told = Told(session)
+        events = Events(session)
 
-        async def start() -> None:
-            with job_scope(job):  # type: ignore[arg-type]  # it has what a session asks for
+        async def start(job: SlowJob) -> None:
+            with job_scope(job):
                 with pytest.raises(SessionClosedError, match="closed while it was starting"):
                     await session.start()
 
         async with anyio.create_task_group() as group:
-            group.start_soon(start)
+            job = SlowJob(LocalTransport(clock), group, joining=3.0)
+            group.start_soon(start, job)
             await anyio.sleep(1.0)
             report = await session.close()
         assert clock.now() == pytest.approx(1.0)
         assert report.is_clean
         await anyio.sleep(5.0)
         assert session.agent_state is AgentState.CLOSED
-        assert job.connected == len(job.sessions) == 0
-        assert told.names[-1] == "closed"
+        assert job.connected == len(job.take_sessions()) == 0
+        assert events.names[-1] == "closed"
         assert await session.close() is report
 
     run(main())
-
-
-def test_a_room_that_closes_while_the_session_starts_fails_the_start() -> None:
-    class GoneRoom(LocalTransport):
-        async def run(self, events: TransportEvents, *, task_status: TaskStatus[None] = TASK_STATUS_IGNORED) -> None:
-            events.closed("full")
-            await anyio.sleep_forever()
-
-    async def main() -> None:
-        clock = VirtualClock()
-        session: AgentSession[None] = AgentSession(Agent("x"), pipeline(), options=SessionOptions(clock=clock))
-        with pytest.raises(SessionClosedError, match="room_closed"):
-            await session.start(GoneRoom(clock))
-        assert clock.now() < 1.0
-
-    run(main())
-
-
-def test_leave_leaves_the_room_and_closes() -> None:
-    async def main() -> None:
-        clock = VirtualClock()
-        transport = LocalTransport(clock)
-        session: AgentSession[None] = AgentSession(Agent("x"), pipeline(), options=SessionOptions(clock=clock))
-        await session.start(transport)
-        report = await session.leave()
-        assert transport.is_left
-        assert report.steps[-1].name == "leave room"
-        assert session.agent_state is AgentState.CLOSED
-
-    run(main())
-
-
-def test_leaving_the_block_closes_also_when_it_raises() -> None:
-    async def main() -> None:
-        clock = VirtualClock()
-        session: AgentSession[None] = AgentSession(Agent("x"), pipeline(), options=SessionOptions(clock=clock))
-        with pytest.raises(KeyError):  # noqa: PT012 - the block is the subject
-            async with session:
-                await session.start(LocalTransport(clock))
-                raise KeyError("bug")
-        assert session.agent_state is AgentState.CLOSED
-
-    run(main())
-
-
-def test_a_pipeline_serves_one_session_at_a_time_and_another_one_afterwards() -> None:
-    async def main() -> None:
-        clock, shared = VirtualClock(), pipeline()
-        first: AgentSession[None] = AgentSession(Agent("x"), shared, options=SessionOptions(clock=clock))
-        second: AgentSession[None] = AgentSession(Agent("x"), shared, options=SessionOptions(clock=clock))
-        third: AgentSession[None] = AgentSession(Agent("x"), shared, options=SessionOptions(clock=clock))
-        await first.start(LocalTransport(clock))
-        with pytest.raises(ConfigurationError):
-            await second.start(LocalTransport(clock))
-        await first.close()
-        await third.start(LocalTransport(clock))
-        await third.close()
-
-    run(main())
-
-
-def test_the_constructor_refuses_what_can_never_work() -> None:
-    async def main() -> None:
-        with pytest.raises(ConfigurationError, match="agent must be an Agent"):
-            AgentSession("agent", pipeline())  # type: ignore[arg-type]
-        with pytest.raises(ConfigurationError, match="pipeline must be a Pipeline"):
-            AgentSession(Agent("x"), "pipeline")  # type: ignore[arg-type]
-        with pytest.raises(CapabilityError, match="tts"):
-            AgentSession(Agent("x"), CascadingPipeline(stt=ScriptedSTT()))
-
-    run(main())
-
-
-def test_the_greeting_waits_until_the_caller_can_hear_it() -> None:
-    async def main() -> None:
-        clock = VirtualClock()
-        transport = LocalTransport(clock, is_audible=False)
-        session: AgentSession[None] = AgentSession(Agent("x"), pipeline(), options=SessionOptions(clock=clock))
-        await session.start(transport)
-        handle = session.say("hello there")
-        await anyio.sleep(3.0)
-        assert session.agent_state is AgentState.IDLE
-        transport.set_audible()
-        await handle
-        assert clock.now() == pytest.approx(3.4)
-        assert handle.outcome == "completed"
-        await session.close()
-
-    run(main())
-
-
-def test_a_session_is_not_its_words_in_repr() -> None:
-    harness = SessionHarness(Agent("secret instructions"), ScriptedLLM("secret answer"))
-    harness.caller.says("secret question", 0.5, 1.5)
-    harness.run(until=4.0)
-    shown = [repr(harness.session), *map(repr, harness.recording.events), repr(harness.session.turns)]
-    shown += [repr(harness.session.history.items), repr(harness.llm.requests)]
-    assert [text for text in shown if "secret" in text] == []

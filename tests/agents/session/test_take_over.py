@@ -56,6 +56,9 @@ class Watch:
         await self.came.wait()
         return self.coming
 
+    def keeper(self, room: str) -> None:
+        return None
+
     def go_on(self, conversation: Conversation | None) -> None:
         self.coming = conversation
         self.came.set()

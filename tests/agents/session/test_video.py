@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import anyio
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from vivavoce.agents import Agent, AgentSession, SessionOptions
 from vivavoce.agents.testing import ScriptedRealtimeModel
 from vivavoce.agents.transports.local import LocalTransport
-from vivavoce.agents.transports.options import RoomOptions
+from vivavoce.agents.transports.options import RoomOptions, VideoInputOptions
 from vivavoce.pipelines import CascadingPipeline, RealtimePipeline
 from vivavoce.pipelines.core.errors import CapabilityError, ConfigurationError
 from vivavoce.pipelines.media.frame import VideoFrame
@@ -29,7 +30,7 @@ def call(pipeline: Pipeline, scenario: Scenario, **options: float) -> None:
     async def main() -> None:
         clock = VirtualClock()
         room = LocalTransport(clock)
-        room_options = RoomOptions(video_input=True, video_fps=options.get("fps", 1.0))
+        room_options = RoomOptions(video_input=VideoInputOptions(fps=options.get("fps", 1.0)))
         async with AgentSession[None](Agent("Look."), pipeline, options=SessionOptions(clock=clock)) as session:
             await session.start(room, room_options=room_options)
             await scenario(session, room)
@@ -116,7 +117,19 @@ def test_without_being_asked_nothing_is_looked_at() -> None:
     assert model.connections[0].record.pictures == []
 
 
-@pytest.mark.parametrize("bad", [{"video_fps": 0.0}, {"video_fps": float("nan")}, {"video_max_size": 0}])
-def test_rates_and_sizes_that_mean_nothing_are_refused(bad: dict[str, float]) -> None:
+BAD: list[dict[str, Any]] = [
+    {"fps": 0.0},
+    {"fps": float("nan")},
+    {"max_size": 0},
+    {"min_change": 1.5},
+    {"min_change": -0.1},
+    {"source": "window"},
+    {"max_turn_images": 0},
+    {"max_images": 2, "max_turn_images": 3},
+]
+
+
+@pytest.mark.parametrize("bad", BAD, ids=str)
+def test_rates_and_sizes_that_mean_nothing_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match=next(iter(bad))):
-        RoomOptions(**bad)  # type: ignore[arg-type]
+        VideoInputOptions(**bad)

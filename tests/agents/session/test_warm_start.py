@@ -25,7 +25,7 @@ TOOLS = ["book", "look_up", "fail", "none_such", "look_up", "hand_over", "order"
 
 
 @functools.cache
-def told(*arguments: str) -> dict[str, Any]:
+def report_of(*arguments: str) -> dict[str, Any]:
     """Return the output of a call in a process of its own."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     done = subprocess.run(
@@ -54,7 +54,7 @@ def told(*arguments: str) -> dict[str, Any]:
     ],
 )
 def test_no_turn_of_a_call_imports_anything(pipeline: str, features: tuple[str, ...], tools: list[str]) -> None:
-    call = told(pipeline, *features)
+    call = report_of(pipeline, *features)
     assert sorted(call["tools"]) == sorted(tools)
     assert "completed" in call["outcomes"]
     assert call["imported"] == {}
@@ -62,8 +62,8 @@ def test_no_turn_of_a_call_imports_anything(pipeline: str, features: tuple[str, 
 
 @pytest.mark.timeout(90)
 def test_only_an_agent_with_tools_has_pydantic_loaded() -> None:
-    assert "pydantic" not in told("cascading")["loaded_before"]
-    assert "pydantic" in told("cascading", "tools")["loaded_before"]
+    assert "pydantic" not in report_of("cascading")["loaded_before"]
+    assert "pydantic" in report_of("cascading", "tools")["loaded_before"]
 
 
 class Plain(Agent):

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from kit.chat import told
+from kit.chat import outline
 from vivavoce.agents import Agent, ChatContext, ContextWindow, SessionOptions, function_tool
 from vivavoce.agents.events import ErrorOccurred
 from vivavoce.agents.testing import ScriptedLLM, SessionHarness
@@ -38,13 +38,13 @@ def harness_with(policy: ContextPolicy, *answers: Any) -> SessionHarness:
 
 
 def requests(harness: SessionHarness) -> list[list[str]]:
-    return [told(request.context) for request in harness.llm.requests]
+    return [outline(request.context) for request in harness.llm.requests]
 
 
 def test_each_model_step_is_sent_the_newest_items_and_the_history_keeps_all() -> None:
     harness = harness_with(ContextWindow(max_items=2), "a1", "a2", "a3").run(until=12.0)
     assert requests(harness) == [["q1"], ["a1", "q2"], ["a2", "q3"]]
-    assert told(harness.session.history.items) == ["q1", "a1", "q2", "a2", "q3", "a3"]
+    assert outline(harness.session.history.items) == ["q1", "a1", "q2", "a2", "q3", "a3"]
 
 
 def test_a_step_with_tools_is_sent_whole() -> None:
@@ -60,7 +60,7 @@ def test_a_call_that_still_runs_is_sent_however_small_the_window() -> None:
     waiting = second.context.items[1]
     assert isinstance(waiting, FunctionCallOutput)
     assert "still running" in waiting.output
-    assert told(second.context) == ["call:c1", "out:c1", "q2"]
+    assert outline(second.context) == ["call:c1", "out:c1", "q2"]
 
 
 def test_a_policy_that_raises_is_an_error_and_the_whole_conversation_is_sent(caplog: pytest.LogCaptureFixture) -> None:

@@ -191,6 +191,37 @@ def test_a_run_that_fails_ends_its_turn_and_the_next_one_works(answer: tuple[obj
     assert flow.log.count("end failed") == 1
 
 
+class ReturnsText(ConversationFlow):
+    def run(self, transcript: str) -> Any:
+        return "hi"
+
+
+class AwaitedText(ConversationFlow):
+    async def run(self, transcript: str) -> Any:  # type: ignore[override]  # the mistake of the test
+        return "hi"
+
+
+class SyncGenerator(ConversationFlow):
+    def run(self, transcript: str) -> Any:
+        yield "hi"
+
+
+@pytest.mark.parametrize("kind", [ReturnsText, AwaitedText])
+def test_a_run_that_returns_its_text_fails_its_turn_with_the_remedy(kind: type[ConversationFlow]) -> None:
+    talk = Talk(kind())
+    talk.caller.says("hello there", 0.5, 1.5)
+    talk.run()
+    assert talk.outcomes == ["failed"]
+    form = "an async generator (`async def run(self, transcript)` with `yield`)"
+    assert len(talk.errors) == 1
+    assert f"{kind.__name__}.run must be {form}, got a str" in talk.errors[0]
+
+
+def test_a_run_that_is_a_sync_generator_is_refused_with_the_flow() -> None:
+    with pytest.raises(ConfigurationError, match=r"SyncGenerator\.run must be an async generator"):
+        AgentSession(Agent("Help."), CascadingPipeline(tts=ScriptedTTS()), SyncGenerator())
+
+
 def test_failing_turn_hooks_are_told_and_cost_the_turn_nothing() -> None:
     class Clumsy(Echo):
         async def on_turn_start(self, transcript: str) -> None:

@@ -61,14 +61,14 @@ class Ears(ScriptedSTT):
 
 DOWN = ProviderConnectionError("down", provider="first", retryable=False)
 LOST = ProviderConnectionError("lost", provider="first")
-Told = dict[str, object]
+Attributes = dict[str, object]
 
 
-def fallbacks(watching: Watching) -> list[tuple[int, Told]]:
+def fallbacks(watching: Watching) -> list[tuple[int, Attributes]]:
     return [(point.value, dict(point.attributes)) for point in watching.points("vivavoce.fallbacks")]
 
 
-def told(component: str, error: str, provider: str = "first", model: str = "m-1") -> Told:
+def facts(component: str, error: str, provider: str = "first", model: str = "m-1") -> Attributes:
     return {
         "vivavoce.component": component,
         "gen_ai.provider.name": provider,
@@ -120,7 +120,7 @@ def test_a_realtime_model_that_cannot_be_had_at_the_start_is_counted_as_passed_o
     if errors:
         first.fail_open(*errors)
     have(watching, RealtimePipeline(FallbackRealtime([first, second]), vad=ScriptedVAD()), model=second)
-    assert fallbacks(watching) == [(1, told("realtime_model", kind))]
+    assert fallbacks(watching) == [(1, facts("realtime_model", kind))]
     assert len(second.connections) == 1
 
 
@@ -133,7 +133,7 @@ def test_a_realtime_model_that_is_lost_in_mid_call_and_not_to_be_had_again_is_co
 
     pipeline = RealtimePipeline(FallbackRealtime([first, second]), vad=ScriptedVAD())
     have(watching, pipeline, lose=lose, model=second)
-    assert fallbacks(watching) == [(1, told("realtime_model", "ProviderConnectionError"))]
+    assert fallbacks(watching) == [(1, facts("realtime_model", "ProviderConnectionError"))]
 
 
 def test_a_model_whose_connection_is_lost_and_had_again_was_not_passed_over() -> None:
@@ -151,8 +151,8 @@ def test_each_model_that_was_passed_over_is_counted_for_itself() -> None:
     have(watching, RealtimePipeline(FallbackRealtime([first, second, third]), vad=ScriptedVAD()), model=third)
     kind = "ProviderConnectionError"
     assert fallbacks(watching) == [
-        (1, told("realtime_model", kind)),
-        (1, told("realtime_model", kind, "second", "m-2")),
+        (1, facts("realtime_model", kind)),
+        (1, facts("realtime_model", kind, "second", "m-2")),
     ]
 
 
@@ -173,9 +173,9 @@ def test_a_pipeline_that_gives_way_to_its_fallback_is_counted_for_its_model(at_t
     pipeline = RealtimePipeline(first, vad=ScriptedVAD(), fallback=cascade())
     harness = have(watching, pipeline, lose=None if at_the_start else lose, model=first)
     assert harness.session.pipeline is pipeline.fallback
-    assert fallbacks(watching) == [(1, told("pipeline", "ProviderConnectionError"))]
+    assert fallbacks(watching) == [(1, facts("pipeline", "ProviderConnectionError"))]
     (noted,) = [event for event in watching.one("session").events if event.name == "fallback"]
-    assert dict(noted.attributes or {}) == told("pipeline", "ProviderConnectionError")
+    assert dict(noted.attributes or {}) == facts("pipeline", "ProviderConnectionError")
 
 
 def test_a_fallback_that_falls_back_is_counted_for_each_pipeline_that_gave_way() -> None:
@@ -185,7 +185,10 @@ def test_a_fallback_that_falls_back_is_counted_for_each_pipeline_that_gave_way()
     spare = RealtimePipeline(second, vad=ScriptedVAD(), fallback=cascade())
     have(watching, RealtimePipeline(first, vad=ScriptedVAD(), fallback=spare), model=first)
     kind = "ProviderConnectionError"
-    assert fallbacks(watching) == [(1, told("pipeline", kind)), (1, told("pipeline", kind, "second", "m-2"))]
+    assert fallbacks(watching) == [
+        (1, facts("pipeline", kind)),
+        (1, facts("pipeline", kind, "second", "m-2")),
+    ]
 
 
 def test_a_pipeline_that_is_lost_without_a_fallback_is_an_error_and_no_fallback() -> None:
@@ -213,13 +216,13 @@ def test_the_fallback_of_a_pipeline_that_a_call_was_changed_to_is_counted_in_tha
         assert change.outcome == "completed"
 
     harness.run(scenario, until=3.0)
-    assert fallbacks(watching) == [(1, told("realtime_model", "ProviderConnectionError"))]
+    assert fallbacks(watching) == [(1, facts("realtime_model", "ProviderConnectionError"))]
 
 
 # --- lost audio
 
 
-def lost_audio(watching: Watching) -> list[tuple[int, Told]]:
+def lost_audio(watching: Watching) -> list[tuple[int, Attributes]]:
     return [(point.value, dict(point.attributes)) for point in watching.points("vivavoce.audio.dropped")]
 
 

@@ -12,6 +12,7 @@ from opentelemetry.trace import use_span
 
 from vivavoce.agents import Telemetry, TelemetryOptions
 from vivavoce.agents.telemetry.metrics.meters import Meters
+from vivavoce.agents.telemetry.telemetry import TelemetryControl
 
 
 class Nothing:
@@ -62,9 +63,9 @@ async def test_sessions_that_bring_one_meter_provider_are_all_counted() -> None:
     provider = MeterProvider([reader], shutdown_on_exit=False)
     for _ in range(3):  # each with options, and so with a Telemetry of its own
         telemetry = Telemetry(TelemetryOptions(meter_provider=provider))
-        telemetry.begin()
-        telemetry.meters.turns(1, {})
-        telemetry.meters.e2e_latency(0.3, {})
+        TelemetryControl.of(telemetry).begin()
+        TelemetryControl.of(telemetry).meters.turns(1, {})
+        TelemetryControl.of(telemetry).meters.e2e_latency(0.3, {})
         assert await telemetry.aclose()
     assert [point.value for point in points(reader, "vivavoce.turns")] == [3]
     assert [point.count for point in points(reader, "vivavoce.turn.e2e_latency")] == [3]

@@ -22,17 +22,18 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from kit.logged_calls import Finder, Job, cascading, mine, realtime
+from kit.logged_calls import Finder, cascading, in_job, mine, realtime
 from vivavoce.agents import AgentSession, SessionOptions, Telemetry, TelemetryOptions
 from vivavoce.agents.cli.running import configure_logging
-from vivavoce.agents.job import JobInfo, job_scope
+from vivavoce.agents.job import JobContext, JobInfo
 from vivavoce.agents.telemetry.export.counted import BatchLimits, CountedLogs, Counts
 from vivavoce.agents.telemetry.export.flush import shut_down_providers
 from vivavoce.agents.telemetry.logs.log_export import SessionLogHandler, log_export
 from vivavoce.agents.telemetry.options import options_from_environment
+from vivavoce.agents.telemetry.telemetry import TelemetryControl
 from vivavoce.agents.telemetry.tracing.job_span import job_span
 from vivavoce.agents.transports.local import LocalTransport
-from vivavoce.agents.worker.job import JobContext, JobControl
+from vivavoce.agents.worker.job import RoomJob
 from vivavoce.agents.worker.options import WorkerOptions
 from vivavoce.agents.worker.run import JobRun
 from vivavoce.pipelines.pipeline import Pipeline
@@ -71,7 +72,7 @@ class Backend:
         return found
 
 
-def told(record: ReadableLogRecord) -> Mapping[str, Any]:
+def sent(record: ReadableLogRecord) -> Mapping[str, Any]:
     return record.log_record.attributes or {}
 
 
@@ -94,7 +95,7 @@ async def call(pipeline: Pipeline, backend: Backend | None, name: str, *, captur
     clock = VirtualClock()
     telemetry = None if backend is None else backend.telemetry
     options = SessionOptions(clock=clock, capture_content=captures, telemetry=telemetry)
-    with job_scope(Job(f"job of {name}")):  # type: ignore[arg-type]  # it has what a session asks for
+    async with in_job(f"job of {name}"):
         session = AgentSession[None](Finder("Secret orders."), pipeline, options=options, id=name)
         async with session:
             await session.start(LocalTransport(clock))
@@ -116,35 +117,35 @@ def test_a_record_goes_with_its_ids_to_the_telemetry_of_its_own_session(make: An
         (turn,) = session.turns
         looked, raised = backend.one("looking"), backend.one("raised ValueError")
         for record in (looked, raised):
-            assert told(record)["vivavoce.session.id"] == session.id
-            assert told(record)["gen_ai.conversation.id"] == session.id
-            assert told(record)["vivavoce.job.id"] == f"job of {session.id}"
-            assert told(record)["vivavoce.turn.id"] == turn.turn_id
-            assert told(record)["tenant"] == tenant
-        assert {told(record)["vivavoce.session.id"] for record in backend.records} == {session.id}
+            assert sent(record)["vivavoce.session.id"] == session.id
+            assert sent(record)["gen_ai.conversation.id"] == session.id
+            assert sent(record)["vivavoce.job.id"] == f"job of {session.id}"
+            assert sent(record)["vivavoce.turn.id"] == turn.turn_id
+            assert sent(record)["tenant"] == tenant
+        assert {sent(record)["vivavoce.session.id"] for record in backend.records} == {session.id}
         assert "from outside" not in backend.texts  # a session marks nothing but its own tasks
         context = backend.span("execute_tool look_up").context
         assert (looked.log_record.trace_id, looked.log_record.span_id) == (context.trace_id, context.span_id)
         assert (looked.log_record.severity_text, looked.log_record.severity_number.value) == ("INFO", 9)  # type: ignore[union-attr]
         line = backend.one(f"{turn.turn_id} (")  # how the turn went
-        assert told(line)["vivavoce.turn.id"] == turn.turn_id
+        assert sent(line)["vivavoce.turn.id"] == turn.turn_id
 
 
 @PIPELINES
 def test_no_content_is_sent_unless_it_is_captured(make: Any) -> None:
     quiet, open_ = Backend(), Backend()
     run_virtual(call(make(), quiet, "one"))
-    everything = repr([(record.log_record.body, dict(told(record))) for record in quiet.records])
+    everything = repr([(record.log_record.body, dict(sent(record))) for record in quiet.records])
     assert "secret" not in everything.lower()
     assert "4711" not in everything
     assert "in look_up" in everything  # the lines of code are there
     run_virtual(call(make(), open_, "two", captures=True))
-    assert "4711" in repr([dict(told(record)) for record in open_.records])
+    assert "4711" in repr([dict(sent(record)) for record in open_.records])
 
 
 def test_a_record_has_its_extras_and_its_exception_and_no_secret() -> None:
     backend = Backend()
-    token = log_export.set(backend.telemetry.logs)
+    token = log_export.set(TelemetryControl.of(backend.telemetry).logs)
     try:
         raise KeyError("lo" + str(57))
     except KeyError:
@@ -160,7 +161,7 @@ def test_a_record_has_its_extras_and_its_exception_and_no_secret() -> None:
     finally:
         log_export.reset(token)
     (record,) = backend.records
-    attributes = told(record)
+    attributes = sent(record)
     assert record.log_record.body == "Bearer •••: twice"
     assert record.instrumentation_scope is not None
     assert record.instrumentation_scope.name == "my.app"
@@ -179,24 +180,24 @@ def test_redact_is_asked_for_attributes_and_the_message() -> None:
         return {"body": "a message", "phone": None}.get(name, value)
 
     backend = Backend(redact=redact)
-    token = log_export.set(backend.telemetry.logs)
+    token = log_export.set(TelemetryControl.of(backend.telemetry).logs)
     mine.info("call 0815", extra={"phone": "0815", "broken": "0815", "kept": "x"})
     log_export.reset(token)
     (record,) = backend.records
     assert record.log_record.body == "a message"
-    assert told(record)["kept"] == "x"
-    assert not {"phone", "broken"} & set(told(record))
+    assert sent(record)["kept"] == "x"
+    assert not {"phone", "broken"} & set(sent(record))
 
 
-def test_what_a_job_logs_goes_with_the_job_and_nothing_before_or_after_it() -> None:
+async def test_what_a_job_logs_goes_with_the_job_and_nothing_before_or_after_it() -> None:
     backend = Backend()
-    job = Job("AJ_1")
     mine.info("before")
-    with job_scope(job), job_span(backend.telemetry, job.job, lambda: ""):  # type: ignore[arg-type]
-        theirs.info("in the job")
+    async with in_job("AJ_1"):
+        with job_span(TelemetryControl.of(backend.telemetry), JobInfo(id="AJ_1", room="r"), lambda: ""):
+            theirs.info("in the job")
     theirs.info("after")
     (record,) = backend.records
-    assert (record.log_record.body, told(record)["vivavoce.job.id"]) == ("in the job", "AJ_1")
+    assert (record.log_record.body, sent(record)["vivavoce.job.id"]) == ("in the job", "AJ_1")
     assert record.log_record.trace_id == backend.span("job").context.trace_id
 
 
@@ -211,31 +212,31 @@ def test_what_a_job_s_own_error_says_is_for_who_runs_the_worker_and_is_not_sent(
 
     async def main() -> None:
         async with anyio.create_task_group() as tasks:
-            control = JobControl(JobInfo(id="AJ_1", room="r"), url="", token="", shared={}, tasks=tasks)
-            await JobRun(control, entrypoint, WorkerOptions(), tasks, backend.telemetry).run()
+            control = RoomJob(JobInfo(id="AJ_1", room="r"), url="", token="", shared={}, tasks=tasks)
+            await JobRun(control, entrypoint, WorkerOptions(), tasks, TelemetryControl.of(backend.telemetry)).run()
 
     run_virtual(main())
     assert "my pin is 4815" in caplog.text
     assert any(text.startswith("job AJ_1: the entrypoint failed: ValueError") for text in backend.texts)
-    assert not any("4815" in text for text in (*backend.texts, *(str(told(record)) for record in backend.records)))
+    assert not any("4815" in text for text in (*backend.texts, *(str(sent(record)) for record in backend.records)))
 
 
 def test_a_session_without_logs_of_its_own_sends_none_to_its_jobs() -> None:
-    of_job, job = Backend(), Job("AJ_1")
+    of_job = Backend()
     only_spans = Telemetry(TelemetryOptions(tracer_provider=TracerProvider(shutdown_on_exit=False)))
-    assert only_spans.logs is None
-    with job_span(of_job.telemetry, job.job, lambda: ""):
+    assert TelemetryControl.of(only_spans).logs is None
+    with job_span(TelemetryControl.of(of_job.telemetry), JobInfo(id="AJ_1", room="r"), lambda: ""):
         backend = Backend()
         backend.telemetry = only_spans
         run_virtual(call(cascading(), backend, "one"))
-    assert {told(record).get("vivavoce.session.id") for record in of_job.records} <= {None}
+    assert {sent(record).get("vivavoce.session.id") for record in of_job.records} <= {None}
 
 
 def test_a_handler_on_the_root_sends_records_of_vivavoce_once() -> None:
     backend, handler = Backend(), SessionLogHandler()
-    backend.telemetry.begin()
+    TelemetryControl.of(backend.telemetry).begin()
     logging.getLogger().addHandler(handler)
-    token = log_export.set(backend.telemetry.logs)
+    token = log_export.set(TelemetryControl.of(backend.telemetry).logs)
     try:
         theirs.warning("once")
     finally:
@@ -250,7 +251,7 @@ def test_an_application_without_logging_still_sees_warnings_on_stderr(monkeypatc
     last.setLevel(logging.WARNING)
     monkeypatch.setattr(logging, "lastResort", last)
     monkeypatch.setattr(logging.getLogger(), "handlers", [])
-    Backend().telemetry.begin()
+    TelemetryControl.of(Backend().telemetry).begin()
     theirs.info("quiet")
     theirs.warning("loud")
     assert out.getvalue() == "loud\n"
@@ -300,7 +301,7 @@ def test_a_full_queue_drops_the_newest_and_counts_them() -> None:
     provider.add_log_record_processor(CountedLogs(exporter, counts, limits))
     backend = Backend()
     backend.telemetry = Telemetry(TelemetryOptions(logger_provider=provider))
-    token = log_export.set(backend.telemetry.logs)
+    token = log_export.set(TelemetryControl.of(backend.telemetry).logs)
     mine.info("0")
     assert exporter.is_asked.wait(10)  # the thread holds the first, and no code waits for it
     for number in range(1, 9):
@@ -315,8 +316,8 @@ def test_a_full_queue_drops_the_newest_and_counts_them() -> None:
 
 async def test_records_that_cannot_be_delivered_are_counted_and_the_close_does_not_wait() -> None:
     telemetry = Telemetry(TelemetryOptions(endpoint="http://127.0.0.1:9", export_timeout=0.2))
-    telemetry.begin()
-    token = log_export.set(telemetry.logs)
+    TelemetryControl.of(telemetry).begin()
+    token = log_export.set(TelemetryControl.of(telemetry).logs)
     mine.info("lost")
     log_export.reset(token)
     assert telemetry.waiting_logs == 1
@@ -330,9 +331,9 @@ def test_the_environment_turns_logs_on_and_off(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", "http://127.0.0.1:9/v1/logs")
     options = options_from_environment()
     assert options is not None
-    assert Telemetry(options).logs is not None
+    assert TelemetryControl.of(Telemetry(options)).logs is not None
     monkeypatch.setenv("OTEL_LOGS_EXPORTER", "none")
-    assert Telemetry(options).logs is None
+    assert TelemetryControl.of(Telemetry(options)).logs is None
 
 
 def test_the_commands_make_what_is_sent_and_show_what_was_asked_for(
@@ -340,8 +341,8 @@ def test_the_commands_make_what_is_sent_and_show_what_was_asked_for(
 ) -> None:
     root, ours, backend = logging.getLogger(), logging.getLogger("vivavoce"), Backend()
     handlers, level, own = root.handlers[:], root.level, ours.level
-    backend.telemetry.begin()
-    token = log_export.set(backend.telemetry.logs)
+    TelemetryControl.of(backend.telemetry).begin()
+    token = log_export.set(TelemetryControl.of(backend.telemetry).logs)
     try:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
         configure_logging()

@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from kit.logged_calls import Finder, Job, cascading, mine, realtime
+from kit.logged_calls import Finder, cascading, in_job, mine, realtime
 from vivavoce.agents import AgentSession, SessionOptions
 from vivavoce.agents.cli.running import configure_logging
-from vivavoce.agents.job import job_scope
 from vivavoce.agents.telemetry.logs.logs import ContextFilter, JsonFormatter, TextFormatter, mask
 from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.pipelines.core.errors import ConfigurationError
@@ -44,7 +43,7 @@ def lines(stream: io.StringIO) -> list[dict[str, Any]]:
 async def call(pipeline: Pipeline, name: str, *, captures: bool = False) -> AgentSession[None]:
     clock = VirtualClock()
     options = SessionOptions(clock=clock, capture_content=captures)
-    with job_scope(Job(f"job of {name}")):  # type: ignore[arg-type]  # it has what a session asks for
+    async with in_job(f"job of {name}"):
         session = AgentSession[None](Finder("Secret orders."), pipeline, options=options, id=name)
         async with session:
             await session.start(LocalTransport(clock))

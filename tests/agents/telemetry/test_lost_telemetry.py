@@ -16,6 +16,7 @@ from vivavoce.agents import Telemetry, TelemetryOptions
 from vivavoce.agents.telemetry.export.counted import BatchLimits, CountedSpans, Counts
 from vivavoce.agents.telemetry.export.endpoints import GRPC
 from vivavoce.agents.telemetry.export.flush import shut_down_providers
+from vivavoce.agents.telemetry.telemetry import TelemetryControl
 from vivavoce.pipelines.core.errors import ConfigurationError
 
 VARIABLE = "OTEL_EXPORTER_OTLP_ENDPOINT"
@@ -33,9 +34,9 @@ def silent_server() -> Iterator[str]:
 
 
 def end_spans(telemetry: Telemetry, count: int) -> None:
-    telemetry.begin()
+    TelemetryControl.of(telemetry).begin()
     for number in range(count):
-        telemetry.tracer.start_span(str(number)).end()
+        TelemetryControl.of(telemetry).tracer.start_span(str(number)).end()
 
 
 @pytest.mark.parametrize("limit", [0.05, 8.0], ids=["given up", "tried"])
@@ -49,8 +50,9 @@ async def test_spans_for_a_collector_that_is_not_there_are_counted_as_lost(
     assert telemetry.dropped_spans == 0  # they wait
     was_tried = await telemetry.aclose(limit)
     assert (telemetry.dropped_spans, telemetry.delivered_spans) == (26, 0)
-    told = "Telemetry was not sent within 0.05 s; the session does not wait for the rest (26 spans)"
-    assert (told in caplog.messages) is not was_tried
+    # On a busy machine all are counted before the wait is given up, and the line names no rest.
+    given_up = "Telemetry was not sent within 0.05 s; the session does not wait for the rest"
+    assert any(message.startswith(given_up) for message in caplog.messages) is not was_tried
 
 
 async def test_spans_for_a_collector_that_hangs_are_counted_as_lost_when_nobody_waits_any_more() -> None:

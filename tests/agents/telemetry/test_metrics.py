@@ -20,6 +20,7 @@ from kit.servers.otlp_endpoint import otlp_endpoint
 from kit.telemetry import Watching
 from vivavoce.agents import Agent, AgentSession, SessionOptions, Telemetry, TelemetryOptions, function_tool
 from vivavoce.agents.job import JobInfo
+from vivavoce.agents.telemetry.telemetry import TelemetryControl
 from vivavoce.agents.telemetry.tracing.job_span import job_span
 from vivavoce.agents.testing import (
     ScriptedLLM,
@@ -31,7 +32,7 @@ from vivavoce.agents.testing import (
 )
 from vivavoce.agents.transports.local import LocalTransport
 from vivavoce.pipelines.core.errors import ProviderConnectionError
-from vivavoce.pipelines.core.incidents import dropped_frames, passed_over
+from vivavoce.pipelines.core.incidents import FellBack, dropped_frames, passed_over
 from vivavoce.pipelines.llm.base import Usage
 from vivavoce.pipelines.llm.tools import ToolCall
 from vivavoce.pipelines.realtime_model.base import RealtimeCapabilities
@@ -41,9 +42,8 @@ LONG = "one two three four five six seven eight nine ten."
 
 class Desk(Agent):
     async def on_enter(self) -> None:
-        passed_over(
-            "llm", "first", "m-1", ProviderConnectionError("gone", provider="first")
-        )  # as a provider's fallback
+        gone = ProviderConnectionError("gone", provider="first")
+        passed_over(FellBack("llm", "first", "m-1", gone, is_reported=True))  # as a provider's fallback
         dropped_frames("room", 3)  # like a sink without a reader
         dropped_frames("stt")
 
@@ -197,7 +197,7 @@ def test_the_lag_of_a_loop_is_measured_in_no_session() -> None:
     provider = MeterProvider([reader], shutdown_on_exit=False)
 
     async def main() -> None:
-        meters = Telemetry(TelemetryOptions(meter_provider=provider)).meters
+        meters = TelemetryControl.of(Telemetry(TelemetryOptions(meter_provider=provider))).meters
         with use_span(TracerProvider(shutdown_on_exit=False).get_tracer("test").start_span("session")):
             meters.watch_loop(VirtualClock())
         await anyio.sleep(1.2)
@@ -222,7 +222,7 @@ def test_a_call_that_is_not_sampled_has_no_span_and_all_metrics(sampler: Any, sp
     watching, exporter = Watching(), InMemorySpanExporter()
     tracers = TracerProvider(ParentBased(sampler), shutdown_on_exit=False)
     tracers.add_span_processor(SimpleSpanProcessor(exporter))
-    watching.telemetry.tracer = tracers.get_tracer("vivavoce")
+    TelemetryControl.of(watching.telemetry).tracer = tracers.get_tracer("vivavoce")
     harness = talk(cascading, watching)
     assert sum(span.name == "session" for span in exporter.get_finished_spans()) == spans
     assert bool(exporter.get_finished_spans()) is bool(spans)
@@ -237,18 +237,18 @@ def test_sampling_is_the_share_of_calls_unless_whoever_dispatched_has_decided(sh
 
 def _check_sampling(url: str, share: float) -> None:
     telemetry = Telemetry(TelemetryOptions(endpoint=url, sampling=share))
-    assert telemetry.tracer.start_span("a").get_span_context().trace_flags.sampled is bool(share)
+    assert TelemetryControl.of(telemetry).tracer.start_span("a").get_span_context().trace_flags.sampled is bool(share)
     flags = "01" if share == 0.0 else "00"
     of_caller = JobInfo(id="AJ_1", room="r", metadata=f'{{"traceparent": "00-{"a" * 32}-{"b" * 16}-{flags}"}}')
-    with job_span(telemetry, of_caller, lambda: ""):
-        inside = telemetry.tracer.start_span("b").get_span_context()
+    with job_span(TelemetryControl.of(telemetry), of_caller, lambda: ""):
+        inside = TelemetryControl.of(telemetry).tracer.start_span("b").get_span_context()
     assert inside.trace_flags.sampled is (flags == "01")
     asyncio.run(telemetry.aclose(1.0))
 
 
 def test_spans_that_find_the_queue_full_are_counted_and_the_call_goes_on() -> None:
     telemetry = Telemetry(TelemetryOptions(endpoint="http://127.0.0.1:9", max_queue=5))
-    spans = [telemetry.tracer.start_span(f"{number}") for number in range(12)]
+    spans = [TelemetryControl.of(telemetry).tracer.start_span(f"{number}") for number in range(12)]
     for span in spans:
         span.end()
     assert (telemetry.waiting_spans, telemetry.dropped_spans) == (5, 7)

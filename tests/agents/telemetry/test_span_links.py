@@ -10,8 +10,9 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import SpanKind, StatusCode, Tracer
 
 from kit.telemetry import Watching, kind_of
-from vivavoce.agents import Agent, SessionOptions, function_tool
+from vivavoce.agents import Agent, EmptyReply, SessionOptions, function_tool
 from vivavoce.agents.job import JobInfo
+from vivavoce.agents.telemetry.telemetry import TelemetryControl
 from vivavoce.agents.telemetry.tracing.job_span import job_span
 from vivavoce.agents.testing import ScriptedLLM, ScriptedTTS, ScriptedTTSOptions, SessionHarness
 from vivavoce.pipelines.llm.base import GenerateRequest, LLMEvent
@@ -123,6 +124,22 @@ def test_a_turn_is_linked_to_the_attempt_that_it_goes_on_with_and_to_no_other() 
     assert dropped.context.span_id != taken.context.span_id
 
 
+class Polite(Agent):
+    async def on_empty_reply(self, reply: EmptyReply) -> None:
+        await self.session.say("Pardon?")
+
+
+def test_words_in_place_of_an_empty_answer_are_linked_to_their_hook_and_that_to_the_turn() -> None:
+    watching = Watching()
+    harness = SessionHarness(Polite("Help."), ScriptedLLM([0.1]), options=SessionOptions(telemetry=watching.telemetry))
+    harness.caller.says("hello there", 0.5, 1.5)
+    harness.run(until=6.0)
+    watching.check()
+    (hook,) = [span for span in watching.of("hook") if span.name == "on_empty_reply"]
+    assert linked(watching.one("say")) == [hook.context.span_id]
+    assert linked(hook) == [watching.one("turn").context.span_id]
+
+
 class Front(Agent):
     @function_tool
     async def transfer(self) -> Agent:
@@ -152,7 +169,7 @@ def test_a_handoff_is_linked_to_the_turn_that_asked_for_it() -> None:
 )
 def test_a_call_is_in_the_trace_of_whoever_dispatched_its_job(job: JobInfo) -> None:
     watching = Watching()
-    with job_span(watching.telemetry, job, lambda: ""):
+    with job_span(TelemetryControl.of(watching.telemetry), job, lambda: ""):
         harness = SessionHarness(Agent("Help."), ScriptedLLM("Hi."))
         harness.caller.says("hello", 0.5, 1.5)
         harness.run(until=6.0)
@@ -167,7 +184,7 @@ def test_a_call_is_in_the_trace_of_whoever_dispatched_its_job(job: JobInfo) -> N
 
 def test_a_job_that_fails_has_a_status_that_redact_was_asked_for() -> None:
     watching = Watching(redact=lambda name, value: "?" if name in ("error.message", "vivavoce.room") else value)
-    with job_span(watching.telemetry, JobInfo(id="AJ_1", room="of Ann"), lambda: "ValueError"):
+    with job_span(TelemetryControl.of(watching.telemetry), JobInfo(id="AJ_1", room="of Ann"), lambda: "ValueError"):
         pass
     span = watching.one("job")
     assert (span.status.status_code, span.status.description) == (StatusCode.ERROR, "?")

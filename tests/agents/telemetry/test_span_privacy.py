@@ -87,7 +87,7 @@ def call(make: Make, watching: Watching, *, capture: bool = False) -> None:
     watching.check()
 
 
-def told(watching: Watching) -> str:
+def sent_data(watching: Watching) -> str:
     """All data that leaves the process: names, attributes, events and status of spans; names and attributes of
     metrics.
     """
@@ -114,7 +114,7 @@ def test_without_capture_content_no_word_of_anybody_is_told(make: Make, caplog: 
     with caplog.at_level(logging.INFO):
         call(make, watching)
     assert len(watching.of("tool")) == 3
-    assert [word for word in SECRETS if word in told(watching)] == []
+    assert [word for word in SECRETS if word in sent_data(watching)] == []
     assert [word for word in SECRETS if word in "\n".join(caplog.messages)] == []
 
 
@@ -233,10 +233,10 @@ def test_with_capture_content_each_step_tells_what_the_model_was_asked_and_what_
     assert json.loads(str(first["gen_ai.input.messages"])) == [user]
     (said,) = json.loads(str(first["gen_ai.output.messages"]))
     assert (said["role"], said["parts"]) == ("assistant", calls)
-    told = json.loads(str(second["gen_ai.input.messages"]))
-    assert told[0] == user
-    assert [part for message in told if message["role"] == "assistant" for part in message["parts"]] == calls
-    responses = {part["id"]: part["response"] for m in told if m["role"] == "tool" for part in m["parts"]}
+    messages = json.loads(str(second["gen_ai.input.messages"]))
+    assert messages[0] == user
+    assert [part for message in messages if message["role"] == "assistant" for part in message["parts"]] == calls
+    responses = {part["id"]: part["response"] for m in messages if m["role"] == "tool" for part in m["parts"]}
     assert responses["c1"] == "turmeric"
     assert set(responses) == {"c1", "c2", "c3"}
     assert json.loads(str(second["gen_ai.output.messages"])) == [

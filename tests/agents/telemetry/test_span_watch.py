@@ -6,6 +6,7 @@ import anyio
 from opentelemetry.trace import get_current_span, set_span_in_context
 
 from kit.telemetry import Watching, seconds_of
+from vivavoce.agents.telemetry.telemetry import TelemetryControl
 from vivavoce.agents.telemetry.tracing.spans import SpanMaker, SpanWatch
 from vivavoce.agents.testing import VirtualClock, run_virtual
 
@@ -15,7 +16,9 @@ class Kit:
 
     def __init__(self, clock: VirtualClock) -> None:
         self.watching = Watching()
-        self.maker = SpanMaker(self.watching.telemetry.tracer, clock, {"vivavoce.session.id": "s"}, None)
+        self.maker = SpanMaker(
+            TelemetryControl.of(self.watching.telemetry).tracer, clock, {"vivavoce.session.id": "s"}, None
+        )
         self.maker.begin()
         root = self.watching.tracers.get_tracer("root").start_span("session")
         self.inside = set_span_in_context(root)

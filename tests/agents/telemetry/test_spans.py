@@ -13,8 +13,9 @@ from opentelemetry.trace import StatusCode
 
 from kit.telemetry import Watching, seconds_of
 from vivavoce.agents import Agent, CompletedTurn, SessionOptions
+from vivavoce.agents.telemetry.destination import job_telemetry
 from vivavoce.agents.telemetry.options import TelemetryOptions
-from vivavoce.agents.telemetry.telemetry import Telemetry, job_telemetry
+from vivavoce.agents.telemetry.telemetry import TelemetryControl
 from vivavoce.agents.testing import (
     ScriptedLLM,
     ScriptedRealtimeModel,
@@ -147,7 +148,7 @@ def test_a_processor_of_the_applications_that_raises_costs_its_spans_and_not_the
 ) -> None:
     tracers = TracerProvider(shutdown_on_exit=False)
     tracers.add_span_processor(_Broken(at))
-    token = job_telemetry.set(Telemetry(TelemetryOptions(tracer_provider=tracers)))
+    token = job_telemetry.set(TelemetryControl(TelemetryOptions(tracer_provider=tracers)))
     try:
         harness = SessionHarness(Agent("Help."), ScriptedLLM("Hi."))
         harness.caller.says("hello", 0.5, 1.0)

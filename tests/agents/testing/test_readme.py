@@ -15,7 +15,7 @@ from vivavoce.agents import testing as kit
 from vivavoce.agents.testing import Caller, ExpectCall, ExpectHandoff, ExpectMessage, ScriptedLLM, SessionHarness
 
 README = (Path(kit.__path__[0]) / "README.md").read_text(encoding="utf-8")
-TABLE, TURNS, PARTS, JUDGES = re.findall(r"^```python\n(.*?)^```", README, flags=re.M | re.S)
+TABLE, TURNS, PARTS, REALTIME, SERVER, JUDGES = re.findall(r"^```python\n(.*?)^```", README, flags=re.M | re.S)
 
 
 class Host(Agent):
@@ -33,7 +33,7 @@ class Host(Agent):
 
 def names() -> dict[str, Any]:
     call = kit.ToolCall(call_id="1", name="book", arguments='{"day": "friday"}')
-    return {**vars(kit), "Host": Host, "call": call}
+    return {**vars(kit), "Agent": Agent, "Host": Host, "call": call}
 
 
 def run(source: str) -> dict[str, Any]:
@@ -56,6 +56,16 @@ def test_the_parts_shown_make_a_harness() -> None:
     harness.caller.says("a table for", 1.0, 2.0)
     harness.caller.says("two please", 3.0, 4.0)
     harness.run(until=8.0).expect.contains_message("Booked.")
+
+
+def test_the_realtime_models_shown_answer() -> None:
+    shown = run(REALTIME)
+    shown["test_a_model_whose_server_decides_turns"]()
+    shown["test_a_model_whose_turns_the_session_decides"]()
+
+
+async def test_the_realtime_server_shown_answers_a_real_client() -> None:
+    await run(REALTIME + SERVER)["test_the_model_of_openai_answers"]()
 
 
 def test_the_judges_shown_judge() -> None:

@@ -24,9 +24,9 @@ from vivavoce.agents.testing import (
     positions,
 )
 from vivavoce.agents.transports.local import VirtualSink
-from vivavoce.pipelines import CascadingPipeline
+from vivavoce.pipelines import CascadingPipeline, FallbackLLM, FallbackSTT, FallbackTTS
 from vivavoce.pipelines.core.errors import ConfigurationError, ProviderError
-from vivavoce.pipelines.testing import ScriptedSTT
+from vivavoce.pipelines.testing import ScriptedSTT, TTSFault
 
 RATE = 24000
 
@@ -197,6 +197,27 @@ def test_ears_beside_a_pipeline_of_the_test_s_own_are_refused() -> None:
 
 
 # --- options
+
+
+def test_fallbacks_serve_as_model_and_voice() -> None:
+    broken = ScriptedTTS(faults={0: TTSFault("before", ProviderError("no voice", provider="scripted"))})
+    voice, model = ScriptedTTS(), FallbackLLM([ScriptedLLM("Booked."), ScriptedLLM()])
+    harness = SessionHarness(Host("x"), model, tts=FallbackTTS([broken, voice]))
+    harness.caller.says("a table please", 0.5, 1.5)
+    harness.run(until=6.0).check_laws().expect.contains_message("Booked.")
+    assert voice.texts == ["Booked."]
+    assert harness.tts.texts == []
+
+
+def test_a_recogniser_that_cannot_get_the_caller_s_words_is_refused() -> None:
+    first = ScriptedSTT()
+    fallback = FallbackSTT([first, ScriptedSTT()])
+    with pytest.raises(ConfigurationError, match=r"need stt as a ScriptedSTT, got .*FallbackSTT.*pipeline="):
+        SessionHarness(Host("x"), stt=fallback)  # type: ignore[arg-type]
+    pipeline = CascadingPipeline(stt=fallback, llm=ScriptedLLM("Booked."), tts=ScriptedTTS(), vad=ScriptedVAD())
+    harness = SessionHarness(Host("x"), stt=first, pipeline=pipeline)
+    harness.caller.says("a table please", 0.5, 1.5)
+    harness.run(until=6.0).expect.contains_message("a table please").contains_message("Booked.")
 
 
 def test_a_clock_in_the_options_is_refused() -> None:

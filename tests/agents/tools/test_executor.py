@@ -87,7 +87,6 @@ def test_a_tool_past_its_timeout_is_answered_and_its_siblings_go_on() -> None:
         assert outputs(batch) == [("The tool did not answer within 1.5 seconds.", True), ("slept 1", False)]
 
     run_virtual(main())
-    assert room.executor.abandoned_threads == 0
 
 
 def test_a_tools_own_timeout_wins_also_when_it_is_longer() -> None:
@@ -211,7 +210,7 @@ def test_no_more_threads_run_than_allowed() -> None:
     assert 1 <= max(most) <= 2
 
 
-def test_a_thread_past_its_timeout_is_abandoned_and_counted() -> None:
+def test_a_sync_tool_past_its_timeout_is_answered_while_its_thread_hangs() -> None:
     release = threading.Event()
 
     @function_tool(timeout=0.05)
@@ -235,7 +234,6 @@ def test_a_thread_past_its_timeout_is_abandoned_and_counted() -> None:
             executor.start(group, [call], [stuck], lambda call, note: ToolContext())
         release.set()
         assert settled == ["The tool did not answer within 0.05 seconds."]
-        assert executor.abandoned_threads == 1
 
     anyio.run(main)
 

@@ -22,7 +22,7 @@ from vivavoce.agents.transports.console.speaker import SpeakerQueue
 from vivavoce.agents.transports.console.transport import BLOCK, RATE, ConsoleTransport, Exchange, decibels
 from vivavoce.agents.transports.console.typed import TypedTransport
 from vivavoce.agents.transports.console.wav import WavEnds
-from vivavoce.pipelines.core.errors import ConfigurationError, RoomError
+from vivavoce.pipelines.core.errors import ConfigurationError, RoomError, VoiceError
 from vivavoce.pipelines.media.frame import AudioFrame, VideoFrame
 from vivavoce.pipelines.media.wav import read_wav, write_wav
 
@@ -44,8 +44,11 @@ class Ears:
     def wants_video(self) -> bool:
         return False
 
-    def video(self, frame: VideoFrame) -> None:
+    def video(self, frame: VideoFrame, thumbnail: bytes = b"") -> None:
         raise AssertionError("nobody wanted a picture")
+
+    def video_stopped(self) -> None:
+        pass
 
     def text(self, text: str) -> None:
         self.texts.append(text)
@@ -56,11 +59,17 @@ class Ears:
     def participant_linked(self, identity: str) -> None:
         self.log.append(f"linked {identity}")
 
+    def key(self, key: str) -> None:
+        raise AssertionError("no telephone is here")
+
     def participant_left(self, identity: str) -> None:
         self.log.append(f"left {identity}")
 
     def closed(self, reason: str) -> None:
         self.log.append(f"closed {reason}")
+
+    def failed(self, error: VoiceError, *, is_fatal: bool) -> None:
+        self.log.append(f"failed {error}")
 
 
 def noise(seconds: float, rms: float, seed: int) -> npt.NDArray[np.int16]:

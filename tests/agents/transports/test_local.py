@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from vivavoce.agents.transports.local import EARLY_SECONDS, LocalTransport, VirtualSink
-from vivavoce.pipelines.core.errors import ConfigurationError, RoomError
+from vivavoce.pipelines.core.errors import ConfigurationError, RoomError, VoiceError
 from vivavoce.pipelines.io import TranscriptSegment
 from vivavoce.pipelines.media.frame import AudioFrame, VideoFrame
 from vivavoce.pipelines.testing.virtual_time import VirtualClock, run_virtual
@@ -88,7 +88,7 @@ def test_sink_refuses_audio_that_is_not_its_own(frame: AudioFrame) -> None:
     virtually(main)
 
 
-class Told:
+class Calls:
     def __init__(self) -> None:
         self.log: list[str] = []
 
@@ -98,8 +98,11 @@ class Told:
     def wants_video(self) -> bool:
         return False
 
-    def video(self, frame: VideoFrame) -> None:
+    def video(self, frame: VideoFrame, thumbnail: bytes = b"") -> None:
         raise AssertionError("nobody wanted a picture")
+
+    def video_stopped(self) -> None:
+        pass
 
     def text(self, text: str) -> None:
         self.log.append(f"text {text}")
@@ -113,19 +116,25 @@ class Told:
     def participant_linked(self, identity: str) -> None:
         self.log.append(f"linked {identity}")
 
+    def key(self, key: str) -> None:
+        raise AssertionError("no telephone is here")
+
     def participant_left(self, identity: str) -> None:
         self.log.append(f"left {identity}")
 
     def closed(self, reason: str) -> None:
         self.log.append(f"closed {reason}")
 
+    def failed(self, error: VoiceError, *, is_fatal: bool) -> None:
+        self.log.append(f"failed {error}")
+
 
 def test_session_is_told_what_the_caller_does_while_it_listens() -> None:
     async def main(clock: VirtualClock) -> None:
-        transport, told = LocalTransport(clock), Told()
+        transport, calls = LocalTransport(clock), Calls()
         transport.push_audio(AudioFrame.silence(0.02, 16000))
         async with anyio.create_task_group() as tasks:
-            await tasks.start(transport.run, told)
+            await tasks.start(transport.run, calls)
             transport.push_audio(AudioFrame.silence(0.02, 16000))
             transport.stop_audio()
             transport.send_text("hello")
@@ -137,26 +146,26 @@ def test_session_is_told_what_the_caller_does_while_it_listens() -> None:
             transport.end("room_deleted")
             tasks.cancel_scope.cancel()
         transport.send_text("too late")
-        assert told.log == [
+        assert calls.log == [
             "linked caller", "audio 320", "audio 320", "stopped", "text hello", "stopped", "left caller",
             "linked caller", "closed room_deleted",
         ]  # fmt: skip
         with pytest.raises(RoomError, match="make another"):
-            await transport.run(told)
+            await transport.run(calls)
 
     virtually(main)
 
 
 def test_what_a_caller_says_while_the_session_starts_is_heard_when_it_has() -> None:
     async def main(clock: VirtualClock) -> None:
-        transport, told = LocalTransport(clock), Told()
+        transport, calls = LocalTransport(clock), Calls()
         for samples in (320, 160):
             transport.push_audio(AudioFrame(bytes(2 * samples), 16000))
         async with anyio.create_task_group() as tasks:
-            await tasks.start(transport.run, told)
+            await tasks.start(transport.run, calls)
             await anyio.sleep(0.1)
             tasks.cancel_scope.cancel()
-        assert told.log == ["linked caller", "audio 320", "audio 160"]
+        assert calls.log == ["linked caller", "audio 320", "audio 160"]
 
     virtually(main)
 
@@ -164,46 +173,46 @@ def test_what_a_caller_says_while_the_session_starts_is_heard_when_it_has() -> N
 def test_of_a_long_start_only_the_last_seconds_are_kept_and_nothing_of_a_caller_who_has_gone() -> None:
     async def main(clock: VirtualClock) -> None:
         for is_gone, heard in ((False, 150), (True, 0)):
-            transport, told = LocalTransport(clock), Told()
+            transport, calls = LocalTransport(clock), Calls()
             for _ in range(200):  # 4 s
                 transport.push_audio(AudioFrame.silence(0.02, 16000))
             if is_gone:
                 transport.drop("caller")
                 transport.join("caller")
             async with anyio.create_task_group() as tasks:
-                await tasks.start(transport.run, told)
+                await tasks.start(transport.run, calls)
                 await anyio.sleep(0.1)
                 tasks.cancel_scope.cancel()
-            assert told.log.count("audio 320") == heard
+            assert calls.log.count("audio 320") == heard
 
     virtually(main)
 
 
 def test_what_is_kept_of_the_start_is_counted_in_seconds_and_outlives_another_guest() -> None:
     async def main(clock: VirtualClock) -> None:
-        transport, told = LocalTransport(clock), Told()
+        transport, calls = LocalTransport(clock), Calls()
         for _ in range(40):  # 4 s
             transport.push_audio(AudioFrame.silence(0.1, 16000))
         transport.join("guest")
         transport.drop("guest")
         async with anyio.create_task_group() as tasks:
-            await tasks.start(transport.run, told)
+            await tasks.start(transport.run, calls)
             tasks.cancel_scope.cancel()
-        assert told.log == ["linked caller", *["audio 1600"] * round(EARLY_SECONDS / 0.1)]
+        assert calls.log == ["linked caller", *["audio 1600"] * round(EARLY_SECONDS / 0.1)]
 
     virtually(main)
 
 
 def test_first_to_come_into_an_empty_room_is_linked() -> None:
     async def main(clock: VirtualClock) -> None:
-        transport, told = LocalTransport(clock, participant=None), Told()
+        transport, calls = LocalTransport(clock, participant=None), Calls()
         async with anyio.create_task_group() as tasks:
-            await tasks.start(transport.run, told)
+            await tasks.start(transport.run, calls)
             await anyio.sleep(1)
             transport.join("anna")
             transport.join("bert")
             tasks.cancel_scope.cancel()
-        assert told.log == ["linked anna"]
+        assert calls.log == ["linked anna"]
 
     virtually(main)
 
@@ -228,12 +237,12 @@ def test_what_the_session_shows_is_kept_with_its_times() -> None:
 
 def test_audible_is_told_once() -> None:
     async def main(clock: VirtualClock) -> None:
-        transport, told = LocalTransport(clock, is_audible=False), list[str]()
-        transport.on_audible(lambda: told.append("waited"))
-        assert told == []
+        transport, calls = LocalTransport(clock, is_audible=False), list[str]()
+        transport.on_audible(lambda: calls.append("waited"))
+        assert calls == []
         transport.set_audible()
         transport.set_audible()
-        transport.on_audible(lambda: told.append("at once"))
-        assert told == ["waited", "at once"]
+        transport.on_audible(lambda: calls.append("at once"))
+        assert calls == ["waited", "at once"]
 
     virtually(main)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+from typing import Any
 
 import pytest
 
-from vivavoce.agents.transports.options import RoomOptions
+from vivavoce.agents.transports.options import AvatarOptions, RoomOptions, VideoInputOptions
 from vivavoce.pipelines.core.errors import ConfigurationError
 
 
@@ -32,9 +31,25 @@ def test_agents_are_not_linked_by_default() -> None:
     assert "agent" not in RoomOptions().participant_kinds
 
 
-def test_naming_the_options_loads_no_room_client() -> None:
-    code = (
-        "import sys, vivavoce.agents.transports.options, vivavoce.agents.transports.local; "
-        "print([name for name in ('livekit', 'numpy', 'aiohttp') if name in sys.modules])"
-    )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+BAD_AVATARS: list[dict[str, Any]] = [
+    {"identity": ""},
+    {"identity": "a", "lead": 0.05},
+    {"identity": "a", "lead": 0.9},
+    {"identity": "a", "join_limit": 0},
+    {"identity": "a", "is_required": 1},
+]
+
+
+@pytest.mark.parametrize("bad", BAD_AVATARS, ids=str)
+def test_an_avatar_that_could_not_play_is_refused(bad: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match=list(bad)[-1]):
+        AvatarOptions(**bad)
+
+
+def test_an_avatar_and_video_are_given_as_their_options() -> None:
+    with pytest.raises(ConfigurationError, match="avatar must be AvatarOptions"):
+        RoomOptions(avatar="avatar")  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="video_input must be VideoInputOptions"):
+        RoomOptions(video_input="screen")  # type: ignore[arg-type]
+    assert RoomOptions(video_input=True).video == VideoInputOptions()
+    assert RoomOptions().video is None

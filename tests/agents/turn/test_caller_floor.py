@@ -8,6 +8,10 @@ import pytest
 
 from kit.turn import Conversation
 from vivavoce.agents.turn import inputs as i
+from vivavoce.agents.turn.floor.caller_floor import CallerFloor
+from vivavoce.agents.turn.floor.floor import Floor
+from vivavoce.agents.turn.options import TurnOptions
+from vivavoce.agents.turn.user.turn import UserSide, UserTurn
 
 
 def asked(talk: Conversation, now: float, speech_id: str, **fields: Any) -> Conversation:
@@ -384,3 +388,56 @@ def test_a_wake_up_is_discarded_also_behind_speech_that_was_asked_for_before_the
         (4.0, "grant", "old"),
         (4.0, "prepare", "answer_1"),
     ]
+
+
+def test_a_reply_that_gets_the_floor_over_mere_noise_is_not_held_by_it() -> None:
+    talk = Conversation(remote_decides=True, hears_audio=True).starts(0.5).asks(1.0, "timer", "reply").until(5.6)
+    assert talk.take() == [(5.5, "grant", "timer")]
+    assert talk.plays(6.0).until(9.0).take() == []
+
+
+def test_only_the_first_in_the_queue_may_follow_its_predecessor_over_the_caller() -> None:
+    for first in (True, False):  # whether that is the interruptible one
+        talk = Conversation().speaking().asks(1.5, "next", interruptible=first).starts(2.0)
+        talk.asks(2.1, "later", interruptible=not first)
+        assert talk.played(2.3).take() == ([] if first else [(2.3, "grant", "next")])
+    talk = Conversation().speaking().asks(1.5, "next").asks(1.6, "later", interruptible=False).starts(2.0)
+    assert talk.played(2.3).take() == []
+
+
+def test_words_that_were_taken_back_without_a_voice_have_the_floor_for_at_most_max_pause() -> None:
+    talk = Conversation(max_pause=0.5).at(1.0, i.UserInterim(text="hm")).at(1.1, i.UserInterim(text=""))
+    assert talk.asks(1.2, "timer").until(1.6).take() == [(1.5, "grant", "timer")]
+
+
+def test_a_voice_without_interims_has_the_floor_for_its_longest() -> None:
+    talk = Conversation(emits_interims=False, max_pause=5.0).starts(0.5).asks(1.0, "timer").until(60.0)
+    assert talk.take() == [(30.5, "drop", "turn_1", "noise"), (30.5, "grant", "timer")]
+
+
+def test_a_reply_whose_tools_have_run_keeps_its_place_before_the_answer() -> None:
+    talk = Conversation(endpointing_mode="manual").says("a table", 0.5, 1.0)
+    asked(talk, 1.5, "reply", kind="reply").plays(1.6).asks(1.65, "next").at(1.7, i.ToolsStarted("reply"))
+    talk.played(2.0, is_last=False).at(2.0, i.ToolsAwaited("reply")).plays(2.1).at(2.2, i.ToolsFinished("reply")).take()
+    assert short(talk.at(3.0, i.TurnCommitRequested()))[0] == (3.0, "commit", "turn_1")
+    assert talk.played(3.5).take() == [(3.5, "grant", "reply")]
+
+
+def test_speech_of_a_wake_up_from_before_the_turn_is_not_discarded_behind_protected_speech() -> None:
+    talk = Conversation().speaking(interruptible=False).asks(1.2, "old", interruptible=False)
+    asked(talk, 1.3, "awake", by_wake_up=True).starts(2.0).stops(3.0).at(3.2, i.UserFinal(text="a table")).played(4.0)
+    assert short(talk) == [(4.0, "commit", "turn_1"), (4.0, "grant", "old"), (4.0, "prepare", "answer_1")]
+
+
+def test_words_said_before_the_next_step_of_a_speech_count_with_those_said_over_it() -> None:
+    talk = Conversation(min_words=3).speaking().played(2.0, is_last=False).starts(2.1)
+    talk.at(2.3, i.UserFinal(text="wait please")).plays(2.4).take()
+    assert talk.at(3.0, i.UserFinal(text="now")).take() == [(3.0, "interrupted", "talk")]
+
+
+def test_all_words_that_waited_for_the_end_of_one_speech_count_for_the_next_one() -> None:
+    user = UserSide(turn=UserTurn("turn_1", 1.0, segments=["one", "two"], hushed=2))
+    floor = Floor([])
+    CallerFloor(TurnOptions(), floor, user).floor_given(floor.add("next", "say"))
+    assert user.turn is not None
+    assert user.turn.loud_text == "one two"

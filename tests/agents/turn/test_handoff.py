@@ -108,3 +108,44 @@ def test_a_reply_that_waits_for_a_handoff_is_owed() -> None:
     talk = handing_off().asks(1.5, "reply", "reply")
     assert talk.agent_states == [("thinking", 1.5)]
     assert talk.at(3.0, i.HandoffEnded("h")).take() == [(3.0, "grant", "reply")]
+
+
+# --- tasks
+
+
+def in_task() -> Conversation:
+    """A reply that waits for its tools since 1.1 is behind a task, which has entered at 1.6."""
+    talk = Conversation().asks(0.5, "order", "reply").at(1.0, i.ToolsStarted("order"))
+    talk.at(1.1, i.ToolsAwaited("order")).at(1.5, i.HandoffRequested("t", begins_task=True))
+    talk.at(1.6, i.HandoffEnded("t"))
+    assert talk.take() == [(0.5, "grant", "order"), (1.5, "hand off", "t")]
+    return talk
+
+
+def test_speech_behind_a_task_thinks_until_the_task_has_entered_and_when_it_ends() -> None:
+    talk = in_task().at(9.0, i.HandoffRequested("back", ends_task="t"))
+    talk.at(9.2, i.HandoffEnded("back", "t")).at(9.3, i.ToolsFinished("order")).until(10.0)
+    assert talk.take() == [(9.0, "hand off", "back"), (9.3, "grant", "order")]
+    assert talk.agent_states == [("thinking", 0.5), ("idle", 1.6), ("thinking", 9.0)]
+
+
+def test_speech_behind_a_task_does_not_get_the_floor_though_its_tools_are_finished() -> None:
+    talk = in_task().at(2.0, i.ToolsFinished("order")).asks(2.1, "news")
+    assert talk.take() == [(2.1, "grant", "news")]
+    talk.at(3.0, i.SpeechEnded("news", "completed")).at(4.0, i.HandoffEnded("back", "t"))
+    assert talk.take() == [(4.0, "grant", "order")]
+
+
+def test_the_users_words_do_not_cut_the_calls_of_speech_behind_a_task() -> None:
+    talk = in_task().says("high street", 2.0, 3.0).until(4.0)
+    assert talk.take() == [(3.4, "commit", "turn_1", "high street"), (3.4, "grant", "answer_1")]
+
+
+def test_a_reply_that_a_task_asks_for_is_no_second_one_beside_the_reply_behind_it() -> None:
+    talk = in_task().asks(2.0, "question", "reply")
+    assert talk.take() == [(2.0, "grant", "question")]
+
+
+def test_the_close_cuts_speech_behind_a_task_and_forgets_the_tasks() -> None:
+    talk = in_task().at(2.0, i.HandoffRequested("inner", begins_task=True)).at(2.1, i.SessionClosing())
+    assert talk.take() == [(2.0, "hand off", "inner"), (2.1, "cancelled", "order"), (2.1, "drop handoff", "inner")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kit.turn import Conversation
+from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
 
 CLOSING = i.SessionClosing(hears_out=True)
@@ -146,3 +147,18 @@ def test_the_end_of_the_wait_is_reported_once() -> None:
     talk = Conversation().at(1.0, CLOSING)
     assert last(talk) == [(1.0, "HeardOut")]
     assert last(talk.at(1.1, i.SessionClosing()).at(1.2, i.SessionClosed())) == []
+
+
+def test_speech_that_goes_on_ends_with_its_last_sound_before_the_close() -> None:
+    for pause, ended_at in (((i.UserVoicePaused(1.0),), 1.0), ((), 1.1)):
+        talk = Conversation().starts(0.5).at(1.06, i.UserInterim(text="good"), *pause).at(1.1, CLOSING)
+        assert talk.user_states == [("speaking", 0.5), ("idle", 1.1)]
+        talk.at(1.5, i.UserFinal(text="goodbye"))
+        (commit,) = [effect for effect in talk.effects if isinstance(effect, fx.CommitUserTurn)]
+        assert (commit.timing.speech_ended_at, commit.timing.end_reported_at) == (ended_at, 1.1)
+
+
+def test_at_the_end_of_the_longest_wait_for_a_final_nothing_is_waited_for() -> None:
+    assert ("SettleAudio",) not in [entry[1:] for entry in committed_as_an_interim().at(3.5, CLOSING).take()]
+    talk = Conversation().starts(0.5).stops(1.5).at(2.5, CLOSING)
+    assert talk.take() == [(2.5, "drop", "turn_1", "closed"), (2.5, "HeardOut")]

@@ -54,3 +54,28 @@ def test_nothing_is_answered_when_the_session_closes() -> None:
     talk = Conversation().speaking().at(1.5, OWED).at(1.6, i.SessionClosing(), i.SpeechEnded("talk", "interrupted"))
     talk.at(1.7, i.AnswerOwed("results_2", "turn_1"))
     assert wanted(talk) == [(1.6, [("interrupted", "talk")])]
+
+
+def test_words_of_speech_that_the_vad_reported_after_their_request_take_their_place() -> None:
+    talk = Conversation().at(1.0, OWED).at(1.04, i.UserSpeechStarted(0.95)).at(1.1, i.UserFinal(text="hello"))
+    talk.stops(1.2).starts(1.45).stops(1.6).at(1.8, i.UserFinal(text="")).until(9.0)
+    assert wanted(talk) == [
+        (1.0, ASKED),
+        (1.04, [("pause", "late_answer_1")]),
+        (1.1, [("cancelled", "late_answer_1")]),
+        (2.0, [("commit", "turn_1", "hello"), ("grant", "answer_1")]),
+    ]
+
+
+def test_a_request_at_the_start_of_the_session_is_no_part_of_a_turn_from_then_on() -> None:
+    talk = Conversation().at(0.0, OWED).starts(0.0).at(0.1, i.UserFinal(text="hello"))
+    assert wanted(talk)[-1] == (0.1, [("cancelled", "late_answer_1")])
+
+
+def test_words_heard_as_they_begin_to_sound_do_not_wait_for_their_end() -> None:
+    talk = Conversation(min_duration=0.0, max_pause=None).at(1.0, OWED).at(1.04, i.UserSpeechStarted(0.95))
+    talk.plays(1.08).at(1.1, i.UserFinal(text="hello")).stops(1.2).until(9.0)
+    assert wanted(talk)[2:] == [
+        (1.1, [("interrupted", "late_answer_1")]),
+        (1.6, [("commit", "turn_1", "hello"), ("grant", "answer_1")]),
+    ]

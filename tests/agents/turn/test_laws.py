@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import Any
 
 import hypothesis.strategies as st
 import pytest
@@ -69,15 +68,15 @@ class TurnLaws(RuleBasedStateMachine):
         self.now = 0.0
         self.counter = 0
         self.floor, self.words, self.states = FloorWatch(), WordWatch(), StateWatch()
-        self.attempts = AttemptWatch(0 if options.remote_decides else options.max_attempts)
-        self.silence = SilenceWatch(options)
-        self.late_answers = LateAnswerWatch()
+        self.attempts = AttemptWatch(0 if options.traits.remote_decides else options.traits.max_attempts)
+        self.silence = SilenceWatch(options, self.floor)
+        self.late_answers = LateAnswerWatch(self.floor)
         self.pipelines = PipelineWatch()
         self.over_caller: set[str] = set()
         self.caller = CallerWatch(options, self._may_speak_over)
         self._feed(i.SessionStarting())
         if falls_back:
-            self._feed(i.FallbackAtStart(pipeline="p1", **self._traits))
+            self._feed(i.FallbackAtStart(pipeline="p1", traits=self.options.traits))
         if is_started:
             self._feed(i.SessionStarted())
         if is_present:
@@ -150,7 +149,7 @@ class TurnLaws(RuleBasedStateMachine):
     def tell(self, kind: str) -> None:
         guess, number = f"i{self.counter}", self._number()
         if kind == "interim":
-            if self.options.emits_interims:
+            if self.options.traits.emits_interims:
                 self._feed(i.UserInterim(text=f"i{number}"))
             return
         if kind == "nothing":
@@ -286,12 +285,15 @@ class TurnLaws(RuleBasedStateMachine):
         ),
     )
     def use_tools_and_hand_off(self, pick: int, kind: type) -> None:
+        tasks = sorted(set(self.floor.behind.values()))
         if kind is i.ToolCallSettled:
             self._feed(i.ToolCallSettled("call"))
         elif kind is i.HandoffRequested:
-            self._feed(i.HandoffRequested(f"handoff_{self._number()}"))
+            ended = tasks[pick % len(tasks)] if tasks and pick % 3 == 0 else ""
+            self._feed(i.HandoffRequested(f"handoff_{self._number()}", begins_task=pick % 2 > 0, ends_task=ended))
         elif kind is i.HandoffEnded:
-            self._feed(i.HandoffEnded(self.floor.handoff or "ghost"))
+            ended = tasks[pick % len(tasks)] if tasks and pick % 3 else ""
+            self._feed(i.HandoffEnded(self.floor.handoff or "ghost", ended))
         else:
             self._feed(kind(self._pick(pick)))
 
@@ -313,19 +315,13 @@ class TurnLaws(RuleBasedStateMachine):
             self._feed(i.PipelineChangeFailed("ghost" if current is None else current.change_id))
         elif step == "lose another":
             lost = "p4" if current is None else current.pipeline
-            self._feed(i.PipelineLost(lost, component))
-        elif not self.options.hears_audio:  # otherwise the heard words are lost, by rule
+            self._feed(i.PipelineLost(lost, component, loss_id=f"loss_{self._number()}"))
+        elif not self.options.traits.hears_audio:  # otherwise the heard words are lost, by rule
             fallback = "" if pipeline == self.pipelines.in_use else pipeline
-            self._feed(i.PipelineLost(self.pipelines.in_use, component, fallback))
+            self._feed(i.PipelineLost(self.pipelines.in_use, component, fallback, f"loss_{self._number()}"))
 
     def _open_pipeline(self, change: str) -> None:
-        self._feed(i.PipelineReady(change_id=change, **self._traits))
-
-    @property
-    def _traits(self) -> dict[str, Any]:
-        """Those of the first pipeline."""
-        names = ("detector_timeout", "remote_decides", "hears_audio", "max_attempts", "voice_lag", "emits_interims")
-        return {name: getattr(self.options, name) for name in names}
+        self._feed(i.PipelineReady(change_id=change, traits=self.options.traits))
 
     @rule(pick=st.integers(0, 99), is_carried=st.booleans())
     def owe_an_answer(self, pick: int, is_carried: bool) -> None:
@@ -353,6 +349,10 @@ class TurnLaws(RuleBasedStateMachine):
             self._feed(i.SpeechProtected(speech))
         self._feed(i.InterruptRequested(force=force, speech_id="" if is_whole else self._pick(pick)))
         assert force or before not in self.floor.protected or self.floor.holder == before
+
+    @rule()
+    def press_a_key(self) -> None:
+        self._feed(i.KeyPressed())
 
     @rule(really=st.integers(0, 20))
     def close(self, really: int) -> None:
@@ -383,8 +383,8 @@ class TurnLaws(RuleBasedStateMachine):
     @property
     def _words_tell_noise(self) -> bool:
         options = self.options
-        is_told = options.emits_interims and self.is_connected and options.interruption.max_pause is not None
-        return is_told and not options.remote_decides and not options.hears_audio
+        is_told = options.traits.emits_interims and self.is_connected and options.interruption.max_pause is not None
+        return is_told and not options.traits.remote_decides and not options.traits.hears_audio
 
     def teardown(self) -> None:
         if not hasattr(self, "machine"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kit.turn import Conversation
+from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.options import EndpointingOptions, WakeUp
 
@@ -193,3 +194,20 @@ def test_a_wait_of_nothing_is_refused() -> None:
 def test_a_sound_whose_only_words_an_empty_final_took_back_is_noise_after_max_pause() -> None:
     talk = Conversation(max_pause=5.0).starts(0.5).at(1.0, i.UserInterim(text="hm")).at(1.5, i.UserFinal(text=""))
     assert talk.until(60.0).take() == [(5.5, "drop", "turn_1", "noise")]
+
+
+def test_in_push_to_talk_no_sound_ends_a_turn_with_words_also_where_the_recogniser_gives_no_interims() -> None:
+    talk = Conversation(endpointing_mode="manual", emits_interims=False).says("a table", 0.5, 1.5).starts(1.7)
+    assert talk.until(60.0).take() == []
+
+
+def test_a_sound_of_max_pause_does_not_end_a_turn_whose_next_words_may_still_come() -> None:
+    talk = Conversation(max_pause=1.0).says("a table", 0.5, 1.5).starts(1.7).until(4.69)
+    assert entries(talk, "commit") == []
+
+
+@pytest.mark.parametrize("emits_interims", [False, True])
+def test_a_turn_that_ends_while_the_sound_goes_on_settles_the_audio_of_its_words(emits_interims: bool) -> None:
+    talk = Conversation(emits_interims=emits_interims).says("a table", 0.5, 1.5).starts(1.7).until(60.0)
+    (commit,) = [effect for effect in talk.effects if isinstance(effect, fx.CommitUserTurn)]
+    assert commit.settles_audio

@@ -58,7 +58,7 @@ def test_options_are_frozen_and_named(kind: type) -> None:
 
 
 def test_a_wake_up_may_wait_for_weeks_and_not_for_a_year() -> None:
-    assert WakeUp(after=30 * DAY).wait(0) == 30 * DAY
+    assert WakeUp(after=30 * DAY).after == 30 * DAY
     with pytest.raises(ValueError, match="need waits below a year"):
         WakeUp(after=366 * DAY)
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 import pytest
 
-from vivavoce.agents.turn.user.owed_finals import OwedFinals
+from vivavoce.agents.turn.user.owed_finals import OwedFinals, lacks_words
 
 Came = Literal["in speech", "after speech", "without shown words"]
 
@@ -114,3 +114,14 @@ def test_shown_words_are_owed_one_final_and_forgiven_ones_none() -> None:
     assert owed.bursts == 2
     owed.forgive()
     assert owed.bursts == 0
+
+
+def test_an_end_reported_before_any_final_settles_nothing() -> None:
+    owed = bursts(1)
+    owed.burst_ended_before_final()
+    assert (owed.bursts, owed.came_singly) == (1, None)
+
+
+def test_a_final_of_many_words_that_come_again_and_again_lacks_none_of_the_interim() -> None:
+    text = "so it is " * 80
+    assert not lacks_words(text, f"well {text}")

@@ -8,6 +8,7 @@ import pytest
 
 from kit.turn import Conversation
 from vivavoce.agents.turn import inputs as i
+from vivavoce.agents.turn.options import PipelineTraits
 
 REALTIME: dict[str, Any] = {"remote_decides": True, "hears_audio": True}
 
@@ -29,7 +30,7 @@ def asks(
     talk.at(at, i.PipelineChangeRequested(change_id=change_id, pipeline=f"p_{change_id}", within=within))
     if lost:
         talk.at(at, i.PipelineLost("first", lost))
-    return due(talk.at(at, i.PipelineReady(change_id=change_id, **traits)))
+    return due(talk.at(at, i.PipelineReady(change_id=change_id, traits=PipelineTraits(**traits))))
 
 
 def due(talk: Conversation) -> Conversation:
@@ -377,7 +378,7 @@ def test_a_recogniser_that_is_lost_after_the_model_ends_the_wait_for_the_turn() 
 
 def test_a_session_may_start_with_the_fallback() -> None:
     talk = Conversation(is_started=False).at(0.0, i.SessionStarting()).starts(0.1)
-    wants(talk.at(0.5, i.FallbackAtStart(pipeline="spare", **REALTIME)), "one", "spare")
+    wants(talk.at(0.5, i.FallbackAtStart(pipeline="spare", traits=PipelineTraits(**REALTIME))), "one", "spare")
     assert talk.take() == [(0.5, "drop", "turn_1", "cleared"), (0.5, "drop pipeline", "one", "in_use")]
     talk.at(1.0, i.SessionStarted(), i.RemoteReplyStarted("r"))  # its server decides when a turn is over
     assert talk.take()[0] == (1.0, "commit", "turn_2", "")

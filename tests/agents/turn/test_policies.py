@@ -25,10 +25,6 @@ class Policy:
         self.asked.append(moment)
         return self._answer(moment)  # type: ignore[return-value]  # nonsense too
 
-    @property
-    def told(self) -> list[tuple[str, str, str]]:
-        return [(moment.trigger, moment.text, moment.default) for moment in self.asked]
-
 
 def talk_with(answer: Callable[[InterruptionMoment], object], **options: object) -> Conversation:
     return Conversation(mode=Policy(answer), **options).speaking()  # type: ignore[arg-type]
@@ -258,9 +254,9 @@ def test_a_guess_at_more_words_would_not_interrupt_even_behind_words_that_were_i
     policy = Policy(lambda moment: "ignore")
     talk = Conversation(mode=policy).speaking().starts(2.0).at(2.6, i.UserFinal(text="stop"))
     talk.at(2.8, i.UserInterim(text="and"))
-    told = [(moment.text, moment.is_final, moment.default) for moment in policy.asked if moment.trigger == "words"]
-    assert told[0][1:] == (True, "interrupt")
-    assert told[-1][1:] == (False, "ignore")
+    moments = [(moment.text, moment.is_final, moment.default) for moment in policy.asked if moment.trigger == "words"]
+    assert moments[0][1:] == (True, "interrupt")
+    assert moments[-1][1:] == (False, "ignore")
 
 
 def test_how_long_the_agent_has_sounded_is_told_to_the_microsecond() -> None:

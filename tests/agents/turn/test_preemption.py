@@ -8,7 +8,7 @@ import pytest
 
 from kit.turn import Conversation
 from vivavoce.agents.turn import inputs as i
-from vivavoce.agents.turn.options import TurnOptions
+from vivavoce.agents.turn.options import PipelineTraits
 
 
 def eager(**options: Any) -> Conversation:
@@ -313,7 +313,7 @@ def test_nothing_is_begun_where_it_is_not_wanted(options: dict[str, Any]) -> Non
 
 def test_a_negative_number_of_attempts_is_refused() -> None:
     with pytest.raises(ValueError, match="need max_attempts >= 0, a whole number, got -1"):
-        TurnOptions(max_attempts=-1)
+        PipelineTraits(max_attempts=-1)
 
 
 def test_an_interim_that_comes_with_the_onset_of_speech_is_of_that_speech() -> None:

@@ -9,7 +9,7 @@ from vivavoce.agents.states import AgentState, UserState
 from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.barge_in.policy import InterruptionMoment
 from vivavoce.agents.turn.floor.floor import Speech
-from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions, TurnOptions
+from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions, PipelineTraits, TurnOptions
 from vivavoce.agents.turn.user.late_finals import Guess
 from vivavoce.agents.turn.user.turn import UserTurn
 
@@ -124,7 +124,7 @@ def test_a_participant_who_leaves_in_the_middle_of_speech_has_stopped_speaking()
         (InterruptionOptions, "min_words", -1),
         (InterruptionOptions, "max_pause", 0.0),
         (TurnOptions, "max_errors", 0),
-        (TurnOptions, "detector_timeout", -1.0),
+        (PipelineTraits, "detector_timeout", -1.0),
     ],
 )
 def test_options_say_what_they_need_and_what_came(kind: type, field: str, value: float) -> None:

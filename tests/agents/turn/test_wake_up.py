@@ -300,3 +300,8 @@ def test_a_wake_up_says_what_it_needs_and_what_came(values: dict[str, Any], need
 def test_being_away_needs_a_time() -> None:
     with pytest.raises(ValueError, match=r"need away_after > 0 .* got 0"):
         TurnOptions(away_after=0)
+
+
+def test_a_key_of_a_telephone_ends_the_silence_and_being_away() -> None:
+    talk = call(WakeUp(after=10, repeat=2)).until(12.0).at(13.0, i.KeyPressed())
+    assert woken(talk.until(24.0)) == [(10.0, "wake up", 1), (23.0, "wake up", 1)]

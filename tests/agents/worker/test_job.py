@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import anyio
+import jwt
+import pytest
 from livekit import rtc
+from livekit.api import VideoGrants
 
-from vivavoce.agents.worker.job import JobControl, JobInfo
+from vivavoce.agents.job import JobInfo
+from vivavoce.agents.server_access import Credentials, ServerAccess
+from vivavoce.agents.worker.job import RoomJob
+from vivavoce.pipelines.core.errors import ConfigurationError, WorkerError
 
 
 async def test_a_disconnect_for_a_reason_that_the_sdk_has_no_name_for_ends_the_job() -> None:
     async with anyio.create_task_group() as tasks:
-        control = JobControl(JobInfo(id="AJ_1", room="r"), url="", token="", shared={}, tasks=tasks)
+        control = RoomJob(JobInfo(id="AJ_1", room="r"), url="", token="", shared={}, tasks=tasks)
         control.context.room.emit("disconnected", 99)
         with anyio.fail_after(1):
             await control.wait_ended()
@@ -19,8 +25,53 @@ async def test_a_disconnect_for_a_reason_that_the_sdk_has_no_name_for_ends_the_j
 
 async def test_a_known_disconnect_reason_is_named() -> None:
     async with anyio.create_task_group() as tasks:
-        control = JobControl(JobInfo(id="AJ_1", room="r"), url="", token="", shared={}, tasks=tasks)
+        control = RoomJob(JobInfo(id="AJ_1", room="r"), url="", token="", shared={}, tasks=tasks)
         control.context.room.emit("disconnected", rtc.DisconnectReason.ROOM_DELETED)
         with anyio.fail_after(1):
             await control.wait_ended()
     assert control.context.reason == "room disconnected: ROOM_DELETED"
+
+
+ACCOUNT = Credentials(url="ws://127.0.0.1:9", api_key="devkey", api_secret="secret-secret-secret-secret-secret")
+
+
+def test_a_token_lets_a_participant_into_the_job_s_room_alone_for_a_while() -> None:
+    access = ServerAccess(ACCOUNT, "kitchen")
+
+    token = access.participant_token("ann", name="Ann", metadata="m", attributes={"a": "b"}, grants=None, ttl=60.0)
+
+    claims = jwt.decode(token, ACCOUNT.api_secret, algorithms=["HS256"])
+    assert (claims["sub"], claims["iss"], claims["name"], claims["metadata"]) == ("ann", "devkey", "Ann", "m")
+    assert claims["attributes"] == {"a": "b"}
+    assert (claims["video"]["room"], claims["video"]["roomJoin"]) == ("kitchen", True)
+    assert claims["exp"] - claims["nbf"] == 60
+
+
+def test_grants_for_another_room_are_refused() -> None:
+    access = ServerAccess(ACCOUNT, "kitchen")
+
+    with pytest.raises(
+        ConfigurationError, match="the token is for the job's room 'kitchen', got grants for room 'bar'"
+    ):
+        access.participant_token("ann", name="", metadata="", attributes={}, grants=VideoGrants(room="bar"), ttl=60.0)
+
+
+def test_without_a_key_the_api_and_tokens_say_what_to_set() -> None:
+    access = ServerAccess(None, "kitchen")
+
+    with pytest.raises(ConfigurationError, match="the server API needs a LiveKit server .*: set LIVEKIT_URL"):
+        access.api()
+    with pytest.raises(ConfigurationError, match="a token for a participant needs a LiveKit server"):
+        access.participant_token("ann", name="", metadata="", attributes={}, grants=None, ttl=60.0)
+
+
+async def test_the_api_is_made_once_and_closed_with_its_connections() -> None:
+    access = ServerAccess(ACCOUNT, "kitchen")
+    client = access.api()
+    assert access.api() is client
+
+    await access.aclose()
+    await access.aclose()
+
+    with pytest.raises(WorkerError, match="closed with its job"):
+        access.api()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
@@ -11,13 +12,12 @@ import pytest
 from vivavoce.agents import Agent, AgentSession, SessionOptions, WakeUp
 from vivavoce.agents.cli.console.job import ConsoleJob
 from vivavoce.agents.events import Closed
-from vivavoce.agents.job import JobInfo
+from vivavoce.agents.job import JobContext, JobInfo
 from vivavoce.agents.states import CloseReason
 from vivavoce.agents.testing import ScriptedLLM, ScriptedSTT, ScriptedTTS, ScriptedVAD, VirtualClock, run_virtual
 from vivavoce.agents.transports.local import LocalTransport
-from vivavoce.agents.worker.job import JobContext
 from vivavoce.agents.worker.options import WorkerOptions
-from vivavoce.agents.worker.run import JobRun
+from vivavoce.agents.worker.run import NO_SESSION, JobRun
 from vivavoce.pipelines.cascading import CascadingPipeline
 from vivavoce.pipelines.core.errors import ProviderError
 from vivavoce.pipelines.io import Transport
@@ -209,3 +209,44 @@ def test_shutdown_callbacks_run_when_the_agent_has_left_after_its_last_session()
         await it.close()
 
     assert run_job(entrypoint).log == ["the last session has closed: user_initiated; left: True"]
+
+
+async def _returns(ctx: JobContext, ran: Ran) -> None:
+    pass
+
+
+async def _forgets_to_start(ctx: JobContext, ran: Ran) -> None:
+    session()
+
+
+@pytest.mark.parametrize("entrypoint", [_returns, _forgets_to_start])
+def test_an_entrypoint_that_returns_without_a_session_fails_its_job_with_the_remedy(
+    entrypoint: Callable[[JobContext, Ran], Awaitable[None]], caplog: pytest.LogCaptureFixture
+) -> None:
+    ran = run_job(entrypoint)
+
+    assert ran.ended_at == 0.0
+    assert ran.error == NO_SESSION
+    assert "await AgentSession(…).start(), or ctx.connect()" in ran.error
+    [warning] = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert warning.getMessage() == f"job AJ_1: {NO_SESSION}"
+
+
+def test_a_session_that_the_entrypoint_starts_in_a_task_keeps_its_job() -> None:
+    started: list[asyncio.Task[None]] = []
+
+    async def entrypoint(ctx: JobContext, ran: Ran) -> None:
+        started.append(asyncio.create_task(session(wake_up=WakeUp(after=2.0, then="close")).start()))
+
+    ran = run_job(entrypoint)
+
+    assert (ran.ended_at, ran.error) == (4.0, "")
+
+
+def test_an_entrypoint_that_has_ended_its_job_needs_no_session() -> None:
+    async def entrypoint(ctx: JobContext, ran: Ran) -> None:
+        ctx.shutdown("nothing to do")
+
+    ran = run_job(entrypoint)
+
+    assert (ran.reason, ran.error) == ("nothing to do", "")

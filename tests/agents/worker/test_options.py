@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vivavoce.agents.job import Credentials
+from vivavoce.agents.server_access import Credentials
 from vivavoce.agents.worker.options import WorkerOptions, credentials, websocket_url
 from vivavoce.pipelines.core.errors import ConfigurationError
 

@@ -7,7 +7,7 @@ from google.protobuf import json_format
 from livekit.protocol import agent as wire
 from livekit.protocol import models
 
-from vivavoce.agents.job import JobInfo
+from vivavoce.agents.job import JobInfo, JobType
 from vivavoce.agents.worker.options import AgentPermissions
 from vivavoce.agents.worker.protocol import (
     AnswerAvailability,
@@ -73,6 +73,17 @@ def test_a_job_report_carries_status_and_error(status: JobStatus, value: wire.Jo
     report = _sent(UpdateJob(job_id="AJ_1", status=status, error="ValueError: no")).update_job
 
     assert (report.job_id, report.status, report.error) == ("AJ_1", value, "ValueError: no")
+
+
+@pytest.mark.parametrize(
+    ("job_type", "value"),
+    [("room", wire.JT_ROOM), ("publisher", wire.JT_PUBLISHER), ("participant", wire.JT_PARTICIPANT)],
+)
+def test_the_type_of_a_worker_s_jobs_is_registered_and_read(job_type: JobType, value: wire.JobType) -> None:
+    message = wire.ServerMessage(availability=wire.AvailabilityRequest(job=wire.Job(id="AJ_1", type=value)))
+
+    assert _sent(Register(agent_name="host", job_type=job_type)).register.type == value
+    assert decode(message.SerializeToString()) == AvailabilityAsked(job=JobInfo(id="AJ_1", room="", type=job_type))
 
 
 def test_running_jobs_are_named_on_a_new_connection() -> None:

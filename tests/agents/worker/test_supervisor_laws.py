@@ -16,16 +16,17 @@ from vivavoce.agents.worker.effects import (
     DrainRequested,
     Effect,
     EndJob,
+    ExecutorChanged,
     Finish,
     Input,
     JobEnded,
     LoadMeasured,
     MessageReceived,
+    ReportRetry,
     Send,
     Started,
     StartJob,
     StopRequested,
-    TellRetry,
 )
 from vivavoce.agents.worker.options import WorkerOptions
 from vivavoce.agents.worker.protocol import (
@@ -41,7 +42,7 @@ from vivavoce.agents.worker.protocol import (
     UpdateJob,
 )
 from vivavoce.agents.worker.reports import CONFIRM_AFTER
-from vivavoce.agents.worker.supervisor import ASSIGNMENT_LIMIT, Supervisor
+from vivavoce.agents.worker.supervisor import ASSIGNMENT_LIMIT, SETTLED_MEMORY, Supervisor
 
 MAX_JOBS = 2
 
@@ -61,8 +62,11 @@ class World(RuleBasedStateMachine):
         self.promised: dict[str, float] = {}
         self.running: set[str] = set()
         self.ended: set[str] = set()
+        self.settled: dict[str, float] = {}
+        """Jobs that are over or were rejected, and since when."""
         self.delivered: set[str] = set()
         self.on_the_way: dict[str, float] = {}
+        self.has_process = True
         self._give(Started())
         self.server_upgrades()
         self.server_registers()
@@ -88,17 +92,21 @@ class World(RuleBasedStateMachine):
                 assert self.is_registered or isinstance(message, Register), "register comes first"
                 if isinstance(message, UpdateJob) and message.status is not JobStatus.RUNNING:
                     self.on_the_way[message.job_id] = self.now
+                if isinstance(message, AnswerAvailability) and not message.is_available:
+                    self.settled[message.job_id] = self.now
                 if isinstance(message, AnswerAvailability) and message.is_available:
+                    assert self.has_process, "no promise while no process can take a job"
                     held = [job for job, since in self.promised.items() if self.now - since < ASSIGNMENT_LIMIT]
                     assert len(held) + len(self.running) < MAX_JOBS, "never more promises than slots"
                     self.promised[message.job_id] = self.now
             case StartJob(assigned=assigned):
                 assert assigned.job.id not in self.running | self.ended, "a job starts once"
+                assert assigned.job.id not in self.settled, "a rejected job never starts"
                 self.promised.pop(assigned.job.id, None)
                 self.running.add(assigned.job.id)
             case EndJob(job_id=job_id):
                 assert job_id in self.running
-            case TellRetry(delay=delay):
+            case ReportRetry(delay=delay):
                 assert delay == min(2.0 * (self.losses - 1), 10.0), "only a register reply resets the back-off"
             case Finish():
                 assert not self.running, "a worker ends after its jobs"
@@ -167,6 +175,20 @@ class World(RuleBasedStateMachine):
         del self.promised[job.id]
         self._hear(JobAssigned(job=job, url="", token="t"))
 
+    @precondition(lambda self: self.is_registered and self.lately_settled())
+    @rule(data=st.data())
+    def server_assigns_a_job_that_is_over_or_was_rejected(self, data: st.DataObject) -> None:
+        self._hear(JobAssigned(job=_job(data.draw(st.sampled_from(self.lately_settled()))), url="", token="t"))
+
+    @precondition(lambda self: self.is_registered and self.running)
+    @rule(data=st.data())
+    def server_assigns_a_running_job_again(self, data: st.DataObject) -> None:
+        self._hear(JobAssigned(job=_job(data.draw(st.sampled_from(sorted(self.running)))), url="", token="t"))
+
+    def lately_settled(self) -> list[str]:
+        """Jobs that the worker has not forgotten yet."""
+        return sorted(job for job, since in self.settled.items() if self.now - since < SETTLED_MEMORY)
+
     @precondition(lambda self: self.is_registered and self.offered)
     @rule(data=st.data())
     def server_terminates(self, data: st.DataObject) -> None:
@@ -185,7 +207,13 @@ class World(RuleBasedStateMachine):
         job_id = data.draw(st.sampled_from(sorted(self.running)))
         self.running.discard(job_id)
         self.ended.add(job_id)
+        self.settled[job_id] = self.now
         self._give(JobEnded(job_id=job_id, error=error))
+
+    @rule(is_ready=st.booleans())
+    def executor_changes(self, is_ready: bool) -> None:
+        self.has_process = is_ready
+        self._give(ExecutorChanged(is_ready=is_ready))
 
     @rule(load=st.floats(allow_nan=False))
     def load_is_measured(self, load: float) -> None:

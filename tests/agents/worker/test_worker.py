@@ -1,11 +1,10 @@
-"""A worker against a scripted server: registration, offers, job ends, closing, health; its jobs join no room."""
+"""A worker against a scripted server: registration, offers, job ends; its jobs join no room."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import anyio
 import jwt
@@ -13,13 +12,14 @@ import pytest
 from livekit.protocol import agent as wire
 
 from kit.e2e.working import Working
+from kit.idle_job import keep_job
 from kit.servers.agent_server import AgentServer
-from vivavoce.agents.job import get_job_context
-from vivavoce.agents.worker.job import JobContext
+from vivavoce.agents.job import JobContext, JobControl, get_job_context, required_job
+from vivavoce.agents.worker.executors.options import TaskExecution
 from vivavoce.agents.worker.options import WorkerOptions
 from vivavoce.agents.worker.request import JobRequest
+from vivavoce.agents.worker.run import NO_SESSION
 from vivavoce.agents.worker.worker import Worker
-from vivavoce.pipelines.core.component import Component
 from vivavoce.pipelines.core.errors import ConfigurationError, WorkerError
 
 LIMIT = 8.0
@@ -35,11 +35,13 @@ async def server() -> AsyncIterator[AgentServer]:
 
 def _worker(server: AgentServer, entrypoint: Entrypoint, *, agent_name: str = "", **options: object) -> Worker:
     account = {"url": server.url, "api_key": server.api_key, "api_secret": server.api_secret}
-    return Worker(entrypoint, agent_name=agent_name, options=WorkerOptions(**account, **options))  # type: ignore[arg-type]
+    given = WorkerOptions(executor=TaskExecution(), **account, **options)  # type: ignore[arg-type]
+    return Worker(entrypoint, agent_name=agent_name, options=given)
 
 
 async def _idle(ctx: JobContext) -> None:
     """Return at once; the job continues."""
+    keep_job()
 
 
 # Registration
@@ -80,7 +82,9 @@ async def test_a_server_that_is_not_there_ends_the_worker_after_its_tries() -> N
     async with AgentServer() as gone:
         pass
 
-    with pytest.raises(WorkerError, match="no connection to ws://127.0.0.1"):
+    with pytest.raises(
+        WorkerError, match=r"no connection to ws://127.0.0.1:\d+: no server answers there \(connection refused\)"
+    ):
         await _worker(gone, _idle, max_retry=0).run()
 
 
@@ -148,12 +152,26 @@ async def test_a_request_handler_that_raises_hangs_or_says_nothing_passes_the_jo
 # Jobs
 
 
+async def test_a_job_whose_entrypoint_returns_without_a_session_and_a_room_is_reported_as_failed(
+    server: AgentServer,
+) -> None:
+    async def entrypoint(ctx: JobContext) -> None:
+        ctx.add_shutdown_callback(lambda: None)
+
+    async with Working(_worker(server, entrypoint)):
+        await server.start("AJ_1")
+        report = await server.ended("AJ_1")
+
+    assert (report.status, report.error) == (wire.JS_FAILED, NO_SESSION)
+
+
 async def test_a_job_goes_on_after_its_entrypoint_has_returned_until_it_is_shut_down(server: AgentServer) -> None:
     contexts: asyncio.Queue[JobContext] = asyncio.Queue()
 
     async def entrypoint(ctx: JobContext) -> None:
         assert get_job_context() is ctx
         contexts.put_nowait(ctx)
+        keep_job()
 
     async with Working(_worker(server, entrypoint)) as working:
         await server.start("AJ_1", "for two")
@@ -179,7 +197,7 @@ async def test_a_termination_ends_a_job_successfully(server: AgentServer) -> Non
         assert (await server.ended("AJ_1")).status == wire.JS_SUCCESS
 
 
-async def _fail_as_told(ctx: JobContext) -> None:
+async def _fail_as_metadata_says(ctx: JobContext) -> None:
     match ctx.job.metadata:
         case "raise":
             raise KeyError("no such table")
@@ -192,6 +210,7 @@ async def _fail_as_told(ctx: JobContext) -> None:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             future.cancel()
             await future
+    keep_job()
 
 
 async def _raise(error: Exception) -> None:
@@ -210,7 +229,7 @@ async def _raise(error: Exception) -> None:
 async def test_a_job_that_fails_reports_its_real_error_and_the_one_beside_it_goes_on(
     server: AgentServer, how: str, error: str
 ) -> None:
-    async with Working(_worker(server, _fail_as_told)) as working:
+    async with Working(_worker(server, _fail_as_metadata_says)) as working:
         await server.start("AJ_good")
         await server.start("AJ_bad", how)
 
@@ -237,7 +256,7 @@ async def test_sessions_close_first_so_that_an_entrypoint_waiting_for_them_can_s
         async def note() -> None:
             order.append("callback")
 
-        ctx.attach_session(close)
+        required_job().attach_session(close)
         ctx.add_shutdown_callback(note)
         ctx.shutdown("hung up")
         await closed.wait()
@@ -262,7 +281,7 @@ async def test_steps_that_raise_or_hang_are_cut_and_the_later_ones_still_run(ser
             ran.append("first callback")
             raise RuntimeError("callback")
 
-        ctx.attach_session(hang)
+        required_job().attach_session(hang)
         ctx.add_shutdown_callback(explode)
         ctx.add_shutdown_callback(lambda reason: ran.append(f"second callback: {reason}"))
         ctx.shutdown("over")
@@ -290,11 +309,11 @@ async def test_an_entrypoint_that_ignores_its_cancellation_does_not_hold_up_its_
 
 
 async def test_a_job_that_has_ended_takes_nothing_more(server: AgentServer) -> None:
-    contexts: asyncio.Queue[JobContext] = asyncio.Queue()
+    jobs: asyncio.Queue[JobControl] = asyncio.Queue()
 
     async def entrypoint(ctx: JobContext) -> None:
         ctx.shutdown("over")
-        contexts.put_nowait(ctx)
+        jobs.put_nowait(required_job())
 
     async def close(reason: str) -> None:
         raise AssertionError("never attached")
@@ -302,9 +321,10 @@ async def test_a_job_that_has_ended_takes_nothing_more(server: AgentServer) -> N
     async with Working(_worker(server, entrypoint)):
         await server.start("AJ_1")
         await server.ended("AJ_1")
-        ctx = contexts.get_nowait()
+        job = jobs.get_nowait()
+        ctx = job.context
         with pytest.raises(WorkerError, match="job AJ_1 has ended: over"):
-            ctx.attach_session(close)
+            job.attach_session(close)
         with pytest.raises(WorkerError, match="has ended"):
             await ctx.connect()
         ctx.shutdown("again")
@@ -336,158 +356,3 @@ async def test_an_assignment_to_no_websocket_fails_the_job_and_says_why(server: 
 def test_outside_a_job_there_is_no_job_context_and_the_error_says_what_to_do() -> None:
     with pytest.raises(ConfigurationError, match=r"call it from a worker's entrypoint, or pass the room"):
         get_job_context()
-
-
-# The worker's own life
-
-
-class _Model(Component):
-    def __init__(self) -> None:
-        self.is_closed = False
-
-    async def aclose(self) -> None:
-        self.is_closed = True
-
-
-async def test_prewarm_fills_what_the_jobs_share_and_its_components_are_closed_with_the_worker(
-    server: AgentServer,
-) -> None:
-    model = _Model()
-    seen: asyncio.Queue[Any] = asyncio.Queue()
-
-    def prewarm(shared: dict[str, Any]) -> None:
-        shared["model"] = model
-
-    async def entrypoint(ctx: JobContext) -> None:
-        seen.put_nowait((ctx.shared["model"], model.is_closed))
-
-    async with Working(_worker(server, entrypoint, prewarm=prewarm)):
-        await server.start("AJ_1")
-        async with asyncio.timeout(LIMIT):
-            assert await seen.get() == (model, False)
-
-    assert model.is_closed
-
-
-async def test_closing_ends_the_jobs_reports_them_and_is_fine_twice(server: AgentServer) -> None:
-    async def entrypoint(ctx: JobContext) -> None:
-        await anyio.sleep_forever()
-
-    worker = _worker(server, entrypoint)
-    await worker.aclose()
-    async with Working(worker):
-        await server.start("AJ_1")
-        await server.heard(lambda m: m.update_job.status == wire.JS_RUNNING)
-        async with asyncio.timeout(LIMIT), asyncio.TaskGroup() as tasks:
-            tasks.create_task(worker.aclose())
-            tasks.create_task(worker.aclose())
-
-    assert (await server.ended("AJ_1")).status == wire.JS_SUCCESS
-    assert any(message.update_worker.draining for message in server.messages)
-
-
-async def test_a_worker_that_is_cancelled_still_closes_the_sessions_of_its_jobs(server: AgentServer) -> None:
-    closed: list[str] = []
-
-    async def entrypoint(ctx: JobContext) -> None:
-        async def close(reason: str) -> None:
-            await anyio.sleep(0.01)
-            closed.append(reason)
-
-        ctx.attach_session(close)
-        await anyio.sleep_forever()
-
-    async with anyio.create_task_group() as tasks:
-        await tasks.start(_worker(server, entrypoint).run)
-        await server.start("AJ_1")
-        await server.heard(lambda m: m.update_job.status == wire.JS_RUNNING)
-        await anyio.wait_all_tasks_blocked()
-        tasks.cancel_scope.cancel()
-
-    assert closed == ["the worker was cancelled"]
-
-
-async def test_a_prewarm_that_fails_fails_the_worker_with_its_own_error(server: AgentServer) -> None:
-    def prewarm(shared: dict[str, Any]) -> None:
-        raise OSError("no model file")
-
-    with pytest.raises(OSError, match="no model file"):
-        await _worker(server, _idle, prewarm=prewarm).run()
-
-
-async def test_a_worker_can_be_closed_while_it_warms_up(server: AgentServer) -> None:
-    warming, go_on = anyio.Event(), anyio.Event()
-
-    def prewarm(shared: dict[str, Any]) -> None:
-        anyio.from_thread.run_sync(warming.set)
-        anyio.from_thread.run(go_on.wait)
-
-    worker = _worker(server, _idle, prewarm=prewarm)
-    async with asyncio.timeout(LIMIT), asyncio.TaskGroup() as tasks:
-        tasks.create_task(worker.run())
-        await warming.wait()
-        tasks.create_task(worker.aclose())
-        await asyncio.to_thread(lambda: None)
-        go_on.set()
-
-    assert server.connections == 0
-
-
-async def test_a_worker_runs_once_at_a_time_and_again_after_its_end(server: AgentServer) -> None:
-    worker = _worker(server, _idle)
-    async with Working(worker):
-        with pytest.raises(WorkerError, match="runs already"):
-            await worker.run()
-    async with Working(worker):
-        assert (await server.offer("AJ_1")).available
-
-
-async def test_a_failing_load_function_harms_nobody_and_a_working_one_is_reported(server: AgentServer) -> None:
-    loads: Iterator[Exception | float] = iter([RuntimeError("no meter"), 0.25])
-
-    def load() -> float:
-        value = next(loads, 0.25)
-        if isinstance(value, Exception):
-            raise value
-        return value
-
-    async with Working(_worker(server, _idle, load=load)):
-        await server.heard(lambda m: m.update_worker.load == 0.25)
-
-
-async def test_health_is_bad_before_the_registration_and_good_after(server: AgentServer) -> None:
-    from aiohttp import ClientSession
-
-    go_on = anyio.Event()
-
-    def prewarm(shared: dict[str, Any]) -> None:
-        anyio.from_thread.run(go_on.wait)
-
-    worker = _worker(server, _idle, agent_name="host", health_port=0, prewarm=prewarm)
-    async with ClientSession() as client, asyncio.TaskGroup() as tasks, asyncio.timeout(LIMIT):
-        running = tasks.create_task(worker.run())
-        while worker.health_port is None:  # noqa: ASYNC110 - the port is all that tells it is open
-            await anyio.sleep(0.01)
-        base = f"http://127.0.0.1:{worker.health_port}"
-        async with client.get(f"{base}/") as answer:
-            assert (answer.status, await answer.text()) == (503, "not registered yet\n")
-
-        go_on.set()
-        await server.heard(lambda m: m.HasField("update_worker"))
-        await server.start("AJ_1")
-
-        async with client.get(f"{base}/") as answer:
-            assert (answer.status, await answer.text()) == (200, "OK\n")
-        async with client.get(f"{base}/worker") as answer:
-            told = await answer.json()
-        assert told["agent_name"] == "host"
-        assert told["active_jobs"] == [{"id": "AJ_1", "room": "room-of-AJ_1"}]
-        await worker.aclose()
-        await running
-
-
-async def test_a_taken_health_port_is_named(server: AgentServer) -> None:
-    port = int(server.url.rsplit(":", 1)[1])
-
-    with pytest.raises(WorkerError, match=f"the health endpoint needs 127.0.0.1:{port}"):
-        await _worker(server, _idle, health_port=port).run()

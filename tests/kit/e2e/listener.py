@@ -47,7 +47,8 @@ class Listener(Watched):
         return max(after - before for before, after in zip(times, times[1:], strict=False))
 
     def _on_track(self, track: rtc.Track, _: object, participant: rtc.RemoteParticipant) -> None:
-        self._start(self._listen(track, participant.identity))
+        if track.kind == rtc.TrackKind.KIND_AUDIO:
+            self._start(self._listen(track, participant.identity))
 
     def _on_text(self, reader: rtc.TextStreamReader, sender: str) -> None:
         self._start(self._read(reader))

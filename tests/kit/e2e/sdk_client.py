@@ -16,6 +16,7 @@ from kit.e2e.room_endpoint import RoomEndpoint
 from vivavoce.agents.transports.livekit import LiveKitTransport
 from vivavoce.agents.transports.options import RoomOptions
 from vivavoce.pipelines.core.clock import LoopClock
+from vivavoce.pipelines.core.errors import VoiceError
 from vivavoce.pipelines.media.frame import AudioFrame, VideoFrame
 
 LIMIT = 15.0
@@ -65,8 +66,11 @@ class Heard(Watched):
     def wants_video(self) -> bool:
         return False
 
-    def video(self, frame: VideoFrame) -> None:
+    def video(self, frame: VideoFrame, thumbnail: bytes = b"") -> None:
         raise AssertionError("nobody wanted a picture")
+
+    def video_stopped(self) -> None:
+        pass
 
     def audio_stopped(self) -> None:
         self.stops.append(len(self.frames))
@@ -76,12 +80,20 @@ class Heard(Watched):
         self.log.append(f"linked {identity}")
         self.changed()
 
+    def key(self, key: str) -> None:
+        self.log.append(f"key {key}")
+        self.changed()
+
     def participant_left(self, identity: str) -> None:
         self.log.append(f"left {identity}")
         self.changed()
 
     def closed(self, reason: str) -> None:
         self.log.append(f"closed {reason}")
+        self.changed()
+
+    def failed(self, error: VoiceError, *, is_fatal: bool) -> None:
+        self.log.append(f"failed {error}")
         self.changed()
 
 

@@ -7,7 +7,7 @@ import sys
 
 import anyio
 
-from vivavoce.agents.worker.job import JobContext
+from vivavoce.agents.job import JobContext, required_job
 from vivavoce.agents.worker.options import WorkerOptions
 from vivavoce.agents.worker.process import run_worker
 from vivavoce.agents.worker.worker import Worker
@@ -17,7 +17,7 @@ async def entrypoint(ctx: JobContext) -> None:
     async def close_session(reason: str) -> None:
         print("session closed", flush=True)
 
-    ctx.attach_session(close_session)
+    required_job().attach_session(close_session)
     ctx.add_shutdown_callback(lambda: print(f"callback, connected: {ctx.room.isconnected()}", flush=True))
     await ctx.connect()
     print("joined", flush=True)

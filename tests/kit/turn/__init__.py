@@ -7,10 +7,17 @@ from typing import Any
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.machine import TurnMachine
-from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions, TurnOptions
+from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions, PipelineTraits, TurnOptions
 
 REPORT_DELAY = 0.2
 """Seconds of silence after which the VAD reports the end of speech."""
+
+KINDS: tuple[tuple[str, Any], ...] = (
+    ("interruption", InterruptionOptions),
+    ("endpointing", EndpointingOptions),
+    ("traits", PipelineTraits),
+)
+"""The parts of `TurnOptions` whose fields a `Conversation` takes by their own names."""
 
 
 class Conversation:
@@ -22,15 +29,11 @@ class Conversation:
     """
 
     def __init__(self, *, is_started: bool = True, endpointing_mode: str = "fixed", **options: Any) -> None:
-        fields = {name: dict[str, Any]() for name in ("endpointing", "interruption", "turn")}
+        fields = {name: dict[str, Any]() for name in ("endpointing", "interruption", "traits", "turn")}
         fields["endpointing"]["mode"] = endpointing_mode
         for name, value in options.items():
             owner = next(
-                (
-                    part
-                    for part, kind in (("interruption", InterruptionOptions), ("endpointing", EndpointingOptions))
-                    if name in kind.__dataclass_fields__
-                ),
+                (part for part, kind in KINDS if name in kind.__dataclass_fields__),
                 "turn",
             )
             fields[owner][name] = value
@@ -38,6 +41,7 @@ class Conversation:
             TurnOptions(
                 endpointing=EndpointingOptions(**fields["endpointing"]),
                 interruption=InterruptionOptions(**fields["interruption"]),
+                traits=PipelineTraits(**fields["traits"]),
                 **fields["turn"],
             )
         )

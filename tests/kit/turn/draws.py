@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 
 from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.barge_in.policy import Decision, InterruptionMoment
-from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions, TurnOptions, WakeUp
+from vivavoce.agents.turn.options import EndpointingOptions, InterruptionOptions, PipelineTraits, TurnOptions, WakeUp
 
 
 class Moody:
@@ -52,13 +52,16 @@ OPTIONS = st.builds(
         echo_warm_up=st.sampled_from([0.0, 0.0, 3.0]),
         backchannels=st.just(frozenset({"b"})),
     ),
-    detector_timeout=st.sampled_from([None, 1.0]),
-    remote_decides=st.sampled_from([False, False, True]),
-    hears_audio=st.sampled_from([False, False, True]),
-    voice_lag=st.sampled_from([0.0, 0.06, 0.5]),
-    emits_interims=st.sampled_from([True, True, False]),
+    traits=st.builds(
+        PipelineTraits,
+        detector_timeout=st.sampled_from([None, 1.0]),
+        remote_decides=st.sampled_from([False, False, True]),
+        hears_audio=st.sampled_from([False, False, True]),
+        voice_lag=st.sampled_from([0.0, 0.06, 0.5]),
+        emits_interims=st.sampled_from([True, True, False]),
+        max_attempts=st.sampled_from([0, 1, 3]),
+    ),
     max_errors=st.integers(1, 3),
-    max_attempts=st.sampled_from([0, 1, 3]),
     wake_up=st.builds(
         WakeUp,
         after=st.sampled_from([0.5, 3.0, 10.0]),

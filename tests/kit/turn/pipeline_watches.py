@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from kit.turn.watches import FloorWatch
 from vivavoce.agents.turn import effects as fx
 from vivavoce.agents.turn import inputs as i
 from vivavoce.agents.turn.machine import TurnMachine
 
 
 class LateAnswerWatch:
-    """Results without an answer are answered once, when no speech is live and no turn is open, and never before."""
+    """Results without an answer are answered once, when no speech is live and no turn is open, and never before.
 
-    def __init__(self) -> None:
+    Args:
+        floor: Sees each input and effect first.
+    """
+
+    def __init__(self, floor: FloorWatch) -> None:
+        self._floor = floor
         self.known: list[str] = []
         self._owed: dict[str, str] = {}
         self._live: set[str] = set()
@@ -56,7 +62,7 @@ class LateAnswerWatch:
             case fx.AnswerHistory():
                 assert self._owed, "results are answered that need no answer"
                 assert effect.turn_id == next(iter(self._owed.values()))
-                assert not self._live, "a late answer comes beside another speech"
+                assert not self._live - self._floor.behind.keys(), "a late answer comes beside another speech"
                 self._live.add(effect.speech_id)
                 self._owed.clear()
 
@@ -117,7 +123,7 @@ class PipelineWatch:
                     self._waiting.remove(effect.change_id)
             case fx.ReportLoss():
                 assert self._lost is not None
-                assert effect.pipeline == self._lost.pipeline
+                assert (effect.pipeline, effect.loss_id) == (self._lost.pipeline, self._lost.loss_id)
                 has_successor = bool(self._lost.fallback or self.current or self._waiting)
                 assert effect.goes_on == (effect.pipeline != self.in_use or has_successor)
                 self._lost = None

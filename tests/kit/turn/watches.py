@@ -31,6 +31,9 @@ class FloorWatch:
         self._reported = ""
         self.handoff = ""
         self.handoffs: list[str] = []
+        self._begin_tasks: set[str] = set()
+        self.behind: dict[str, str] = {}
+        """Speeches that wait for the end of a task, by the handoff that began it."""
         self._is_forced = False
         self._is_nobody_there = False
 
@@ -61,8 +64,10 @@ class FloorWatch:
                 self._end(speech)
             case i.HandoffRequested(handoff_id=handoff):
                 self.handoffs.append(handoff)
-            case i.HandoffEnded(handoff_id=handoff) if handoff == self.handoff:
-                self.handoff = ""
+                self._begin_tasks |= {handoff} if event.begins_task else set()
+            case i.HandoffEnded(handoff_id=handoff):
+                self.behind = {speech: task for speech, task in self.behind.items() if task != event.ends_task}
+                self.handoff = "" if handoff == self.handoff else self.handoff
 
     def sees_effect(self, effect: fx.Effect) -> None:
         """Check an effect on a speech."""
@@ -77,6 +82,7 @@ class FloorWatch:
                 assert not self.holder, "two speeches have the floor"
                 assert not self.handoff or speech in self.hooks, "a speech gets the floor that a handoff holds"
                 assert speech not in self.over, "a speech that is over got the floor"
+                assert speech not in self.behind, "a speech behind a task gets the floor"
                 self._begun.add(speech)
                 self.holder, self.is_playing = speech, False
             case fx.BeginHandoff(handoff_id=handoff):
@@ -84,6 +90,8 @@ class FloorWatch:
                 assert not self.handoff, "two handoffs at a time"
                 self.handoffs.remove(handoff)
                 self.handoff = handoff
+                if handoff in self._begin_tasks:
+                    self.behind = dict.fromkeys(self._begun - self.over, handoff) | self.behind
             case fx.DropHandoff(handoff_id=handoff):
                 if handoff == self.handoff:
                     self.handoff = ""
@@ -96,6 +104,7 @@ class FloorWatch:
                 if effect.is_withdrawn:
                     self._withdrawn.add(speech)
             case fx.PrepareSpeech(speech_id=speech):
+                assert speech not in self.behind, "a speech behind a task generates"
                 self._begun.add(speech)
             case fx.ForgetSpeech(speech_id=speech):
                 assert speech in self.over, "a speech that goes on is forgotten"
@@ -104,6 +113,7 @@ class FloorWatch:
                 assert effect.is_withdrawn == (speech in self._withdrawn)
                 assert effect.outcome == "cancelled" or not effect.is_withdrawn
                 self._forgotten.add(speech)
+                self.behind.pop(speech, None)
             case fx.PauseSpeech(speech_id=speech):
                 assert (speech, "") == (self.holder, self.paused)
                 assert speech not in self.protected or self._is_nobody_there
@@ -140,7 +150,7 @@ class CallerWatch:
 
     def __init__(self, options: TurnOptions, may_speak_over: Callable[[str], bool]) -> None:
         is_manual = options.endpointing.mode == "manual"
-        self._is_always_held = not (is_manual or options.remote_decides)
+        self._is_always_held = not (is_manual or options.traits.remote_decides)
         self._max_pause = options.interruption.max_pause or float("inf")
         self._may_speak_over = may_speak_over
         self._onsets: dict[str, float] = {}
@@ -320,10 +330,15 @@ class StateWatch:
 
 
 class SilenceWatch:
-    """Wake-ups come in the order of their levels, never early, late only for noise, and only to a silent caller."""
+    """Wake-ups come in the order of their levels, never early, late only for noise, and only to a silent caller.
 
-    def __init__(self, options: TurnOptions) -> None:
+    Args:
+        floor: Sees each input and effect first.
+    """
+
+    def __init__(self, options: TurnOptions, floor: FloorWatch) -> None:
         self._options = options
+        self._floor = floor
         self._speeches: set[str] = set()
         self._handoff = self._requested = ""
         self._phase = "new"
@@ -355,6 +370,8 @@ class SilenceWatch:
             case i.ParticipantLinked() if not self._is_present and self._phase != "closing":
                 self._is_present, self._quiet_since = True, now
             case i.UserInterim() | i.UserFinal() | i.TextReceived() if event.text.strip() and self._phase != "closing":
+                self._act(now)
+            case i.KeyPressed() if self._phase != "closing":
                 self._act(now)
             case i.WakeUpChanged():
                 self._options = replace(self._options, wake_up=event.wake_up)
@@ -409,7 +426,7 @@ class SilenceWatch:
 
     @property
     def _may_be_due(self) -> bool:
-        is_free = not (self._speeches or self._handoff or self._has_tools)
+        is_free = not (self._speeches - self._floor.behind.keys() or self._handoff or self._has_tools)
         return self._phase == "started" and self._is_present and is_free
 
     @property

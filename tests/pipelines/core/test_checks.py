@@ -108,7 +108,7 @@ def test_numbers_of_numpy_are_numbers_and_infinity_is_one() -> None:
     [
         (lambda: check_number("a", 0, above=0, unit="s"), "need a > 0 (s), got 0"),
         (lambda: check_number("a", -1, at_least=0, or_none=True, remedy="ask"), "need a >= 0 or None, got -1; ask"),
-        (lambda: check_number("a", True, at_least=0), "need a >= 0, got True"),
+        (lambda: check_number("a", True, at_least=0), "need a >= 0, a number, got True"),
         (lambda: check_whole("a", 1.0, at_least=1), "need a >= 1, a whole number, got 1.0"),
         (lambda: check_whole("a", True, at_least=1), "need a >= 1, a whole number, got True"),
         (lambda: check_flag("a", 1), "need a True or False, got 1"),
@@ -121,3 +121,10 @@ def test_the_message_says_what_was_needed_and_what_came(check: Callable[[], None
     with pytest.raises(ConfigurationError) as raised:
         check()
     assert str(raised.value) == message
+
+
+def test_a_text_that_looks_like_a_number_is_refused_as_none() -> None:
+    with pytest.raises(ConfigurationError, match=r"^need tool_timeout > 0 \(s\), a number, got '3'$"):
+        SessionOptions(tool_timeout="3")  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match=r"^need tool_timeout > 0 \(s\), got -3$"):
+        SessionOptions(tool_timeout=-3)

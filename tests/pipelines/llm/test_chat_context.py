@@ -1,4 +1,4 @@
-"""ChatContext: the kept items after omission, replacement, summary or merge."""
+"""ChatContext: the kept items after omission, replacement or summary."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.chat import assistant, call, conversations, output, system, told, user
+from kit.chat import assistant, call, conversations, outline, output, system, user
 from vivavoce.pipelines.core.errors import ConfigurationError, ProviderError, ProviderTimeoutError
 from vivavoce.pipelines.llm.chat_context import (
     AgentHandoff,
@@ -68,7 +68,7 @@ def assert_whole(before: Sequence[ChatItem], after: Sequence[ChatItem]) -> None:
 def test_an_item_is_inserted_before_another() -> None:
     context = ChatContext(BOOKING)
     context.insert(system("The caller is Ada."), before=BOOKING[1].id)
-    assert told(context)[:3] == ["Be brief.", "The caller is Ada.", "A table"]
+    assert outline(context)[:3] == ["Be brief.", "The caller is Ada.", "A table"]
     with pytest.raises(KeyError, match="gone"):
         context.insert(user("x"), before="gone")
 
@@ -78,8 +78,8 @@ def test_an_item_is_replaced_in_its_place_and_removed_by_id() -> None:
     context.replace(user("Two tables", id=BOOKING[1].id))
     context.remove(BOOKING[-1].id)
     context.remove("gone")
-    assert told(context)[1] == "Two tables"
-    assert told(context)[-1] == "Booked."
+    assert outline(context)[1] == "Two tables"
+    assert outline(context)[-1] == "Booked."
     with pytest.raises(KeyError, match="no item"):
         context.replace(user("x"))
 
@@ -100,14 +100,14 @@ def test_a_copy_is_equal_and_changes_alone() -> None:
 def test_a_filter_leaves_tools_or_the_system_out() -> None:
     context = ChatContext([*BOOKING, AgentHandoff(old_agent="Host", new_agent="Cashier")])
     messages = context.filter(types={"message"})
-    assert told(messages) == ["Be brief.", "A table", "Booked.", "Thanks"]
+    assert outline(messages) == ["Be brief.", "A table", "Booked.", "Thanks"]
     plain = context.filter(roles={"user", "assistant"}, types={"message", "agent_handoff"})
-    assert told(plain) == ["A table", "Booked.", "Thanks", "agent_handoff"]
+    assert outline(plain) == ["A table", "Booked.", "Thanks", "agent_handoff"]
 
 
 def test_a_filter_that_parts_a_call_from_its_output_leaves_both_out() -> None:
-    context = ChatContext(BOOKING).filter(lambda item: told([item]) != ["out:a"])
-    assert told(context) == ["Be brief.", "A table", "call:b", "out:b", "Booked.", "Thanks"]
+    context = ChatContext(BOOKING).filter(lambda item: outline([item]) != ["out:a"])
+    assert outline(context) == ["Be brief.", "A table", "call:b", "out:b", "Booked.", "Thanks"]
 
 
 @given(conversations, st.sets(st.integers(0, 14)))
@@ -128,22 +128,22 @@ def test_law_whatever_is_filtered_no_pair_is_parted(items: list[ChatItem], dropp
         (3, ["Be brief.", "Booked.", "Thanks"]),
         (6, ["Be brief.", "Booked.", "Thanks"]),
         (7, ["Be brief.", "call:a", "call:b", "out:a", "out:b", "Booked.", "Thanks"]),
-        (99, told(BOOKING)),
+        (99, outline(BOOKING)),
     ],
 )
 def test_truncation_by_items_keeps_the_system_and_whole_steps(max_items: int, kept: list[str]) -> None:
-    assert told(ChatContext(BOOKING).truncate(max_items=max_items)) == kept
+    assert outline(ChatContext(BOOKING).truncate(max_items=max_items)) == kept
 
 
 def test_truncation_may_drop_the_system() -> None:
-    assert told(ChatContext(BOOKING).truncate(max_items=2, keep_system=False)) == ["Booked.", "Thanks"]
+    assert outline(ChatContext(BOOKING).truncate(max_items=2, keep_system=False)) == ["Booked.", "Thanks"]
 
 
 def test_the_newest_step_is_kept_however_small_the_limit() -> None:
     context = ChatContext(BOOKING[:6])
-    assert told(context.truncate(max_items=1)) == ["Be brief.", "call:a", "call:b", "out:a", "out:b"]
-    assert told(context.truncate(max_tokens=1)) == ["Be brief.", "call:a", "call:b", "out:a", "out:b"]
-    assert told(ChatContext().truncate(max_items=1)) == []
+    assert outline(context.truncate(max_items=1)) == ["Be brief.", "call:a", "call:b", "out:a", "out:b"]
+    assert outline(context.truncate(max_tokens=1)) == ["Be brief.", "call:a", "call:b", "out:a", "out:b"]
+    assert outline(ChatContext().truncate(max_items=1)) == []
 
 
 def test_truncation_by_tokens_takes_any_counter() -> None:
@@ -152,9 +152,9 @@ def test_truncation_by_tokens_takes_any_counter() -> None:
     def words(item: ChatItem) -> int:
         return len(item.content.split()) if isinstance(item, ChatMessage) else 0
 
-    assert told(context.truncate(max_tokens=3, count_tokens=words)) == ["four five", "six"]
-    assert told(context.truncate(max_tokens=2, count_tokens=words)) == ["six"]
-    assert told(context.truncate(max_tokens=9, max_items=1, count_tokens=words)) == ["six"]
+    assert outline(context.truncate(max_tokens=3, count_tokens=words)) == ["four five", "six"]
+    assert outline(context.truncate(max_tokens=2, count_tokens=words)) == ["six"]
+    assert outline(context.truncate(max_tokens=9, max_items=1, count_tokens=words)) == ["six"]
 
 
 @pytest.mark.parametrize("limits", [{"max_items": 0}, {"max_tokens": -1}])
@@ -216,7 +216,7 @@ def test_old_items_become_one_summary_in_their_place() -> None:
     items: list[ChatItem] = [item for n in range(1, 4) for item in (user(f"q{n}", sequence=2 * n), assistant(f"a{n}"))]
     context = ChatContext([system("Be brief."), *items])
     new = run_virtual(context.summarise(brief, keep_items=2))
-    assert told(new) == ["Be brief.", "What was said before, in short: 4 items.", "q3", "a3"]
+    assert outline(new) == ["Be brief.", "What was said before, in short: 4 items.", "q3", "a3"]
     summary = new.messages("system")[1]
     assert summary.is_summary
     assert summary.sequence == items[3].sequence
@@ -226,12 +226,12 @@ def test_old_items_become_one_summary_in_their_place() -> None:
 def test_an_older_summary_goes_into_the_new_one() -> None:
     context = ChatContext([system("Ada called before.", is_summary=True), user("q1"), assistant("a1"), user("q2")])
     new = run_virtual(context.summarise(brief, keep_items=1))
-    assert told(new) == ["What was said before, in short: 3 items.", "q2"]
+    assert outline(new) == ["What was said before, in short: 3 items.", "q2"]
 
 
 def test_a_step_is_summarised_whole_or_not_at_all() -> None:
     new = run_virtual(ChatContext(BOOKING).summarise(brief, keep_items=3))
-    assert told(new)[1:] == ["What was said before, in short: 1 items.", *told(BOOKING[2:])]
+    assert outline(new)[1:] == ["What was said before, in short: 1 items.", *outline(BOOKING[2:])]
 
 
 @pytest.mark.parametrize("items", [[], [user("only")], [system("a"), system("b"), user("c")], BOOKING[2:6]])
@@ -281,7 +281,7 @@ def test_a_model_summarises_the_conversation_as_one_text() -> None:
     ]
     items.insert(0, AgentHandoff(old_agent="", new_agent="Host"))
     new = run_virtual(ChatContext(items).summarise(LLMSummariser(llm), keep_items=1))
-    assert told(new)[-2:] == ["What was said before, in short: A table was booked.", "x"]
+    assert outline(new)[-2:] == ["What was said before, in short: A table was booked.", "x"]
     request = llm.requests[0]
     assert "Summarise" in request.instructions
     assert [message.role for message in request.context.messages()] == ["user"]
@@ -308,28 +308,6 @@ def test_law_a_summary_parts_no_pair_and_keeps_the_system(items: list[ChatItem],
     assert [i for i in kept if i in plain] == plain
 
 
-# --- merge
-
-
-def test_two_conversations_are_merged_by_time() -> None:
-    first = ChatContext([user("1", created_at=1), user("4", created_at=4)])
-    second = ChatContext([user("2", created_at=2), call("a", created_at=3), output("a", created_at=5)])
-    assert told(first.merge(second)) == ["1", "2", "call:a", "out:a", "4"]
-
-
-def test_of_one_id_the_own_item_stays() -> None:
-    mine = ChatContext([user("new", id="item_1")])
-    assert told(mine.merge(ChatContext([user("old", id="item_1"), user("more")]))) == ["new", "more"]
-
-
-@given(conversations, conversations)
-def test_law_a_merge_holds_each_item_once_and_keeps_both_orders(mine: list[ChatItem], others: list[ChatItem]) -> None:
-    merged = ChatContext(mine).merge(ChatContext(others)).items
-    assert [item for item in merged if item in mine] == mine
-    assert [item for item in merged if item in others] == others
-    assert len(merged) == len(mine) + len(others)
-
-
 # --- completed
 
 
@@ -349,9 +327,9 @@ def test_law_what_a_policy_left_is_completed_to_whole_pairs_in_their_places(
 
 def test_needed_calls_stand_after_what_a_policy_put_in_the_place_of_older_items() -> None:
     summary = system("In short.")
-    assert told(completed([summary], BOOKING, {"a"})) == ["In short.", "call:a", "out:a"]
-    assert told(completed([summary, BOOKING[7]], BOOKING, {"a"})) == ["In short.", "call:a", "out:a", "Thanks"]
-    assert told(completed([BOOKING[1]], BOOKING, {"gone"})) == ["A table"]
+    assert outline(completed([summary], BOOKING, {"a"})) == ["In short.", "call:a", "out:a"]
+    assert outline(completed([summary, BOOKING[7]], BOOKING, {"a"})) == ["In short.", "call:a", "out:a", "Thanks"]
+    assert outline(completed([BOOKING[1]], BOOKING, {"gone"})) == ["A table"]
 
 
 def test_of_two_calls_of_one_id_the_one_made_last_is_needed_though_the_other_is_answered_last() -> None:

@@ -193,7 +193,7 @@ TOKENS = st.sampled_from(
 
 
 @given(st.lists(TOKENS, max_size=30).map("".join), st.booleans(), st.integers(1, 7))
-def test_whatever_is_said_the_words_told_stand_in_the_text_in_order(text: str, streams: bool, size: int) -> None:
+def test_the_reported_words_of_any_text_stand_in_it_in_order(text: str, streams: bool, size: int) -> None:
     tts = ScriptedTTS(emits_words=True, streams_text=streams)
     cut = [text[start : start + size] for start in range(0, len(text), size)]
     chunks, errors = speak(tts, *cut, filters=[*DEFAULT_TEXT_FILTERS, numbers])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -183,11 +182,6 @@ def test_without_onnxruntime_the_error_names_the_extra(network: Path, monkeypatc
 def test_a_frame_of_another_rate_is_refused(stream: TurnDetectorStream) -> None:
     with pytest.raises(ValueError, match="mono frames of 16000 Hz, got 48000 Hz"):
         stream.push(AudioFrame.silence(0.02, 48000))
-
-
-def test_importing_the_plugin_loads_neither_numpy_nor_onnxruntime() -> None:
-    code = "import sys, vivavoce.plugins.smart_turn; print({'numpy', 'onnxruntime'} & set(sys.modules))"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
 
 
 @pytest.mark.skipif("VIVAVOCE_SMART_TURN" not in os.environ, reason="VIVAVOCE_SMART_TURN names no file of weights")

@@ -1,0 +1,64 @@
+"""Opens SQLite files that processes share and that only their owner may read."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from pathlib import Path
+from typing import Literal
+
+from vivavoce.pipelines.core.errors import ConfigurationError
+from vivavoce.pipelines.core.private_file import private_file
+
+BUSY_LIMIT = 5.0
+"""Seconds to wait for another process that writes to the same file."""
+
+PAUSE = 0.01
+"""Seconds between two attempts to open a file that another process makes at the same time."""
+
+
+def open_sqlite(
+    path: Path, *, kind: str, version: int, schema: str, isolation_level: Literal["DEFERRED"] | None = "DEFERRED"
+) -> sqlite3.Connection:
+    """Open a file, made if it does not exist; its folder must be there. The calls may come from several threads.
+
+    Args:
+        kind: The content, for the error: `"a history"`.
+        version: The only version that is read; a new file gets it.
+        schema: Statements that make the tables if there are none.
+        isolation_level: None: the caller begins and ends all transactions.
+    Raises:
+        ConfigurationError: The file is of another version.
+        sqlite3.Error: It cannot be used.
+    """
+    for _ in range(round(BUSY_LIMIT / PAUSE)):
+        try:
+            return _opened(path, kind, version, schema, isolation_level)
+        except sqlite3.OperationalError as error:
+            # SQLite does not wait by itself for another process that changes the journal mode of a new file.
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
+                raise
+        threading.Event().wait(PAUSE)
+    return _opened(path, kind, version, schema, isolation_level)
+
+
+def _opened(
+    path: Path, kind: str, version: int, schema: str, isolation_level: Literal["DEFERRED"] | None
+) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        private_file(path), timeout=BUSY_LIMIT, check_same_thread=False, isolation_level=isolation_level
+    )
+    try:
+        found = connection.execute("PRAGMA user_version").fetchone()[0]
+        if found not in (0, version):
+            raise ConfigurationError(
+                f"{path} must be {kind} of version {version}, got version {found}; take another file"
+            )
+        connection.execute("PRAGMA journal_mode = WAL")  # a reader does not block a writer
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.executescript(schema)
+        connection.execute(f"PRAGMA user_version = {version}")
+    except BaseException:
+        connection.close()
+        raise
+    return connection

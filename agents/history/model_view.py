@@ -1,0 +1,42 @@
+"""ModelView: the part of the conversation that the model of the present agent gets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from vivavoce.pipelines.llm.chat_context import ChatContext, ChatItem
+from vivavoce.pipelines.llm.chat_units import completed
+
+
+class ModelView:
+    """All of the history, or the part of it that an agent carries on from its handoff, and everything since then.
+
+    Items that were changed or removed since are so in the view too.
+    """
+
+    def __init__(self) -> None:
+        self._carried: tuple[ChatItem, ...] | None = None
+        self._before: frozenset[str] = frozenset()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it shows all of the history."""
+        return self._carried is None
+
+    def show_all(self) -> None:
+        """Show all of the history."""
+        self._carried, self._before = None, frozenset()
+
+    def carry(self, part: Iterable[ChatItem], history: ChatContext) -> None:
+        """Show `part` in the place of all items of `history`, each call with its output."""
+        self._before = frozenset(item.id for item in history)
+        self._carried = tuple(completed(list(part), history.items, ()))
+
+    def of(self, history: ChatContext) -> ChatContext:
+        """Return the part of the history that the model gets."""
+        if self._carried is None:
+            return history
+        present = {item.id: item for item in history}
+        carried = [present.get(item.id, item) for item in self._carried]
+        shown = [item for item in carried if item.id in present or item.id not in self._before]
+        return ChatContext([*shown, *(item for item in history if item.id not in self._before)])

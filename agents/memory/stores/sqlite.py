@@ -1,0 +1,337 @@
+"""SqliteStore: session state in a SQLite file, which processes of one machine share."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import anyio
+
+from vivavoce.agents.core.sqlite_file import open_sqlite
+from vivavoce.agents.core.threads import SerialThread
+from vivavoce.agents.memory.stores.store import (
+    METADATA,
+    Change,
+    Place,
+    Record,
+    SessionStore,
+    SessionSummary,
+    decoded,
+    is_pinned,
+)
+from vivavoce.pipelines.core.clock import Clock, LoopClock
+from vivavoce.pipelines.core.errors import ConfigurationError, StoreError, StoreUnavailable
+
+T = TypeVar("T")
+
+VERSION = 1
+
+LOOK_INTERVAL = 0.05
+"""Seconds between two looks for a record that another process may have written."""
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS sessions (session_id TEXT PRIMARY KEY, used_at REAL NOT NULL, keep REAL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS leases (session_id TEXT PRIMARY KEY, holder TEXT NOT NULL, until REAL NOT NULL)
+    WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS entries (
+    session_id TEXT, namespace TEXT, entry TEXT, text TEXT NOT NULL, PRIMARY KEY (session_id, namespace, entry)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS logs (session_id TEXT, log TEXT, next INTEGER NOT NULL, PRIMARY KEY (session_id, log))
+    WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS records (
+    session_id TEXT, log TEXT, number INTEGER, text TEXT NOT NULL, PRIMARY KEY (session_id, log, number)
+) WITHOUT ROWID;
+"""
+
+TABLES = ("sessions", "leases", "entries", "logs", "records")
+
+
+class _Call:
+    """A call that waits for the thread, and its outcome."""
+
+    def __init__(self, run: Callable[[sqlite3.Connection], Any], uses: str | None) -> None:
+        self._run = run
+        self._result: Any = None
+        self._error: Exception | None = None
+        self.uses = uses
+        """The session that it writes to."""
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it raised."""
+        return self._error is not None
+
+    def carry_out(self, database: sqlite3.Connection) -> None:
+        """Run it. Its own error takes back its own changes only; one of the file is raised."""
+        database.execute("SAVEPOINT one")
+        try:
+            self._result = self._run(database)
+        except sqlite3.Error:
+            raise
+        except Exception as error:  # noqa: BLE001 - of the change's function: raised in its caller, the others go on
+            database.execute("ROLLBACK TO one")
+            self._error = error
+        database.execute("RELEASE one")
+
+    def fail(self, error: Exception) -> None:
+        """Note that none of the transaction's calls took effect."""
+        self._error = error
+
+    def result(self) -> Any:
+        """Return its result, or raise its error."""
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+
+class SqliteStore(SessionStore):
+    """Keeps sessions in a file. Its calls run in a thread; calls that wait at the same time share one transaction.
+
+    The file holds the words of conversations: only its owner may read it (mode 0600).
+
+    Args:
+        path: The file; it and its folder are made if they do not exist.
+        clock: Time of leases, and of sessions that are erased when they are idle.
+    """
+
+    def __init__(self, path: str | Path, *, clock: Clock | None = None) -> None:
+        self._path = Path(path)
+        self._clock = LoopClock() if clock is None else clock
+        self._thread = SerialThread("session store")
+        self._waiting: deque[_Call] = deque()
+        self._opened: sqlite3.Connection | None = None
+
+    async def read(self, place: Place, entry: str) -> str | None:
+        """Return the text of an entry; None: there is none."""
+        return await self._run(lambda database: _text(database, place, entry))
+
+    async def read_all(self, place: Place) -> dict[str, str]:
+        """Return the texts of all entries, by name."""
+        return await self._run(lambda database: _entries(database, place))
+
+    async def write(self, place: Place, entry: str, text: str, *, nx: bool = False) -> bool:
+        """Set the text of an entry; with `nx` only if there is none. Return whether it was written."""
+
+        def write(database: sqlite3.Connection) -> bool:
+            conflict = "DO NOTHING" if nx else "DO UPDATE SET text = excluded.text"
+            done = database.execute(
+                f"INSERT INTO entries VALUES (?, ?, ?, ?) ON CONFLICT (session_id, namespace, entry) {conflict}",
+                (place.session_id, place.name, entry, text),
+            )
+            return done.rowcount > 0
+
+        return await self._run(write, place.session_id)
+
+    async def change(self, place: Place, entry: str, change: Change[T]) -> T:
+        """Change an entry by a function within a transaction, and return its result."""
+
+        def carry_out(database: sqlite3.Connection) -> T:
+            before = _text(database, place, entry)
+            after, result = change(before)
+            at = (place.session_id, place.name, entry)
+            if after is None and before is not None:
+                database.execute("DELETE FROM entries WHERE session_id = ? AND namespace = ? AND entry = ?", at)
+            elif after is not None and after != before:
+                database.execute("INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?)", (*at, after))
+            return result
+
+        return await self._run(carry_out, place.session_id)
+
+    async def log(self, place: Place, texts: Sequence[str], *, keep: int) -> int:
+        """Append records and drop all but the newest `keep`; return the index of the next record to come."""
+
+        def append(database: sqlite3.Connection) -> int:
+            at = (place.session_id, place.name)
+            first = _next(database, place)
+            numbered = [(*at, number, text) for number, text in enumerate(texts, first)]
+            database.executemany("INSERT INTO records VALUES (?, ?, ?, ?)", numbered)
+            following = first + len(numbered)
+            database.execute("INSERT OR REPLACE INTO logs VALUES (?, ?, ?)", (*at, following))
+            database.execute(
+                "DELETE FROM records WHERE session_id = ? AND log = ? AND number < ?", (*at, following - keep)
+            )
+            return following
+
+        return await self._run(append, place.session_id)
+
+    async def records(self, place: Place, start: int, limit: int) -> list[Record]:
+        """Return up to `limit` records from index `start` on, or from the oldest one that is left."""
+
+        def read(database: sqlite3.Connection) -> list[Record]:
+            rows = database.execute(
+                "SELECT number, text FROM records WHERE session_id = ? AND log = ? AND number >= ? "
+                "ORDER BY number LIMIT ?",
+                (place.session_id, place.name, start, limit),
+            )
+            return [Record(number, text) for number, text in rows]
+
+        return await self._run(read)
+
+    async def wait(self, place: Place, start: int, seconds: float) -> None:
+        """Return when there is a record with index `start` or higher, or after that time."""
+        with anyio.move_on_after(seconds):
+            while await self._run(lambda database: _next(database, place)) <= start:  # noqa: ASYNC110 - see below
+                await anyio.sleep(LOOK_INTERVAL)  # SQLite does not report the writes of other processes
+
+    async def hold(self, session_id: str, holder: str, seconds: float, *, takes_over: bool = False) -> bool:
+        """Take or renew the lease of a session; return False if another holder has it."""
+        now = self._clock.wall()
+
+        def take(database: sqlite3.Connection) -> bool:
+            row = database.execute("SELECT holder, until FROM leases WHERE session_id = ?", (session_id,)).fetchone()
+            if row is not None and row[0] != holder and now < row[1] and not takes_over:
+                return False
+            database.execute("INSERT OR REPLACE INTO leases VALUES (?, ?, ?)", (session_id, holder, now + seconds))
+            return True
+
+        return await self._run(take)
+
+    async def release(self, session_id: str, holder: str) -> None:
+        """Give the lease up, if this holder has it."""
+        await self._run(
+            lambda database: (
+                database.execute(
+                    "DELETE FROM leases WHERE session_id = ? AND holder = ?", (session_id, holder)
+                ).rowcount
+            )
+        )
+
+    async def keep(self, session_id: str, seconds: float | None) -> None:
+        """Have the session erased once it is idle for so long, unless it is pinned or held; None: never."""
+        now = self._clock.wall()
+        await self._run(
+            lambda database: (
+                database.execute(
+                    "INSERT INTO sessions VALUES (?, ?, ?) ON CONFLICT (session_id) DO UPDATE SET keep = excluded.keep",
+                    (session_id, now, seconds),
+                ).rowcount
+            ),
+            session_id,
+        )
+
+    async def sweep(self) -> list[str]:
+        """Erase the sessions whose time is over; return their ids."""
+        now = self._clock.wall()
+
+        def erase(database: sqlite3.Connection) -> list[str]:
+            rows = database.execute(
+                "SELECT session_id FROM sessions WHERE keep IS NOT NULL AND ? - used_at > keep AND NOT EXISTS "
+                "(SELECT 1 FROM leases WHERE leases.session_id = sessions.session_id AND until > ?)",
+                (now, now),
+            ).fetchall()
+            over = [name for (name,) in rows if not is_pinned(_entries(database, Place(name, METADATA)))]
+            for session_id in over:
+                _erase(database, session_id)
+            return over
+
+        return await self._run(erase)
+
+    async def summaries(self) -> list[SessionSummary]:
+        """Return all sessions, those written last first."""
+
+        def read(database: sqlite3.Connection) -> list[SessionSummary]:
+            rows = database.execute("SELECT session_id, used_at FROM sessions ORDER BY used_at DESC").fetchall()
+            return [
+                SessionSummary(id=name, metadata=decoded(_entries(database, Place(name, METADATA))), used_at=used_at)
+                for name, used_at in rows
+            ]
+
+        return await self._run(read)
+
+    async def delete(self, session_id: str) -> bool:
+        """Erase a session; return whether there was one."""
+        return await self._run(lambda database: _erase(database, session_id))
+
+    async def aclose(self) -> None:
+        """Close the file; a later call opens it again."""
+        await self._thread.run(self._close)
+
+    # --- the thread
+
+    async def _run(self, run: Callable[[sqlite3.Connection], T], uses: str | None = None) -> T:
+        call = _Call(run, uses)
+        self._waiting.append(call)
+        await self._thread.run(self._work)  # an earlier call may have done it already
+        result: T = call.result()
+        return result
+
+    def _work(self) -> None:
+        """Carry out all calls that wait, in one transaction."""
+        calls: list[_Call] = []
+        while self._waiting:
+            calls.append(self._waiting.popleft())
+        if not calls:
+            return
+        try:
+            database = self._database()
+            database.execute("BEGIN IMMEDIATE")
+            try:
+                for call in calls:
+                    call.carry_out(database)
+                now = self._clock.wall()
+                for session_id in {call.uses for call in calls if call.uses is not None and not call.has_failed}:
+                    database.execute(
+                        "INSERT INTO sessions VALUES (?, ?, NULL) "
+                        "ON CONFLICT (session_id) DO UPDATE SET used_at = excluded.used_at",
+                        (session_id, now),
+                    )
+                database.execute("COMMIT")
+            except BaseException:
+                if database.in_transaction:
+                    database.execute("ROLLBACK")
+                raise
+        except Exception as error:  # noqa: BLE001 - raised in each caller
+            for call in calls:
+                call.fail(self._described(error))
+
+    def _described(self, error: Exception) -> Exception:
+        if isinstance(error, StoreError | ConfigurationError):
+            return error
+        found: Exception = StoreError(f"the session store {self._path} failed: {error}")
+        if isinstance(error, sqlite3.OperationalError | OSError):
+            found = StoreUnavailable(f"the session store {self._path} cannot be used: {error}")
+        found.__cause__ = error
+        return found
+
+    def _database(self) -> sqlite3.Connection:
+        if self._opened is None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._opened = open_sqlite(
+                self._path, kind="a session store", version=VERSION, schema=SCHEMA, isolation_level=None
+            )
+        return self._opened
+
+    def _close(self) -> None:
+        database, self._opened = self._opened, None
+        if database is not None:
+            database.close()
+
+
+def _text(database: sqlite3.Connection, place: Place, entry: str) -> str | None:
+    row = database.execute(
+        "SELECT text FROM entries WHERE session_id = ? AND namespace = ? AND entry = ?",
+        (place.session_id, place.name, entry),
+    ).fetchone()
+    return None if row is None else row[0]
+
+
+def _entries(database: sqlite3.Connection, place: Place) -> dict[str, str]:
+    rows = database.execute(
+        "SELECT entry, text FROM entries WHERE session_id = ? AND namespace = ?", (place.session_id, place.name)
+    )
+    return dict(rows.fetchall())
+
+
+def _next(database: sqlite3.Connection, place: Place) -> int:
+    row = database.execute(
+        "SELECT next FROM logs WHERE session_id = ? AND log = ?", (place.session_id, place.name)
+    ).fetchone()
+    return 0 if row is None else int(row[0])
+
+
+def _erase(database: sqlite3.Connection, session_id: str) -> bool:
+    rows = [database.execute(f"DELETE FROM {table} WHERE session_id = ?", (session_id,)).rowcount for table in TABLES]
+    return rows[0] > 0

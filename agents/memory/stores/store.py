@@ -1,0 +1,152 @@
+"""SessionStore: the port that keeps the state of sessions, beyond the call and for other processes.
+
+A session has namespaces, each of them entries by name, and logs of records in order. Entries and records are texts
+(`values`). A store is a component: sessions may share one, and its maker closes it. It raises StoreUnavailable if it
+cannot be reached; its caller limits the wait. A call that was acknowledged survives the end of the process.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from vivavoce.agents.memory.stores.values import Json, appended, decode
+
+T = TypeVar("T")
+
+Change = Callable[[str | None], tuple[str | None, T]]
+"""Takes the text of an entry (None: there is none); returns its new text (None: remove it) and a result. A store may
+call it again, with a newer text. An unchanged text is not written.
+"""
+
+METADATA = "metadata"
+"""The namespace with `created_date`, `user`, `name` and `pinned`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A namespace or a log of one session."""
+
+    session_id: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record of a log; its index counts from 0, and stays when older records are dropped."""
+
+    index: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionSummary:
+    """A session that a store holds.
+
+    Args:
+        id: The session's id.
+        metadata: The entries of its metadata.
+        used_at: When it was written last, seconds since the Unix epoch.
+    """
+
+    id: str
+    metadata: dict[str, Json]
+    used_at: float
+
+
+class SessionStore(ABC):
+    """Keeps namespaces, logs and leases of sessions."""
+
+    # --- namespaces
+
+    @abstractmethod
+    async def read(self, place: Place, entry: str) -> str | None:
+        """Return the text of an entry; None: there is none."""
+
+    @abstractmethod
+    async def read_all(self, place: Place) -> dict[str, str]:
+        """Return the texts of all entries, by name."""
+
+    @abstractmethod
+    async def write(self, place: Place, entry: str, text: str, *, nx: bool = False) -> bool:
+        """Set the text of an entry; with `nx` only if there is none. Return whether it was written."""
+
+    @abstractmethod
+    async def change(self, place: Place, entry: str, change: Change[T]) -> T:
+        """Change an entry by a function, atomically, and return the function's result.
+
+        An exception of the function changes nothing, and is raised here.
+        """
+
+    async def append(self, place: Place, entry: str, item: str) -> int:
+        """Append `item`, the JSON of a value, to the list of an entry, atomically; return the list's length.
+
+        Raises:
+            StoreTypeError: The entry holds no list.
+            StoreValueError: The list would become too long.
+        """
+        return await self.change(place, entry, lambda text: appended(text, item))
+
+    # --- logs
+
+    @abstractmethod
+    async def log(self, place: Place, texts: Sequence[str], *, keep: int) -> int:
+        """Append records and drop all but the newest `keep`; return the index of the next record to come."""
+
+    @abstractmethod
+    async def records(self, place: Place, start: int, limit: int) -> list[Record]:
+        """Return up to `limit` records from index `start` on, or from the oldest one that is left."""
+
+    @abstractmethod
+    async def wait(self, place: Place, start: int, seconds: float) -> None:
+        """Return when there is a record with index `start` or higher, or after that time."""
+
+    # --- sessions
+
+    @abstractmethod
+    async def hold(self, session_id: str, holder: str, seconds: float, *, takes_over: bool = False) -> bool:
+        """Take or renew the lease of a session for so long; return False if another holder has it.
+
+        Args:
+            takes_over: Take it from the other holder, who receives False from its next call.
+        """
+
+    @abstractmethod
+    async def release(self, session_id: str, holder: str) -> None:
+        """Give the lease up, if this holder has it."""
+
+    @abstractmethod
+    async def keep(self, session_id: str, seconds: float | None) -> None:
+        """Have the session erased once it is idle for so long, unless it is pinned or held; None: never."""
+
+    @abstractmethod
+    async def sweep(self) -> list[str]:
+        """Erase the sessions whose time is over; return their ids."""
+
+    @abstractmethod
+    async def summaries(self) -> list[SessionSummary]:
+        """Return all sessions, those written last first."""
+
+    async def sessions(self, user: str | None = None) -> list[SessionSummary]:
+        """Return the sessions of a user, those written last first; None: of all users."""
+        found = await self.summaries()
+        return [one for one in found if user is None or one.metadata.get("user", "") == user]
+
+    @abstractmethod
+    async def delete(self, session_id: str) -> bool:
+        """Erase a session with its namespaces, logs and lease; return whether there was one."""
+
+    async def aclose(self) -> None:
+        """Release the store's resources."""
+
+
+def decoded(entries: dict[str, str]) -> dict[str, Json]:
+    """Return the values of entries."""
+    return {name: decode(text) for name, text in entries.items()}
+
+
+def is_pinned(entries: dict[str, str]) -> bool:
+    """Return whether metadata keep a session from being erased."""
+    return decode(entries.get("pinned", "false")) is True

@@ -1,0 +1,54 @@
+"""PipelineReports: the events of a session's pipelines, on their way to the inbox, the log and the history."""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+
+from vivavoce.agents import events as ev
+from vivavoce.agents.core.context import SessionContext
+from vivavoce.agents.history.history import HistoryControl
+from vivavoce.agents.records import UsageRecord
+from vivavoce.agents.speech.transcript_stage import TranscriptStage
+from vivavoce.pipelines.events import AgentTranscript, PipelineFailed, PipelineReplaced, PipelineUsage
+from vivavoce.pipelines.pipeline import PipelineEvent
+
+logger = logging.getLogger(__name__)
+
+
+class PipelineReports:
+    """Takes the events of the pipeline in use, and late ones of those before.
+
+    Args:
+        limit: Seconds that an agent's `stt_stage` may keep a transcript.
+    """
+
+    def __init__(self, context: SessionContext, history: HistoryControl, *, limit: float) -> None:
+        self._context = context
+        self._transcripts = TranscriptStage(context, limit=limit)
+        self._history = history
+
+    def take(self, event: PipelineEvent) -> None:
+        """Pass an event on."""
+        log, inbox = self._context.log, self._context.inbox
+        if isinstance(event, PipelineUsage):
+            log.add_usage(
+                UsageRecord(
+                    llm_input_tokens=event.input_tokens,
+                    llm_output_tokens=event.output_tokens,
+                    llm_cached_tokens=event.cached_tokens,
+                )
+            )
+        elif isinstance(event, PipelineReplaced):
+            component, gap, reason = event.component, event.gap, event.reason
+            logger.info("The connection of the %s was replaced (%s), with a gap of %.3f s", component, reason, gap)
+            log.note(ev.ConnectionReplaced, component=component, gap=gap, reason=reason)
+        elif isinstance(event, AgentTranscript):
+            inbox.call(partial(self._history.settle_cut, event.item_id, event.text))
+        elif not isinstance(event, PipelineFailed):
+            self._transcripts.take(event)
+
+    def failed(self, event: PipelineFailed) -> None:
+        """Report an error after which the session goes on as before."""
+        source, report = event.component or "pipeline", self._context.report_error
+        self._context.inbox.call(partial(report, event.error, source, is_recovered=True))

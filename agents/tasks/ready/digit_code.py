@@ -1,0 +1,104 @@
+"""GetDigitCode: a code of digits, such as a customer number or a PIN, by speech or by the keys of a telephone."""
+
+from __future__ import annotations
+
+from vivavoce.agents.agent import CompletedTurn, StopResponse
+from vivavoce.agents.events import KeyPressed
+from vivavoce.agents.tasks.options import TaskOptions
+from vivavoce.agents.tasks.ready.confirmed import ConfirmedTask
+from vivavoce.agents.tasks.ready.spelling import spoken_digits
+from vivavoce.agents.tools.context import RunContext
+from vivavoce.pipelines.core.checks import check_whole
+from vivavoce.pipelines.core.errors import ConfigurationError, ToolError
+from vivavoce.pipelines.llm.tools import function_tool
+
+INSTRUCTIONS = (
+    "You collect a code of {digits} digits from the caller. Call `give_code` with the digits in the caller's words or "
+    "written."
+)
+
+
+class GetDigitCode(ConfirmedTask[str]):
+    """Asks for a code; the result is a str of digits.
+
+    Keys of a telephone cut the agent. With the last digit that fits, or with `#`, the code is complete and needs no
+    confirmation; `*` begins anew.
+
+    Args:
+        length: Its number of digits.
+        max_length: Its greatest number of digits; the same as `length` by default.
+        question, extra_instructions, confirms, options: As of a `ConfirmedTask`. Without a confirmation (the default),
+            a turn of the caller that holds only the digits is understood without the model.
+    """
+
+    def __init__(
+        self,
+        length: int,
+        *,
+        max_length: int | None = None,
+        question: str = "Please tell me your code, digit by digit.",
+        extra_instructions: str = "",
+        confirms: bool = False,
+        options: TaskOptions | None = None,
+    ) -> None:
+        check_whole("length", length, at_least=1)
+        check_whole("max_length", max_length, at_least=1, or_none=True)
+        self._least, self._most = length, length if max_length is None else max_length
+        if self._most < self._least:
+            raise ConfigurationError(f"need max_length >= length, got {max_length!r} and {length!r}")
+        self._keys = ""
+        self._wanted = str(length) if self._most == length else f"{length} to {self._most}"
+        super().__init__(
+            INSTRUCTIONS.format(digits=self._wanted),
+            question=question,
+            extra_instructions=extra_instructions,
+            confirms=confirms,
+            options=options,
+        )
+
+    async def on_enter(self) -> None:
+        """Take keys from now on, and ask the question."""
+        self.session.on(KeyPressed, self._press)
+        await super().on_enter()
+
+    async def on_exit(self) -> None:
+        """Take keys no more."""
+        self.session.off(KeyPressed, self._press)
+
+    def _press(self, event: KeyPressed) -> None:
+        self.session.interrupt()  # type: ignore[unused-awaitable]  # it acts when called
+        if event.key == "*":
+            self._keys = ""
+        elif event.key != "#":
+            self._keys += event.key
+        if self._keys.isdecimal() and (len(self._keys) == self._most or (event.key == "#" and self._fits(self._keys))):
+            self.complete(self._keys)
+        elif event.key == "#":
+            self._keys = ""
+            self.session.say(  # type: ignore[unused-awaitable]  # a sync handler: it is heard in its turn
+                f"That was no code of {self._wanted} digits. {self._question}"
+            )
+
+    async def on_user_turn_completed(self, turn: CompletedTurn) -> None:
+        """Take a code without the model, if the turn holds nothing else."""
+        digits = spoken_digits(turn.text)
+        if not self._confirms and digits is not None and self._fits(digits):
+            self.complete(digits)
+            self.session.history.add_message("user", turn.text, turn_id=turn.turn_id)  # in place of the dropped one
+            raise StopResponse
+
+    @function_tool
+    async def give_code(self, digits: str, context: RunContext) -> str:
+        """Take the caller's code, or its correction.
+
+        Args:
+            digits: All of its digits, in the caller's words or written.
+        """
+        code = spoken_digits(digits)
+        if code is None or not self._fits(code):
+            count = 0 if code is None else len(code)
+            raise ToolError(f"The code needs {self._wanted} digits, and these are {count}. Ask the caller again.")
+        return self.heard(code, context, spoken=", ".join(code))
+
+    def _fits(self, code: str) -> bool:
+        return self._least <= len(code) <= self._most

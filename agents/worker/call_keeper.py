@@ -1,0 +1,192 @@
+"""CallKeeper: keeps the record of one job's call, so that another process can continue the call."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+
+from vivavoce.agents import events
+from vivavoce.agents.history.checkpoint import Checkpoint, CheckpointStore
+from vivavoce.agents.job import Conversation, JobControl, JobInfo, Keep
+from vivavoce.agents.session.session import AgentSession
+from vivavoce.agents.worker.crash_safety import CrashSafety
+from vivavoce.agents.worker.options import WorkerOptions, server_url
+from vivavoce.agents.worker.owner import owner_of_job
+from vivavoce.pipelines.core.clock import Clock, LoopClock
+from vivavoce.pipelines.core.errors import ConfigurationError, WorkerError, describe
+
+logger = logging.getLogger(__name__)
+
+STORE_LIMIT = 2.0
+"""Seconds for a call of the store at the begin and the end of a job."""
+
+
+class CallKeeper:
+    """Keeps the record of one job's call in the store; the watch over the job's sessions.
+
+    The newest session in the job's room has the record. A store that fails never ends the call: each failure is one
+    line in the log, and that of a session an `error` event too.
+
+    Args:
+        job: Facts of the job.
+        safety: Option of the worker.
+        url: The worker's server.
+        identity: Returns the agent's identity in its room, empty before it has joined.
+        continues: Called with the conversation that the job continues.
+        clock: Its wall time dates the record.
+    """
+
+    publishes_turns = False
+
+    def __init__(
+        self,
+        job: JobInfo,
+        safety: CrashSafety,
+        *,
+        url: str,
+        identity: Callable[[], str],
+        continues: Callable[[Conversation], None],
+        clock: Clock,
+    ) -> None:
+        self._job = job
+        self._safety = safety
+        self._identity = identity
+        self._continues = continues
+        self._clock = clock
+        self._lock = anyio.Lock()
+        self._is_over = False
+        self._conversation: Conversation | None = None
+        self._session: AgentSession[Any] | None = None
+        self._has_taken_over = False
+        self._keepers = 0
+        self._call = Checkpoint(
+            lease=job.resumes or job.id,
+            owner=owner_of_job(job.id),
+            url=url,
+            room=job.room,
+            agent_name=job.agent_name,
+            dispatch_id=job.heals or job.dispatch_id,
+            metadata=job.metadata,
+            attributes=job.attributes,
+        )
+
+    # --- the record
+
+    async def begin(self, tasks: TaskGroup) -> None:
+        """Take the record of the call that the job continues, within 2 s; a new call gets one by a task in `tasks`."""
+        if self._job.resumes:
+            await self._within_limit("taking its record", self._take)
+        else:
+            tasks.start_soon(self._within_limit, "making its record", self._make)
+
+    async def end(self) -> None:
+        """Remove the record: the call is over."""
+        self._is_over = True
+        await self._within_limit("removing its record", self._remove)
+
+    async def _make(self) -> None:
+        async with self._lock:
+            if not self._is_over:
+                await self._store.write(self._dated(self._call))
+
+    async def _take(self) -> None:
+        lease = self._call.lease
+        owners = [one.owner for one in await self._store.read() if one.lease == lease]
+        now = self._clock.wall()
+        kept = await self._store.claim(lease, owner=owners[0], by=self._call.owner, at=now) if owners else None
+        if kept is None:
+            raise WorkerError(f"there is no record {lease!r}; the call goes on without its past")
+        self._call = kept
+        if kept.conversation:
+            self._conversation = json.loads(kept.conversation)
+            self._continues(self._conversation)
+
+    async def _remove(self) -> None:
+        async with self._lock:
+            await self._store.remove(self._call.lease, owner=self._call.owner)
+
+    async def _within_limit(self, what: str, call: Callable[[], Awaitable[None]]) -> None:
+        try:
+            with anyio.fail_after(STORE_LIMIT, shield=True):
+                await call()
+        except Exception as error:  # noqa: BLE001 - a store is foreign code and disks fail; the call goes on
+            logger.error("job %s is not kept for a crash: %s failed: %s", self._job.id, what, describe(error))
+            logger.debug("the store failed", exc_info=error)
+
+    def _dated(self, call: Checkpoint) -> Checkpoint:
+        return replace(call, written_at=self._clock.wall(), identity=self._identity())
+
+    @property
+    def _store(self) -> CheckpointStore:
+        return self._safety.store
+
+    # --- the watch
+
+    @property
+    def has_conversation(self) -> bool:
+        """Whether the next session continues the call."""
+        return self._conversation is not None and self._safety.resumes and not self._has_taken_over
+
+    def session_begins(self, session: AgentSession[Any]) -> None:
+        """Remember the session; if it continues the call, it says the sentence."""
+        if self.has_conversation:
+            self._session = session
+            session.on(events.Started, partial(self._says, session))
+
+    async def take_over(self, check: Callable[[Conversation], object]) -> Conversation | None:
+        """Return the conversation; None if the session cannot continue it."""
+        self._has_taken_over = True
+        assert self._conversation is not None, "there is one, see has_conversation"
+        assert self._session is not None, "session_begins() comes first"
+        agent = self._session.agent.id
+        if (was := self._conversation.get("agent")) != agent:
+            logger.warning("job %s: the call was with agent %s and goes on with %s", self._job.id, was, agent)
+        conversation = {**self._conversation, "agent": agent}
+        try:
+            check(conversation)
+        except ConfigurationError as error:
+            logger.error("job %s cannot continue the call and begins anew: %s", self._job.id, describe(error))
+            self._conversation = None
+            return None
+        return conversation
+
+    def keeper(self, room: str) -> Keep | None:
+        """Return the call that keeps the conversation of the session that starts now, if it is in the job's room."""
+        if room != self._job.room:
+            return None
+        self._keepers += 1
+        return partial(self._keep, self._keepers)
+
+    async def _keep(self, number: int, conversation: str) -> None:
+        async with self._lock:
+            if not self._is_over and number == self._keepers:
+                self._call = self._dated(replace(self._call, conversation=conversation))
+                await self._store.write(self._call)
+
+    def _says(self, session: AgentSession[Any], _: events.Started) -> None:
+        sentence, capabilities = self._safety.sentence, session.pipeline.capabilities
+        if not sentence.strip() or self._conversation is None:
+            return
+        instructions = f"Say exactly this to the caller: {sentence}"
+        _speech = session.say(sentence) if capabilities.can_say else session.reply(instructions)
+
+
+def call_keeper(control: JobControl, options: WorkerOptions) -> CallKeeper | None:
+    """Return the keeper of a job's call; None if the worker keeps none."""
+    if options.crash_safety is None:
+        return None
+    return CallKeeper(
+        control.job,
+        options.crash_safety,
+        url=server_url(options),
+        identity=lambda: control.identity,
+        continues=control.continues,
+        clock=LoopClock(),
+    )

@@ -1,0 +1,102 @@
+"""Care: the worker's tasks for callers without an agent: `Rescue` of lost calls, `Healer` of lost dispatches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import anyio
+
+from vivavoce.agents.server_access import Credentials
+from vivavoce.agents.worker.crash_safety import CrashSafety
+from vivavoce.agents.worker.effects import CallClaimed, Effect, Input, JobEnded, MessageReceived, StartJob
+from vivavoce.agents.worker.healer import Healer
+from vivavoce.agents.worker.options import WorkerOptions
+from vivavoce.agents.worker.protocol import Registered
+from vivavoce.agents.worker.rescue import INTERVAL, Rescue
+from vivavoce.agents.worker.server_api import ServerApi
+from vivavoce.pipelines.core.clock import Clock
+
+
+class Care:
+    """Runs beside the worker's loop, from its first registration until the worker takes no more jobs.
+
+    Args:
+        account: URL, key and secret of the server.
+        agent_name: The name that the worker registers.
+        options: Options of the worker.
+        post: Takes inputs for the worker's supervisor.
+        is_available: Returns whether the worker is registered and not draining.
+        clock: The loop's time.
+    """
+
+    def __init__(
+        self,
+        account: Credentials,
+        agent_name: str,
+        options: WorkerOptions,
+        *,
+        post: Callable[[Input], None],
+        is_available: Callable[[], bool],
+        clock: Clock,
+    ) -> None:
+        self._account = account
+        self._agent_name = agent_name
+        self._options = options
+        self._post = post
+        self._is_available = is_available
+        self._clock = clock
+        self._news = anyio.Event()
+        self._server = ServerApi(account)
+        self._rescue = self._make_rescue(options.crash_safety)
+        self._healer = Healer(
+            self._server,
+            account,
+            agent_name,
+            options,
+            recall=None if self._rescue is None else self._rescue.recall,
+            post=post,
+            is_available=is_available,
+            clock=clock,
+        )
+
+    def note(self, input: Input, effects: Sequence[Effect]) -> None:
+        """Take a step of the supervisor: registrations, and its jobs."""
+        is_registered = isinstance(input, MessageReceived) and isinstance(input.message, Registered)
+        if is_registered or (isinstance(input, JobEnded) and input.is_process_lost):
+            self._news.set()
+        if is_registered:
+            self._healer.look_now()
+        for effect in effects:
+            if isinstance(effect, StartJob):
+                self._healer.job_taken(effect.assigned)
+        if isinstance(input, JobEnded):
+            self._healer.job_over(input)
+
+    async def run(self) -> None:
+        """Look for lost calls and dispatches until cancelled."""
+        async with self._server, anyio.create_task_group() as tasks:
+            if self._options.healing and self._options.job_type == "room":
+                tasks.start_soon(self._healer.run)
+            if self._rescue is not None:
+                await self._rescue_calls(self._rescue)
+
+    def _make_rescue(self, safety: CrashSafety | None) -> Rescue | None:
+        if safety is None:
+            return None
+        return Rescue(
+            self._server,
+            url=self._account.url,
+            agent_name=self._agent_name,
+            safety=safety,
+            claimed=lambda lease: self._post(CallClaimed(lease=lease)),
+            clock=self._clock,
+        )
+
+    async def _rescue_calls(self, rescue: Rescue) -> None:
+        await self._news.wait()
+        while True:
+            self._news = anyio.Event()
+            if self._is_available():
+                await rescue.look()
+            with anyio.move_on_after(INTERVAL):
+                await self._news.wait()

@@ -1,0 +1,35 @@
+"""CrashSafety, the option of a worker whose calls survive their processes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from vivavoce.agents.history.checkpoint import CheckpointStore, SqliteCheckpoints
+from vivavoce.pipelines.core.checks import check_flag, check_instance, check_text, check_whole
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CrashSafety:
+    """How a worker keeps its calls: if the process of a call dies, the call is dispatched again and goes on.
+
+    What each option does: docs/options.md.
+    """
+
+    store: CheckpointStore = field(default_factory=SqliteCheckpoints)
+    """Where running calls are kept; by default a file in the user's state folder, which only its owner may read. It
+    holds the words of running conversations; the end of a call removes them.
+    """
+    sentence: str = field(default="", repr=False)
+    """The agent's first words when it continues a call after a crash; "" for nothing."""
+    resumes: bool = True
+    """Whether `session.start()` continues the conversation by itself; False: `JobContext.resume_from` shows it, and the
+    application decides.
+    """
+    max_dispatches: int = 3
+    """How often one call is dispatched again, at most."""
+
+    def __post_init__(self) -> None:
+        check_instance("store", self.store, CheckpointStore)
+        check_text("sentence", self.sentence)
+        check_flag("resumes", self.resumes)
+        check_whole("max_dispatches", self.max_dispatches, at_least=0)

@@ -1,0 +1,346 @@
+"""The pool's decisions: which process gets a job, when one is replaced or killed, how soon the next try comes.
+
+Pure: no I/O, no clock, no task. One input in, effects out; `next_deadline()` returns when `PoolDeadlinePassed` is due.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import assert_never
+
+from vivavoce.agents.worker.effects import ExecutorChanged, JobEnded
+from vivavoce.agents.worker.executors.executor import ProcessFacts
+from vivavoce.agents.worker.executors.options import ProcessExecution
+from vivavoce.agents.worker.executors.pool_events import (
+    EndJobIn,
+    EndProcessGently,
+    FinishPool,
+    GiveJob,
+    HeartbeatReceived,
+    JobEndRequested,
+    JobGiven,
+    JobOver,
+    KillProcess,
+    MakeProcess,
+    PoolBegun,
+    PoolDeadlinePassed,
+    PoolEffect,
+    PoolEndRequested,
+    PoolInput,
+    ProcessEnded,
+    ProcessWarm,
+    ReportJob,
+    ReportPoolFailed,
+    ReportPoolReady,
+    ReportState,
+    ReportTrouble,
+    WarmUpFailed,
+)
+
+LATE_AFTER = 3.0
+"""Seconds without a heartbeat after which a process gets no new job."""
+
+STABLE_AFTER = 30.0
+"""Seconds after which the end of a process does not count as a failed start."""
+
+MAX_DELAY = 30.0
+"""Longest wait before the next try to replace a process, in seconds; the first try comes at once, the second after 1 s,
+then the wait doubles.
+"""
+
+FAILING_AFTER = 3
+"""Failed starts in a row after which the worker counts as broken, if it has no process left."""
+
+JOB_WAIT = 10.0
+"""Seconds that an assigned job waits for a process: its caller hears nothing meanwhile."""
+
+MB = 1_000_000
+
+
+class _Stage(Enum):
+    STARTING = "loads the application and prewarms"
+    READY = "takes jobs"
+    ENDING = "leaves its rooms"
+    KILLED = "was killed"
+
+
+@dataclass(slots=True)
+class _Process:
+    number: int
+    deadline: float | None
+    """End of the start limit or of the stop limit."""
+    stage: _Stage = _Stage.STARTING
+    ready_at: float | None = None
+    beat_at: float = 0.0
+    facts: ProcessFacts | None = None
+    jobs: set[str] = field(default_factory=set)
+    cause: str = ""
+    """Why the pool ends it, as a predicate; its jobs fail with that."""
+    is_warned: bool = False
+
+
+@dataclass(slots=True)
+class _Waiting:
+    given: JobGiven
+    deadline: float
+
+
+class Pool:
+    """Decides for one pool.
+
+    Args:
+        size: Number of processes.
+        options: Limits of the processes.
+    """
+
+    def __init__(self, size: int, options: ProcessExecution) -> None:
+        self._size = size
+        self._options = options
+        self._made = 0
+        self._processes: dict[int, _Process] = {}
+        self._waiting: deque[_Waiting] = deque()
+        self._replacements: list[float] = []
+        """When each missing process is due."""
+        self._failures = 0
+        self._last_cause = ""
+        self._is_open = False
+        self._is_ending = False
+        self._is_over = False
+        self._state = ExecutorChanged(is_ready=False)
+        self._now = 0.0
+        self._effects: list[PoolEffect] = []
+
+    def handle(self, input: PoolInput, *, now: float) -> list[PoolEffect]:
+        """Take one input and return the effects in order."""
+        if self._is_over:
+            return []
+        self._now = now
+        self._take(input, now)
+        self._pass_deadlines(now)
+        self._give_waiting(now)
+        self._report_state(now)
+        if self._is_ending and not self._processes:
+            self._is_over = True
+            self._effects.append(FinishPool())
+        effects, self._effects = self._effects, []
+        return effects
+
+    def next_deadline(self) -> float | None:
+        """Return when `PoolDeadlinePassed` is due; None if only an input can change anything."""
+        if self._is_over:
+            return None
+        deadlines = [process.deadline for process in self._processes.values()]
+        deadlines += [waiting.deadline for waiting in self._waiting]
+        deadlines += self._replacements
+        for process in self._processes.values():
+            if process.stage is _Stage.READY:
+                # One that is late by now changes nothing until it counts as stuck.
+                is_late = process.beat_at + LATE_AFTER <= self._now
+                deadlines.append(process.beat_at + (self._options.heartbeat_limit if is_late else LATE_AFTER))
+        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+
+    def facts(self) -> tuple[ProcessFacts, ...]:
+        """Return the last facts of each process that runs or takes jobs."""
+        shown = (process for process in self._processes.values() if process.stage in (_Stage.READY, _Stage.ENDING))
+        return tuple(process.facts for process in shown if process.facts is not None)
+
+    def _take(self, input: PoolInput, now: float) -> None:
+        match input:
+            case PoolBegun():
+                for _ in range(self._size):
+                    self._make(now)
+            case ProcessWarm(number=number):
+                self._warm(self._processes[number], now)
+            case WarmUpFailed(number=number, error=error):
+                self._let_go(self._processes[number], error, now)
+            case HeartbeatReceived(number=number, facts=facts):
+                self._beat(self._processes[number], facts, now)
+            case JobGiven():
+                self._given(input, now)
+            case JobEndRequested():
+                self._end_job(input)
+            case JobOver(number=number, ended=ended):
+                self._job_over(self._processes[number], ended)
+            case ProcessEnded(number=number, cause=cause):
+                self._ended(self._processes.pop(number), cause, now)
+            case PoolEndRequested():
+                self._end(now)
+            case PoolDeadlinePassed():
+                pass
+            case _:
+                assert_never(input)
+
+    # Jobs
+
+    def _given(self, input: JobGiven, now: float) -> None:
+        if self._is_ending:
+            self._report_lost(input.assigned.job.id, "the worker is ending")
+        else:
+            self._waiting.append(_Waiting(input, now + JOB_WAIT))
+
+    def _give_waiting(self, now: float) -> None:
+        while self._waiting and (process := self._choice(now)) is not None:
+            given = self._waiting.popleft().given
+            process.jobs.add(given.assigned.job.id)
+            self._effects.append(GiveJob(number=process.number, assigned=given.assigned, url=given.url))
+
+    def _choice(self, now: float) -> _Process | None:
+        """Return the process for a new job: of those that can take one, one with the fewest jobs."""
+        limit = self._options.jobs_per_process
+        able = [
+            process
+            for process in self._processes.values()
+            if process.stage is _Stage.READY
+            and now - process.beat_at < LATE_AFTER
+            and (limit is None or len(process.jobs) < limit)
+        ]
+        return min(able, key=lambda process: (len(process.jobs), process.number), default=None)
+
+    def _end_job(self, input: JobEndRequested) -> None:
+        for waiting in self._waiting:
+            if waiting.given.assigned.job.id == input.job_id:
+                self._waiting.remove(waiting)
+                ended = JobEnded(job_id=input.job_id, error=f"ended before it could begin: {input.reason}")
+                self._effects.append(ReportJob(ended=ended))
+                return
+        for process in self._processes.values():
+            if input.job_id in process.jobs:
+                end = EndJobIn(
+                    number=process.number, job_id=input.job_id, reason=input.reason, is_forced=input.is_forced
+                )
+                self._effects.append(end)
+
+    def _job_over(self, process: _Process, ended: JobEnded) -> None:
+        if ended.job_id not in process.jobs:
+            return
+        process.jobs.remove(ended.job_id)
+        if process.cause:
+            self._report_lost(ended.job_id, f"the job's process {process.cause}")
+        else:
+            self._effects.append(ReportJob(ended=ended))
+
+    def _report_lost(self, job_id: str, error: str) -> None:
+        self._effects.append(ReportJob(ended=JobEnded(job_id=job_id, error=error, is_process_lost=True)))
+
+    # Processes
+
+    def _make(self, now: float) -> None:
+        self._made += 1
+        self._processes[self._made] = _Process(self._made, now + self._options.start_limit)
+        self._effects.append(MakeProcess(number=self._made))
+
+    def _warm(self, process: _Process, now: float) -> None:
+        if process.stage is not _Stage.STARTING:
+            return
+        process.stage, process.deadline = _Stage.READY, None
+        process.ready_at = process.beat_at = now
+        if not self._is_open and all(other.stage is _Stage.READY for other in self._processes.values()):
+            self._is_open = True
+            self._effects.append(ReportPoolReady())
+
+    def _beat(self, process: _Process, facts: ProcessFacts, now: float) -> None:
+        process.beat_at = now
+        process.facts = facts
+        if process.stage not in (_Stage.STARTING, _Stage.READY):
+            return
+        limit, warning = self._options.memory_limit_mb, self._options.memory_warning_mb
+        used = facts.memory / MB
+        if limit is not None and used >= limit:
+            self._let_go(process, f"used {used:.0f} MB of memory, with memory_limit_mb={limit}", now)
+            self._effects.append(EndProcessGently(number=process.number))
+        elif warning is not None and used >= warning and not process.is_warned:
+            process.is_warned = True
+            jobs = len(process.jobs)
+            text = f"job process {process.number} uses {used:.0f} MB of memory, with {jobs} jobs (memory_warning_mb)"
+            self._effects.append(ReportTrouble(text=text, is_error=False))
+
+    def _let_go(self, process: _Process, cause: str, now: float) -> None:
+        """A process takes no more jobs, and has `stop_limit` for its end."""
+        if process.stage in (_Stage.STARTING, _Stage.READY):
+            self._note(process, cause)
+            process.stage, process.deadline = _Stage.ENDING, now + self._options.stop_limit
+            self._replace(process, now)
+
+    def _kill(self, process: _Process, cause: str, now: float) -> None:
+        """End a process that does not do what it should; the log shows its stacks."""
+        is_missing = process.stage in (_Stage.STARTING, _Stage.READY)
+        if not process.cause and cause:
+            self._note(process, cause)
+        process.stage, process.deadline = _Stage.KILLED, None
+        self._effects.append(KillProcess(number=process.number, shows_stacks=True))
+        if is_missing:
+            self._replace(process, now)
+
+    def _ended(self, process: _Process, cause: str, now: float) -> None:
+        if process.stage in (_Stage.STARTING, _Stage.READY):
+            self._note(process, cause)
+            self._replace(process, now)
+        for job_id in sorted(process.jobs):
+            self._report_lost(job_id, f"the job's process {process.cause or cause}")
+
+    def _note(self, process: _Process, cause: str) -> None:
+        process.cause = self._last_cause = cause
+        jobs = f"; jobs in it: {len(process.jobs)}" if process.jobs else ""
+        self._effects.append(ReportTrouble(text=f"job process {process.number} {cause}{jobs}", is_error=True))
+
+    def _replace(self, process: _Process, now: float) -> None:
+        if self._is_ending:
+            return
+        if not self._is_open:
+            self._effects.append(ReportPoolFailed(error=f"a job process {self._last_cause}"))
+            self._end(now)
+            return
+        is_stable = process.ready_at is not None and now - process.ready_at >= STABLE_AFTER
+        self._failures = 0 if is_stable else self._failures + 1
+        delay = 0.0 if self._failures <= 1 else min(2.0 ** (self._failures - 2), MAX_DELAY)
+        self._replacements.append(now + delay)
+
+    def _end(self, now: float) -> None:
+        if self._is_ending:
+            return
+        self._is_ending = True
+        self._replacements.clear()
+        while self._waiting:
+            self._report_lost(self._waiting.popleft().given.assigned.job.id, "the worker is ending")
+        for process in self._processes.values():
+            if process.stage is _Stage.STARTING:
+                process.stage, process.deadline = _Stage.KILLED, None
+                self._effects.append(KillProcess(number=process.number, shows_stacks=False))
+            elif process.stage is _Stage.READY:
+                process.stage, process.deadline = _Stage.ENDING, now + self._options.stop_limit
+                self._effects.append(EndProcessGently(number=process.number))
+
+    # Time
+
+    def _pass_deadlines(self, now: float) -> None:
+        options = self._options
+        for process in list(self._processes.values()):
+            if process.stage is _Stage.READY and process.beat_at + options.heartbeat_limit <= now:
+                self._kill(process, f"gave no sign of life for {options.heartbeat_limit:g} s and was killed", now)
+            if process.deadline is None or process.deadline > now:
+                continue
+            if process.stage is _Stage.STARTING:
+                self._kill(process, f"was not ready within start_limit={options.start_limit:g} s and was killed", now)
+            else:
+                self._kill(process, f"did not end within stop_limit={options.stop_limit:g} s and was killed", now)
+        while self._waiting and self._waiting[0].deadline <= now:
+            given = self._waiting.popleft().given
+            why = f": the last one {self._last_cause}" if self._last_cause else ""
+            self._report_lost(given.assigned.job.id, f"no job process could take the job within {JOB_WAIT:g} s{why}")
+        due = [at for at in self._replacements if at <= now]
+        self._replacements = [at for at in self._replacements if at > now]
+        for _ in due:
+            self._make(now)
+
+    def _report_state(self, now: float) -> None:
+        if not self._is_open or self._is_ending:
+            return
+        has_process = any(process.stage is _Stage.READY for process in self._processes.values())
+        is_failing = not has_process and self._failures >= FAILING_AFTER
+        failure = f"no job process is left, the last one {self._last_cause}" if is_failing else ""
+        state = ExecutorChanged(is_ready=self._choice(now) is not None, failure=failure)
+        if state != self._state:
+            self._state = state
+            self._effects.append(ReportState(state=state))

@@ -1,0 +1,150 @@
+"""FallbackSTT: goes on with the next recogniser if one fails, which hears the audio of the open utterance again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import ClassVar
+
+import anyio
+
+from vivavoce.pipelines.core.boundary import guarded, provider_errors
+from vivavoce.pipelines.core.checks import check_number
+from vivavoce.pipelines.core.clock import Clock
+from vivavoce.pipelines.core.errors import CapabilityError, ProviderError, ProviderTimeoutError
+from vivavoce.pipelines.core.members import FallbackOptions, Member, Members, check_options, final_error
+from vivavoce.pipelines.media.frame import FRAME_SECONDS, AudioFrame
+from vivavoce.pipelines.stt.base import STT, STT_EVENTS, STTCapabilities
+from vivavoce.pipelines.stt.base import STTStream as BaseStream
+from vivavoce.pipelines.stt.fallback_stream import FallbackStream
+
+CHECK_SECONDS = 0.5
+"""Length of the silence that a check sends, and of its wait for an error."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FallbackSTTOptions(FallbackOptions):
+    """When a `FallbackSTT` goes on with the next recogniser.
+
+    What each option does: docs/options.md.
+    """
+
+    open_timeout: float = 4.0
+    """Seconds for each recogniser to open a stream; the session's own limit is for all of them together."""
+    final_limit: float = 2.0
+    """Seconds from the end of speech to its final transcript."""
+    kept_seconds: float = 15.0
+    """Audio without a final transcript that is kept for the next recogniser."""
+
+    def __post_init__(self) -> None:
+        FallbackOptions.__post_init__(self)
+        check_number("open_timeout", self.open_timeout, above=0, unit="s")
+        check_number("final_limit", self.final_limit, above=0, unit="s")
+        check_number("kept_seconds", self.kept_seconds, above=0, unit="s")
+
+
+class FallbackSTT(STT):
+    """Recognises with the first recogniser that works.
+
+    If a stream is lost, cannot be opened in time or owes a final transcript for too long, the next recogniser takes
+    over within the call. It hears the audio since the last final transcript again, so that no word is lost and none
+    comes twice. A recogniser owes a transcript after interims, and after a second of speech. If the next one hears no
+    words in that speech either, it was noise, and the first one counts as working. In the background a short silence
+    checks whether a recogniser that failed works again; one that was too slow is tried again after `retry_after`. The
+    call goes back to the preferred recogniser in a silence. The code that made the recognisers closes them.
+
+    Args:
+        recognisers: In order of preference; at least two.
+    Raises:
+        ConfigurationError: There are not two recognisers.
+        CapabilityError: Only some of them report interims.
+    """
+
+    provider: ClassVar[str] = "fallback"
+    needs_tending = True
+
+    def __init__(
+        self, recognisers: Sequence[STT], options: FallbackSTTOptions | None = None, *, clock: Clock | None = None
+    ) -> None:
+        check_options(options, FallbackSTTOptions, STT, "FallbackSTT")
+        self._options = options or FallbackSTTOptions()
+        self._members: Members[STT] = Members("stt", recognisers, STT, self._options, check=self._check, clock=clock)
+        self._capabilities = _common(self._members.components)
+
+    @property
+    def model(self) -> str:
+        """Provider and name of the recogniser that was opened last."""
+        return self._members.in_use
+
+    @property
+    def capabilities(self) -> STTCapabilities:
+        """The abilities that all have and the needs that one has, at the rate of the first one."""
+        return self._capabilities
+
+    async def tend(self) -> None:
+        """Check the recognisers that failed, until cancelled."""
+        await self._members.tend()
+
+    async def open(self) -> FallbackStream:
+        """Open a stream of the first recogniser that works.
+
+        Raises:
+            ProviderError: None does.
+        """
+        errors: list[ProviderError] = []
+        for member, successor in self._members.line():
+            try:
+                stream = await self._open_member(member)
+            except ProviderError as error:
+                self._members.failed(member, error, successor)
+                errors.append(error)
+                continue
+            return FallbackStream(
+                self._members,
+                member,
+                stream,
+                open_member=self._open_member,
+                capabilities=self._capabilities,
+                final_limit=self._options.final_limit,
+                kept_seconds=self._options.kept_seconds,
+            )
+        raise final_error(errors)
+
+    async def _open_member(self, member: Member[STT]) -> BaseStream:
+        limit, stt = self._options.open_timeout, member.component
+        with anyio.move_on_after(limit), provider_errors(stt.provider, retryable=True):
+            stream = await stt.open()
+            self._members.serves(member)
+            return stream
+        raise ProviderTimeoutError(f"no stream within {limit:g} s", provider=stt.provider)
+
+    async def _check(self, stt: STT) -> None:
+        stream = await stt.open()
+        try:
+            rate = stt.capabilities.sample_rate
+            for _ in range(round(CHECK_SECONDS / FRAME_SECONDS)):
+                stream.push(AudioFrame.silence(FRAME_SECONDS, rate))
+            with anyio.move_on_after(CHECK_SECONDS):
+                events = guarded(stream.events, STT_EVENTS, stt.provider)
+                async with aclosing(events):
+                    async for _ in events:
+                        pass
+                raise ProviderError("the stream ended by itself", provider=stt.provider)
+        finally:
+            await stream.aclose()
+
+
+def _common(recognisers: Sequence[STT]) -> STTCapabilities:
+    all_of = [stt.capabilities for stt in recognisers]
+    with_interims = next((stt for stt in recognisers if stt.capabilities.emits_interims), None)
+    without = next((stt for stt in recognisers if not stt.capabilities.emits_interims), None)
+    if with_interims is not None and without is not None:
+        remedy = f"{with_interims.provider} reports interims; choose recognisers that all do, or none"
+        raise CapabilityError(without.provider, "emits_interims", remedy)
+    return STTCapabilities(
+        sample_rate=all_of[0].sample_rate,
+        emits_interims=with_interims is not None,
+        emits_end_of_turn=all(one.emits_end_of_turn for one in all_of),
+        needs_flush=any(one.needs_flush for one in all_of),
+    )

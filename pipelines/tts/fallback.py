@@ -1,0 +1,201 @@
+"""FallbackTTS: goes on with the next voice if one fails, also in the middle of a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import ClassVar
+
+import anyio
+
+from vivavoce.pipelines.core.boundary import guarded
+from vivavoce.pipelines.core.checks import check_number
+from vivavoce.pipelines.core.clock import Clock
+from vivavoce.pipelines.core.errors import CapabilityError, ProviderError, ProviderTimeoutError
+from vivavoce.pipelines.core.members import FallbackOptions, Member, Members, check_options, final_error
+from vivavoce.pipelines.tts.at_rate import at_rate
+from vivavoce.pipelines.tts.base import AUDIO_CHUNKS, TTS, AudioChunk, TTSCapabilities, Word
+from vivavoce.pipelines.tts.rest_of_text import RestOfText
+from vivavoce.pipelines.tts.spoken_part import Pace, SpokenPart
+
+CHECK = "Hello."
+"""The text of a check."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FallbackTTSOptions(FallbackOptions):
+    """When a `FallbackTTS` goes on with the next voice.
+
+    What each option does: docs/options.md.
+    """
+
+    first_byte: float = 1.5
+    """Seconds from a text to a voice's first audio, after which the next one speaks; the last one may take longer. The
+    session's own limit, `tts_first_byte`, is for all of them together."""
+    stall: float = 1.5
+    """Seconds between two pieces of audio, in which the voice does not wait for text."""
+
+    def __post_init__(self) -> None:
+        FallbackOptions.__post_init__(self)
+        check_number("first_byte", self.first_byte, above=0, unit="s")
+        check_number("stall", self.stall, above=0, unit="s")
+
+
+class FallbackTTS(TTS):
+    """Speaks with the first voice that works.
+
+    If a voice raises or is silent for too long, the next one goes on: with the whole text if no audio has come, else
+    behind the last word whose audio is complete. That word is known exactly from a voice with word times; else it is
+    estimated from the pace of the voice's earlier sentences. So no word is heard twice, but for the beginning of a word
+    in which the first voice broke off. In the background a short synthesis checks whether a voice that failed works
+    again. The code that made the voices closes them.
+
+    All audio has the rate of the first voice. The capability `emits_words` is the first voice's too: another voice
+    gives word times if it has them.
+
+    Args:
+        voices: In order of preference; at least two.
+    Raises:
+        ConfigurationError: There are not two voices.
+    """
+
+    provider: ClassVar[str] = "fallback"
+    needs_tending = True
+
+    def __init__(
+        self, voices: Sequence[TTS], options: FallbackTTSOptions | None = None, *, clock: Clock | None = None
+    ) -> None:
+        check_options(options, FallbackTTSOptions, TTS, "FallbackTTS")
+        self._options = options or FallbackTTSOptions()
+        self._members: Members[TTS] = Members("tts", voices, TTS, self._options, check=self._check, clock=clock)
+        first, *others = (voice.capabilities for voice in self._members.components)
+        self._capabilities = TTSCapabilities(
+            sample_rate=first.sample_rate,
+            emits_words=first.emits_words,
+            streams_text=first.streams_text and all(other.streams_text for other in others),
+        )
+        self._paces = [Pace() for _ in self._members.components]
+
+    @property
+    def model(self) -> str:
+        """Provider and name of the voice that spoke last."""
+        return self._members.in_use
+
+    @property
+    def capabilities(self) -> TTSCapabilities:
+        """Rate and word times of the first voice; text is streamed if all of them stream it."""
+        return self._capabilities
+
+    async def tend(self) -> None:
+        """Check the voices that failed, until cancelled."""
+        await self._members.tend()
+
+    async def synthesize(self, text: str) -> AsyncGenerator[AudioChunk, None]:
+        """Speak one sentence or more, with one voice after the other until it is spoken.
+
+        Raises:
+            ProviderError: All voices failed.
+        """
+        rest = RestOfText(text)
+        async with aclosing(self._speak(rest, lambda voice: voice.synthesize(rest.text))) as chunks:
+            async for chunk in chunks:
+                yield chunk
+
+    async def stream(self, text: AsyncIterator[str]) -> AsyncGenerator[AudioChunk, None]:
+        """Speak text as it comes. Only if all voices stream text.
+
+        Raises:
+            CapabilityError: One of them takes whole sentences only.
+            ProviderError: All voices failed.
+        """
+        if not self._capabilities.streams_text:
+            lacking = next(one for one in self._members.components if not one.capabilities.streams_text)
+            raise CapabilityError(lacking.provider, "streams_text", "use synthesize() with whole sentences")
+        rest = RestOfText(text)
+        async with aclosing(self._speak(rest, lambda voice: voice.stream(rest.pieces()))) as chunks:
+            async for chunk in chunks:
+                yield chunk
+
+    async def _speak(
+        self, rest: RestOfText, ask: Callable[[TTS], AsyncIterator[AudioChunk]]
+    ) -> AsyncGenerator[AudioChunk, None]:
+        """Speak with one voice after the other; `ask` has a voice speak the rest of the text."""
+        errors: list[ProviderError] = []
+        before = 0.0
+        for member, successor in self._members.line():
+            part = SpokenPart(self._paces[member.number])
+            try:
+                stream = self._speak_with(member, rest, ask, part, is_last=successor is None)
+                async with aclosing(stream) as chunks:
+                    async for chunk in chunks:
+                        yield replace(chunk, words=_later(chunk.words, before)) if before else chunk
+                return
+            except ProviderError as error:
+                if rest.error is not None:  # the text failed, and not the voice
+                    raise rest.error from error
+                errors.append(error)
+            rest.keep(part.rest(rest.text))
+            before += part.seconds
+            self._members.failed(member, errors[-1], None if rest.is_over else successor)
+            if rest.is_over:  # all words were spoken before it failed
+                return
+        raise final_error(errors)
+
+    async def _speak_with(
+        self,
+        member: Member[TTS],
+        rest: RestOfText,
+        ask: Callable[[TTS], AsyncIterator[AudioChunk]],
+        part: SpokenPart,
+        *,
+        is_last: bool,
+    ) -> AsyncGenerator[AudioChunk, None]:
+        voice, text, is_first = member.component, rest.text, True
+        stream = guarded(partial(ask, voice), AUDIO_CHUNKS, voice.provider)
+        if not is_last:
+            stream = self._in_time(stream, rest, voice)
+        async with aclosing(at_rate(stream, self._capabilities.sample_rate)) as chunks:
+            async for chunk in chunks:
+                part.take(chunk)
+                if is_first and chunk.frame.data:
+                    is_first = False
+                    self._members.works(member)
+                    if rest.is_behind and rest.is_known:  # so that the heard text knows where these words begin
+                        chunk = replace(chunk, text=text)
+                yield chunk
+        if is_first and not rest.is_over:
+            raise ProviderError(f"needed audio of {len(rest.text)} characters, got none", provider=voice.provider)
+        part.finish(rest.text)
+
+    async def _in_time(
+        self, stream: AsyncGenerator[AudioChunk, None], rest: RestOfText, voice: TTS
+    ) -> AsyncGenerator[AudioChunk, None]:
+        """Yield the chunks; a voice that does not wait for text and sends no audio in time has failed."""
+        limit, needed = self._options.first_byte, "first audio"
+        async with aclosing(stream):
+            while True:
+                chunk: AudioChunk | None = None
+                with anyio.CancelScope() as scope:
+                    rest.limit(scope, limit)
+                    chunk = await anext(stream, None)
+                if scope.cancelled_caught:
+                    raise ProviderTimeoutError(f"no {needed} within {limit:g} s", provider=voice.provider)
+                if chunk is None:
+                    return
+                if chunk.frame.data:
+                    limit, needed = self._options.stall, "further audio"
+                yield chunk
+
+    async def _check(self, voice: TTS) -> None:
+        stream = guarded(partial(voice.synthesize, CHECK), AUDIO_CHUNKS, voice.provider)
+        async with aclosing(stream):
+            async for chunk in stream:
+                if chunk.frame.data:
+                    return
+        raise ProviderError("needed audio of a check, got none", provider=voice.provider)
+
+
+def _later(words: tuple[Word, ...], seconds: float) -> tuple[Word, ...]:
+    return tuple(Word(word.text, word.start + seconds, word.end + seconds) for word in words)

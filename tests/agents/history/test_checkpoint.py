@@ -1,0 +1,163 @@
+"""The records of running calls in their SQLite file: kept, claimed once, private, and safe on a full disk."""
+
+from __future__ import annotations
+
+import pickle
+import sqlite3
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+import pytest
+
+from vivavoce.agents.history.checkpoint import Checkpoint, CheckpointStore, SqliteCheckpoints
+from vivavoce.pipelines.core.errors import ConfigurationError
+
+CALL = Checkpoint(
+    lease="AJ_1",
+    owner="here/7/1/AJ_1",
+    url="ws://127.0.0.1:7880",
+    room="kitchen",
+    agent_name="host",
+    dispatch_id="AD_1",
+    metadata="table 7",
+    attributes={"tier": "gold"},
+    identity="agent-AJ_1",
+    written_at=12.5,
+    conversation='{"agent": "Host"}',
+)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "folder" / "checkpoints.db"
+
+
+async def test_a_record_is_kept_and_found_by_another_process_without_its_conversation(path: Path) -> None:
+    await SqliteCheckpoints(path).write(CALL)
+
+    assert await SqliteCheckpoints(path).read() == [replace(CALL, conversation="")]
+
+
+async def test_the_newest_state_of_a_record_is_kept(path: Path) -> None:
+    store = SqliteCheckpoints(path)
+    await store.write(CALL)
+    await store.write(replace(CALL, conversation='{"agent": "Waiter"}'))
+
+    claimed = await store.claim("AJ_1", owner=CALL.owner, by="there", at=20.0)
+
+    assert claimed == replace(CALL, conversation='{"agent": "Waiter"}', owner="there", written_at=20.0)
+
+
+async def test_of_many_claims_at_the_same_time_one_succeeds(path: Path) -> None:
+    stores = [SqliteCheckpoints(path) for _ in range(8)]
+    await stores[0].write(CALL)
+    won: list[str] = []
+
+    async def claim(number: int, store: CheckpointStore) -> None:
+        if await store.claim("AJ_1", owner=CALL.owner, by=f"worker {number}", at=20.0):
+            won.append(f"worker {number}")
+
+    async with anyio.create_task_group() as tasks:
+        for number, store in enumerate(stores):
+            tasks.start_soon(claim, number, store)
+
+    assert len(won) == 1
+    assert [call.owner for call in await stores[0].read()] == won
+
+
+async def test_a_process_that_lost_its_record_neither_changes_nor_removes_it(path: Path) -> None:
+    store = SqliteCheckpoints(path)
+    await store.write(CALL)
+    claimed = await store.claim("AJ_1", owner=CALL.owner, by="there", at=20.0)
+
+    await store.write(replace(CALL, conversation="{}"))
+    await store.remove("AJ_1", owner=CALL.owner)
+
+    assert await store.claim("AJ_1", owner="there", by="there", at=20.0) == claimed
+
+
+async def test_a_removed_record_is_gone_and_its_words_are_not_left_in_the_file(path: Path) -> None:
+    store = SqliteCheckpoints(path)
+    await store.write(replace(CALL, conversation='"my card is 4711"'))
+    await store.remove("AJ_1", owner=CALL.owner)
+    await store.aclose()
+
+    assert await store.read() == []
+    assert await store.claim("AJ_1", owner=CALL.owner, by="there", at=20.0) is None
+    await store.aclose()
+    assert _files(path) == {"checkpoints.db"}
+    assert b"4711" not in _content(path)
+
+
+async def test_only_the_owner_of_the_file_may_read_it(path: Path) -> None:
+    await SqliteCheckpoints(path).write(CALL)
+
+    assert [_mode(path), _mode(path.parent)] == [0o600, 0o700]
+
+
+async def test_without_a_path_it_is_in_the_user_s_state_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert SqliteCheckpoints().path == tmp_path / "vivavoce" / "checkpoints.db"
+    monkeypatch.delenv("XDG_STATE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert SqliteCheckpoints().path == tmp_path / ".local" / "state" / "vivavoce" / "checkpoints.db"
+
+
+async def test_a_store_can_be_sent_to_another_process(path: Path) -> None:
+    store = SqliteCheckpoints(path)
+    await store.write(CALL)
+
+    assert [call.lease for call in await pickle.loads(pickle.dumps(store)).read()] == ["AJ_1"]
+
+
+async def test_a_file_of_another_version_is_refused(path: Path) -> None:
+    path.parent.mkdir()
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA user_version = 9")
+    connection.close()
+
+    with pytest.raises(ConfigurationError, match="version 1, got version 9; take another file"):
+        await SqliteCheckpoints(path).read()
+
+
+def test_on_a_full_disk_a_write_fails_and_a_later_one_succeeds(path: Path) -> None:
+    code = f"""
+import resource, sqlite3, anyio
+from dataclasses import replace
+from vivavoce.agents.history.checkpoint import Checkpoint, SqliteCheckpoints
+
+async def main():
+    store = SqliteCheckpoints({str(path)!r})
+    call = Checkpoint(lease="AJ_1", owner="here", url="ws://x", room="kitchen")
+    await store.write(call)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
+    try:
+        await store.write(replace(call, conversation="x" * 1_000_000))
+    except sqlite3.Error as error:
+        print("failed", [one.conversation for one in await store.read()])
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    await store.write(replace(call, conversation="y" * 1_000_000))
+    claimed = await store.claim("AJ_1", owner="here", by="there", at=1.0)
+    print(len(claimed.conversation), claimed.conversation[0])
+
+anyio.run(main)
+"""
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=20, check=False)
+
+    assert ran.stdout.splitlines() == ["failed ['']", "1000000 y"], ran.stderr
+
+
+def _files(path: Path) -> set[str]:
+    return {file.name for file in path.parent.iterdir()}
+
+
+def _content(path: Path) -> bytes:
+    return path.read_bytes()
+
+
+def _mode(path: Path) -> int:
+    return path.stat().st_mode & 0o777

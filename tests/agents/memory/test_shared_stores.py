@@ -1,0 +1,109 @@
+"""Stores that processes share: no write is lost, and a store that is down says so."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio
+import pytest
+
+from kit.servers.redis_server import RedisServer, running_redis_server
+from vivavoce.agents.memory.namespace import Namespace
+from vivavoce.agents.memory.stores.redis import RedisStore
+from vivavoce.agents.memory.stores.sqlite import SqliteStore
+from vivavoce.agents.memory.stores.store import Place, SessionStore
+from vivavoce.pipelines.core.errors import ConfigurationError, StoreUnavailable
+from vivavoce.pipelines.core.ids import new_id
+
+WRITER = Path(__file__).parents[2] / "kit" / "store_writer.py"
+PLACE = Place("session_1", "data")
+EACH = 4000
+
+
+@pytest.fixture(params=["sqlite", "redis"])
+def where(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, str]:
+    """Where a writer and the test find the same store: file or URL, and prefix."""
+    if request.param == "sqlite":
+        return str(tmp_path / "store.sqlite"), "none"
+    server: RedisServer = request.getfixturevalue("redis_server")
+    return server.url, new_id("test")
+
+
+def opened(where: tuple[str, str]) -> SessionStore:
+    return RedisStore(*where) if "://" in where[0] else SqliteStore(where[0])
+
+
+def writer(where: tuple[str, str], first: int, count: int) -> subprocess.Popen[str]:
+    arguments = [sys.executable, str(WRITER), *where, str(first), str(count)]
+    return subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True)
+
+
+async def test_two_processes_append_8000_values_and_lose_none(where: tuple[str, str]) -> None:
+    processes = [writer(where, first, EACH) for first in (0, EACH)]
+    for process in processes:
+        await anyio.to_thread.run_sync(process.communicate)
+        assert process.returncode == 0
+    store = opened(where)
+    values = await Namespace(store, PLACE, timeout=10.0).get("list")
+    await store.aclose()
+    assert sorted(values) == list(range(2 * EACH))
+
+
+async def test_kill_9_loses_nothing_that_was_acknowledged(where: tuple[str, str]) -> None:
+    process = writer(where, 0, 1_000_000)
+    assert process.stdout is not None
+    for _ in range(10):
+        await anyio.to_thread.run_sync(process.stdout.readline)
+    process.kill()
+    rest, _ = await anyio.to_thread.run_sync(process.communicate)
+    acknowledged = int((rest.split() or ["200"])[-1])
+    store = opened(where)
+    values = await Namespace(store, PLACE, timeout=10.0).get("list")
+    await store.aclose()
+    assert set(range(acknowledged)) <= set(values)
+
+
+@pytest.fixture
+def own_server() -> Iterator[RedisServer]:
+    """A server that a test may stop."""
+    with running_redis_server() as server:
+        yield server
+
+
+async def test_redis_that_is_down_makes_calls_fail_and_they_work_once_it_is_back(own_server: RedisServer) -> None:
+    store = RedisStore(own_server.url)
+    data = Namespace(store, PLACE, timeout=2.0)
+    await data.set("key", 1)
+    own_server.stop()
+    for call in (data.get("key"), data.set("key", 2), data.append("list", 1), data.get_all(), data.delete("key")):
+        with pytest.raises(StoreUnavailable, match="could not be reached"):
+            await call
+    own_server.start()
+    assert await data.get("key") == 1
+    await store.aclose()
+
+
+async def test_a_store_that_does_not_answer_is_given_up_within_the_limit(own_server: RedisServer) -> None:
+    store = RedisStore(own_server.url)
+    data = Namespace(store, PLACE, timeout=0.2)
+    await data.set("key", 1)
+    with own_server.frozen(), anyio.fail_after(5), pytest.raises(StoreUnavailable, match="within 0.2 s"):
+        await data.get("key")
+    assert await data.get("key") == 1
+    await store.aclose()
+
+
+async def test_a_sqlite_file_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    data = Namespace(SqliteStore(tmp_path / "folder"), PLACE, timeout=5.0)
+    with pytest.raises(StoreUnavailable, match="folder"):
+        await data.get("key")
+
+
+async def test_a_malformed_redis_url_is_refused_without_showing_its_password() -> None:
+    with pytest.raises(ConfigurationError, match="must look like redis://") as raised:
+        RedisStore("http://:secret@localhost")
+    assert "secret" not in str(raised.value)

@@ -1,0 +1,211 @@
+"""The contract of session stores, the same for every store."""
+
+from __future__ import annotations
+
+import anyio
+import pytest
+
+from vivavoce.agents.memory.namespace import Namespace
+from vivavoce.agents.memory.stores.store import METADATA, Place, SessionStore
+from vivavoce.agents.memory.stores.values import MAX_BYTES
+from vivavoce.pipelines.core.errors import StoreTypeError, StoreValueError
+
+VALUES: tuple[object, ...] = (
+    None,
+    True,
+    False,
+    0,
+    -3,
+    2**70,
+    1.5,
+    "",
+    "né 雨 🙂",
+    [],
+    [1, [2, {}]],
+    {},
+    {"a": {"b": [None]}},
+    "#1\n[1]",
+)
+
+
+def namespace(store: SessionStore, name: str = "data", session_id: str = "session_1") -> Namespace:
+    return Namespace(store, Place(session_id, name), timeout=10.0)
+
+
+@pytest.mark.parametrize("value", VALUES, ids=repr)
+async def test_a_value_comes_back_as_it_was_set(store: SessionStore, value: object) -> None:
+    data = namespace(store)
+    assert await data.set("one", value)
+    assert await data.set("deep.down.one", value)
+    assert await data.get("one", "missing") == value
+    assert await data.get("deep.down.one", "missing") == value
+    assert await data.get_all() == {"one": value, "deep": {"down": {"one": value}}}
+
+
+async def test_a_missing_key_gives_the_default_and_an_empty_namespace_nothing(store: SessionStore) -> None:
+    data = namespace(store)
+    assert await data.get("none") is None
+    assert await data.get("none.inside", 7) == 7
+    assert await data.get_all() == {}
+    assert await data.length("none") == 0
+    await data.set("text", "abc")
+    assert await data.get("text.inside", 7) == 7
+
+
+async def test_with_nx_only_the_first_value_is_written(store: SessionStore) -> None:
+    data = namespace(store)
+    for key in ("flat", "deep.key"):
+        assert await data.set(key, 1, nx=True)
+        assert not await data.set(key, 2, nx=True)
+        assert await data.get(key) == 1
+        assert await data.set(key, 3)
+        assert await data.get(key) == 3
+
+
+async def test_a_key_that_holds_null_has_a_value(store: SessionStore) -> None:
+    data = namespace(store)
+    await data.set("nothing", None)
+    assert await data.get("nothing", "default") is None
+    assert not await data.set("nothing", 1, nx=True)
+    assert await data.delete("nothing")
+
+
+async def test_delete_removes_a_key_with_all_inside_and_says_whether_it_was_there(store: SessionStore) -> None:
+    data = namespace(store)
+    await data.set("a.b.c", 1)
+    await data.set("a.d", 2)
+    assert not await data.delete("a.b.x")
+    assert not await data.delete("a.d.e")
+    assert await data.delete("a.b")
+    assert await data.get_all() == {"a": {"d": 2}}
+    assert await data.delete("a")
+    assert not await data.delete("a")
+    assert await data.get_all() == {}
+
+
+async def test_append_begins_a_list_extends_it_and_counts(store: SessionStore) -> None:
+    data = namespace(store)
+    items: list[object] = ["a", [1, 2], {"b": []}]
+    for key in ("list", "deep.list"):
+        assert [await data.append(key, item) for item in items] == [1, 2, 3]
+        assert await data.get(key) == ["a", [1, 2], {"b": []}]
+        assert await data.length(key) == 3
+        await data.set(key, [])
+        assert await data.append(key, None) == 1
+        assert await data.get(key) == [None]
+
+
+@pytest.mark.parametrize("held", [{"a": 1}, "text", 5, None, True], ids=repr)
+async def test_append_to_something_else_than_a_list_is_refused_and_changes_nothing(
+    store: SessionStore, held: object
+) -> None:
+    data = namespace(store)
+    for key in ("flat", "deep.key"):
+        await data.set(key, held)
+        with pytest.raises(StoreTypeError, match="needs a list"):
+            await data.append(key, 1)
+        assert await data.get(key, "missing") == held
+
+
+async def test_a_key_through_a_value_that_is_no_object_is_refused(store: SessionStore) -> None:
+    data = namespace(store)
+    await data.set("text", "abc")
+    for call in (data.set("text.inside", 1), data.append("text.inside", 1)):
+        with pytest.raises(StoreTypeError, match="no object"):
+            await call
+    assert await data.get_all() == {"text": "abc"}
+
+
+async def test_a_list_that_would_become_too_long_stays_as_it_was(store: SessionStore) -> None:
+    data = namespace(store)
+    await data.set("list", ["x" * (MAX_BYTES - 100)])
+    with pytest.raises(StoreValueError, match="1048576 bytes"):
+        await data.append("list", "y" * 200)
+    assert await data.length("list") == 1
+
+
+async def test_namespaces_and_sessions_do_not_see_each_other(store: SessionStore) -> None:
+    await namespace(store, "data").set("key", 1)
+    await namespace(store, "other").set("key", 2)
+    await namespace(store, "data", "session:*").set("key", 3)
+    assert await namespace(store, "data").get_all() == {"key": 1}
+    assert await store.delete("session:*")
+    assert await namespace(store, "data").get_all() == {"key": 1}
+    assert await namespace(store, "data", "session:*").get_all() == {}
+
+
+async def test_a_log_counts_its_records_and_keeps_the_newest(store: SessionStore) -> None:
+    log = Place("session_1", "stream")
+    assert await store.records(log, 0, 10) == []
+    assert await store.log(log, ["0", "1"], keep=3) == 2
+    assert await store.log(log, ["2", "3"], keep=3) == 4
+    assert [(one.index, one.text) for one in await store.records(log, 0, 10)] == [(1, "1"), (2, "2"), (3, "3")]
+    assert [one.index for one in await store.records(log, 2, 10)] == [2, 3]
+    assert [one.index for one in await store.records(log, 0, 2)] == [1, 2]
+    assert await store.records(log, 4, 10) == []
+
+
+async def test_a_reader_waits_for_the_next_record(store: SessionStore) -> None:
+    log = Place("session_1", "stream")
+    await store.log(log, ["0"], keep=10)
+    with anyio.fail_after(5):
+        await store.wait(log, 0, 60)  # is there already
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(store.wait, log, 1, 60)
+            await anyio.wait_all_tasks_blocked()
+            await store.log(log, ["1"], keep=10)
+    await store.wait(log, 2, 0.05)
+    assert len(await store.records(log, 0, 10)) == 2
+
+
+async def test_one_holder_has_a_session_until_it_gives_it_up_or_another_takes_over(store: SessionStore) -> None:
+    assert await store.hold("session_1", "a", 60)
+    assert await store.hold("session_1", "a", 60)
+    assert not await store.hold("session_1", "b", 60)
+    assert await store.hold("session_1", "b", 60, takes_over=True)
+    assert not await store.hold("session_1", "a", 60)
+    await store.release("session_1", "a")
+    assert not await store.hold("session_1", "a", 60)
+    await store.release("session_1", "b")
+    assert await store.hold("session_1", "a", 60)
+
+
+async def test_a_lease_ends_by_itself(store: SessionStore) -> None:
+    assert await store.hold("session_1", "a", 0.01)
+    with anyio.fail_after(5):
+        while not await store.hold("session_1", "b", 60):  # noqa: ASYNC110 - time is the event
+            await anyio.sleep(0.01)
+
+
+async def test_sessions_are_listed_by_user_the_newest_first(store: SessionStore) -> None:
+    for number, user in enumerate(("anna", "bert", "anna")):
+        await namespace(store, METADATA, f"session_{number}").set("user", user)
+        await anyio.sleep(0.002)
+    assert [one.id for one in await store.sessions()] == ["session_2", "session_1", "session_0"]
+    assert [one.id for one in await store.sessions("anna")] == ["session_2", "session_0"]
+    assert (await store.sessions("bert"))[0].metadata == {"user": "bert"}
+
+
+async def test_idle_sessions_are_erased_but_not_pinned_held_or_kept_ones(store: SessionStore) -> None:
+    for name in ("idle", "pinned", "held", "kept", "later"):
+        await namespace(store, "data", name).set("key", name)
+        await store.keep(name, {"kept": None, "later": 600.0}.get(name, 0.0))
+    await namespace(store, METADATA, "pinned").set("pinned", True)
+    await store.hold("held", "a", 60)
+    await anyio.sleep(0.005)
+    assert await store.sweep() == ["idle"]
+    assert {one.id for one in await store.sessions()} == {"pinned", "held", "kept", "later"}
+    assert await namespace(store, "data", "idle").get_all() == {}
+
+
+async def test_an_erased_session_leaves_nothing(store: SessionStore) -> None:
+    log = Place("session_1", "stream")
+    await namespace(store).set("key", 1)
+    await store.log(log, ["0"], keep=10)
+    await store.hold("session_1", "a", 60)
+    assert await store.delete("session_1")
+    assert not await store.delete("session_1")
+    assert await store.sessions() == []
+    assert await store.records(log, 0, 10) == []
+    assert await store.log(log, ["0"], keep=10) == 1
+    assert await store.hold("session_1", "b", 60)

@@ -1,0 +1,164 @@
+"""A session whose conversation is kept for a crash: after each turn, and in spite of a store that fails."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import anyio
+import pytest
+
+from vivavoce.agents import Agent, AgentSession, SessionOptions
+from vivavoce.agents.events import ErrorOccurred
+from vivavoce.agents.job import Conversation, watch_scope
+from vivavoce.agents.testing import ScriptedLLM, SessionHarness, VirtualClock, run_virtual
+from vivavoce.agents.transports.local import LocalTransport
+
+
+class Keeping:
+    """A watch whose store fails, or is slow, as the test sets it."""
+
+    publishes_turns = False
+    has_conversation = False
+
+    def __init__(self) -> None:
+        self.kept: list[dict[str, Any]] = []
+        self.tries = 0
+        self.error: Exception | None = None
+        self.delay = 0.0
+
+    def session_begins(self, session: Any) -> None:
+        return None
+
+    async def take_over(self, check: Callable[[Conversation], object]) -> Conversation | None:
+        return None
+
+    def keeper(self, room: str) -> Callable[[str], Awaitable[None]]:
+        return self._keep
+
+    async def _keep(self, conversation: str) -> None:
+        self.tries += 1
+        await anyio.sleep(self.delay)
+        if self.error is not None:
+            raise self.error
+        self.kept.append(json.loads(conversation))
+
+    @property
+    def said(self) -> list[list[str]]:
+        """The texts of each kept conversation."""
+        return [[item["content"] for item in one["history"]["items"]] for one in self.kept]
+
+
+def call(
+    test: Callable[[Keeping, AgentSession[Any], LocalTransport], Awaitable[None]], *, userdata: Any = None
+) -> None:
+    """Run `test` in a call that is kept; the agent answers every turn with "Fine."."""
+
+    async def main() -> None:
+        clock, keeping = VirtualClock(), Keeping()
+        agent = Agent("Be brief.")
+        pipeline = SessionHarness(agent, ScriptedLLM(default="Fine.")).pipeline
+        session = AgentSession(agent, pipeline, userdata=userdata, options=SessionOptions(clock=clock))
+        room = LocalTransport(clock)
+        with watch_scope(keeping):
+            await session.start(room)
+        await anyio.sleep(0.1)
+        await test(keeping, session, room)
+        await session.close()
+
+    run_virtual(main())
+
+
+def test_the_conversation_is_kept_from_the_start_and_after_each_turn() -> None:
+    async def test(keeping: Keeping, session: AgentSession[Any], room: LocalTransport) -> None:
+        assert keeping.said == [[]]
+        room.send_text("a table")
+        await anyio.sleep(5.0)
+        room.send_text("at seven")
+        await anyio.sleep(5.0)
+        assert keeping.said[1:] == [["a table", "Fine."], ["a table", "Fine.", "at seven", "Fine."]]
+        assert keeping.kept[-1] == json.loads(json.dumps(session.snapshot()))
+
+    call(test)
+
+
+def test_a_store_that_fails_is_one_error_event_and_one_line_and_the_next_turn_tries_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def test(keeping: Keeping, session: AgentSession[Any], room: LocalTransport) -> None:
+        errors: list[ErrorOccurred] = []
+        session.on(ErrorOccurred, errors.append)
+        keeping.error = OSError("database or disk is full")
+        for _ in range(3):
+            room.send_text("a table")
+            await anyio.sleep(5.0)
+        assert keeping.tries == 4
+        assert [(error.source, error.is_recovered) for error in errors] == [("checkpoint", True)]
+        assert "disk is full" in str(errors[0].error)
+        keeping.error = None
+        room.send_text("at seven")
+        await anyio.sleep(5.0)
+        assert keeping.said[-1][-2:] == ["at seven", "Fine."]
+        keeping.error = OSError("full again")
+        room.send_text("goodbye")
+        await anyio.sleep(5.0)
+        assert len(errors) == 2
+
+    caplog.set_level(logging.ERROR)
+    call(test)
+    assert len(caplog.records) == 2
+    assert "is not kept for a crash, the next turn tries again" in caplog.text
+
+
+def test_a_slow_store_gets_the_newest_state_only_and_holds_up_no_turn() -> None:
+    async def test(keeping: Keeping, session: AgentSession[Any], room: LocalTransport) -> None:
+        keeping.delay = 9.0
+        for text in ("one", "two", "three", "four"):
+            room.send_text(text)
+            await anyio.sleep(2.0)
+        assert len(session.turns) == 4
+        await anyio.sleep(30.0)
+        assert [len(said) for said in keeping.said] == [0, 2, 8]
+
+    call(test)
+
+
+def test_a_store_that_hangs_is_left_after_its_limit() -> None:
+    async def test(keeping: Keeping, session: AgentSession[Any], room: LocalTransport) -> None:
+        errors: list[ErrorOccurred] = []
+        session.on(ErrorOccurred, errors.append)
+        keeping.delay = 1000.0
+        room.send_text("one")
+        await anyio.sleep(20.0)
+        assert "did not write within 10 s" in str(errors[0].error)
+        keeping.delay = 0.0
+        room.send_text("two")
+        await anyio.sleep(5.0)
+        assert keeping.said[-1] == ["one", "Fine.", "two", "Fine."]
+
+    call(test)
+
+
+def test_userdata_that_cannot_be_json_is_an_error_event_and_the_call_goes_on() -> None:
+    async def test(keeping: Keeping, session: AgentSession[Any], room: LocalTransport) -> None:
+        errors: list[ErrorOccurred] = []
+        session.on(ErrorOccurred, errors.append)
+        session.userdata = {"socket": object()}
+        room.send_text("one")
+        await anyio.sleep(5.0)
+        assert "userdata['socket'] must be JSON data" in str(errors[0].error)
+        assert session.turns[-1].outcome == "completed"
+
+    call(test, userdata={})
+
+
+def test_a_session_without_a_job_keeps_nothing() -> None:
+    async def main() -> None:
+        agent = Agent("Be brief.")
+        session: AgentSession[Any] = AgentSession(agent, SessionHarness(agent, ScriptedLLM(default="Fine.")).pipeline)
+        await session.start(LocalTransport(VirtualClock()))
+        await session.close()
+
+    run_virtual(main())

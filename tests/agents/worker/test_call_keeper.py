@@ -1,0 +1,233 @@
+"""The record of a job's call: made, kept after turns, removed at the end; and a job that continues a kept call."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sqlite3
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from vivavoce.agents import Agent, AgentSession, CrashSafety, SessionOptions, WorkerOptions
+from vivavoce.agents.cli.console.job import ConsoleJob
+from vivavoce.agents.history.checkpoint import Checkpoint, CheckpointStore, SqliteCheckpoints
+from vivavoce.agents.job import Conversation, JobContext, JobInfo
+from vivavoce.agents.testing import ScriptedLLM, SessionHarness, VirtualClock, run_virtual
+from vivavoce.agents.transports.local import LocalTransport
+from vivavoce.agents.worker.owner import owner_of_job, rescuer
+from vivavoce.agents.worker.run import JobRun
+
+FIRST = JobInfo(id="AJ_1", room="kitchen", agent_name="host", dispatch_id="AD_1", metadata="m", attributes={"a": "b"})
+SECOND = replace(FIRST, id="AJ_2", dispatch_id="AD_2", heals="AD_1", resumes="AJ_1")
+KEPT = {
+    "version": 1,
+    "session_id": "session_1",
+    "agent": "Host",
+    "history": {
+        "version": 1,
+        "items": [
+            {
+                "type": "message",
+                "role": "user",
+                "content": "for two",
+                "id": "item_1",
+                "turn_id": "turn_1",
+                "sequence": 1,
+            },
+            {"type": "message", "role": "assistant", "content": "When?", "id": "item_2", "sequence": 2},
+        ],
+    },
+    "userdata": {"people": 2},
+    "counters": {"items": 2, "turns": 1},
+}
+
+
+class Host(Agent):
+    async def on_enter(self) -> None:
+        await self.session.say("Hello.")
+
+
+class Waiter(Host):
+    """Another agent."""
+
+
+@dataclass
+class Ran:
+    """A job that ran, and what was seen in it."""
+
+    store: CheckpointStore
+    kept: list[list[Checkpoint]] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+    resume_from: Conversation | None = None
+    userdata: Any = None
+    error: str = ""
+
+    async def look(self) -> None:
+        self.kept.append(await self.store.read())
+
+
+Act = Callable[[Ran, LocalTransport], Awaitable[None]]
+
+
+def run(
+    store: CheckpointStore,
+    job: JobInfo,
+    act: Act,
+    *,
+    agent: type[Agent] = Host,
+    userdata: Any = None,
+    **safety: Any,
+) -> Ran:
+    """Run a job whose agent answers every turn with "Fine."; `act` runs when its session has started."""
+    ran = Ran(store)
+
+    async def main() -> None:
+        clock = VirtualClock()
+        room = LocalTransport(clock)
+
+        async def entrypoint(ctx: JobContext) -> None:
+            ran.resume_from = ctx.resume_from
+            host = agent("Be brief.")
+            pipeline = SessionHarness(host, ScriptedLLM(default="Fine.")).pipeline
+            session = AgentSession(host, pipeline, userdata=userdata, options=SessionOptions(clock=clock))
+            await session.start()
+            await anyio.sleep(2.0)
+            await act(ran, room)
+            ran.said = [message.content for message in session.history.messages()]
+            ran.userdata = session.userdata
+            ctx.shutdown("done")
+
+        async with anyio.create_task_group() as tasks:
+            control = ConsoleJob(job, room, shared={}, tasks=tasks)
+            options = WorkerOptions(
+                url="ws://127.0.0.1:7880", crash_safety=CrashSafety(store=store, sentence="Where were we?", **safety)
+            )
+            jobs = JobRun(control, entrypoint, options, tasks)
+            await jobs.run()
+            ran.error = jobs.error
+            await anyio.sleep(1.0)
+            tasks.cancel_scope.cancel()
+        await ran.look()
+
+    run_virtual(main())
+    return ran
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> SqliteCheckpoints:
+    return SqliteCheckpoints(tmp_path / "calls.db")
+
+
+@pytest.fixture
+def lost(store: SqliteCheckpoints) -> SqliteCheckpoints:
+    """A store with a call whose process has died, and that a worker has dispatched again."""
+    call = Checkpoint(
+        lease="AJ_1",
+        owner=rescuer(),
+        url="ws://127.0.0.1:7880",
+        room="kitchen",
+        agent_name="host",
+        dispatch_id="AD_1",
+        metadata="m",
+        attributes={"a": "b"},
+        dispatched=1,
+        conversation=json.dumps(KEPT),
+    )
+    anyio.run(store.write, call)
+    return store
+
+
+async def _a_turn(ran: Ran, room: LocalTransport) -> None:
+    room.send_text("at seven")
+    await anyio.sleep(5.0)
+    await ran.look()
+
+
+def test_a_running_call_is_kept_with_its_facts_and_the_end_removes_it(store: SqliteCheckpoints) -> None:
+    ran = run(store, FIRST, _a_turn)
+
+    [call], after = ran.kept
+    assert after == []
+    assert (call.lease, call.owner, call.url) == ("AJ_1", owner_of_job("AJ_1"), "ws://127.0.0.1:7880")
+    assert (call.room, call.agent_name, call.dispatch_id) == ("kitchen", "host", "AD_1")
+    assert (call.metadata, call.attributes, call.dispatched) == ("m", {"a": "b"}, 0)
+    assert ran.resume_from is None
+    assert ran.said == ["Hello.", "at seven", "Fine."]
+
+
+def test_a_job_that_continues_a_call_says_the_sentence_knows_the_past_and_owns_the_record(
+    lost: SqliteCheckpoints,
+) -> None:
+    ran = run(lost, SECOND, _a_turn)
+
+    assert ran.resume_from == KEPT
+    assert ran.said == ["for two", "When?", "Where were we?", "at seven", "Fine."]
+    assert ran.userdata == {"people": 2}
+    [call], after = ran.kept
+    assert (call.lease, call.owner, call.dispatched) == ("AJ_1", owner_of_job("AJ_2"), 1)
+    assert after == []
+
+
+def test_a_call_that_was_with_another_agent_goes_on_with_the_entrypoint_s(
+    lost: SqliteCheckpoints, caplog: pytest.LogCaptureFixture
+) -> None:
+    ran = run(lost, SECOND, _a_turn, agent=Waiter)
+
+    assert ran.said[:3] == ["for two", "When?", "Where were we?"]
+    assert "the call was with agent Host and goes on with Waiter" in caplog.text
+
+
+def test_an_application_that_decides_itself_sees_the_conversation_and_its_session_begins_anew(
+    lost: SqliteCheckpoints,
+) -> None:
+    ran = run(lost, SECOND, _a_turn, resumes=False)
+
+    assert ran.resume_from == KEPT
+    assert ran.said == ["Hello.", "at seven", "Fine."]
+
+
+@dataclass
+class Booking:
+    """Userdata that the kept data does not make."""
+
+    day: str = ""
+    people: list[str] = field(default_factory=list)
+
+
+def test_a_conversation_that_does_not_fit_the_application_begins_anew(
+    lost: SqliteCheckpoints, caplog: pytest.LogCaptureFixture
+) -> None:
+    ran = run(lost, SECOND, _a_turn, userdata=Booking())
+
+    assert ran.said == ["Hello.", "at seven", "Fine."]
+    assert "job AJ_2 cannot continue the call and begins anew" in caplog.text
+
+
+def test_a_job_whose_record_is_gone_begins_anew(store: SqliteCheckpoints, caplog: pytest.LogCaptureFixture) -> None:
+    ran = run(store, SECOND, _a_turn)
+
+    assert ran.said == ["Hello.", "at seven", "Fine."]
+    assert "there is no record 'AJ_1'" in caplog.text
+
+
+class FullDisk(SqliteCheckpoints):
+    """A store on a full disk."""
+
+    async def write(self, checkpoint: Checkpoint) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+
+def test_a_full_disk_costs_two_lines_and_not_the_call(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.ERROR)
+    ran = run(FullDisk(tmp_path / "calls.db"), FIRST, _a_turn)
+
+    assert (ran.said, ran.error) == (["Hello.", "at seven", "Fine."], "")
+    assert [record.getMessage().split(":")[0] for record in caplog.records] == [
+        "job AJ_1 is not kept for a crash",
+        "The call is not kept for a crash, the next turn tries again",
+    ]

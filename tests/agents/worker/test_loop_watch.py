@@ -1,0 +1,70 @@
+"""A blocked event loop is noticed while it is blocked, with the place of the code."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+import anyio
+import pytest
+
+from vivavoce.agents.worker.loop_watch import Blockage, LoopWatch
+
+LIMIT = 0.2
+
+
+class _Watching:
+    def __init__(self) -> None:
+        self.over: list[Blockage] = []
+        self.changed = anyio.Event()
+
+    def on_over(self, blockage: Blockage) -> None:
+        self.over.append(blockage)
+        self.changed.set()
+
+
+def _block(seconds: float) -> None:
+    threading.Event().wait(seconds)
+
+
+async def test_code_that_blocks_the_loop_is_named_while_it_blocks(caplog: pytest.LogCaptureFixture) -> None:
+    watching = _Watching()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(LoopWatch(LIMIT, watching.on_over).run)
+        await anyio.wait_all_tasks_blocked()
+        with caplog.at_level(logging.WARNING):
+            _block(5 * LIMIT)
+            noticed = [record.getMessage() for record in caplog.records]
+            with anyio.fail_after(5.0):
+                await watching.changed.wait()
+        tasks.cancel_scope.cancel()
+
+    assert len(noticed) == 1, "once for a blockage, before it is over"
+    assert "in _block" in noticed[0]
+    assert f"{__file__}:" in noticed[0]
+    [blockage] = watching.over
+    assert 4 * LIMIT < blockage.seconds < 60.0
+    assert "in _block" in blockage.stack
+    assert "threading.Event()" not in blockage.stack, "no source lines: they may hold values"
+    assert "it was blocked for" in caplog.records[-1].getMessage()
+
+
+async def test_each_blockage_is_reported_by_itself() -> None:
+    watching = _Watching()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(LoopWatch(LIMIT, watching.on_over).run)
+        await anyio.wait_all_tasks_blocked()
+        for count in (1, 2):
+            watching.changed = anyio.Event()
+            _block(3 * LIMIT)
+            with anyio.fail_after(5.0):
+                await watching.changed.wait()
+            assert len(watching.over) == count
+        tasks.cancel_scope.cancel()
+
+
+async def test_the_thread_ends_with_the_watch() -> None:
+    with anyio.move_on_after(0.01):
+        await LoopWatch(LIMIT, _Watching().on_over).run()
+
+    assert not any(thread.name == "vivavoce loop watch" for thread in threading.enumerate())

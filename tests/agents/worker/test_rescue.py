@@ -1,0 +1,199 @@
+"""Calls of dead processes on a development room in this process: claimed, dispatched again once, or forgotten."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+import pytest
+from aiohttp import ClientSession
+
+from kit.e2e.room_endpoint import RoomEndpoint
+from kit.e2e.signal_client import Clients
+from vivavoce.agents.dev_room import RoomServer, RoomServerOptions
+from vivavoce.agents.history.checkpoint import Checkpoint, SqliteCheckpoints
+from vivavoce.agents.server_access import Credentials
+from vivavoce.agents.worker.crash_safety import CrashSafety
+from vivavoce.agents.worker.owner import owner_of_job, rescuer
+from vivavoce.agents.worker.rescue import Rescue
+from vivavoce.agents.worker.room_facts import DispatchFacts, NewDispatch
+from vivavoce.agents.worker.server_api import ServerApi
+from vivavoce.pipelines.core.clock import LoopClock
+
+
+def _dead(job_id: str) -> str:
+    """The owner of a call in a process of this machine that has ended."""
+    machine, pid, started_at, _ = owner_of_job(job_id).split("/")
+    return f"{machine}/{pid}/{int(started_at) - 1}/{job_id}"
+
+
+CALL = Checkpoint(
+    lease="AJ_1",
+    owner=_dead("AJ_1"),
+    url="",
+    room="r",
+    agent_name="host",
+    dispatch_id="AD_1",
+    metadata="table 7",
+    attributes={"tier": "gold"},
+    identity="agent-AJ_1",
+    conversation="{}",
+)
+
+
+class Place:
+    """A server, a store, and workers that look for lost calls."""
+
+    def __init__(self, server: RoomEndpoint, store: SqliteCheckpoints, clients: Clients) -> None:
+        self.server = server
+        self.store = store
+        self.clients = clients
+        self.claimed: list[str] = []
+        self.call = replace(CALL, url=server.url)
+
+    def rescue(self, api: ServerApi) -> Rescue:
+        return Rescue(
+            api,
+            url=self.server.url,
+            agent_name="host",
+            safety=CrashSafety(store=SqliteCheckpoints(self.store.path)),
+            claimed=self.claimed.append,
+            clock=LoopClock(),
+        )
+
+    async def look(self, workers: int = 1) -> tuple[DispatchFacts, ...]:
+        """Have so many workers look at the same time; return the room's dispatches that name a call."""
+        async with ServerApi(self.account) as api:
+            async with anyio.create_task_group() as tasks:
+                for _ in range(workers):
+                    tasks.start_soon(self.rescue(api).look)
+            return tuple(one for one in await api.dispatches("r") if one.resumes)
+
+    @property
+    def account(self) -> Credentials:
+        return Credentials(url=self.server.url, api_key=self.server.api_key, api_secret=self.server.api_secret)
+
+    async def owners(self) -> list[str]:
+        return [call.owner for call in await self.store.read()]
+
+
+@pytest.fixture
+async def place(tmp_path: Path) -> AsyncIterator[Place]:
+    server = RoomServer(RoomServerOptions(port=0))
+    await server.start()
+    given = server.options
+    endpoint = RoomEndpoint(url=server.url, api_key=given.api_key, api_secret=given.api_secret, kind="embedded")
+    async with ClientSession() as http, AsyncExitStack() as stack:
+        yield Place(endpoint, SqliteCheckpoints(tmp_path / "calls.db"), Clients(http, stack))
+    await server.aclose()
+
+
+async def _with_caller(place: Place) -> None:
+    await (await place.clients.join(place.server, "caller")).next("join")
+
+
+async def test_a_call_of_a_dead_process_is_dispatched_again_once_by_many_workers(place: Place) -> None:
+    await _with_caller(place)
+    await place.store.write(place.call)
+
+    (made,) = await place.look(workers=5)
+
+    assert (made.agent_name, made.metadata, made.attributes) == ("host", "table 7", {"tier": "gold"})
+    assert (made.heals, made.resumes) == ("AD_1", "AJ_1")
+    assert place.claimed == ["AJ_1"]
+    assert await place.owners() == [rescuer()]
+    assert await place.look() == (made,)  # its job has some seconds to come
+
+
+async def test_the_ghost_of_the_dead_agent_is_removed(place: Place) -> None:
+    await _with_caller(place)
+    await (await place.clients.join(place.server, "agent-AJ_1", agent=True)).next("join")
+    await place.store.write(place.call)
+
+    await place.look()
+
+    async with ServerApi(place.account) as api:
+        present = await api.participants("r")
+    assert [one.identity for one in present or ()] == ["caller"]
+
+
+async def test_a_call_whose_caller_has_gone_is_forgotten(place: Place) -> None:
+    await (await place.clients.join(place.server, "agent-AJ_1", agent=True)).next("join")
+    await place.store.write(place.call)
+    await place.store.write(replace(place.call, lease="AJ_2", owner=_dead("AJ_2"), room="closed"))
+
+    assert await place.look() == ()
+    assert await place.owners() == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"url": "ws://elsewhere:7880"}, {"agent_name": "cook"}, {"owner": owner_of_job("AJ_1")}],
+    ids=["another server", "another agent", "a running process"],
+)
+async def test_a_call_that_is_not_lost_here_is_left_alone(place: Place, change: dict[str, str]) -> None:
+    await _with_caller(place)
+    call = replace(place.call, **change)  # type: ignore[arg-type]  # texts
+    await place.store.write(call)
+
+    assert await place.look() == ()
+    assert await place.owners() == [call.owner]
+
+
+async def test_a_call_that_no_job_took_is_dispatched_again_until_its_limit(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    await _with_caller(place)
+    for count in range(3):
+        await place.store.write(replace(place.call, owner=rescuer(), dispatched=count, written_at=0.0))
+        assert len(await place.look()) == count + 1
+
+    await place.store.write(replace(place.call, owner=rescuer(), dispatched=3, written_at=0.0))
+    assert len(await place.look()) == 3
+    assert await place.owners() == []
+    assert "was dispatched again 3 times and is given up" in caplog.text
+
+
+async def test_a_server_that_does_not_answer_leaves_the_call_for_later(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    await _with_caller(place)
+    await place.store.write(place.call)
+    caplog.set_level(logging.ERROR)
+    async with ServerApi(replace(place.account, api_secret="wrong" * 8)) as api:
+        await place.rescue(api).look()
+
+    assert "The call in room r could not be dispatched again" in caplog.text
+    assert await place.owners() == [rescuer()]
+
+
+async def test_a_file_that_cannot_be_read_is_one_line_and_no_end(
+    place: Place, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "calls.db").write_bytes(b"no database, but long enough to be read as one" * 100)
+    async with ServerApi(place.account) as api:
+        rescue = place.rescue(api)
+        await rescue.look()
+        await rescue.look()
+
+    assert caplog.text.count("The records of running calls cannot be read") == 1
+
+
+async def test_a_call_of_a_lost_machine_is_continued_when_its_dispatch_is_healed(place: Place) -> None:
+    await _with_caller(place)
+    call = replace(place.call, owner="elsewhere/7/1/AJ_1")
+    await place.store.write(call)
+    wanted = NewDispatch(room="r", agent_name="host", heals="AD_1")
+
+    async with ServerApi(place.account) as api:
+        rescue = place.rescue(api)
+        await rescue.look()
+        assert await place.owners() == [call.owner]
+        assert await rescue.recall(wanted) == replace(wanted, resumes="AJ_1")
+        assert await rescue.recall(replace(wanted, heals="AD_7")) == replace(wanted, heals="AD_7")
+
+    assert (await place.owners(), place.claimed) == ([rescuer()], ["AJ_1"])

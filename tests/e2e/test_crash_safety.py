@@ -1,0 +1,78 @@
+"""Calls survive the death of their processes: a worker is killed under a live call, on both servers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from livekit.protocol.agent_dispatch import RoomAgentDispatch
+from livekit.protocol.room import RoomConfiguration
+
+from kit.e2e.command import running
+from kit.e2e.crash_app import environment, is_kept, nothing_is_kept, owners, worker_of, write_app
+from kit.e2e.dev_app import hears, seen
+from kit.e2e.listener import Listener, listening
+from kit.e2e.room_endpoint import RoomEndpoint
+from kit.e2e.talker import record
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
+
+GOES_ON_WITHIN = {"worker": 45.0, "process": 10.0}
+"""Seconds from the kill to the agent's next words, on a machine that other test runs may load. A new worker has to be
+started; another process of the same worker is there already.
+"""
+
+
+def _token(server: RoomEndpoint, room: str) -> str:
+    agent = RoomAgentDispatch(agent_name=room, metadata="table 7", attributes={"tier": "gold"})
+    return server.token("caller", room, config=RoomConfiguration(agents=[agent]))
+
+
+async def _goes_on(caller: Listener, *, dead: str, killed_at: float, within: float) -> None:
+    """Wait until another agent speaks, alone; it knows what was said before."""
+    await hears(caller, "we were cut off")
+    await caller.until(lambda: len(caller.agents) == 1 and caller.agents != [dead])
+    (successor,) = caller.agents
+    await caller.until(lambda: bool(caller.heard.get(successor)))
+    gap = caller.heard[successor][0] - killed_at
+    print(f"the agent goes on {gap:.2f} s after the kill")
+    assert gap < within
+
+
+@pytest.mark.parametrize("victim", ["worker", pytest.param("process", marks=pytest.mark.both_servers)])
+async def test_a_caller_whose_worker_or_whose_job_s_process_is_killed_hears_the_agent_go_on(
+    room_server: RoomEndpoint, room_name: str, tmp_path: Path, victim: str
+) -> None:
+    lines = await record(["at seven"])
+    write_app(tmp_path, room_name)
+    with running(tmp_path, "start", "app.py", **environment(room_server, tmp_path)) as command:
+        await seen(command, "registered as")
+        async with listening(room_server.url, _token(room_server, room_name)) as caller:
+            await hears(caller, "For which day?")
+            await caller.room.local_participant.send_text("on friday", topic="lk.chat")
+            await hears(caller, "At what time?")
+            await is_kept(tmp_path, "At what time?")
+            (dead,) = caller.agents
+            worker = worker_of(command)
+            (process,) = owners(tmp_path)
+            assert process != worker
+
+            os.kill(worker if victim == "worker" else process, signal.SIGKILL)
+            killed_at = time.monotonic()
+            if victim == "worker":
+                await seen(command, "registered as", times=2)
+            await _goes_on(caller, dead=dead, killed_at=killed_at, within=GOES_ON_WITHIN[victim])
+
+            await caller.speak(lines["at seven"])
+            await hears(caller, "Booked friday at seven")
+            await is_kept(tmp_path, "Booked friday at seven")
+        await nothing_is_kept(tmp_path)
+        assert (worker_of(command) == worker) == (victim == "process")
+        assert command.end(signal.SIGTERM) == 0
+    facts = "metadata table 7 {'tier': 'gold'}"
+    assert (tmp_path / "log.txt").read_text().splitlines() == [facts, "enter", facts]
+    assert ("the worker died by SIGKILL" in command.seen) == (victim == "worker")
+    assert "Traceback" not in command.seen

@@ -1,0 +1,93 @@
+"""The examples of handoffs, tasks, buttons and detectors keep their promises, in a room, on both servers."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from e2e.test_examples import EXAMPLES, has_said, worker_of
+
+from kit.e2e.dev_app import hears
+from kit.e2e.listener import Listener, listening
+from kit.e2e.room_endpoint import RoomEndpoint
+from kit.e2e.sdk_client import Peer, joined
+from kit.e2e.talker import record
+from kit.e2e.working import Working
+from vivavoce.agents import Agent
+from vivavoce.agents.cli.app_file import load_worker
+from vivavoce.agents.testing import ScriptedLLM, SessionHarness
+from vivavoce.pipelines.testing import check_turn_detector
+from vivavoce.pipelines.turn_detector.base import TurnContext, TurnDetector
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(90)]
+
+
+async def types_and_hears(anna: Peer, text: str, answer: str) -> None:
+    await anna.room.local_participant.send_text(text, topic="lk.chat")
+    await anna.until(partial(has_said, anna, answer))
+
+
+async def test_a_receptionist_hands_over_to_billing_which_hands_back(room_server: RoomEndpoint, room_name: str) -> None:
+    worker = worker_of("receptionist.py", room_server)
+    async with Working(worker), joined(room_server, room_name, "anna") as anna:
+        await anna.until(partial(has_said, anna, "Corner hotel, how can I help?"))
+        await types_and_hears(anna, "when do you open", "We are open day and night.")
+        await types_and_hears(anna, "my bill please", "Billing here. What is your question?")
+        await types_and_hears(anna, "how much is it", "It is ninety euros.")
+        await types_and_hears(anna, "back to reception", "Reception again.")
+
+
+async def test_an_appointment_is_a_typed_result_which_the_caller_confirms(
+    room_server: RoomEndpoint, room_name: str
+) -> None:
+    worker = worker_of("appointment.py", room_server)
+    async with Working(worker), joined(room_server, room_name, "anna") as anna:
+        await anna.until(partial(has_said, anna, "For which day, and at what time?"))
+        await types_and_hears(anna, "on sunday", "At what time?")
+        await types_and_hears(anna, "at seven", "We are closed then. Which other day?")
+        await types_and_hears(anna, "on friday", "friday at 19:00. Is that right?")
+        await types_and_hears(anna, "yes", "It is booked. Goodbye.")
+
+
+async def calls(caller: Listener, method: str) -> str:
+    """Call an RPC method of the agent."""
+    (agent,) = caller.agents
+    return await caller.room.local_participant.perform_rpc(destination_identity=agent, method=method, payload="")
+
+
+async def test_a_button_begins_and_ends_turns(room_server: RoomEndpoint, room_name: str) -> None:
+    lines = await record(["on friday"])
+    worker, token = worker_of("push_to_talk.py", room_server), room_server.token("caller", room_name)
+    async with Working(worker), listening(room_server.url, token) as caller:
+        await hears(caller, "Hold the button and say a day.")
+        await caller.speak(lines["on friday"])  # without the button: not heard
+        assert await calls(caller, "start_turn") == "ok"
+        await caller.speak(lines["on friday"])
+        assert not any("see you" in text for text in caller.texts.values())
+        assert await calls(caller, "end_turn") == "ok"
+        await hears(caller, "We will see you on friday.")
+
+
+def the_detector() -> TurnDetector:
+    space: dict[str, Any] = {"__name__": "own_turn_detector"}
+    path = Path(EXAMPLES / "own_turn_detector.py")
+    exec(compile(path.read_text(), path, "exec"), space)
+    detector = space["CodeDetector"]()
+    assert isinstance(detector, TurnDetector)
+    return detector
+
+
+async def test_the_detector_of_one_s_own_keeps_the_promises_of_the_port() -> None:
+    assert load_worker(EXAMPLES / "own_turn_detector.py")
+    await check_turn_detector(the_detector, TurnContext(text="one two three four"), TurnContext(text="one two"))
+    await check_turn_detector(the_detector, TurnContext(text="That is it."), TurnContext(text="my code is"))
+
+
+def test_the_detector_of_one_s_own_waits_for_the_rest_of_a_code() -> None:
+    harness = SessionHarness(Agent("Help."), ScriptedLLM("Thank you."), turn_detector=the_detector())
+    harness.caller.says("one two", 0.5, 1.5)
+    harness.caller.says("three four", 3.5, 4.5)  # after two seconds: `max_delay` is three
+    harness.run(until=8.0)
+    assert harness.messages == [("user", "one two three four"), ("assistant", "Thank you.")]

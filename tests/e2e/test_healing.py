@@ -1,0 +1,161 @@
+"""No caller is left without an agent: each loss at the dispatch is healed, on both servers, and by one agent."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from typing import Any
+
+import anyio
+import pytest
+from livekit import api
+from livekit.protocol.agent_dispatch import RoomAgentDispatch
+from livekit.protocol.room import RoomConfiguration
+
+from kit.e2e.peer_process import PeerProcess
+from kit.e2e.room_endpoint import RoomEndpoint
+from kit.e2e.silent_worker import silent_worker
+from kit.e2e.working import Working
+from vivavoce.agents.job import JobContext
+from vivavoce.agents.worker.executors.options import TaskExecution
+from vivavoce.agents.worker.options import WorkerOptions
+from vivavoce.agents.worker.worker import Worker
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
+
+AGENT_KIND = 4
+HEALED_WITHIN = 10.0
+
+Connect = Callable[..., Awaitable[PeerProcess]]
+Entrypoint = Callable[[JobContext], Awaitable[None]]
+
+
+class Jobs:
+    """The jobs that came to the workers of a test."""
+
+    def __init__(self) -> None:
+        self.contexts: list[JobContext] = []
+
+    async def entrypoint(self, ctx: JobContext) -> None:
+        self.contexts.append(ctx)
+        await ctx.connect()
+
+    @property
+    def facts(self) -> list[tuple[str, dict[str, str]]]:
+        return [(ctx.job.metadata, dict(ctx.job.attributes)) for ctx in self.contexts]
+
+
+def _worker(server: RoomEndpoint, name: str, entrypoint: Entrypoint, **options: object) -> Worker:
+    account = {"url": server.url, "api_key": server.api_key, "api_secret": server.api_secret}
+    given = WorkerOptions(executor=TaskExecution(), **account, **options)  # type: ignore[arg-type]
+    return Worker(entrypoint, agent_name=name, options=given)
+
+
+def _dispatch(name: str) -> RoomConfiguration:
+    return RoomConfiguration(agents=[RoomAgentDispatch(agent_name=name, metadata="table 7", attributes={"a": "b"})])
+
+
+async def _agents(caller: PeerProcess) -> list[str]:
+    return [identity for identity, one in (await caller.call("others")).items() if one["kind"] == AGENT_KIND]
+
+
+@pytest.mark.real_server
+async def test_a_caller_who_came_before_any_worker_gets_one_agent_from_two_workers(
+    room_server: RoomEndpoint, connect: Connect, room_name: str
+) -> None:
+    jobs = Jobs()
+    caller = await connect(room_server, "caller", config=_dispatch(room_name))
+    await anyio.sleep(1.0)
+
+    one, two = (_worker(room_server, room_name, jobs.entrypoint) for _ in range(2))
+    async with Working(one), Working(two):
+        began = time.monotonic()
+        joined = await caller.event("participant_connected", kind=AGENT_KIND, limit=20.0)
+        took = time.monotonic() - began
+
+        assert joined["identity"].startswith("agent-AD_")
+        assert jobs.facts == [("table 7", {"a": "b"})]
+        print(f"healed {took:.1f} s after the workers came")
+        assert took < HEALED_WITHIN
+        await anyio.sleep(6.0)
+        assert await _agents(caller) == [joined["identity"]]
+        assert most_agents_at_once([joined, *caller.events]) == 1
+
+
+@pytest.mark.real_server
+async def test_a_caller_whose_worker_did_not_answer_gets_the_agent_from_another_one(
+    room_server: RoomEndpoint, connect: Connect, room_name: str
+) -> None:
+    jobs = Jobs()
+    async with AsyncExitStack() as silence:
+        silent = await silence.enter_async_context(silent_worker(room_server, room_name))
+        caller = await connect(room_server, "caller", config=_dispatch(room_name))
+        began = time.monotonic()
+        with anyio.fail_after(10.0):
+            await silent.offered.wait()
+        async with Working(_worker(room_server, room_name, jobs.entrypoint)):
+            await anyio.sleep(3.5)  # the server gives up after 3 s
+            await silence.aclose()
+            joined = await caller.event("participant_connected", kind=AGENT_KIND, limit=20.0)
+            took = time.monotonic() - began
+
+            print(f"healed {took:.1f} s after the caller came")
+            assert jobs.facts == [("table 7", {"a": "b"})]
+            assert took < HEALED_WITHIN
+            assert await _agents(caller) == [joined["identity"]]
+
+
+async def test_a_call_that_the_agent_has_ended_gets_no_second_agent(
+    room_server: RoomEndpoint, connect: Connect, room_name: str
+) -> None:
+    jobs = Jobs()
+    one, two = (_worker(room_server, room_name, jobs.entrypoint) for _ in range(2))
+    async with Working(one), Working(two):
+        caller = await connect(room_server, "caller", config=_dispatch(room_name))
+        agent = await caller.event("participant_connected", kind=AGENT_KIND)
+        await anyio.sleep(6.0)  # the server lists the job 5 s later
+        jobs.contexts[0].shutdown("goodbye")
+        await caller.event("participant_disconnected", identity=agent["identity"])
+        async with api.LiveKitAPI(room_server.url, room_server.api_key, room_server.api_secret) as client:
+            with anyio.fail_after(10.0):
+                while await client.agent_dispatch.list_dispatch(room_name):  # noqa: ASYNC110 - no event for it
+                    await anyio.sleep(0.2)
+        await anyio.sleep(12.0)
+
+        assert await _agents(caller) == []
+        assert len(jobs.contexts) == 1
+
+
+async def test_a_caller_whose_job_failed_gets_another_one(
+    room_server: RoomEndpoint, connect: Connect, room_name: str
+) -> None:
+    jobs = Jobs()
+
+    async def entrypoint(ctx: JobContext) -> None:
+        await jobs.entrypoint(ctx)
+        if len(jobs.contexts) == 1:
+            raise RuntimeError("no database")
+
+    async with Working(_worker(room_server, room_name, entrypoint)):
+        caller = await connect(room_server, "caller", config=_dispatch(room_name))
+        began = time.monotonic()
+        with anyio.fail_after(20.0):
+            while len(jobs.contexts) < 2 or await _agents(caller) != [f"agent-{jobs.contexts[1].job.heals}"]:  # noqa: ASYNC110 - no event tells it
+                await anyio.sleep(0.1)
+
+        print(f"healed {time.monotonic() - began:.1f} s after the caller came")
+        assert time.monotonic() - began < HEALED_WITHIN
+
+
+def most_agents_at_once(events: list[dict[str, Any]]) -> int:
+    """Return how many agents a caller has seen in the room at the same time, at most."""
+    present: set[str] = set()
+    most = 0
+    for event in events:
+        if event["event"] == "participant_connected" and event.get("kind") == AGENT_KIND:
+            present.add(event["identity"])
+        elif event["event"] == "participant_disconnected":
+            present.discard(event["identity"])
+        most = max(most, len(present))
+    return most

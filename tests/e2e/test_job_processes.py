@@ -1,0 +1,113 @@
+"""A worker whose jobs run in processes: a killed process in a call, the death of the worker."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import anyio
+import pytest
+from livekit.protocol.agent import JobStatus
+
+from kit.e2e import talking_app
+from kit.e2e.command import running
+from kit.e2e.dev_app import seen
+from kit.e2e.listener import Listener, listening
+from kit.e2e.many_calls import LIMIT, host_token, meets_agent, worker_of
+from kit.e2e.room_endpoint import RoomEndpoint
+from kit.e2e.worker_process import WorkerProcess
+from kit.e2e.worker_tap import WorkerTap
+from kit.e2e.working import Working
+from kit.job_pool import descendants_of, runs
+from kit.servers.agent_server import AgentServer
+from vivavoce.agents import ProcessExecution
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(120)]
+
+
+async def _process_of_agent(caller: Listener) -> int:
+    """Wait until the caller hears the agent, and return the agent's process."""
+    await caller.until(lambda: len(caller.loud_at) > 25)
+    (agent,) = caller.agents
+    with anyio.fail_after(LIMIT):
+        while not (pid := caller.room.remote_participants[agent].attributes.get("pid")):  # noqa: ASYNC110 - no event
+            await anyio.sleep(0.05)
+    return int(pid)
+
+
+@pytest.mark.both_servers
+async def test_the_kill_of_a_process_ends_its_call_with_the_cause_and_the_other_call_goes_on(
+    room_server: RoomEndpoint, room_name: str
+) -> None:
+    execution = ProcessExecution(processes=2)
+    async with WorkerTap(room_server.url) as tap, AsyncExitStack() as stack:
+        worker = worker_of(tap.url, room_server, talking_app.talks_on, executor=execution)
+        await stack.enter_async_context(Working(worker))
+        one, two = [
+            await stack.enter_async_context(
+                listening(room_server.url, host_token(room_server, f"{room_name}-{number}"))
+            )
+            for number in (1, 2)
+        ]
+        dead, other = await _process_of_agent(one), await _process_of_agent(two)
+        assert dead != other, "two calls, two processes"
+
+        killed_at = time.monotonic()
+        os.kill(dead, signal.SIGKILL)
+
+        report = await tap.report(JobStatus.JS_FAILED)
+        assert report.error.startswith("the job's process was ended by SIGKILL")
+        await two.until(lambda: two.loud_at[-1] > killed_at + 3.0)
+        gap = two.longest_silence(killed_at - 0.5, killed_at + 3.0)
+        print(f"the other call's longest silence around the kill is {gap:.2f} s")
+        assert gap < 1.0
+        third = await stack.enter_async_context(listening(room_server.url, host_token(room_server, f"{room_name}-3")))
+        assert await _process_of_agent(third) not in (dead, other), "the lost process was replaced"
+
+
+async def test_sigterm_under_load_lets_all_calls_finish_and_leaves_no_process(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text("from kit.e2e.talking_app import talks_to_nobody as entrypoint\n")
+    async with AgentServer() as server:
+        account = {
+            "LIVEKIT_URL": server.url,
+            "LIVEKIT_API_KEY": server.api_key,
+            "LIVEKIT_API_SECRET": server.api_secret,
+            "XDG_STATE_HOME": str(tmp_path),
+            "PYTHONPATH": str(Path(__file__).parents[1]),
+        }
+        with running(tmp_path, "start", "app.py", **account) as command:
+            await seen(command, "registered as")
+            for number in range(8):
+                await server.start(f"AJ_{number}")
+            processes = descendants_of(command.process.pid)
+
+            command.process.send_signal(signal.SIGTERM)
+
+            with anyio.fail_after(40):
+                assert [(await server.ended(f"AJ_{number}")).error for number in range(8)] == [""] * 8
+            assert await anyio.to_thread.run_sync(command.process.wait) == 0
+            assert len(processes) >= 3, "the worker, the one that forks, and the forked ones"
+            assert not runs(processes)
+
+
+async def test_the_processes_of_a_killed_worker_leave_their_rooms_and_end(
+    room_server: RoomEndpoint, room_name: str
+) -> None:
+    server = room_server
+    async with WorkerProcess(server.url, server.api_key, server.api_secret) as worker:
+        await worker.line("registered")
+        async with listening(server.url, host_token(server, room_name)) as caller:
+            await worker.line("joined")
+            await meets_agent(caller)
+            processes = descendants_of(worker.process.pid)
+            assert len(processes) >= 2, "the one that forks, and the forked ones"
+
+            worker.process.kill()
+
+            with anyio.fail_after(LIMIT):
+                while runs(processes):  # noqa: ASYNC110 - they are not our children
+                    await anyio.sleep(0.05)
+            await caller.until(lambda: not caller.agents)

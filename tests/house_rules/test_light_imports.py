@@ -1,0 +1,67 @@
+"""An import loads no package that only a later step needs: the cost of a start, and extras that may be missing.
+
+One interpreter forks for each import, so that each begins with nothing loaded and none pays for a start of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SDKS = "aiohttp numpy livekit pydantic aiortc av rich typer soxr google"
+TELEMETRY = "opentelemetry.sdk opentelemetry.exporter opentelemetry.proto opentelemetry.instrumentation"
+SERVER = "Agent('x', mcp_servers=[MCPServerHTTP('http://127.0.0.1:1/mcp')])"
+
+UNLOADED = {
+    "import vivavoce.agents": f"{SDKS} {TELEMETRY}",
+    "import vivavoce.pipelines": f"{SDKS} {TELEMETRY}",
+    "import vivavoce.agents.session.session": TELEMETRY,
+    "import vivavoce.agents.cli": "typer rich livekit",
+    "import vivavoce.agents.worker.guardian, vivavoce.agents.cli": (
+        "asyncio anyio typer subprocess livekit aiohttp numpy"
+    ),
+    "import vivavoce.agents.transports.options, vivavoce.agents.transports.local": "livekit numpy aiohttp",
+    f"from vivavoce.agents import Agent, AgentSession, MCPServerHTTP; {SERVER}": "mcp httpx2 starlette",
+    "from vivavoce.plugins import openai": "openai",
+    "import vivavoce.plugins.smart_turn": "numpy onnxruntime",
+}
+"""Code -> packages that it must not load."""
+
+FORKS = """
+import json, os, sys
+for code in json.load(sys.stdin):
+    if not os.fork():
+        exec(code, {})
+        os.write(1, (json.dumps([code, sorted(sys.modules)]) + "\\n").encode())
+        os._exit(0)
+    if os.wait()[1]:
+        sys.exit(f"{code!r} fails")
+"""
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """The modules that are loaded after each code."""
+    folder: Path = tmp_path_factory.mktemp("elsewhere")
+    done = subprocess.run(
+        [sys.executable, "-c", FORKS],
+        input=json.dumps(list(UNLOADED)),
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return dict(json.loads(line) for line in done.stdout.splitlines())
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("code", UNLOADED)
+def test_an_import_loads_nothing_that_only_a_later_step_needs(code: str, loaded: dict[str, list[str]]) -> None:
+    unwanted = UNLOADED[code].split()
+    assert [name for name in loaded[code] if any(name == one or name.startswith(f"{one}.") for one in unwanted)] == []

@@ -1,0 +1,131 @@
+"""An app for `vivavoce start` whose calls must survive its processes, its folder, and its processes to be killed."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import anyio
+
+from kit.e2e.command import Running
+from kit.e2e.room_endpoint import RoomEndpoint
+
+LIMIT = 20.0
+
+APP = """
+from pathlib import Path
+
+from vivavoce.agents import (
+    Agent, AgentSession, CrashSafety, JobContext, ProcessExecution, Worker, WorkerOptions, function_tool
+)
+from vivavoce.pipelines import CascadingPipeline
+from vivavoce.plugins import espeak, pocketsphinx, rules, silero
+
+HERE = Path(__file__).parent
+CALLER = "#JSGF V1.0; grammar caller; public <turn> = [on] (friday | saturday) | at (seven | eight) | goodbye;"
+DIALOGUE = rules.Dialogue(
+    slots=(
+        rules.Slot(name="day", parser=rules.days(), ask="For which day?"),
+        rules.Slot(name="time", parser=rules.times(), ask="At what time?", say=rules.time_in_words),
+    ),
+    tool="book",
+    done="Booked {day} at {time}.",
+)
+
+
+class Host(Agent):
+    def __init__(self):
+        super().__init__("You take table bookings. Be brief.")
+
+    @function_tool
+    async def book(self, day: str, time: str) -> str:
+        "Book a table."
+        return "booked"
+
+    async def on_enter(self):
+        log("enter")
+        await self.session.say("Hello! For which day?")
+
+
+def log(text):
+    with (HERE / "log.txt").open("a") as file:
+        print(text, file=file)
+
+
+async def entrypoint(ctx: JobContext):
+    log(f"metadata {ctx.job.metadata} {dict(ctx.job.attributes)}")
+    tts = espeak.TTS()
+    ctx.add_shutdown_callback(tts.aclose)
+    pipeline = CascadingPipeline(
+        vad=silero.VAD(), stt=pocketsphinx.STT(grammar=CALLER), llm=rules.LLM(DIALOGUE), tts=tts
+    )
+    await AgentSession(Host(), pipeline, userdata={}).start()
+
+
+worker = Worker(
+    entrypoint,
+    agent_name="NAME",
+    options=WorkerOptions(
+        drain_timeout=0.2,
+        executor=ProcessExecution(processes=2),
+        crash_safety=CrashSafety(sentence="Sorry, we were cut off."),
+    ),
+)
+"""
+
+
+def write_app(folder: Path, agent_name: str) -> None:
+    """Save the app, whose worker registers `agent_name`."""
+    (folder / "app.py").write_text(APP.replace("NAME", agent_name))
+
+
+def environment(server: RoomEndpoint, folder: Path) -> dict[str, str]:
+    """Return the variables with which the app's worker finds the server; its records are kept in `folder`."""
+    return {
+        "LIVEKIT_URL": server.url,
+        "LIVEKIT_API_KEY": server.api_key,
+        "LIVEKIT_API_SECRET": server.api_secret,
+        "XDG_STATE_HOME": str(folder),
+    }
+
+
+def records(folder: Path) -> list[str]:
+    """Return the conversations that are kept in `folder`."""
+    path = folder / "vivavoce" / "checkpoints.db"
+    with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as connection:
+        found = [str(row[0]) for row in connection.execute("SELECT conversation FROM checkpoints")]
+    connection.close()
+    return found
+
+
+async def is_kept(folder: Path, words: str) -> None:
+    """Wait until a kept conversation contains these words."""
+    with anyio.fail_after(LIMIT):
+        while not any(words in text for text in records(folder)):  # noqa: ASYNC110 - a file of another process
+            await anyio.sleep(0.02)
+
+
+async def nothing_is_kept(folder: Path) -> None:
+    """Wait until no call is kept."""
+    with anyio.fail_after(LIMIT):
+        while records(folder):  # noqa: ASYNC110 - as above
+            await anyio.sleep(0.02)
+
+
+def owners(folder: Path) -> list[int]:
+    """Return the processes of the calls that are kept in `folder`."""
+    with sqlite3.connect(folder / "vivavoce" / "checkpoints.db") as connection:
+        found = [int(row[0].split("/")[1]) for row in connection.execute("SELECT owner FROM checkpoints")]
+    connection.close()
+    return found
+
+
+def children_of(pid: int) -> list[int]:
+    """Return the processes that a process has started."""
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def worker_of(command: Running) -> int:
+    """Return the process of the worker below its guardian."""
+    (worker,) = children_of(command.process.pid)
+    return worker

@@ -1,0 +1,233 @@
+"""Ready tasks and groups of tasks, with scripted models: the plumbing and the checks, not the understanding."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kit.tasks import Front, items, said
+from vivavoce.agents import (
+    AgentTask,
+    AskYesOrNo,
+    GetDateTime,
+    GetDigitCode,
+    GetEmailAddress,
+    GetPhoneNumber,
+    GetPostalAddress,
+    TaskGroup,
+    WakeUp,
+)
+from vivavoce.agents.events import ErrorOccurred, KeyPressed, WakeUpFired
+from vivavoce.agents.testing import ScriptedLLM, SessionHarness
+from vivavoce.pipelines.llm.tools import ToolCall
+
+COUNT = iter(range(1, 10**9))
+
+
+def call(tool: str, /, **arguments: Any) -> list[ToolCall]:
+    return [ToolCall(call_id=f"call_{next(COUNT)}", name=tool, arguments=json.dumps(arguments))]
+
+
+def talk(make: Callable[[], AgentTask[Any]], script: list[Any], *turns: str) -> tuple[SessionHarness, list[str]]:
+    """A front desk whose tool awaits the task; the caller answers every four seconds."""
+    log: list[str] = []
+    llm = ScriptedLLM(call("order"), *script, "Done.", delay=0.1)
+    harness = SessionHarness(Front(log, make), llm)
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.user("order please")
+        for turn in turns:
+            await harness.user(turn)
+        await harness.until(harness.now + 2.0)
+
+    harness.run(scenario)
+    assert said(harness)[-1] == "Done."
+    assert harness.recording.of(ErrorOccurred) == []
+    return harness, [line for line in log if not line.endswith("leaves")]
+
+
+def test_an_address_is_spelled_read_back_corrected_and_confirmed() -> None:
+    script = [
+        call("give_email", address="b o p at example dot com"),
+        "b, o, p, at example dot com. Right?",
+        call("give_email", address="b as in bravo o b as in bravo at example dot com"),
+        "b, o, b, at example dot com. Right?",
+        call("confirm"),
+    ]
+    turns = ("bob at example dot com", "no, with a b at the end", "yes")
+    harness, log = talk(GetEmailAddress, script, *turns)
+    assert log == ["got 'bob@example.com'"]
+    assert said(harness)[0] == "What is your e-mail address?"
+    written = "Written down. Read this back and ask whether it is right:"
+    assert f"output: {written} bop@example.com (b, o, p, at, e, x, a, m, p, l, e, dot, c, o, m)" in items(harness)
+
+
+def test_an_answer_that_does_not_validate_is_asked_again() -> None:
+    script = [
+        call("give_email", address="bob example dot com"),
+        "Please spell it.",
+        call("give_email", address="bob at example dot com"),
+        "Right?",
+        call("confirm"),
+    ]
+    harness, log = talk(GetEmailAddress, script, "bob example", "bob at example dot com", "yes")
+    assert log == ["got 'bob@example.com'"]
+    assert any(item.startswith("output: 'bobexample.com' is no e-mail address:") for item in items(harness))
+
+
+def test_a_model_cannot_confirm_in_the_caller_s_place() -> None:
+    script = [
+        call("confirm"),
+        call("give_phone", number="oh two oh seven nine four six double oh one eight"),
+        call("confirm"),
+        "0 2 0, 7 9 4 6, 0 0 1 8. Right?",
+        call("confirm"),
+    ]
+    harness, log = talk(lambda: GetPhoneNumber("GB"), script, "my number is that", "yes")
+    assert log == ["got '+442079460018'"]
+    assert "output: There is no answer to confirm yet." in items(harness)
+    too_early = "The caller has not heard the answer yet. Read it back, and wait for the caller's words."
+    assert f"output: {too_early}" in items(harness)
+
+
+def test_a_caller_who_changes_the_subject_declines() -> None:
+    script = [call("decline", reason="asks for the opening hours")]
+    harness, log = talk(lambda: GetPostalAddress("DE"), script, "when do you open")
+    assert log == [
+        "the task 'GetPostalAddress' ended without a result: declined (asks for the opening hours)",
+    ]
+
+
+def test_a_postal_address_and_a_time_are_typed_values() -> None:
+    parts = {"street": "High Street", "house_number": "5", "postal_code": "10115", "city": "Berlin"}
+    script = [call("give_address", **parts | {"postal_code": "1011"}), "Pardon?", call("give_address", **parts)]
+    _, log = talk(lambda: GetPostalAddress("DE", confirms=False), script, "my address", "10115")
+    assert log[0].startswith("got PostalAddress(street='High Street', house_number='5', postal_code='10115'")
+    script = [
+        call("give_time", date="2020-01-01", time="19:30"),
+        "That is over.",
+        call("give_time", date="friday", time="19:30"),
+        "Pardon?",
+        call("give_time", date="2199-01-01", time="19:30"),
+    ]
+    _, log = talk(lambda: GetDateTime(confirms=False), script, "in the past", "friday", "2199")
+    assert log[0].startswith("got datetime.datetime(2199, 1, 1, 19, 30")
+
+
+@pytest.mark.parametrize(("words", "answer"), [("Yes, please.", "True"), ("no", "False")])
+def test_a_plain_yes_or_no_needs_no_model(words: str, answer: str) -> None:
+    harness, log = talk(lambda: AskYesOrNo("Shall I order it?"), [], words)
+    assert log == [f"got {answer}"]
+    assert harness.messages == [
+        ("user", "order please"),
+        ("assistant", "Shall I order it?"),
+        ("user", words),
+        ("assistant", "Done."),
+    ]
+
+
+def test_an_answer_that_is_not_plain_goes_to_the_model() -> None:
+    harness, log = talk(lambda: AskYesOrNo("Shall I order it?"), [call("answer", yes=True)], "well, why not")
+    assert log == ["got True"]
+
+
+def test_a_code_is_taken_from_the_words_or_by_the_model() -> None:
+    _, log = talk(lambda: GetDigitCode(4), [], "double one two three")
+    assert log == ["got '1123'"]
+    script = [call("give_code", digits="one two"), "All four, please.", call("give_code", digits="1 2 3 4")]
+    harness, log = talk(lambda: GetDigitCode(4), script, "it begins with one two", "one two and then three four")
+    assert log == ["got '1234'"]
+    assert "output: The code needs 4 digits, and these are 2. Ask the caller again." in items(harness)
+
+
+# --- groups
+
+
+def group() -> TaskGroup:
+    return (
+        TaskGroup()
+        .add("email", lambda: GetEmailAddress(confirms=False), "the e-mail address")
+        .add("code", lambda: GetDigitCode(4), "the customer's code")
+        .add("sure", lambda: AskYesOrNo("Is that all right?"))
+    )
+
+
+def test_a_group_runs_its_tasks_in_order_and_has_their_results_by_name() -> None:
+    script = [call("give_email", address="bob at example dot com")]
+    _, log = talk(group, script, "bob at example dot com", "one two three four", "yes")
+    assert log == ["got {'email': 'bob@example.com', 'code': '1234', 'sure': True}"]
+
+
+def test_a_caller_goes_back_to_an_earlier_task_and_the_group_goes_on_where_it_was() -> None:
+    script = [
+        call("give_email", address="bob at example dot com"),
+        call("go_back", name="phone"),
+        "There is no such thing. Your code?",
+        call("go_back", name="email"),
+        call("give_email", address="ann at example dot com"),
+    ]
+    turns = ("bob at example dot com", "no, my phone", "no, the other address", "ann at example dot com")
+    harness, log = talk(group, script, *turns, "one two three four", "yes")
+    assert log == ["got {'email': 'ann@example.com', 'code': '1234', 'sure': True}"]
+    assert said(harness).count("What is your e-mail address?") == 2
+    assert "output: Nothing named 'phone' was given before; there is: email." in items(harness)
+    second = harness.llm.requests[2]
+    assert "Given before: email: the e-mail address." in second.instructions
+    assert "go_back" in [tool.name for tool in second.tools]
+
+
+def test_a_declined_task_declines_its_group() -> None:
+    script = [call("give_email", address="bob at example dot com"), call("decline", reason="has none")]
+    _, log = talk(group, script, "bob at example dot com", "i have no code")
+    assert log == ["the task 'TaskGroup' ended without a result: declined (has none)"]
+
+
+def test_a_group_without_a_task_fails_and_says_so() -> None:
+    log: list[str] = []
+    harness = SessionHarness(Front(log, TaskGroup), ScriptedLLM(call("order"), "Sorry.", delay=0.1))
+    harness.caller.says("order please", 0.5, 1.5)
+    harness.expects_error("hook").run(until=5.0)
+    assert any("add(name, make) one before it is awaited" in line for line in log)
+
+
+# --- keys of a telephone
+
+
+def pressing(make: Callable[[], AgentTask[Any]], *keys: tuple[str, float], **given: Any) -> tuple[Any, list[str]]:
+    log: list[str] = []
+    harness = SessionHarness(Front(log, make), ScriptedLLM(call("order"), "Done.", delay=0.1), **given)
+    harness.caller.says("order please", 0.5, 1.5)
+    for pressed, at in keys:
+        harness.caller.presses(pressed, at)
+    harness.run(until=12.0)
+    return harness, [line for line in log if not line.endswith("leaves")]
+
+
+def test_a_code_is_taken_from_keys_which_cut_the_question() -> None:
+    harness, log = pressing(lambda: GetDigitCode(4), ("1234", 3.0))
+    assert log == ["got '1234'"]
+    assert [turn.outcome for turn in harness.session.turns] == ["interrupted", "completed"]
+    assert [event.key for event in harness.recording.of(KeyPressed)] == list("1234")
+    assert harness.messages[-1] == ("assistant", "Done.")
+
+
+def test_a_shorter_code_ends_with_the_hash_key_and_the_star_key_begins_anew() -> None:
+    _, log = pressing(lambda: GetDigitCode(2, max_length=6), ("99*12#", 3.0))
+    assert log == ["got '12'"]
+
+
+def test_keys_that_are_no_code_are_asked_for_again() -> None:
+    harness, log = pressing(lambda: GetDigitCode(4, question="Your code?"), ("12#", 3.0), ("1234", 7.0))
+    assert log == ["got '1234'"]
+    assert "That was no code of 4 digits. Your code?" in said(harness)
+
+
+def test_a_key_is_a_sign_of_life_and_none_that_a_telephone_lacks_is_taken() -> None:
+    harness, _ = pressing(lambda: GetDigitCode(4), ("1", 7.0), ("x", 7.5), wake_up=WakeUp(after=4.5))
+    (woken,) = [event.at for event in harness.recording.of(WakeUpFired)]
+    assert woken == pytest.approx(7.0 + 4.5)
+    (error,) = [event.error for event in harness.recording.of(ErrorOccurred)]
+    assert "needs one of ('0', '1'" in str(error)

@@ -1,0 +1,143 @@
+"""A guard of the caller: cut verdicts, late transcripts and edits let no word through to a model unjudged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kit.guards import Judge
+from vivavoce.agents import Agent, ContentGuard, GuardVerdict, SessionOptions
+from vivavoce.agents.agent import CompletedTurn
+from vivavoce.agents.testing import ScriptedLLM, ScriptedSTT, ScriptedTTS, SessionHarness
+from vivavoce.pipelines import CascadingPipeline, RealtimePipeline
+from vivavoce.pipelines.llm.chat_context import ChatMessage
+from vivavoce.pipelines.realtime_model.base import RealtimeCapabilities
+from vivavoce.pipelines.testing import ScriptedRealtimeModel, ScriptedVAD
+
+KINDS = pytest.mark.parametrize("kind", ["cascading", "realtime, text"])
+
+SECRET = "my secret is blue"
+REMOVED = GuardVerdict("replace", "[removed]")
+
+
+def secretive(
+    judge: Judge, kind: str = "cascading", agent: Agent | None = None, **options: Any
+) -> tuple[SessionHarness, Callable[[], list[str]]]:
+    """Return a session with a guard of the caller, and a call that returns all words of the caller that models got."""
+    stt, tts, steps = ScriptedSTT(), ScriptedTTS(), [[0.1, text] for text in ("One.", "Two.", "Three.")]
+    pipeline: CascadingPipeline | RealtimePipeline
+    model: ScriptedLLM | ScriptedRealtimeModel
+    if kind == "cascading":
+        model = ScriptedLLM(*steps)
+        pipeline = CascadingPipeline(stt=stt, llm=model, tts=tts, vad=ScriptedVAD())
+    else:
+        can = RealtimeCapabilities(
+            generates_audio=False, generates_text=True, turn_detection=frozenset({"local"}), starts_replies=False
+        )
+        model = ScriptedRealtimeModel(*steps, delay=0.0, capabilities=can)
+        pipeline = RealtimePipeline(model, vad=ScriptedVAD(), stt=stt, tts=tts)
+    guard = ContentGuard(judge=judge, agent=False, limit=2.0, **options)
+    harness = SessionHarness(
+        agent or Agent("Help."), stt=stt, pipeline=pipeline, options=SessionOptions(guard=guard, preemptive=False)
+    )
+
+    def got() -> list[str]:
+        items = [message for request in model.requests for message in request.context.messages("user")]
+        if isinstance(model, ScriptedRealtimeModel):
+            appended = model.connections[-1].record.appended
+            items += [item for item in appended if isinstance(item, ChatMessage) and item.role == "user"]
+        return [item.content for item in items]
+
+    return harness, got
+
+
+@KINDS
+@pytest.mark.parametrize("by", ["interrupt", "reply"])
+def test_words_whose_judging_was_cut_are_judged_before_the_next_request(kind: str, by: str) -> None:
+    judge = Judge(1.5, secret=REMOVED)
+    harness, got = secretive(judge, kind)
+    harness.caller.says(SECRET, 0.5, 1.5)
+    harness.caller.says("and now", 8.0, 9.0)
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(2.5)
+        if by == "interrupt":
+            await harness.session.interrupt()
+        else:
+            await harness.session.reply("say something", when_busy="interrupt")
+        await harness.until(14.0)
+
+    harness.run(scenario)
+    assert SECRET not in got()
+    assert set(got()) == {"[removed]", "and now"}
+    assert judge.texts.count(SECRET) == 2  # the first time it was cut
+    assert [text for who, text in harness.messages if who == "user"] == ["[removed]", "and now"]
+
+
+@pytest.mark.parametrize(("fate", "kept"), [("hold", ["and now"]), ("pass", [SECRET, "and now"])])
+def test_words_left_unjudged_have_the_fate_of_a_guard_that_fails(fate: str, kept: list[str]) -> None:
+    harness, got = secretive(Judge(5.0), on_failure=fate)
+    harness.caller.says(SECRET, 0.5, 1.5)
+
+    async def scenario(harness: SessionHarness) -> None:
+        await harness.until(2.5)
+        await harness.session.interrupt()
+        await harness.session.reply("say something")
+
+    harness.expects_error("guard").run(scenario)
+    assert got() == kept[:-1]
+
+
+@KINDS
+def test_a_late_spelling_does_not_bring_replaced_words_back(kind: str) -> None:
+    judge = Judge(0.1, secret=REMOVED)
+    harness, got = secretive(judge, kind)
+    harness.caller.makes_noise(0.5, 1.5)
+    harness.caller.is_recognised(SECRET, 1.2, is_final=False)
+    harness.caller.is_recognised("My secret is blue.", 6.0)
+    harness.caller.says("and now", 9.0, 10.0)
+    harness.run(until=14.0)
+    assert set(got()) == {"[removed]", "and now"}
+    assert judge.texts == [SECRET, "and now"]
+
+
+def test_a_late_spelling_does_not_bring_back_words_that_the_hook_replaced() -> None:
+    class Host(Agent):
+        async def on_user_turn_completed(self, turn: CompletedTurn) -> None:
+            assert turn.text in [message.content for message in turn.history.messages("user")]
+            turn.text = turn.text.replace("secret", "[...]")
+
+    harness, got = secretive(Judge(0.1), agent=Host("Help."))
+    harness.caller.makes_noise(0.5, 1.5)
+    harness.caller.is_recognised(SECRET, 1.2, is_final=False)
+    harness.caller.is_recognised("My secret is blue.", 6.0)
+    harness.caller.says("and now", 9.0, 10.0)
+    harness.run(until=14.0)
+    assert set(got()) == {"my [...] is blue", "and now"}
+
+
+@KINDS
+def test_a_late_correction_is_judged_before_a_model_gets_it(kind: str) -> None:
+    judge = Judge(0.1, secret=REMOVED)
+    harness, got = secretive(judge, kind)
+    harness.caller.makes_noise(0.5, 1.5)
+    harness.caller.is_recognised("my name is", 1.2, is_final=False)
+    harness.caller.is_recognised("my name is secret", 6.0)
+    harness.run(until=12.0)
+    assert "my name is secret" in judge.texts
+    assert "my name is secret" not in got()
+    assert harness.messages[0] == ("user", "[removed]")
+
+
+@pytest.mark.parametrize("late", ["My name is.", "my name is secret"])
+def test_a_correction_that_comes_while_its_words_are_judged_is_judged_too(late: str) -> None:
+    judge = Judge(1.8, secret=REMOVED)
+    harness, got = secretive(judge)
+    harness.caller.makes_noise(0.5, 1.5)
+    harness.caller.is_recognised("my name is", 1.2, is_final=False)
+    harness.caller.is_recognised(late, 4.0)
+    harness.run(until=14.0)
+    assert judge.texts == ["my name is", late]
+    assert got() == [late if late == "My name is." else "[removed]"]
