@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 from house_rules.tree import ROOT
 
-SETTINGS = """
+SETTINGS = f"""
 [pytest]
+pythonpath = {ROOT / "tests"}
 asyncio_mode = auto
 addopts = --import-mode=importlib -p no:anyio -p no:cacheprovider
 markers = e2e
