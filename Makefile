@@ -66,15 +66,14 @@ CALLS := $(BIN)/pytest -p no:cacheprovider --durations=15
 COVERED := $(BIN)/coverage run $(CALLS)
 E2E := tests/e2e
 # Commands in processes of their own. This lane and the next take about as long as each other: 11 minutes.
-PROGRAMS := $(wildcard $(addprefix $(E2E)/,test_call*.py test_connect.py test_demo_caller.py test_demo_life.py \
+# Tests of units that fork job processes: they starve in the idle class, and coverage would add to the processes' memory.
+FORKED := $(addprefix tests/agents/worker/executors/,test_parcel.py test_process_executor.py)
+PROGRAMS := $(FORKED) $(wildcard $(addprefix $(E2E)/,test_call*.py test_connect.py test_demo_caller.py test_demo_life.py \
 	test_dev_call.py test_dev_life.py test_examples_of_agents.py test_fallback_in_rooms.py test_job_server_access.py \
 	test_job_types.py test_table_booking_example.py))
 PAGES := $(wildcard $(addprefix $(E2E)/,room/test_livekit_client.py test_page*.py))
-# Tests of units that fork job processes, which starve in the idle class.
-FORKED := $(addprefix tests/agents/worker/executors/,test_parcel.py test_process_executor.py)
 PATIENT := $(addprefix $(E2E)/,room/test_server_api.py test_dev.py test_examples.py test_healing.py \
-	test_livekit_microphone.py test_mcp_servers.py test_telemetry.py test_tools_and_mcp_example.py test_worker.py) \
-	$(FORKED)
+	test_livekit_microphone.py test_mcp_servers.py test_telemetry.py test_tools_and_mcp_example.py test_worker.py)
 # Deaths of processes: as patient, in the lane of the browsers, so that both ends of the run take as long.
 DEATHS := $(addprefix $(E2E)/,test_crash_safety.py test_job_processes.py test_start.py)
 FAILED := $(LOGS)/failed
