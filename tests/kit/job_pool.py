@@ -22,7 +22,7 @@ from vivavoce.agents.worker.options import WorkerOptions
 from vivavoce.agents.worker.protocol import JobAssigned
 
 READY_LIMIT = 40.0
-LIMIT = 20.0
+LIMIT = 40.0
 
 
 class JobPool:
